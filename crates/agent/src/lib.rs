@@ -1,0 +1,1 @@
+//! One host's supervisor: workers and loads behind a byte pipe.

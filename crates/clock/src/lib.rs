@@ -1,0 +1,1 @@
+//! Ticks, their calibration, and the clock map.

@@ -1,0 +1,1 @@
+//! Facts of a Linux host: kernel, CPU, NIC, counters.

@@ -1,0 +1,1 @@
+//! Even, measured background loads.

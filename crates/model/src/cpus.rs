@@ -1,0 +1,149 @@
+//! Lists of CPUs in the kernel's list format (`0,2-5,8-14:2`).
+
+use crate::ModelError;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// The highest CPU number accepted; the kernel's own limit (NR_CPUS) is at most 8192.
+pub const MAX_CPU: u32 = 8191;
+
+/// A set of CPU numbers, written as the kernel writes it (Documentation/admin-guide/kernel-parameters, "cpu lists").
+#[derive(Debug, Clone, PartialEq, Eq, Default, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct CpuList(BTreeSet<u32>);
+
+impl CpuList {
+    /// Whether the list names no CPU.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many CPUs are named.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether a CPU is in the list.
+    #[must_use]
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0.contains(&cpu)
+    }
+
+    /// The CPUs in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl FromIterator<u32> for CpuList {
+    fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
+        Self(cpus.into_iter().collect())
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cpus = self.0.iter().copied().peekable();
+        let mut separator = "";
+        while let Some(first) = cpus.next() {
+            let mut last = first;
+            while let Some(next) = cpus.next_if(|&cpu| cpu == last + 1) {
+                last = next;
+            }
+            f.write_str(separator)?;
+            if first == last {
+                write!(f, "{first}")?;
+            } else {
+                write!(f, "{first}-{last}")?;
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for CpuList {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        let bad = |why: &str| ModelError::Grammar { what: "CPU list", given: text.to_owned(), why: why.to_owned() };
+        let number = |digits: &str| {
+            digits
+                .trim()
+                .parse::<u32>()
+                .ok()
+                .filter(|&cpu| cpu <= MAX_CPU)
+                .ok_or_else(|| bad("CPU numbers are 0 to 8191, as in 0,2-5"))
+        };
+        let mut cpus = BTreeSet::new();
+        let trimmed = text.trim();
+        if trimmed.is_empty() {
+            return Ok(Self(cpus));
+        }
+        for part in trimmed.split(',') {
+            let (range, step) = match part.split_once(':') {
+                Some((range, step)) => (range, number(step)?),
+                None => (part, 1),
+            };
+            if step == 0 {
+                return Err(bad("a step of 0 never ends"));
+            }
+            let (first, last) = match range.split_once('-') {
+                Some((first, last)) => (number(first)?, number(last)?),
+                None => (number(range)?, number(range)?),
+            };
+            if last < first {
+                return Err(bad("a range goes upwards"));
+            }
+            cpus.extend((first..=last).step_by(step as usize));
+        }
+        Ok(Self(cpus))
+    }
+}
+
+impl From<CpuList> for String {
+    fn from(cpus: CpuList) -> Self {
+        cpus.to_string()
+    }
+}
+
+impl TryFrom<String> for CpuList {
+    type Error = ModelError;
+
+    fn try_from(text: String) -> Result<Self, ModelError> {
+        text.parse()
+    }
+}
+
+impl schemars::JsonSchema for CpuList {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CpuList".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "description": "CPUs as the kernel lists them, such as 0,2-5" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_ranges_as_the_kernel_does() {
+        let list: CpuList = "5,0,2-4,8-14:2".parse().unwrap();
+        assert_eq!(list.to_string(), "0,2-5,8,10,12,14");
+        assert_eq!(list.len(), 9);
+        assert!("".parse::<CpuList>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn refuses_nonsense() {
+        for text in ["a", "3-1", "1,,2", "0-9:0", "99999", "-1"] {
+            assert!(text.parse::<CpuList>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What one end of a measurement is told: how it waits, where and with what policy it runs.
+
+use crate::{ModelError, Policy};
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// How an end waits for a message.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Receive {
+    /// A blocking receive call.
+    #[default]
+    Block,
+    /// Non-blocking receive calls in a loop; occupies the CPU.
+    Spin,
+    /// poll(2), then receive.
+    Poll,
+    /// select(2), then receive.
+    Select,
+    /// epoll_wait(2) on a set made once, then receive.
+    Epoll,
+    /// As `epoll`, with an EPOLL_CTL_MOD before each wait.
+    EpollMod,
+    /// As `epoll`, with EPOLL_CTL_ADD before and EPOLL_CTL_DEL after each wait.
+    EpollAdddel,
+}
+
+impl Receive {
+    /// All modes, in the order that help texts list them.
+    pub const ALL: [Self; 7] =
+        [Self::Block, Self::Spin, Self::Poll, Self::Select, Self::Epoll, Self::EpollMod, Self::EpollAdddel];
+
+    /// The word used in flags, plans and documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Spin => "spin",
+            Self::Poll => "poll",
+            Self::Select => "select",
+            Self::Epoll => "epoll",
+            Self::EpollMod => "epoll-mod",
+            Self::EpollAdddel => "epoll-adddel",
+        }
+    }
+}
+
+impl fmt::Display for Receive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Receive {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        let wanted = text.replace('_', "-");
+        Self::ALL.into_iter().find(|mode| mode.word() == wanted).ok_or_else(|| ModelError::UnknownWord {
+            what: "receive mode",
+            given: text.to_owned(),
+            accepted: "block, spin, poll, select, epoll, epoll-mod or epoll-adddel",
+        })
+    }
+}
+
+/// Idle descriptors that pad the set of select, poll and epoll, as real servers have them (sfnt-pingpong's `n-*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct IdleDescriptors {
+    /// Pipes.
+    pub pipes: u32,
+    /// UNIX datagram sockets.
+    pub unix_datagrams: u32,
+    /// UNIX stream sockets.
+    pub unix_streams: u32,
+    /// UDP sockets.
+    pub udp: u32,
+    /// Connected TCP sockets.
+    pub tcp_connected: u32,
+    /// Listening TCP sockets.
+    pub tcp_listening: u32,
+}
+
+impl IdleDescriptors {
+    /// How many there are in all.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        [self.pipes, self.unix_datagrams, self.unix_streams, self.udp, self.tcp_connected, self.tcp_listening]
+            .into_iter()
+            .fold(0, u32::saturating_add)
+    }
+}
+
+/// One end's own settings. The initiator applies its own; the reflector's travel over the control connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct EndSpec {
+    /// How it waits for a message.
+    pub receive: Receive,
+    /// Its scheduling policy while it measures.
+    pub policy: Policy,
+    /// The one CPU it runs on; absent: wherever the kernel puts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// SO_BUSY_POLL in µs (socket(7)); absent: as the system has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy_poll_us: Option<u32>,
+    /// SO_SNDBUF in bytes as asked for (the kernel doubles it); absent: the system's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer_bytes: Option<u32>,
+    /// SO_RCVBUF in bytes as asked for (the kernel doubles it); absent: the system's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer_bytes: Option<u32>,
+    /// Local address that the data socket binds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bind: Option<IpAddr>,
+    /// Network device that the data socket is bound to (SO_BINDTODEVICE).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Idle descriptors beside the data socket.
+    pub idle: IdleDescriptors,
+}

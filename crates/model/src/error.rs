@@ -1,0 +1,62 @@
+//! What can be wrong with a value that a person or a file gave.
+
+/// A value that cannot be used, with what it was and what would be accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// A word that is not one of the accepted ones.
+    #[error("{what} '{given}' is not known: use {accepted}")]
+    UnknownWord {
+        /// What kind of value it is ("policy").
+        what: &'static str,
+        /// What was given.
+        given: String,
+        /// The accepted forms, for people.
+        accepted: &'static str,
+    },
+    /// A number outside its range.
+    #[error("{what} {given} is out of range: use {accepted}")]
+    OutOfRange {
+        /// What kind of value it is ("priority").
+        what: &'static str,
+        /// What was given.
+        given: String,
+        /// The accepted range, for people.
+        accepted: String,
+    },
+    /// A text that does not follow its grammar.
+    #[error("{what} '{given}' cannot be read: {why}")]
+    Grammar {
+        /// What kind of value it is ("size list").
+        what: &'static str,
+        /// What was given.
+        given: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Two settings that cannot both hold, with the remedy.
+    #[error("{what}: {remedy}")]
+    Conflict {
+        /// What contradicts what.
+        what: String,
+        /// What to change.
+        remedy: String,
+    },
+    /// A plan or document that does not parse.
+    #[error("{what}: {why}")]
+    Document {
+        /// Which document.
+        what: String,
+        /// The parser's words, on one line.
+        why: String,
+    },
+    /// A document of a newer format than this version reads.
+    #[error("{what} has format {found}, this version reads up to {known}: use a newer windhover")]
+    NewerFormat {
+        /// Which document.
+        what: String,
+        /// Its format number.
+        found: u32,
+        /// The newest one known here.
+        known: u32,
+    },
+}

@@ -1,0 +1,46 @@
+//! Types that are stored or sent between processes: plan, spec, sample, facts, result, verdict; their validation.
+//!
+//! Floor 0: no I/O, no clock reads, no threads, no unsafe. Every document carries a format number that rises
+//! only when a meaning changes; readers of documents ignore fields they do not know, readers of plans refuse
+//! keys they do not know. Times are integers in nanoseconds (`_ns`) unless a name says otherwise.
+
+pub mod clockmap;
+pub mod cpus;
+pub mod end;
+pub mod error;
+pub mod facts;
+pub mod limits;
+pub mod load;
+pub mod plan;
+pub mod policy;
+pub mod result;
+pub mod run;
+pub mod sample;
+pub mod sizes;
+pub mod socket;
+pub mod spec;
+pub mod usage;
+pub mod verdict;
+pub mod worker;
+
+pub use clockmap::{ClockMap, ClockPoint, ClockSource, TickRate};
+pub use cpus::CpuList;
+pub use end::{EndSpec, IdleDescriptors, Receive};
+pub use error::ModelError;
+pub use facts::{HostFacts, MachineFacts, NicFacts, Substrate};
+pub use limits::Limits;
+pub use load::{LoadProfile, LoadReport, LoadSpec};
+pub use plan::{Cell, Plan};
+pub use policy::Policy;
+pub use result::{Latency, LatencyKind, Messages, ResultDocument};
+pub use run::{JournalLine, RunDocument};
+pub use sample::{Sample, SampleFlags};
+pub use sizes::SizeList;
+pub use socket::{Family, Multicast, Protocol, SocketSpec};
+pub use spec::{Gap, OutlierRule, Probe, ProbeSpec, StopRule, Warmup};
+pub use usage::{Counters, EndUsage};
+pub use verdict::{Finding, FindingId, Verdict};
+pub use worker::{WorkerEvent, WorkerSpec};
+
+/// Format number of every document that this version writes.
+pub const FORMAT: u32 = 1;

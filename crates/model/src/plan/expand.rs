@@ -1,0 +1,336 @@
+//! From a plan to its cells.
+
+use super::{Grid, LabKind, Plan, Sizes, StackPlan};
+use crate::{LoadProfile, LoadSpec, ModelError, Multicast, Policy, Probe, ProbeSpec, Protocol, Receive, SizeList};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One combination of factors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Its factors written in order: `load=build,protocol=udp,size=32`. Unique in a plan.
+    pub key: String,
+    /// Factors by axis name.
+    pub factors: BTreeMap<String, serde_json::Value>,
+    /// What is measured.
+    pub spec: ProbeSpec,
+    /// The load beside it.
+    pub load: Option<LoadSpec>,
+    /// How the initiator's worker is started.
+    pub stack_initiator: StackPlan,
+    /// How the reflector's worker is started.
+    pub stack_reflector: StackPlan,
+}
+
+impl Cell {
+    /// Whether a second process has to reflect (everything but ICMP echo and protocols within one machine).
+    #[must_use]
+    pub fn needs_reflector(&self) -> bool {
+        self.spec.probe != Probe::Ping && !self.spec.socket.protocol.is_local()
+    }
+}
+
+/// Splits `initiator;reflector`; one value stands for both.
+fn ends(text: &str) -> (&str, &str) {
+    match text.split_once(';') {
+        Some((initiator, reflector)) => (initiator.trim(), reflector.trim()),
+        None => (text.trim(), text.trim()),
+    }
+}
+
+fn cpu(text: &str) -> Result<Option<u32>, ModelError> {
+    if text == "any" {
+        return Ok(None);
+    }
+    text.parse::<u32>().ok().filter(|&cpu| cpu <= crate::cpus::MAX_CPU).map(Some).ok_or_else(|| ModelError::Grammar {
+        what: "CPU",
+        given: text.to_owned(),
+        why: "use a number, 'any', or 'initiator;reflector' such as \"0;1\"".to_owned(),
+    })
+}
+
+/// The values of an axis: those given, or the shared one, or the default.
+fn axis(
+    name: &str,
+    given: Option<&Vec<String>>,
+    shared: Option<&String>,
+    default: &str,
+) -> Result<Vec<String>, ModelError> {
+    match (given, shared) {
+        (Some(values), _) if values.is_empty() => Err(empty(name)),
+        (Some(values), _) => Ok(values.clone()),
+        (None, Some(value)) => Ok(vec![value.clone()]),
+        (None, None) => Ok(vec![default.to_owned()]),
+    }
+}
+
+fn empty(name: &str) -> ModelError {
+    ModelError::Conflict {
+        what: format!("axis '{name}' has no value"),
+        remedy: "give it at least one, or leave it out".to_owned(),
+    }
+}
+
+impl Plan {
+    /// All cells in the order that the plan names them.
+    ///
+    /// # Errors
+    /// An axis without values, a value that cannot be read, a name without an entry, settings that contradict each
+    /// other, or a cell that stands there twice.
+    pub fn cells(&self) -> Result<Vec<Cell>, ModelError> {
+        let mut cells = Vec::new();
+        let mut seen = BTreeSet::new();
+        for grid in &self.grid {
+            self.expand(grid, &mut cells)?;
+        }
+        for cell in &cells {
+            if !seen.insert(cell.key.as_str()) {
+                return Err(ModelError::Conflict {
+                    what: format!("cell '{}' stands in the plan twice", cell.key),
+                    remedy: "remove one of them".to_owned(),
+                });
+            }
+        }
+        Ok(cells)
+    }
+
+    fn expand(&self, grid: &Grid, cells: &mut Vec<Cell>) -> Result<(), ModelError> {
+        let shared = &self.measure;
+        let probes = axis("probe", grid.probe.as_ref(), None, "pingpong")?;
+        let loads = axis("load", grid.load.as_ref(), None, "none")?;
+        let protocols = axis("protocol", grid.protocol.as_ref(), None, "udp")?;
+        let receives = axis("receive", grid.receive.as_ref(), shared.receive.as_ref(), "block")?;
+        let policies = axis("policy", grid.policy.as_ref(), shared.policy.as_ref(), "other")?;
+        let cpus = axis("cpu", grid.cpu.as_ref(), shared.cpu.as_ref(), "any")?;
+        let stacks = axis("stack", grid.stack.as_ref(), None, "kernel")?;
+        for probe in &probes {
+            let probe: Probe = probe.parse()?;
+            for protocol in &protocols {
+                let protocol = if probe == Probe::Ping { Protocol::Icmp } else { protocol.parse()? };
+                let sizes = sizes(grid.size.as_ref(), protocol)?;
+                for load in &loads {
+                    for stack in &stacks {
+                        for receive in &receives {
+                            for policy in &policies {
+                                for cpu in &cpus {
+                                    for size in sizes.iter() {
+                                        let axes = Axes { probe, protocol, load, stack, receive, policy, cpu, size };
+                                        cells.push(self.cell(&axes)?);
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cell(&self, axes: &Axes<'_>) -> Result<Cell, ModelError> {
+        let shared = &self.measure;
+        let mut spec = ProbeSpec::new(axes.probe, axes.protocol);
+        spec.sizes = SizeList::one(axes.size);
+        let (initiator, reflector) = ends(axes.receive);
+        spec.initiator.receive = initiator.parse::<Receive>()?;
+        spec.reflector.receive = reflector.parse::<Receive>()?;
+        let (initiator, reflector) = ends(axes.policy);
+        spec.initiator.policy = initiator.parse::<Policy>()?;
+        spec.reflector.policy = reflector.parse::<Policy>()?;
+        let (initiator, reflector) = ends(axes.cpu);
+        spec.initiator.cpu = cpu(initiator)?;
+        spec.reflector.cpu = cpu(reflector)?;
+        spec.initiator.busy_poll_us = shared.busy_poll_us;
+        spec.reflector.busy_poll_us = shared.busy_poll_us;
+        if let Some(seconds) = shared.seconds {
+            spec.stop.max_ms = milliseconds("seconds", seconds)?;
+        }
+        if let Some(count) = shared.count {
+            spec.stop.max_count = count;
+            if shared.seconds.is_none() {
+                spec.stop.max_ms = u32::MAX;
+            }
+        }
+        spec.stop.interval_percent = shared.interval_percent;
+        spec.warmup.time_ms = shared.warmup_ms.unwrap_or(spec.warmup.time_ms);
+        spec.warmup.count = shared.warmup_count.unwrap_or(spec.warmup.count);
+        spec.timeout_ms = shared.timeout_ms.unwrap_or(spec.timeout_ms);
+        spec.socket.nodelay = shared.nodelay.unwrap_or(true);
+        spec.raw = shared.raw.unwrap_or(false);
+        if axes.protocol == Protocol::Udp {
+            spec.socket.multicast = shared.mcast.map(|group| Multicast { group, interface: None, loopback: false });
+        }
+        if axes.probe == Probe::Rr {
+            spec.response_size = shared.response_size;
+            spec.connect_each = shared.connect_each.unwrap_or(false) && axes.protocol == Protocol::Tcp;
+        }
+        spec.check()?;
+        self.check_placement(&spec)?;
+        let (stack_initiator, stack_reflector) = self.stack(axes.stack)?;
+        let mut factors = BTreeMap::new();
+        let words = [
+            ("probe", axes.probe.word()),
+            ("protocol", axes.protocol.word()),
+            ("load", axes.load),
+            ("stack", axes.stack),
+            ("receive", axes.receive),
+            ("policy", axes.policy),
+            ("cpu", axes.cpu),
+        ];
+        for (name, value) in words {
+            factors.insert(name.to_owned(), serde_json::Value::from(value));
+        }
+        factors.insert("size".to_owned(), serde_json::Value::from(axes.size));
+        let key = factors
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+            .collect::<Vec<_>>()
+            .join(",");
+        Ok(Cell { key, factors, spec, load: self.load(axes.load)?, stack_initiator, stack_reflector })
+    }
+
+    /// In a lab of namespaces both ends are one machine, so a spinning end starves the other on the same CPU.
+    fn check_placement(&self, spec: &ProbeSpec) -> Result<(), ModelError> {
+        let one_machine = self.lab.as_ref().is_some_and(|lab| matches!(lab.kind, LabKind::Netns | LabKind::Loopback));
+        let spins = spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
+        let busy = spec.initiator.busy_poll_us.is_some_and(|us| us > 0);
+        match (spec.initiator.cpu, spec.reflector.cpu) {
+            (Some(a), Some(b)) if one_machine && a == b && (spins || busy) => Err(ModelError::Conflict {
+                what: format!("both ends of the lab are on CPU {a} and one of them spins or busy-polls"),
+                remedy: "give the ends different CPUs (cpu = \"0;1\"), or receive = \"block\"".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn load(&self, name: &str) -> Result<Option<LoadSpec>, ModelError> {
+        if name == "none" {
+            return Ok(None);
+        }
+        if let Some(plan) = self.loads.get(name) {
+            return Ok(Some(LoadSpec {
+                profile: plan.profile,
+                jobs: plan.jobs,
+                cpus: plan.cpus.clone(),
+                command: plan.command.clone(),
+                directory: plan.directory.clone(),
+            }));
+        }
+        name.parse::<LoadProfile>().map(|profile| Some(LoadSpec::new(profile))).map_err(|_| ModelError::Conflict {
+            what: format!("load '{name}' is not known"),
+            remedy: format!("add [loads.{name}], or use none, build, cpu, memory, disk, net or context"),
+        })
+    }
+
+    fn stack(&self, name: &str) -> Result<(StackPlan, StackPlan), ModelError> {
+        match self.stacks.get(name) {
+            Some(stack) => {
+                let reflector = stack.reflector.as_deref().unwrap_or(stack).clone();
+                Ok((stack.clone(), reflector))
+            }
+            None if name == "kernel" => Ok((StackPlan::default(), StackPlan::default())),
+            None => Err(ModelError::Conflict {
+                what: format!("stack '{name}' is not known"),
+                remedy: format!("add [stacks.{name}], or use kernel"),
+            }),
+        }
+    }
+}
+
+struct Axes<'a> {
+    probe: Probe,
+    protocol: Protocol,
+    load: &'a str,
+    stack: &'a str,
+    receive: &'a str,
+    policy: &'a str,
+    cpu: &'a str,
+    size: u32,
+}
+
+fn sizes(given: Option<&Sizes>, protocol: Protocol) -> Result<SizeList, ModelError> {
+    match given {
+        None => Ok(SizeList::one(32)),
+        Some(Sizes::List(list)) if list.is_empty() => Err(empty("size")),
+        Some(Sizes::List(list)) => Ok(list.iter().copied().collect()),
+        Some(Sizes::Text(text)) if text == "default" => Ok(SizeList::default_for(protocol)),
+        Some(Sizes::Text(text)) => text.parse(),
+    }
+}
+
+/// Seconds as a person writes them to whole milliseconds.
+fn milliseconds(what: &'static str, seconds: f64) -> Result<u32, ModelError> {
+    let ms = seconds * 1000.0;
+    if !(1.0..=86_400_000.0).contains(&ms) {
+        return Err(ModelError::OutOfRange { what, given: seconds.to_string(), accepted: "0.001 to 86400".to_owned() });
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Ok(ms.round() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "name = \"t\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n";
+
+    fn plan(rest: &str) -> Result<Plan, ModelError> {
+        Plan::parse("t.toml", &format!("{HEAD}{rest}"))
+    }
+
+    fn refused(rest: &str) -> String {
+        let text = plan(rest).unwrap_err().to_string();
+        assert!(!text.contains('\n'), "{text}");
+        text
+    }
+
+    #[test]
+    fn grids_add_up() {
+        let plan = plan(
+            "[[grid]]\nprotocol = [\"tcp\", \"udp\"]\nload = [\"none\", \"build\"]\nsize = [32, 64]\n\
+             [[grid]]\nprobe = [\"rr\"]\nprotocol = [\"tcp\"]\n",
+        )
+        .unwrap();
+        let cells = plan.cells().unwrap();
+        assert_eq!(cells.len(), 9);
+        assert_eq!(
+            cells[0].key,
+            "cpu=any,load=none,policy=other,probe=pingpong,protocol=tcp,receive=block,size=32,stack=kernel"
+        );
+        assert!(cells[2].load.is_some());
+    }
+
+    #[test]
+    fn what_is_refused_and_how() {
+        for (rest, word) in [
+            ("[[grid]]\ncolour = [\"red\"]\n", "colour"),
+            ("[[grid]]\nsize = []\n", "'size' has no value"),
+            ("[[grid]]\nsize = [32]\n[[grid]]\nsize = [32]\n", "twice"),
+            ("[[grid]]\nprotocol = [\"tcp\"]\nsize = [0]\n", "size 0"),
+            ("[[grid]]\nprotocol = [\"udp\"]\nsize = [70000]\n", "70000"),
+            ("[[grid]]\nload = [\"heavy\"]\n", "heavy"),
+            ("[[grid]]\nstack = [\"onload\"]\n", "onload"),
+            ("[[grid]]\ncpu = [\"1\"]\nreceive = [\"spin\"]\n", "CPU 1"),
+            ("[[grid]]\npolicy = [\"fifo:100\"]\n", "100"),
+        ] {
+            let text = refused(rest);
+            assert!(text.contains(word), "{rest}: {text}");
+        }
+        let text = Plan::parse("t", &HEAD.replace("[\"b\"]", "[\"z\"]")).unwrap_err().to_string();
+        assert!(text.contains("grid"), "{text}");
+        let text =
+            Plan::parse("t", &format!("{}[[grid]]\n", HEAD.replace("[\"b\"]", "[\"z\"]"))).unwrap_err().to_string();
+        assert!(text.contains("'z'"), "{text}");
+        let text = Plan::parse("t", &format!("{}[[grid]]\n", HEAD.replace("[\"b\"]", "[]"))).unwrap_err().to_string();
+        assert!(text.contains("no reflector"), "{text}");
+    }
+
+    #[test]
+    fn two_ended_values() {
+        let plan =
+            plan("[[grid]]\ncpu = [\"0;1\"]\npolicy = [\"fifo:1;other\"]\nreceive = [\"spin;block\"]\n").unwrap();
+        let spec = plan.cells().unwrap().remove(0).spec;
+        assert_eq!((spec.initiator.cpu, spec.reflector.cpu), (Some(0), Some(1)));
+        assert_eq!((spec.initiator.policy, spec.reflector.policy), (Policy::Fifo(1), Policy::Other));
+        assert_eq!((spec.initiator.receive, spec.reflector.receive), (Receive::Spin, Receive::Block));
+    }
+}

@@ -1,0 +1,329 @@
+//! The campaign plan (TOML) and the cells it stands for.
+//!
+//! ```toml
+//! name = "white-paper"
+//! repetitions = 3
+//! seed = 2012
+//!
+//! [lab]
+//! kind = "netns"            # or "loopback"; leave [lab] out and give each host an agent_command instead
+//!
+//! [roles]
+//! initiator = "a"
+//! reflectors = ["b"]
+//!
+//! [measure]                 # what every cell shares
+//! seconds = 1.0
+//! cpu = "0;1"               # initiator;reflector
+//! policy = "fifo:1"
+//!
+//! [[grid]]                  # each grid is the product of its axes; several grids add up
+//! probe = ["pingpong"]
+//! protocol = ["tcp", "udp"]
+//! load = ["none", "build"]
+//! size = [32, 1024]
+//! ```
+
+mod expand;
+
+pub use expand::Cell;
+
+use crate::{CpuList, LoadProfile, ModelError};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A campaign as a person writes it. Unknown keys are refused.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Names the run directory: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// One line for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Seed of the execution order; absent: drawn at the start and recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// How often each cell is measured (default 3).
+    #[serde(default = "three")]
+    pub repetitions: u32,
+    /// The built-in lab, when the hosts come from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab: Option<LabPlan>,
+    /// Hosts by name, when they do not come from the built-in lab.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostPlan>,
+    /// Who does what.
+    pub roles: Roles,
+    /// Free labels that tables show (`nic`, `os`, `shield`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What every cell shares.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Loads by name; the names of built-in profiles need no entry.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub loads: BTreeMap<String, LoadPlan>,
+    /// Network stacks by name; `kernel` needs no entry.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stacks: BTreeMap<String, StackPlan>,
+    /// Products of axes.
+    pub grid: Vec<Grid>,
+}
+
+fn three() -> u32 {
+    3
+}
+
+/// The built-in lab.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabPlan {
+    /// What the hosts are made of.
+    pub kind: LabKind,
+    /// How many hosts (`a`, `b`, `c` …); default 2.
+    #[serde(default = "two")]
+    pub hosts: u32,
+    /// Real ports moved into the namespaces, one a host, instead of a veth pair.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<String>,
+}
+
+fn two() -> u32 {
+    2
+}
+
+/// What the built-in lab's hosts are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LabKind {
+    /// Network namespaces joined by a veth pair or a bridge; needs root.
+    Netns,
+    /// This host talking to itself over 127.0.0.1; needs nothing.
+    Loopback,
+}
+
+/// One host that is not from the built-in lab.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostPlan {
+    /// A command whose stdin and stdout are a pipe to an agent: `["ssh", "b", "windhover", "agent"]`.
+    pub agent_command: Vec<String>,
+    /// The address that messages are sent to when this host reflects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<std::net::IpAddr>,
+}
+
+/// Which host does what.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Roles {
+    /// The host that starts messages.
+    pub initiator: String,
+    /// The hosts that send them back (one, for now).
+    #[serde(default)]
+    pub reflectors: Vec<String>,
+}
+
+/// What every cell shares; axes of a grid override it. Two-ended values are `initiator;reflector`.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Measure {
+    /// Length of a cell in seconds (default 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Rounds of a cell at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Stop earlier once the 95 % interval of the median is narrower than this percentage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_percent: Option<f64>,
+    /// Warm-up in ms (default 200).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup_ms: Option<u32>,
+    /// Warm-up in rounds (default 1000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup_count: Option<u32>,
+    /// Receive mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive: Option<String>,
+    /// Scheduling policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// CPU of each end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// SO_BUSY_POLL in µs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy_poll_us: Option<u32>,
+    /// Time-out of a message in ms (default 1000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u32>,
+    /// TCP_NODELAY (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodelay: Option<bool>,
+    /// Multicast group for udp.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcast: Option<std::net::IpAddr>,
+    /// Response size of rr in bytes (default: as the request).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_size: Option<u32>,
+    /// A new connection for each rr transaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_each: Option<bool>,
+    /// Keep raw samples of every cell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<bool>,
+}
+
+/// A named load.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadPlan {
+    /// What it does.
+    pub profile: LoadProfile,
+    /// Parallel jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<u32>,
+    /// The CPUs it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuList>,
+    /// Command run in a loop (`build` only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Folder for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+}
+
+/// A named network stack: how workers are started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StackPlan {
+    /// Command that the worker's command line is appended to, such as `["onload", "--profile=latency"]`.
+    pub prefix: Vec<String>,
+    /// Environment of the worker (`LD_PRELOAD`, `EF_*` …).
+    pub environment: BTreeMap<String, String>,
+    /// The same for the reflector, where it differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reflector: Option<Box<StackPlan>>,
+}
+
+/// A product of axes. An absent axis has the one value that `[measure]` or the default gives.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Grid {
+    /// `pingpong`, `rr`, `ping`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Vec<String>>,
+    /// `none`, a built-in profile, or a name from `[loads]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<Vec<String>>,
+    /// `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Vec<String>>,
+    /// Receive modes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive: Option<Vec<String>>,
+    /// Policies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Vec<String>>,
+    /// CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Vec<String>>,
+    /// Message sizes in bytes; a text follows the grammar of size lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Sizes>,
+    /// Names from `[stacks]`, or `kernel`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Vec<String>>,
+}
+
+/// Sizes as a list of numbers or as one text (`"1-65536x2"`, or `"default"` for the protocol's own list).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum Sizes {
+    /// Numbers.
+    List(Vec<u32>),
+    /// A text in the grammar of size lists.
+    Text(String),
+}
+
+impl Plan {
+    /// Reads a plan and checks everything that needs no host.
+    ///
+    /// # Errors
+    /// [`ModelError`], naming the key and the remedy on one line.
+    pub fn parse(what: &str, text: &str) -> Result<Self, ModelError> {
+        let plan: Self = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            let place = if line > 0 { format!("line {line}: ") } else { String::new() };
+            ModelError::Document {
+                what: format!("plan {what}"),
+                why: format!("{place}{}", error.message().replace('\n', " ")),
+            }
+        })?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if self.name.is_empty() || !self.name.chars().all(plain) || self.name.starts_with('.') {
+            return conflict(format!("plan name '{}'", self.name), "use letters, digits, '-', '_' and '.'");
+        }
+        if self.repetitions == 0 {
+            return conflict("repetitions = 0 measures nothing".to_owned(), "use 1 or more");
+        }
+        if self.grid.is_empty() {
+            return conflict("the plan has no [[grid]]".to_owned(), "add one with at least one axis");
+        }
+        match (&self.lab, self.hosts.is_empty()) {
+            (Some(_), false) => {
+                return conflict("the plan has both [lab] and [hosts]".to_owned(), "keep one of them");
+            }
+            (None, true) => {
+                return conflict("the plan has neither [lab] nor [hosts]".to_owned(), "add [lab] kind = \"netns\"");
+            }
+            _ => {}
+        }
+        if let Some(lab) = &self.lab {
+            if !(1..=26).contains(&lab.hosts) {
+                return conflict(format!("lab.hosts = {}", lab.hosts), "use 1 to 26");
+            }
+            if !lab.ports.is_empty() && lab.ports.len() != lab.hosts as usize {
+                return conflict(
+                    format!("lab.ports names {} ports for {} hosts", lab.ports.len(), lab.hosts),
+                    "give each host one port",
+                );
+            }
+        }
+        let known = self.host_names();
+        let cells = self.cells()?;
+        if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
+            return conflict("the plan has no reflector".to_owned(), "set roles.reflectors = [\"b\"]");
+        }
+        if self.roles.reflectors.len() > 1 {
+            return conflict(
+                format!("roles.reflectors names {} hosts", self.roles.reflectors.len()),
+                "name one reflector",
+            );
+        }
+        for host in std::iter::once(&self.roles.initiator).chain(&self.roles.reflectors) {
+            if !known.contains(host) {
+                return conflict(format!("host '{host}' is not known"), &format!("use one of: {}", known.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of all hosts: those of the lab (`a`, `b` …; both ends of a loopback lab are one machine) or of `[hosts]`.
+    #[must_use]
+    pub fn host_names(&self) -> Vec<String> {
+        match &self.lab {
+            Some(lab) => ('a'..='z').take(lab.hosts.min(26) as usize).map(String::from).collect(),
+            None => self.hosts.keys().cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The result document: what a probe typed by hand and a campaign's cell both write.
+//!
+//! JSON, one document a size. Times are integers in nanoseconds in fields that end in `_ns` (mean and standard
+//! deviation are fractions); absent figures are `null`, never 0. `latency` is in the unit that `kind` names: RTT/2
+//! (`rtt_half`, the default of ping-pong, as in the papers) or RTT. The histogram always holds RTT.
+//!
+//! A quantile with fewer than 10 samples beyond it is `null`, and a `few-samples` finding says so.
+
+use crate::{ClockMap, Counters, EndSpec, EndUsage, Probe, Verdict};
+use std::collections::BTreeMap;
+
+/// What a latency figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyKind {
+    /// Round trip divided by two, the papers' transit time.
+    RttHalf,
+    /// Round trip.
+    Rtt,
+    /// One way between two clocks; signed.
+    OneWay,
+}
+
+impl LatencyKind {
+    /// How tables head such a column.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::RttHalf => "RTT/2",
+            Self::Rtt => "RTT",
+            Self::OneWay => "one-way",
+        }
+    }
+}
+
+/// Summary of one distribution.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Latency {
+    /// What the figures are.
+    pub kind: LatencyKind,
+    /// Messages counted.
+    pub count: u64,
+    /// Exact mean.
+    pub mean_ns: Option<f64>,
+    /// Exact sample standard deviation (n-1): the papers' jitter.
+    pub stdev_ns: Option<f64>,
+    /// Smallest.
+    pub min_ns: Option<u64>,
+    /// Median, from the histogram (3 significant digits).
+    pub p50_ns: Option<u64>,
+    /// 90th percentile.
+    pub p90_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    #[serde(rename = "p99_9_ns")]
+    pub p99_9_ns: Option<u64>,
+    /// 99.99th percentile.
+    #[serde(rename = "p99_99_ns")]
+    pub p99_99_ns: Option<u64>,
+    /// 99.999th percentile.
+    #[serde(rename = "p99_999_ns")]
+    pub p99_999_ns: Option<u64>,
+    /// Largest.
+    pub max_ns: Option<u64>,
+    /// 95 % confidence interval of the median from the medians of batches, which neighbouring messages' dependence
+    /// does not narrow.
+    #[serde(default)]
+    pub p50_ci95_ns: Option<[u64; 2]>,
+    /// 95 % confidence interval of the mean from the means of batches.
+    #[serde(default)]
+    pub mean_ci95_ns: Option<[f64; 2]>,
+}
+
+/// How many messages went and came. Counts that the protocol cannot know are `null`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Messages {
+    /// Timed messages (rounds, where a round has several) sent.
+    pub sent: u64,
+    /// Of them answered in time.
+    pub received: u64,
+    /// Of them not answered in time.
+    pub lost: u64,
+    /// Answers that came twice; `null` below the size of a header.
+    pub duplicated: Option<u64>,
+    /// Answers that came after a later one; `null` below the size of a header.
+    pub reordered: Option<u64>,
+    /// Of the lost, answered after the time-out; `null` below the size of a header.
+    #[serde(default)]
+    pub late: Option<u64>,
+}
+
+/// Request/response figures (`rr`).
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Transactions {
+    /// Transactions a second, mean of all passes.
+    pub per_second: f64,
+    /// Half-width of the 95 % confidence interval over passes, in percent of the mean; `null` with fewer than 3 passes.
+    pub ci95_percent: Option<f64>,
+    /// Passes measured.
+    pub passes: u32,
+    /// Request and response size in bytes.
+    pub request_bytes: u32,
+    /// Response size in bytes.
+    pub response_bytes: u32,
+    /// Whether each transaction made its own connection.
+    pub connect_each: bool,
+}
+
+/// One end of the measurement: what it was told and what it cost.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct EndReport {
+    /// What it was told (`receive`, `policy`, `cpu` …).
+    #[serde(flatten)]
+    pub spec: EndSpec,
+    /// The host's name.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Its data address.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// CPU, scheduling and faults while measuring.
+    #[serde(default)]
+    pub usage: EndUsage,
+    /// Where messages were dropped.
+    #[serde(default)]
+    pub counters: Counters,
+    /// LD_PRELOAD and the settings of user-space stacks (EF_*, VMA_*, XLIO_*, ONLOAD_*).
+    #[serde(default)]
+    pub stack_environment: BTreeMap<String, String>,
+}
+
+/// Both ends.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Ends {
+    /// The end that starts messages and owns the clock.
+    pub initiator: EndReport,
+    /// The end that sends them back; absent for ICMP echo.
+    #[serde(default)]
+    pub reflector: Option<EndReport>,
+}
+
+/// What the tool itself costs, measured just before the cell.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct SelfCost {
+    /// One clock read, median.
+    pub clock_read_ns: f64,
+    /// The loop around an empty send and receive, per round; included in each latency.
+    pub loop_ns: f64,
+    /// Recording one sample, outside the timed part.
+    pub record_ns: f64,
+    /// Start of the process to the first message, without warm-up.
+    #[serde(default)]
+    pub startup_ns: Option<u64>,
+}
+
+/// One quantity over time, in intervals of equal length.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Series {
+    /// What it is: `rtt_p50_ns`, `rtt_max_ns`, `received`, `lost` …
+    pub quantity: String,
+    /// `initiator` or `reflector`.
+    pub host: String,
+    /// Length of an interval.
+    pub interval_ns: u64,
+    /// One value an interval; `null` where nothing was counted.
+    pub values: Vec<Option<f64>>,
+}
+
+/// One message worth keeping.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Outlier {
+    /// Number of the message.
+    pub seq: u64,
+    /// When it was sent, since the start of the size.
+    pub at_ns: u64,
+    /// Wall clock when it was sent, since 1970.
+    #[serde(default)]
+    pub realtime_ns: Option<u64>,
+    /// Round trip.
+    pub rtt_ns: u64,
+    /// How late it was sent against the schedule.
+    #[serde(default)]
+    pub lateness_ns: u64,
+    /// Whether it never came back.
+    #[serde(default)]
+    pub lost: bool,
+}
+
+/// The result of measuring one size once.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct ResultDocument {
+    /// Format number, see [`crate::FORMAT`].
+    pub format: u32,
+    /// The kind of measurement.
+    pub probe: Probe,
+    /// The cell's key in a campaign (`load=build,protocol=udp,size=32`).
+    #[serde(default)]
+    pub cell: Option<String>,
+    /// Which repetition of the cell, from 1.
+    #[serde(default)]
+    pub repetition: Option<u32>,
+    /// Wall clock at the first timed message, since 1970.
+    pub started_ns: u64,
+    /// From the first timed message to the last.
+    pub elapsed_ns: u64,
+    /// What was varied or fixed, by axis name; at least `protocol` and `size` (bytes).
+    pub factors: BTreeMap<String, serde_json::Value>,
+    /// Both ends.
+    pub ends: Ends,
+    /// Latency from the actual send time.
+    pub latency: Option<Latency>,
+    /// Latency from the intended send time, where there is a schedule.
+    #[serde(default)]
+    pub latency_intended: Option<Latency>,
+    /// Actual less intended send time, where there is a schedule.
+    #[serde(default)]
+    pub lateness: Option<Latency>,
+    /// Request/response figures.
+    #[serde(default)]
+    pub transactions: Option<Transactions>,
+    /// Mean deviation of ICMP echo as ping prints it (sqrt of mean square less square of mean), RTT.
+    #[serde(default)]
+    pub mdev_ns: Option<f64>,
+    /// Quantities over time.
+    #[serde(default)]
+    pub series: Vec<Series>,
+    /// HdrHistogram V2, compressed, base64: RTT in ns.
+    #[serde(default)]
+    pub histogram: Option<String>,
+    /// How many messages went and came.
+    pub messages: Messages,
+    /// What the tool itself costs.
+    #[serde(default)]
+    pub self_cost: SelfCost,
+    /// The initiator's clocks.
+    #[serde(default)]
+    pub clock: Option<ClockMap>,
+    /// The load beside the measurement, where there was one.
+    #[serde(default)]
+    pub load: Option<crate::LoadReport>,
+    /// Whether the figures can be trusted.
+    pub verdict: Verdict,
+}
+
+impl ResultDocument {
+    /// The message size in bytes, from the factors.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        self.factors.get("size").and_then(serde_json::Value::as_u64)
+    }
+
+    /// A factor as people write it: strings bare, everything else as JSON.
+    #[must_use]
+    pub fn factor(&self, name: &str) -> Option<String> {
+        self.factors.get(name).map(|value| match value {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        })
+    }
+
+    /// Reads a document, refusing newer formats.
+    ///
+    /// # Errors
+    /// [`crate::ModelError::Document`] when it is damaged, [`crate::ModelError::NewerFormat`] when it is newer.
+    pub fn read(what: &str, text: &str) -> Result<Self, crate::ModelError> {
+        read_document(what, text)
+    }
+}
+
+/// Reads any document with a `format` field: newer formats are refused by number before anything else is looked at.
+pub(crate) fn read_document<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T, crate::ModelError> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        format: u32,
+    }
+    let damaged = |error: serde_json::Error| crate::ModelError::Document {
+        what: what.to_owned(),
+        why: format!("damaged: {}", error.to_string().replace('\n', " ")),
+    };
+    let head: Head = serde_json::from_str(text).map_err(damaged)?;
+    if head.format > crate::FORMAT {
+        return Err(crate::ModelError::NewerFormat { what: what.to_owned(), found: head.format, known: crate::FORMAT });
+    }
+    serde_json::from_str(text).map_err(damaged)
+}

@@ -1,0 +1,120 @@
+//! The run directory's own documents: `run.json` and the lines of `journal.jsonl`.
+
+use crate::{HostFacts, MachineFacts, ModelError, Substrate};
+use std::collections::BTreeMap;
+
+/// One host of a run.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct RunHost {
+    /// `initiator`, `reflector`.
+    pub role: String,
+    /// Its network identity.
+    pub facts: HostFacts,
+    /// The data address used.
+    #[serde(default)]
+    pub address: Option<String>,
+}
+
+/// One repetition of a cell in execution order.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct RunStep {
+    /// Place in execution order, from 1: the file is `cells/NNNN.json`.
+    pub index: u32,
+    /// The cell's key.
+    pub cell: String,
+    /// Which repetition, from 1.
+    pub repetition: u32,
+    /// The cell's factors.
+    pub factors: BTreeMap<String, serde_json::Value>,
+}
+
+/// `run.json`: one execution of a plan.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct RunDocument {
+    /// Format number.
+    pub format: u32,
+    /// The plan's name.
+    pub name: String,
+    /// The plan's title, for people.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Version of the tool that wrote it.
+    pub tool_version: String,
+    /// Hash of the tool's binary.
+    #[serde(default)]
+    pub build: Option<String>,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Steps in execution order.
+    pub order: Vec<RunStep>,
+    /// Machines by boot id.
+    pub machines: BTreeMap<String, MachineFacts>,
+    /// Hosts by name.
+    pub hosts: BTreeMap<String, RunHost>,
+    /// What the hosts are.
+    pub substrate: Substrate,
+    /// Free labels (`nic`, `os`).
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Wall clock at the start, since 1970.
+    pub started_ns: u64,
+    /// Wall clock at the end; absent while it runs or after a kill.
+    #[serde(default)]
+    pub ended_ns: Option<u64>,
+    /// How it ended: `done`, `interrupted`, `failed`; absent while it runs.
+    #[serde(default)]
+    pub outcome: Option<String>,
+}
+
+impl RunDocument {
+    /// Reads a document, refusing newer formats.
+    ///
+    /// # Errors
+    /// As [`crate::ResultDocument::read`].
+    pub fn read(what: &str, text: &str) -> Result<Self, ModelError> {
+        crate::result::read_document(what, text)
+    }
+}
+
+/// One line of the journal, written and fsynced before the step it names counts as done.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(tag = "step", rename_all = "kebab-case")]
+pub enum JournalLine {
+    /// The run began (also at each resume).
+    Begin {
+        /// Wall clock since 1970.
+        at_ns: u64,
+        /// Version of the tool.
+        tool_version: String,
+    },
+    /// A cell is about to be measured.
+    Start {
+        /// Place in execution order.
+        index: u32,
+        /// Wall clock since 1970.
+        at_ns: u64,
+    },
+    /// A cell's files are complete on disk.
+    Done {
+        /// Place in execution order.
+        index: u32,
+        /// Wall clock since 1970.
+        at_ns: u64,
+    },
+    /// A cell failed and has no result.
+    Failed {
+        /// Place in execution order.
+        index: u32,
+        /// Wall clock since 1970.
+        at_ns: u64,
+        /// Why, on one line.
+        why: String,
+    },
+    /// The run ended.
+    End {
+        /// Wall clock since 1970.
+        at_ns: u64,
+        /// `done`, `interrupted` or `failed`.
+        outcome: String,
+    },
+}

@@ -1,0 +1,51 @@
+//! What the measuring loops emit, and nothing else.
+
+/// What was special about one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SampleFlags(pub u32);
+
+impl SampleFlags {
+    /// Sent, but no answer came within the time-out; `received` is when that was noticed.
+    pub const LOST: Self = Self(1);
+    /// An answer that had been answered already.
+    pub const DUPLICATE: Self = Self(2);
+    /// An answer that came after a later one.
+    pub const REORDERED: Self = Self(4);
+    /// A round before the first timed one, or the untimed one after a pause.
+    pub const WARMUP: Self = Self(8);
+    /// An answer that came after its time-out; it is no latency of the closed loop.
+    pub const LATE: Self = Self(16);
+    /// A signal interrupted the wait, so the time holds a handler too.
+    pub const INTERRUPTED: Self = Self(32);
+
+    /// Whether all bits of `other` are set.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// One message, in ticks of the initiator's clock (`peer_*` in ticks of the reflector's; 0 where not known).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Number of the message, from 0 for each size.
+    pub seq: u64,
+    /// When the schedule wanted it sent; in a closed loop the same as `sent`.
+    pub intended: u64,
+    /// When the send call was made.
+    pub sent: u64,
+    /// When the receive call had returned the answer.
+    pub received: u64,
+    /// When the reflector had received it.
+    pub peer_rx: u64,
+    /// When the reflector sent the answer.
+    pub peer_tx: u64,
+    /// What was special about it.
+    pub flags: SampleFlags,
+}

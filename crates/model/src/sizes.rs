@@ -1,0 +1,194 @@
+//! Lists of message sizes in sfnt-pingpong's grammar.
+
+use crate::{ModelError, Protocol};
+use std::fmt;
+use std::str::FromStr;
+
+/// The most sizes one list may name.
+pub const MAX_SIZES: usize = 4096;
+
+/// Message sizes in bytes, in the order asked for.
+///
+/// Grammar: a comma list of `N`, `A-B` (every size), `A-B+S` (in steps of S) and `A-BxF` (each F times the last);
+/// a number may end in `k` (1024).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct SizeList(Vec<u32>);
+
+impl SizeList {
+    /// A list of one size.
+    #[must_use]
+    pub fn one(size: u32) -> Self {
+        Self(vec![size])
+    }
+
+    /// The default list of a protocol: streams 1 to 65536 doubling (17 sizes); datagrams 0, 1 to 1024 doubling,
+    /// 1472 and 1473 (either side of the 1500-byte MTU), 2048 to 32768 doubling (19 sizes).
+    #[must_use]
+    pub fn default_for(protocol: Protocol) -> Self {
+        let doubling = |from: u32, to: u32| (from..=to).map(|bit| 1u32 << bit);
+        if protocol.is_stream() {
+            return Self(doubling(0, 16).collect());
+        }
+        let mut sizes = vec![0];
+        sizes.extend(doubling(0, 10));
+        sizes.extend([1472, 1473]);
+        sizes.extend(doubling(11, 15));
+        Self(sizes)
+    }
+
+    /// The sizes in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// How many sizes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none (never, for a list that was parsed).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The largest size; 0 for an empty list.
+    #[must_use]
+    pub fn max(&self) -> u32 {
+        self.iter().max().unwrap_or(0)
+    }
+
+    /// Keeps the sizes from `min` to `max` inclusive (sfnt-pingpong's `minmsg` and `maxmsg`).
+    #[must_use]
+    pub fn within(self, min: u32, max: u32) -> Self {
+        Self(self.0.into_iter().filter(|size| (min..=max).contains(size)).collect())
+    }
+
+    /// Checks each size against the protocol: a stream has no message of 0 bytes, a datagram has a largest size.
+    ///
+    /// # Errors
+    /// [`ModelError::OutOfRange`] for the first size that cannot be sent.
+    pub fn check(&self, protocol: Protocol) -> Result<(), ModelError> {
+        let min = u32::from(protocol.is_stream());
+        for size in self.iter() {
+            if size < min || size > protocol.max_size() {
+                return Err(ModelError::OutOfRange {
+                    what: "size",
+                    given: size.to_string(),
+                    accepted: format!("{min} to {} bytes for {protocol}", protocol.max_size()),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromIterator<u32> for SizeList {
+    fn from_iter<I: IntoIterator<Item = u32>>(sizes: I) -> Self {
+        Self(sizes.into_iter().collect())
+    }
+}
+
+impl fmt::Display for SizeList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for size in &self.0 {
+            write!(f, "{separator}{size}")?;
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for SizeList {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        let bad = |why: &str| ModelError::Grammar { what: "size list", given: text.to_owned(), why: why.to_owned() };
+        let number = |digits: &str| -> Result<u32, ModelError> {
+            let (digits, unit) = match digits.strip_suffix(['k', 'K']) {
+                Some(digits) => (digits, 1024),
+                None => (digits, 1),
+            };
+            digits
+                .parse::<u32>()
+                .ok()
+                .and_then(|n| n.checked_mul(unit))
+                .ok_or_else(|| bad("use sizes such as 32, 1-8, 64-1024+64 or 1-65536x2"))
+        };
+        let mut sizes = Vec::new();
+        for part in text.split(',') {
+            let part = part.trim();
+            let Some((first, rest)) = part.split_once('-') else {
+                sizes.push(number(part)?);
+                continue;
+            };
+            let first = number(first)?;
+            let (last, next): (u32, Box<dyn Fn(u32) -> Option<u32>>) = if let Some((last, step)) = rest.split_once('+')
+            {
+                let step = number(step)?;
+                if step == 0 {
+                    return Err(bad("a step of 0 never ends"));
+                }
+                (number(last)?, Box::new(move |size| size.checked_add(step)))
+            } else if let Some((last, factor)) = rest.split_once('x') {
+                let factor = number(factor)?;
+                if factor < 2 || first == 0 {
+                    return Err(bad("a factor below 2, or from 0, never ends"));
+                }
+                (number(last)?, Box::new(move |size| size.checked_mul(factor)))
+            } else {
+                (number(rest)?, Box::new(|size| size.checked_add(1)))
+            };
+            if last < first {
+                return Err(bad("a range goes upwards"));
+            }
+            let mut size = Some(first);
+            while let Some(current) = size.filter(|&current| current <= last) {
+                sizes.push(current);
+                if sizes.len() > MAX_SIZES {
+                    return Err(bad("it names more than 4096 sizes"));
+                }
+                size = next(current);
+            }
+        }
+        Ok(Self(sizes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Vec<u32> {
+        text.parse::<SizeList>().unwrap().iter().collect()
+    }
+
+    #[test]
+    fn the_grammar_of_sfnt_pingpong() {
+        assert_eq!(list("32"), [32]);
+        assert_eq!(list("1,4-6,10-20+5,1-9x3,2k"), [1, 4, 5, 6, 10, 15, 20, 1, 3, 9, 2048]);
+        for text in ["", "a", "4-1", "1-5+0", "0-8x2", "1-8x1", "0-100000", "4294967296", "1--2"] {
+            assert!(text.parse::<SizeList>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_default_lists_of_sfnt_pingpong() {
+        let stream: Vec<u32> = SizeList::default_for(Protocol::Tcp).iter().collect();
+        assert_eq!((stream.len(), stream[0], stream[16]), (17, 1, 65536));
+        let datagram: Vec<u32> = SizeList::default_for(Protocol::Udp).iter().collect();
+        assert_eq!(datagram.len(), 19);
+        assert_eq!(datagram[11..15], [1024, 1472, 1473, 2048]);
+    }
+
+    #[test]
+    fn a_stream_has_no_empty_message() {
+        assert!(SizeList::one(0).check(Protocol::Tcp).is_err());
+        assert!(SizeList::one(0).check(Protocol::Udp).is_ok());
+        let error = SizeList::one(65_508).check(Protocol::Udp).unwrap_err().to_string();
+        assert!(error.contains("65508") && error.contains("65507"), "{error}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Which protocol carries the messages, and the socket options that both ends share.
+
+use crate::ModelError;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// What carries the messages.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP over IPv4 or IPv6.
+    Tcp,
+    /// UDP over IPv4 or IPv6, unicast or multicast.
+    Udp,
+    /// A pair of UNIX stream sockets between two processes of one machine.
+    UnixStream,
+    /// A pair of UNIX datagram sockets between two processes of one machine.
+    UnixDgram,
+    /// Two pipes between two processes of one machine.
+    Pipe,
+    /// ICMP echo, answered by the far kernel (only `ping`).
+    Icmp,
+}
+
+impl Protocol {
+    /// All protocols, in the order that help texts list them.
+    pub const ALL: [Self; 6] = [Self::Tcp, Self::Udp, Self::UnixStream, Self::UnixDgram, Self::Pipe, Self::Icmp];
+
+    /// The word used in flags, plans and documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::UnixStream => "unix-stream",
+            Self::UnixDgram => "unix-dgram",
+            Self::Pipe => "pipe",
+            Self::Icmp => "icmp",
+        }
+    }
+
+    /// Whether messages have no borders, so that a receiver counts bytes.
+    #[must_use]
+    pub fn is_stream(self) -> bool {
+        matches!(self, Self::Tcp | Self::UnixStream | Self::Pipe)
+    }
+
+    /// Whether both ends are processes of one machine without a network between them.
+    #[must_use]
+    pub fn is_local(self) -> bool {
+        matches!(self, Self::UnixStream | Self::UnixDgram | Self::Pipe)
+    }
+
+    /// The largest message in bytes. UDP: 65,507 over IPv4 (RFC 768: a 16-bit length less the 8-byte header, less a
+    /// 20-byte IP header). UNIX datagrams: what a default socket buffer of 212,992 bytes carries. Streams: 16 MiB.
+    #[must_use]
+    pub fn max_size(self) -> u32 {
+        match self {
+            Self::Udp => 65_507,
+            Self::Icmp => 65_499,
+            Self::UnixDgram => 106_496,
+            Self::Tcp | Self::UnixStream | Self::Pipe => 16 << 20,
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        let wanted = text.to_ascii_lowercase().replace('_', "-");
+        let wanted = if wanted == "unix-datagram" { "unix-dgram" } else { wanted.as_str() };
+        Self::ALL.into_iter().find(|protocol| protocol.word() == wanted).ok_or_else(|| ModelError::UnknownWord {
+            what: "protocol",
+            given: text.to_owned(),
+            accepted: "tcp, udp, unix-stream, unix-dgram or pipe",
+        })
+    }
+}
+
+/// Address family asked for when a name has addresses of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+/// A multicast group that carries UDP messages both ways.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Multicast {
+    /// The group.
+    pub group: IpAddr,
+    /// The initiator's interface by name or address; absent: the one that routes to the reflector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Whether sent messages are looped back to this host (IP_MULTICAST_LOOP).
+    #[serde(default)]
+    pub loopback: bool,
+}
+
+/// Socket options that both ends share.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct SocketSpec {
+    /// What carries the messages.
+    pub protocol: Protocol,
+    /// TCP_NODELAY on TCP sockets.
+    #[serde(default = "yes")]
+    pub nodelay: bool,
+    /// Whether UDP sockets are connected to their peer (else sendto and recvfrom).
+    #[serde(default = "yes")]
+    pub connected: bool,
+    /// MSG_MORE on all but the last message of a round.
+    #[serde(default)]
+    pub more: bool,
+    /// IP time to live, or IPv6 hop limit, of data; absent: the system's default (1 for multicast).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u8>,
+    /// The multicast group, when UDP messages go to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multicast: Option<Multicast>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl SocketSpec {
+    /// The defaults of a protocol: TCP_NODELAY on, UDP sockets connected.
+    #[must_use]
+    pub fn new(protocol: Protocol) -> Self {
+        Self { protocol, nodelay: true, connected: true, more: false, ttl: None, multicast: None }
+    }
+}

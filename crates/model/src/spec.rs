@@ -1,0 +1,256 @@
+//! What one measurement does, as the command line or a plan asks for it.
+
+use crate::{EndSpec, ModelError, Protocol, Receive, SizeList, SocketSpec};
+use std::fmt;
+use std::str::FromStr;
+
+/// The kinds of measurement.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Probe {
+    /// One message there and back at a time, every one timed.
+    Pingpong,
+    /// Request/response transactions, with their rate and the CPU they cost.
+    Rr,
+    /// ICMP echo.
+    Ping,
+}
+
+impl Probe {
+    /// The word used in flags, plans and documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pingpong => "pingpong",
+            Self::Rr => "rr",
+            Self::Ping => "ping",
+        }
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Probe {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        [Self::Pingpong, Self::Rr, Self::Ping].into_iter().find(|probe| probe.word() == text).ok_or_else(|| {
+            ModelError::UnknownWord { what: "probe", given: text.to_owned(), accepted: "pingpong, rr or ping" }
+        })
+    }
+}
+
+/// Idle time between two rounds, in µs; both may be set, the sleep comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Gap {
+    /// Time to sleep.
+    pub sleep_us: u32,
+    /// Time to spin.
+    pub spin_us: u32,
+}
+
+/// Untimed rounds before each size; both conditions must be met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Warmup {
+    /// At least this long, in ms.
+    pub time_ms: u32,
+    /// At least this many rounds.
+    pub count: u32,
+}
+
+impl Default for Warmup {
+    fn default() -> Self {
+        Self { time_ms: 200, count: 1000 }
+    }
+}
+
+/// When a size is done: at `max_*`, or earlier once `min_*` are met and the interval asked for is narrow enough.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct StopRule {
+    /// At least this long, in ms.
+    pub min_ms: u32,
+    /// At most this long, in ms.
+    pub max_ms: u32,
+    /// At least this many rounds.
+    pub min_count: u64,
+    /// At most this many rounds.
+    pub max_count: u64,
+    /// Stop once the 95 % confidence interval of the median is narrower than this share of the median, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_percent: Option<f64>,
+}
+
+impl Default for StopRule {
+    fn default() -> Self {
+        Self { min_ms: 0, max_ms: 1000, min_count: 1, max_count: u64::MAX, interval_percent: None }
+    }
+}
+
+/// Which messages are kept one by one beside the histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct OutlierRule {
+    /// The worst so many.
+    pub worst: u32,
+    /// And all whose RTT is over this many ns (up to 10,000 of them).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_ns: Option<u64>,
+}
+
+impl Default for OutlierRule {
+    fn default() -> Self {
+        Self { worst: 20, over_ns: None }
+    }
+}
+
+/// One measurement: what is sent, how often, and how both ends behave.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct ProbeSpec {
+    /// The kind of measurement.
+    pub probe: Probe,
+    /// Protocol and socket options.
+    pub socket: SocketSpec,
+    /// The end that starts messages.
+    #[serde(default)]
+    pub initiator: EndSpec,
+    /// The end that sends them back.
+    #[serde(default)]
+    pub reflector: EndSpec,
+    /// Message (or request) sizes in bytes, measured one after the other.
+    pub sizes: SizeList,
+    /// Response size in bytes of `rr`; absent: as the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_size: Option<u32>,
+    /// `rr` makes a new TCP connection for each transaction (netperf's TCP_CRR).
+    #[serde(default)]
+    pub connect_each: bool,
+    /// Messages that the initiator sends before it waits.
+    #[serde(default = "one")]
+    pub pings: u32,
+    /// Messages that the reflector sends once it has received all pings.
+    #[serde(default = "one")]
+    pub pongs: u32,
+    /// Idle time between rounds.
+    #[serde(default)]
+    pub gap: Gap,
+    /// Untimed rounds before each size.
+    #[serde(default)]
+    pub warmup: Warmup,
+    /// When a size is done.
+    #[serde(default)]
+    pub stop: StopRule,
+    /// A datagram that has not come back after this many ms is lost; a stream that is silent so long is broken.
+    #[serde(default = "second")]
+    pub timeout_ms: u32,
+    /// Report RTT rather than RTT/2.
+    #[serde(default)]
+    pub rtt: bool,
+    /// Keep each sample (memory: 56 bytes a sample up to `stop.max_count`, at most 4 million).
+    #[serde(default)]
+    pub raw: bool,
+    /// Which messages are kept one by one.
+    #[serde(default)]
+    pub outliers: OutlierRule,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn second() -> u32 {
+    1000
+}
+
+impl ProbeSpec {
+    /// A measurement with the defaults of its protocol and a single size of 32 bytes, the papers' size.
+    #[must_use]
+    pub fn new(probe: Probe, protocol: Protocol) -> Self {
+        Self {
+            probe,
+            socket: SocketSpec::new(protocol),
+            initiator: EndSpec::default(),
+            reflector: EndSpec::default(),
+            sizes: SizeList::one(32),
+            response_size: None,
+            connect_each: false,
+            pings: 1,
+            pongs: 1,
+            gap: Gap::default(),
+            warmup: Warmup::default(),
+            stop: StopRule::default(),
+            timeout_ms: 1000,
+            rtt: probe == Probe::Ping,
+            raw: false,
+            outliers: OutlierRule::default(),
+        }
+    }
+
+    /// Checks what can be checked without a host: sizes, counts, and settings that contradict each other.
+    ///
+    /// # Errors
+    /// The first thing wrong, with the remedy.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.sizes.check(self.socket.protocol)?;
+        let conflict =
+            |what: &str, remedy: &str| Err(ModelError::Conflict { what: what.to_owned(), remedy: remedy.to_owned() });
+        if self.sizes.is_empty() {
+            return conflict("no message size is left", "name at least one with --size");
+        }
+        if let Some(response) = self.response_size {
+            SizeList::one(response).check(self.socket.protocol)?;
+        }
+        let counts = [("pings", self.pings), ("pongs", self.pongs)];
+        for (what, count) in counts {
+            if !(1..=1000).contains(&count) {
+                return Err(ModelError::OutOfRange {
+                    what,
+                    given: count.to_string(),
+                    accepted: "1 to 1000".to_owned(),
+                });
+            }
+        }
+        if self.stop.max_ms == 0 || self.stop.max_count == 0 {
+            return conflict("the stop rule ends before the first message", "give --seconds or --count above 0");
+        }
+        if self.timeout_ms == 0 {
+            return conflict("a time-out of 0 ms loses every message", "give --timeout above 0");
+        }
+        let spins = |end: &EndSpec| end.receive == Receive::Spin;
+        if let (Some(a), Some(b)) = (self.initiator.cpu, self.reflector.cpu)
+            && a == b
+            && self.socket.protocol.is_local()
+            && (spins(&self.initiator) || spins(&self.reflector))
+        {
+            return conflict(
+                &format!("both ends are on CPU {a} and one of them spins, so the other never runs"),
+                "give the ends different CPUs, or use --receive block",
+            );
+        }
+        let multicast = self.socket.multicast.as_ref();
+        if let Some(multicast) = multicast {
+            if self.socket.protocol != Protocol::Udp {
+                return conflict("a multicast group needs udp", "use udp, or leave --mcast out");
+            }
+            if !multicast.group.is_multicast() {
+                return Err(ModelError::OutOfRange {
+                    what: "multicast group",
+                    given: multicast.group.to_string(),
+                    accepted: "224.0.0.0/4 or ff00::/8".to_owned(),
+                });
+            }
+        }
+        if self.connect_each && (self.probe != Probe::Rr || self.socket.protocol != Protocol::Tcp) {
+            return conflict("a connection for each transaction needs rr over tcp", "use rr tcp --connect-each");
+        }
+        Ok(())
+    }
+}

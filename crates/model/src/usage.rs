@@ -1,0 +1,98 @@
+//! What a measurement cost one end, and what its host counted meanwhile. All fields are differences over one size.
+
+/// CPU and scheduling of the measuring thread and its machine over one size.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct EndUsage {
+    /// Wall time that the other figures cover.
+    pub elapsed_ns: u64,
+    /// User CPU time of the measuring process (getrusage).
+    pub process_user_ns: u64,
+    /// System CPU time of the measuring process.
+    pub process_system_ns: u64,
+    /// Machine-wide CPU time that was not idle, over all CPUs (/proc/stat; netperf's definition counts iowait and steal as busy).
+    pub machine_busy_ns: u64,
+    /// Machine-wide softirq time over all CPUs (/proc/stat).
+    pub machine_softirq_ns: u64,
+    /// Machine-wide hard interrupt time over all CPUs (/proc/stat).
+    pub machine_irq_ns: u64,
+    /// Machine-wide steal time over all CPUs (/proc/stat).
+    pub machine_steal_ns: u64,
+    /// Number of online CPUs of the machine.
+    pub cpus: u32,
+    /// Time other tasks ran on the measuring CPU: its busy time less ours, softirq, irq and steal; absent when not pinned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_tasks_ns: Option<u64>,
+    /// Steal of the measuring CPU; absent when not pinned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_steal_ns: Option<u64>,
+    /// Time the measuring thread was ready but not running (/proc/thread-self/schedstat); absent where not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_queue_wait_ns: Option<u64>,
+    /// Context switches because the thread waited.
+    pub voluntary_switches: u64,
+    /// Context switches because the thread was displaced.
+    pub involuntary_switches: u64,
+    /// Moves to another CPU (/proc/self/sched where there is one, else seen by getcpu at the borders of batches).
+    pub migrations: u64,
+    /// Page faults without I/O of the measuring thread.
+    pub minor_faults: u64,
+    /// Page faults with I/O of the measuring thread.
+    pub major_faults: u64,
+    /// The CPU the thread was on at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+}
+
+impl EndUsage {
+    /// CPU utilisation of the whole machine in percent, in netperf's definition: 100 less the idle share averaged over
+    /// all CPUs, iowait and steal counted as busy.
+    #[must_use]
+    pub fn machine_percent(&self) -> Option<f64> {
+        let capacity = self.elapsed_ns as f64 * f64::from(self.cpus);
+        (capacity > 0.0).then(|| (100.0 * self.machine_busy_ns as f64 / capacity).min(100.0))
+    }
+
+    /// netperf's service demand: µs of machine CPU a transaction.
+    #[must_use]
+    pub fn service_demand_us(&self, transactions: u64) -> Option<f64> {
+        (transactions > 0).then(|| self.machine_busy_ns as f64 / 1000.0 / transactions as f64)
+    }
+
+    /// µs of the measuring process' own CPU a transaction.
+    #[must_use]
+    pub fn process_us(&self, transactions: u64) -> Option<f64> {
+        (transactions > 0)
+            .then(|| (self.process_user_ns + self.process_system_ns) as f64 / 1000.0 / transactions as f64)
+    }
+
+    /// µs of machine-wide softirq a transaction.
+    #[must_use]
+    pub fn softirq_us(&self, transactions: u64) -> Option<f64> {
+        (transactions > 0).then(|| self.machine_softirq_ns as f64 / 1000.0 / transactions as f64)
+    }
+}
+
+/// Where a host dropped messages, as far as it tells. All are differences over one size.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Counters {
+    /// Datagrams dropped at our own socket because its buffer was full (SO_RXQ_OVFL).
+    pub socket_overflow: u64,
+    /// UDP datagrams dropped for want of receive buffer, host-wide (RcvbufErrors of /proc/net/snmp, snmp6).
+    pub udp_receive_buffer_errors: u64,
+    /// UDP datagrams dropped for other receive errors, checksums included (InErrors less the above).
+    pub udp_receive_errors: u64,
+    /// UDP send errors for want of buffer (SndbufErrors).
+    pub udp_send_buffer_errors: u64,
+    /// TCP segments sent again (RetransSegs).
+    pub tcp_retransmits: u64,
+    /// Received packets dropped by network devices (sum of rx_dropped, rx_missed).
+    pub nic_receive_drops: u64,
+    /// Packets dropped on sending by network devices.
+    pub nic_send_drops: u64,
+    /// Packets dropped by queueing disciplines of the devices.
+    pub qdisc_drops: u64,
+    /// Packets dropped because a CPU's backlog was full (/proc/net/softnet_stat).
+    pub backlog_drops: u64,
+}

@@ -1,0 +1,129 @@
+//! Whether a figure can be trusted, and what disturbed it.
+
+/// What a finding is about. The word is stable and what scripts and documents refer to.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingId {
+    /// The tick rate drifted or jumped while measuring (invalid).
+    ClockUnfit,
+    /// The measuring thread ran on another CPU than asked, or moved (invalid).
+    Migrated,
+    /// Page faults inside the measured loop (invalid).
+    Faults,
+    /// The sample ring was full (invalid).
+    SamplesOverrun,
+    /// Traffic between two addresses of one network namespace never left the host (invalid).
+    PathIsLocal,
+    /// The generator was late against its own schedule (invalid).
+    GeneratorLate,
+    /// The stack or stack setting that was asked for was not in effect (invalid).
+    PathNotAsClaimed,
+    /// A peer vanished before the stop rule was met (invalid).
+    PeerVanished,
+    /// The confidence interval asked for was not reached (disturbed).
+    IntervalNotReached,
+    /// Messages were lost (disturbed).
+    Loss,
+    /// Messages came twice or out of order (disturbed).
+    Order,
+    /// Stalls that recur with a period; the detail names the known cause (disturbed).
+    PeriodicStalls,
+    /// Real-time throttling or the fair server held a real-time thread (disturbed).
+    Throttled,
+    /// Other tasks ran on the measuring CPU (disturbed).
+    OtherTasks,
+    /// The hypervisor took the CPU away (disturbed).
+    Steal,
+    /// A load that was not even (disturbed).
+    LoadUneven,
+    /// Real-time policy or memory lock was not permitted and the run went on without (disturbed).
+    NotPermitted,
+    /// Too few messages for a figure that was asked for (disturbed).
+    FewSamples,
+}
+
+impl FindingId {
+    /// Whether the figure cannot be trusted when this was found.
+    #[must_use]
+    pub fn is_invalid(self) -> bool {
+        matches!(
+            self,
+            Self::ClockUnfit
+                | Self::Migrated
+                | Self::Faults
+                | Self::SamplesOverrun
+                | Self::PathIsLocal
+                | Self::GeneratorLate
+                | Self::PathNotAsClaimed
+                | Self::PeerVanished
+        )
+    }
+
+    /// The stable word, as in documents (`path-is-local`).
+    #[must_use]
+    pub fn word(self) -> String {
+        serde_json::to_value(self).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    }
+}
+
+/// One thing found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Finding {
+    /// What it is about.
+    pub id: FindingId,
+    /// At which end it was seen: `initiator`, `reflector`, or absent for the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
+    /// One sentence with the evidence in figures and, where there is one, what to do.
+    pub detail: String,
+}
+
+impl Finding {
+    /// A finding that belongs to no single end.
+    #[must_use]
+    pub fn new(id: FindingId, detail: impl Into<String>) -> Self {
+        Self { id, end: None, detail: detail.into() }
+    }
+
+    /// A finding seen at one end.
+    #[must_use]
+    pub fn at(id: FindingId, end: &str, detail: impl Into<String>) -> Self {
+        Self { id, end: Some(end.to_owned()), detail: detail.into() }
+    }
+}
+
+/// Two lists: what makes a figure untrustworthy, and what is part of the truth but worth knowing.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Verdict {
+    /// Whether `invalid` is empty.
+    pub trusted: bool,
+    /// Why the figure cannot be trusted; exit code 4.
+    pub invalid: Vec<Finding>,
+    /// What disturbed the measurement; printed beside the figure, never exit code 4.
+    pub disturbed: Vec<Finding>,
+}
+
+impl Default for Verdict {
+    fn default() -> Self {
+        Self { trusted: true, invalid: Vec::new(), disturbed: Vec::new() }
+    }
+}
+
+impl Verdict {
+    /// Sorts a finding into its list.
+    pub fn add(&mut self, finding: Finding) {
+        if finding.id.is_invalid() {
+            self.trusted = false;
+            self.invalid.push(finding);
+        } else {
+            self.disturbed.push(finding);
+        }
+    }
+
+    /// All findings, the invalid ones first.
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.invalid.iter().chain(&self.disturbed)
+    }
+}

@@ -1,0 +1,119 @@
+//! The worker contract: a spec as JSON on stdin, events as JSON lines on stdout.
+//!
+//! Preloaded libraries may print before `main` runs, so a reader takes only lines that begin with [`LINE_MARK`] and
+//! passes all others on to stderr. A foreign program keeps the contract by printing one such line with a result.
+
+use crate::result::Outlier;
+use crate::{Limits, LoadReport, LoadSpec, ProbeSpec, ResultDocument};
+use std::collections::BTreeMap;
+
+/// What each line of the contract begins with; the rest of the line is a [`WorkerEvent`] as JSON.
+pub const LINE_MARK: &str = "\u{1}windhover ";
+
+/// Where an endpoint is and what opens it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Target {
+    /// Address and port of the control connection; empty for protocols within one machine.
+    pub control: String,
+    /// The shared key in hexadecimal.
+    #[serde(default)]
+    pub key: Option<String>,
+}
+
+/// A measurement to make.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct ProbeTask {
+    /// What to measure.
+    pub spec: ProbeSpec,
+    /// Against whom.
+    pub target: Target,
+    /// Factors to store with each result, beside `protocol` and `size`.
+    #[serde(default)]
+    pub factors: BTreeMap<String, serde_json::Value>,
+}
+
+/// An endpoint to run.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct EndpointTask {
+    /// Address to bind; port 0 lets the system choose.
+    pub bind: String,
+    /// The shared key in hexadecimal.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// What clients may ask for.
+    pub limits: Limits,
+}
+
+/// What a worker is told on stdin.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "role", rename_all = "kebab-case")]
+pub enum WorkerSpec {
+    /// Measure and exit.
+    Probe(Box<ProbeTask>),
+    /// Reflect until stdin closes.
+    Endpoint(EndpointTask),
+    /// Load the machine until stdin closes.
+    Load(LoadSpec),
+}
+
+/// All that one size left behind.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Measured {
+    /// The result document.
+    pub result: ResultDocument,
+    /// HdrHistogram interval log (V2) with tags, as text.
+    #[serde(default)]
+    pub hlog: String,
+    /// The worst messages and those over the threshold.
+    #[serde(default)]
+    pub outliers: Vec<Outlier>,
+    /// Raw samples, base64 of little-endian columns, when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+}
+
+/// What a worker says on stdout.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum WorkerEvent {
+    /// An endpoint listens, or a load is steady.
+    Ready {
+        /// Address and port of the control connection, for an endpoint.
+        #[serde(default)]
+        address: Option<String>,
+    },
+    /// One size is measured.
+    Measured(Box<Measured>),
+    /// A load ended.
+    Load(LoadReport),
+    /// The worker gives up; what was measured so far came before.
+    Failed {
+        /// The design's exit code.
+        code: u8,
+        /// One line naming the thing and the remedy.
+        message: String,
+    },
+    /// Nothing more will come.
+    Done,
+}
+
+impl WorkerEvent {
+    /// The event as a line of the contract, newline included. It begins with a newline of its own, so that half a line
+    /// printed by somebody else does not swallow it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let body = serde_json::to_string(self).unwrap_or_default();
+        format!("\n{LINE_MARK}{body}\n")
+    }
+
+    /// Reads one line without its newline; `None` for lines of somebody else.
+    ///
+    /// # Errors
+    /// [`crate::ModelError::Document`] for a marked line that does not parse.
+    pub fn from_line(line: &str) -> Result<Option<Self>, crate::ModelError> {
+        let Some(body) = line.strip_prefix(LINE_MARK) else { return Ok(None) };
+        serde_json::from_str(body)
+            .map(Some)
+            .map_err(|error| crate::ModelError::Document { what: "worker's line".to_owned(), why: error.to_string() })
+    }
+}

@@ -1,0 +1,1 @@
+//! Datapaths through libc only.

@@ -1,0 +1,1 @@
+//! The initiator's loops: ping-pong, request/response, ICMP echo.

@@ -1,0 +1,1 @@
+//! Samples to results: loss, order, intervals, outliers, verdict.

@@ -1,0 +1,1 @@
+//! Tables, plots and one-file HTML from stored runs.

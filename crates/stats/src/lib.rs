@@ -1,0 +1,1 @@
+//! Exact moments, the one histogram, quantiles with confidence intervals, periodic stalls.

@@ -1,0 +1,1 @@
+//! Policy, CPUs, memory lock, limits; the only place that starts processes.
