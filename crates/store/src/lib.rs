@@ -1,1 +1,45 @@
 //! The run directory: write, read, merge, export.
+//!
+//! One execution of a plan is one directory (format 1):
+//!
+//! ```text
+//! <name>-<UTC time>/
+//!   plan.toml                   the campaign as given
+//!   run.json                    model::RunDocument: seed, order, machines, hosts, substrate, start and end
+//!   journal.jsonl               model::JournalLine, one a step, fsynced; its file lock marks a live runner
+//!   cells/NNNN.json             model::ResultDocument of one repetition, in execution order
+//!   cells/NNNN.hlog             HdrHistogram interval log (V2)
+//!   cells/NNNN.outliers.jsonl   model::result::Outlier, one a line
+//!   cells/NNNN.series.jsonl     one line an interval of each end
+//!   cells/NNNN.events.jsonl     model::Event, one a line; only when there are any
+//!   cells/NNNN.raw.zst          raw samples, zstd; only when asked for
+//! ```
+//!
+//! A cell counts as done only when its files are on disk and its `done` line is fsynced. What a writer killed at any
+//! moment leaves behind is readable: at most the last journal line is torn, and at most files of the cell in flight are
+//! incomplete. This crate reads no clock, prints nothing and never overwrites a run.
+
+mod atomic;
+mod cell;
+mod csv;
+mod error;
+pub mod exercise;
+pub mod hlog;
+mod journal;
+mod json;
+mod list;
+mod read;
+mod rundir;
+mod schema;
+mod time;
+
+pub use cell::CellFiles;
+pub use csv::{CsvRow, csv};
+pub use error::StoreError;
+pub use journal::read_journal;
+pub use json::json;
+pub use list::{RunState, RunSummary, list};
+pub use read::{Many, Run, load_many};
+pub use rundir::RunDir;
+pub use schema::schemas;
+pub use time::utc_text;

@@ -1,0 +1,70 @@
+//! Whole files that are there completely or not at all, also after a kill or a power cut.
+
+use crate::StoreError;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What a file is called until it is complete.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    path.with_file_name(name)
+}
+
+/// Writes a file under a temporary name, fsyncs it and gives it its name (rename(2) replaces in one step). The
+/// directory still has to be fsynced: [`sync_directory`], once for all files of a cell.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let temporary = temporary(path);
+    let written = (|| {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    })();
+    written.map_err(|cause| {
+        // What could not be completed only takes space that is missing elsewhere.
+        let _ = fs::remove_file(&temporary);
+        StoreError::writing(path, cause)
+    })
+}
+
+/// Makes names made or changed in a directory survive a power cut (fsync(2): syncing a file does not sync its entry).
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(|cause| StoreError::writing(path, cause))
+}
+
+/// As [`write`], with the directory's entry on disk too.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    write(path, bytes)?;
+    sync_directory(path.parent().unwrap_or(Path::new(".")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaces_and_leaves_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.json");
+        write_synced(&path, b"one").unwrap();
+        write_synced(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_has_its_own_name() {
+        // /dev/full answers each write with ENOSPC; the temporary name is a link to it.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.json");
+        fs::write(&path, b"before").unwrap();
+        std::os::unix::fs::symlink("/dev/full", temporary(&path)).unwrap();
+        let error = write(&path, b"after").unwrap_err();
+        assert!(matches!(&error, StoreError::DiskFull { path: named } if *named == path), "{error}");
+        assert!(error.to_string().contains("disk full") && error.to_string().contains("run.json"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"before");
+        assert!(!temporary(&path).exists());
+    }
+}

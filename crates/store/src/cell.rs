@@ -1,0 +1,199 @@
+//! The files of one cell: `cells/NNNN.*`.
+
+use crate::{StoreError, atomic};
+use base64::Engine as _;
+use model::result::{Outlier, Series};
+use model::worker::Measured;
+use model::{Event, ResultDocument};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What one cell left behind, to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct CellFiles<'a> {
+    /// `NNNN.json`.
+    pub result: &'a ResultDocument,
+    /// `NNNN.hlog`: HdrHistogram interval log; no file when empty.
+    pub hlog: &'a str,
+    /// `NNNN.outliers.jsonl`; no file when empty.
+    pub outliers: &'a [Outlier],
+    /// `NNNN.events.jsonl`, beside one `loss` for each lost outlier; no file when there are none.
+    pub events: &'a [Event],
+    /// `NNNN.raw.zst`: base64 as a worker sends it; stored decoded and compressed.
+    pub raw: Option<&'a str>,
+}
+
+impl<'a> CellFiles<'a> {
+    /// The files of what a worker measured, with the events that the campaign saw.
+    #[must_use]
+    pub fn of(measured: &'a Measured, events: &'a [Event]) -> Self {
+        Self {
+            result: &measured.result,
+            hlog: &measured.hlog,
+            outliers: &measured.outliers,
+            events,
+            raw: measured.raw.as_deref(),
+        }
+    }
+}
+
+/// `cells/NNNN<suffix>` of a run.
+pub(crate) fn path(run: &Path, index: u32, suffix: &str) -> PathBuf {
+    run.join("cells").join(format!("{index:04}{suffix}"))
+}
+
+/// Writes all files of a cell, the result document last, and waits until they are on disk.
+pub(crate) fn write(run: &Path, index: u32, files: &CellFiles<'_>) -> Result<(), StoreError> {
+    let document = document(run, index, files.result)?;
+    let put = |suffix: &str, bytes: &[u8]| {
+        let path = path(run, index, suffix);
+        if bytes.is_empty() {
+            // A cell measured again must not keep a file of the attempt that was cut short.
+            return match std::fs::remove_file(&path) {
+                Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(StoreError::writing(&path, cause)),
+                _ => Ok(()),
+            };
+        }
+        atomic::write(&path, bytes)
+    };
+    put(".hlog", files.hlog.as_bytes())?;
+    put(".outliers.jsonl", &lines("outlier", files.outliers)?)?;
+    put(".series.jsonl", &lines("series", &intervals(&files.result.series))?)?;
+    let losses = files.outliers.iter().filter(|outlier| outlier.lost).map(loss);
+    let events: Vec<Event> = files.events.iter().cloned().chain(losses).collect();
+    put(".events.jsonl", &lines("event", &events)?)?;
+    put(".raw.zst", &raw(run, index, files.raw)?)?;
+    put(".json", &document)?;
+    atomic::sync_directory(&run.join("cells"))
+}
+
+/// The document as one line. It is read back before it is written: JSON has no way to write some numbers (NaN), and a
+/// cell that cannot be read must not count as done.
+fn document(run: &Path, index: u32, result: &ResultDocument) -> Result<Vec<u8>, StoreError> {
+    let what = path(run, index, ".json").display().to_string();
+    let mut text = serde_json::to_string(result)
+        .map_err(|error| StoreError::Encode { what: what.clone(), why: error.to_string() })?;
+    ResultDocument::read(&what, &text)
+        .map_err(|error| StoreError::Encode { what, why: format!("it does not read back: {error}") })?;
+    text.push('\n');
+    Ok(text.into_bytes())
+}
+
+fn lines<T: serde::Serialize>(what: &str, items: &[T]) -> Result<Vec<u8>, StoreError> {
+    let mut text = Vec::new();
+    for item in items {
+        serde_json::to_writer(&mut text, item)
+            .map_err(|error| StoreError::Encode { what: what.to_owned(), why: error.to_string() })?;
+        text.push(b'\n');
+    }
+    Ok(text)
+}
+
+/// Series by quantity turned into one object an interval of each end:
+/// `{"host":"initiator","at_ns":0,"interval_ns":1000000000,"received":41234,"rtt_max_ns":61000}`. `at_ns` counts from
+/// the first timed message; a quantity that was not counted in an interval is null, one that ended earlier is absent.
+fn intervals(series: &[Series]) -> Vec<Map<String, Value>> {
+    let mut groups: BTreeMap<(&str, u64), Vec<&Series>> = BTreeMap::new();
+    for one in series {
+        groups.entry((one.host.as_str(), one.interval_ns)).or_default().push(one);
+    }
+    let mut rows = Vec::new();
+    for ((host, interval_ns), group) in groups {
+        let length = group.iter().map(|one| one.values.len()).max().unwrap_or(0);
+        for place in 0..length {
+            let mut row = Map::new();
+            row.insert("host".to_owned(), host.into());
+            row.insert("at_ns".to_owned(), (place as u64).saturating_mul(interval_ns).into());
+            row.insert("interval_ns".to_owned(), interval_ns.into());
+            for one in &group {
+                if let Some(value) = one.values.get(place) {
+                    row.insert(one.quantity.clone(), (*value).into());
+                }
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn loss(outlier: &Outlier) -> Event {
+    Event {
+        kind: "loss".to_owned(),
+        realtime_ns: outlier.realtime_ns,
+        at_ns: Some(outlier.at_ns),
+        host: None,
+        seq: Some(outlier.seq),
+        detail: String::new(),
+    }
+}
+
+/// Compression level of raw samples: the default of zstd, 3.
+const LEVEL: i32 = 3;
+
+fn raw(run: &Path, index: u32, text: Option<&str>) -> Result<Vec<u8>, StoreError> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let encode = |why: String| StoreError::Encode { what: path(run, index, ".raw.zst").display().to_string(), why };
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .map_err(|error| encode(format!("raw samples are not base64: {error}")))?;
+    zstd::encode_all(bytes.as_slice(), LEVEL).map_err(|error| encode(error.to_string()))
+}
+
+/// Reads a file of JSON lines; a file that is not there has none.
+pub(crate) fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, StoreError> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(StoreError::reading(path, cause)),
+    };
+    let mut items = Vec::new();
+    for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
+        let item = serde_json::from_slice(line).map_err(|error| StoreError::DamagedLine {
+            path: path.to_owned(),
+            line: number + 1,
+            why: error.to_string().replace('\n', " "),
+        })?;
+        items.push(item);
+    }
+    Ok(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_turn_into_intervals() {
+        let one = |quantity: &str, host: &str, values: &[Option<f64>]| Series {
+            quantity: quantity.to_owned(),
+            host: host.to_owned(),
+            interval_ns: 100,
+            values: values.to_vec(),
+        };
+        let rows = intervals(&[
+            one("received", "initiator", &[Some(3.0), None]),
+            one("lost", "initiator", &[Some(0.0)]),
+            one("received", "reflector", &[Some(3.0)]),
+        ]);
+        let text: Vec<String> = rows.iter().map(|row| serde_json::to_string(row).unwrap()).collect();
+        let value = |row: usize, key: &str| rows[row].get(key).cloned();
+        assert_eq!(rows.len(), 3, "{text:?}");
+        assert_eq!(value(0, "received"), Some(3.0.into()));
+        assert_eq!(value(1, "at_ns"), Some(100.into()));
+        assert_eq!(value(1, "received"), Some(Value::Null));
+        assert_eq!(value(1, "lost"), None);
+        assert_eq!(value(2, "host"), Some("reflector".into()));
+    }
+
+    #[test]
+    fn raw_samples_are_stored_decoded() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        let text = base64::engine::general_purpose::STANDARD.encode(&bytes);
+        let packed = raw(Path::new("r"), 1, Some(&text)).unwrap();
+        assert!(packed.len() < bytes.len() / 2);
+        assert_eq!(zstd::decode_all(packed.as_slice()).unwrap(), bytes);
+        let error = raw(Path::new("r"), 1, Some("!")).unwrap_err().to_string();
+        assert!(error.contains("0001.raw.zst"), "{error}");
+    }
+}

@@ -1,0 +1,107 @@
+//! What can go wrong with a run directory. Each message is one line that names the path and the remedy.
+
+use model::ModelError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A run directory that cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A run directory is never overwritten.
+    #[error("run directory {} exists: give another --out or name, or go on with 'windhover campaign resume {}'", .path.display(), .path.display())]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The file system is full, or the user's quota is used up. What was written before stays valid.
+    #[error("disk full while writing {}: free some space, then 'windhover campaign resume' goes on", .path.display())]
+    DiskFull {
+        /// The file that could not be written.
+        path: PathBuf,
+    },
+    /// A file or directory could not be made or written.
+    #[error("cannot write {}: {cause}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}: {cause}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// There is no `run.json`.
+    #[error("{} is no run directory (it has no run.json): name one that 'windhover campaign list' shows", .path.display())]
+    NotARun {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Another process writes this run.
+    #[error("run {} is being written by another windhover: wait until it ends", .path.display())]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A document is damaged or of a newer format; the text names the file.
+    #[error(transparent)]
+    Document(#[from] ModelError),
+    /// A line of the journal, other than a torn last one, cannot be read.
+    #[error("{}: line {line} is damaged ({why}): put the file back from a copy, or measure again", .path.display())]
+    DamagedLine {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A value could not be turned into text.
+    #[error("cannot encode {what}: {why}")]
+    Encode {
+        /// What it was to be.
+        what: String,
+        /// What the encoder says.
+        why: String,
+    },
+    /// A run's name that is no file name.
+    #[error("run name '{name}': use letters, digits, '-', '_' and '.', and do not begin with '.'")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A time outside the years that have a text form.
+    #[error("time {ns} ns since 1970 has no calendar date: check the clock")]
+    Time {
+        /// The time.
+        ns: u64,
+    },
+}
+
+impl StoreError {
+    /// Sorts an error of a writing call: a full disk (ENOSPC, EDQUOT) gets its own name.
+    pub(crate) fn writing(path: &Path, cause: io::Error) -> Self {
+        let path = path.to_owned();
+        match cause.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path },
+            _ => Self::Write { path, cause },
+        }
+    }
+
+    pub(crate) fn reading(path: &Path, cause: io::Error) -> Self {
+        Self::Read { path: path.to_owned(), cause }
+    }
+
+    /// The design's exit code: 2 for what a person named wrongly, else 1.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Exists { .. } | Self::NotARun { .. } | Self::Busy { .. } | Self::Name { .. } => 2,
+            _ => 1,
+        }
+    }
+}

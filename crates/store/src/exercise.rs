@@ -1,0 +1,39 @@
+//! Entry points for fuzzing: each takes any bytes and must neither panic nor hang. Not part of the public interface.
+#![doc(hidden)]
+
+use crate::{hlog, journal, read};
+use model::{Plan, ResultDocument};
+use std::path::Path;
+
+/// `run.json`.
+pub fn run_json(bytes: &[u8]) {
+    let _ = read::parse_run("run.json", bytes);
+}
+
+/// `cells/NNNN.json`.
+pub fn result_document(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(result) = ResultDocument::read("0001.json", text) {
+        let _ = crate::csv([crate::CsvRow::of(&result)]);
+        let _ = crate::json([&result]);
+    }
+}
+
+/// `journal.jsonl`.
+pub fn journal(bytes: &[u8]) {
+    let _ = journal::read_journal(Path::new("journal.jsonl"), bytes);
+}
+
+/// `plan.toml`, cells included.
+pub fn plan(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(plan) = Plan::parse("plan.toml", text) {
+        let _ = plan.cells();
+    }
+}
+
+/// `cells/NNNN.hlog`.
+pub fn hlog(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = hlog::read(Path::new("0001.hlog"), text);
+}

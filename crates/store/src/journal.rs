@@ -1,0 +1,187 @@
+//! `journal.jsonl`: one [`JournalLine`] a line, fsynced before anything relies on it.
+
+use crate::StoreError;
+use model::JournalLine;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The journal's lines, and how many bytes of the file they take.
+///
+/// A last line without its newline was torn by a kill or a power cut: its step never counted, so it is left out.
+pub(crate) struct Journal {
+    pub(crate) lines: Vec<JournalLine>,
+    /// Length of the file up to the end of the last whole line.
+    pub(crate) whole_bytes: u64,
+}
+
+/// Reads the text of a journal. `path` is only named in errors.
+///
+/// # Errors
+/// [`StoreError::DamagedLine`] for a whole line that cannot be read.
+pub fn read_journal(path: &Path, bytes: &[u8]) -> Result<Vec<JournalLine>, StoreError> {
+    parse(path, bytes).map(|journal| journal.lines)
+}
+
+pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Journal, StoreError> {
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+    let mut lines = Vec::new();
+    for (number, line) in bytes[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let parsed = serde_json::from_slice(line).map_err(|error| StoreError::DamagedLine {
+            path: path.to_owned(),
+            line: number + 1,
+            why: error.to_string().replace('\n', " "),
+        })?;
+        lines.push(parsed);
+    }
+    Ok(Journal { lines, whole_bytes: whole as u64 })
+}
+
+/// Appends lines. Its file lock (flock(2), released by the kernel when the process dies; the descriptor is
+/// close-on-exec, so no worker inherits it) keeps a second runner away.
+#[derive(Debug)]
+pub(crate) struct JournalWriter {
+    path: PathBuf,
+    file: File,
+    /// Length up to the end of the last line known to be on disk.
+    length: u64,
+}
+
+impl JournalWriter {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, StoreError> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(|cause| StoreError::writing(&path, cause))?;
+        lock(&path, &file)?;
+        Ok(Self { path, file, length: 0 })
+    }
+
+    /// Opens an existing journal, locks it, reads it, and cuts off a torn last line.
+    pub(crate) fn open(path: PathBuf) -> Result<(Self, Vec<JournalLine>), StoreError> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(&path)
+            .map_err(|cause| StoreError::writing(&path, cause))?;
+        lock(&path, &file)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|cause| StoreError::reading(&path, cause))?;
+        let journal = parse(&path, &bytes)?;
+        let length = journal.whole_bytes;
+        file.set_len(length).map_err(|cause| StoreError::writing(&path, cause))?;
+        Ok((Self { path, file, length }, journal.lines))
+    }
+
+    /// Writes one line and waits until it is on disk. A line that could not be written whole is cut off again, so that
+    /// later lines do not stand behind half of it.
+    pub(crate) fn append(&mut self, line: &JournalLine) -> Result<(), StoreError> {
+        let mut text = serde_json::to_vec(line)
+            .map_err(|error| StoreError::Encode { what: "journal line".to_owned(), why: error.to_string() })?;
+        text.push(b'\n');
+        match self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
+            Ok(()) => {
+                self.length += text.len() as u64;
+                Ok(())
+            }
+            Err(cause) => {
+                let _ = self.file.set_len(self.length);
+                Err(StoreError::writing(&self.path, cause))
+            }
+        }
+    }
+}
+
+fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
+    let run = path.parent().unwrap_or(path);
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Busy { path: run.to_owned() }),
+        Err(TryLockError::Error(cause)) => Err(StoreError::writing(path, cause)),
+    }
+}
+
+/// Whether a living process holds the journal's lock. A file that cannot be asked is taken as free.
+pub(crate) fn is_locked(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn start(index: u32) -> JournalLine {
+        JournalLine::Start { index, at_ns: 7 }
+    }
+
+    #[test]
+    fn a_torn_last_line_is_left_out_at_every_byte() {
+        let whole = format!(
+            "{}\n{}\n",
+            serde_json::to_string(&start(1)).unwrap(),
+            serde_json::to_string(&JournalLine::Done { index: 1, at_ns: 9 }).unwrap()
+        );
+        let first = whole.find('\n').unwrap() + 1;
+        for cut in 0..=whole.len() {
+            let journal = parse(Path::new("j"), &whole.as_bytes()[..cut]).unwrap();
+            let expected = usize::from(cut >= first) + usize::from(cut == whole.len());
+            assert_eq!(journal.lines.len(), expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn any_other_damaged_line_is_named() {
+        for text in
+            ["{}\n", "{\"step\":\"start\"\n{\"step\":\"end\",\"at_ns\":1,\"outcome\":\"done\"}\n", "\n", "\u{0}\n"]
+        {
+            let error = parse(Path::new("run/journal.jsonl"), text.as_bytes()).err().unwrap().to_string();
+            assert!(error.contains("run/journal.jsonl: line 1 is damaged"), "{error}");
+            assert!(!error.contains('\n'));
+        }
+        let text = b"{\"step\":\"start\",\"index\":1,\"at_ns\":1}\n\xff\xfe\n{\"step\"";
+        let error = parse(Path::new("j"), text).err().unwrap().to_string();
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn reopening_cuts_the_torn_line_and_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut writer = JournalWriter::create(path.clone()).unwrap();
+        writer.append(&start(1)).unwrap();
+        drop(writer);
+        let mut torn = fs::read(&path).unwrap();
+        torn.extend_from_slice(b"{\"step\":\"done\",\"ind");
+        fs::write(&path, &torn).unwrap();
+        let (mut writer, lines) = JournalWriter::open(path.clone()).unwrap();
+        assert_eq!(lines, [start(1)]);
+        writer.append(&start(2)).unwrap();
+        assert_eq!(read_journal(&path, &fs::read(&path).unwrap()).unwrap(), [start(1), start(2)]);
+    }
+
+    #[test]
+    fn one_writer_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let writer = JournalWriter::create(path.clone()).unwrap();
+        assert!(is_locked(&path));
+        let error = JournalWriter::open(path.clone()).unwrap_err();
+        assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+        drop(writer);
+        assert!(!is_locked(&path));
+        JournalWriter::open(path).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_journal_whole() {
+        // /dev/full cannot be locked or cut, so the writer is put together by hand.
+        let path = PathBuf::from("/dev/full");
+        let file = OpenOptions::new().append(true).open(&path).unwrap();
+        let mut writer = JournalWriter { path, file, length: 0 };
+        let error = writer.append(&start(1)).unwrap_err();
+        assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
+        assert_eq!(writer.length, 0);
+    }
+}

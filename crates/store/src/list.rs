@@ -1,0 +1,131 @@
+//! The runs in a folder.
+
+use crate::{StoreError, journal, read};
+use model::Substrate;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// A living process writes it.
+    Running,
+    /// All steps were tried.
+    Done,
+    /// A person ended it.
+    Interrupted,
+    /// It gave up.
+    Failed,
+    /// Its process was killed; `resume` goes on.
+    Killed,
+    /// It cannot be read.
+    Damaged,
+}
+
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+            Self::Damaged => "damaged",
+        })
+    }
+}
+
+/// One run of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSummary {
+    /// The run directory.
+    pub path: PathBuf,
+    /// How it stands.
+    pub state: RunState,
+    /// The plan's name; empty when damaged.
+    pub name: String,
+    /// The plan's title.
+    pub title: Option<String>,
+    /// Wall clock at the start, since 1970; 0 when damaged.
+    pub started_ns: u64,
+    /// Wall clock at the end, since 1970.
+    pub ended_ns: Option<u64>,
+    /// What the hosts are.
+    pub substrate: Option<Substrate>,
+    /// Steps done, by the journal.
+    pub done: usize,
+    /// Steps that failed.
+    pub failed: usize,
+    /// Steps in all.
+    pub steps: usize,
+    /// What is wrong, when it cannot be read.
+    pub problem: Option<String>,
+}
+
+/// The run directories right below `parent`, oldest first. Folders without a `run.json` are no runs; runs that cannot
+/// be read are listed with the reason. A folder that does not exist has none.
+///
+/// # Errors
+/// [`StoreError::Read`] when `parent` cannot be listed.
+pub fn list(parent: &Path) -> Result<Vec<RunSummary>, StoreError> {
+    let entries = match fs::read_dir(parent) {
+        Ok(entries) => entries,
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(StoreError::reading(parent, cause)),
+    };
+    let mut runs = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|cause| StoreError::reading(parent, cause))?.path();
+        if path.join("run.json").is_file() {
+            runs.push(summary(path));
+        }
+    }
+    runs.sort_by(|a, b| (a.started_ns, &a.path).cmp(&(b.started_ns, &b.path)));
+    Ok(runs)
+}
+
+fn summary(path: PathBuf) -> RunSummary {
+    let both = read::read_run(&path).and_then(|run| Ok((run, read::read_journal(&path)?)));
+    match both {
+        Ok((run, lines)) => {
+            let (done, failed) = read::counts(&lines);
+            let state = if journal::is_locked(&path.join("journal.jsonl")) {
+                RunState::Running
+            } else {
+                match run.outcome.as_deref() {
+                    Some("done") => RunState::Done,
+                    Some("interrupted") => RunState::Interrupted,
+                    Some(_) => RunState::Failed,
+                    None => RunState::Killed,
+                }
+            };
+            RunSummary {
+                path,
+                state,
+                name: run.name,
+                title: run.title,
+                started_ns: run.started_ns,
+                ended_ns: run.ended_ns,
+                substrate: Some(run.substrate),
+                done,
+                failed,
+                steps: run.order.len(),
+                problem: None,
+            }
+        }
+        Err(error) => RunSummary {
+            path,
+            state: RunState::Damaged,
+            name: String::new(),
+            title: None,
+            started_ns: 0,
+            ended_ns: None,
+            substrate: None,
+            done: 0,
+            failed: 0,
+            steps: 0,
+            problem: Some(error.to_string()),
+        },
+    }
+}

@@ -1,0 +1,259 @@
+//! Reading run directories.
+
+use crate::{StoreError, cell, hlog, journal};
+use model::result::Outlier;
+use model::run::RunStep;
+use model::{Event, JournalLine, ModelError, ResultDocument, RunDocument, Substrate};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A run as it stands on disk.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The run directory.
+    pub path: PathBuf,
+    /// `run.json`.
+    pub run: RunDocument,
+    /// The text of `plan.toml`; empty when it is missing, which is a problem.
+    pub plan: String,
+    /// The cells that are done, in execution order.
+    pub results: Vec<(RunStep, ResultDocument)>,
+    /// The steps whose last attempt failed, with the reason.
+    pub failed: Vec<(RunStep, String)>,
+    /// What is damaged or missing though the journal says that it is there, one line each. Such cells count as not done.
+    pub problems: Vec<String>,
+    /// All lines of the journal.
+    pub journal: Vec<JournalLine>,
+}
+
+impl Run {
+    /// Reads a run directory. Cells that are missing are not done, whatever the reason that the run ended.
+    ///
+    /// # Errors
+    /// [`StoreError::NotARun`]; [`StoreError::Document`] when `run.json` is damaged, or when any document is of a newer
+    /// format; [`StoreError::DamagedLine`] for the journal. Each names the file.
+    pub fn load(path: &Path) -> Result<Self, StoreError> {
+        let run = read_run(path)?;
+        let mut problems = Vec::new();
+        let plan_path = path.join("plan.toml");
+        let plan = fs::read_to_string(&plan_path).unwrap_or_else(|cause| {
+            problems.push(format!("{}: {cause}", plan_path.display()));
+            String::new()
+        });
+        let journal = read_journal(path)?;
+        let mut loaded =
+            Self { path: path.to_owned(), run, plan, results: Vec::new(), failed: Vec::new(), problems, journal };
+        loaded.read_cells()?;
+        Ok(loaded)
+    }
+
+    fn read_cells(&mut self) -> Result<(), StoreError> {
+        let ends = last_words(&self.journal);
+        let known: BTreeSet<u32> = self.run.order.iter().map(|step| step.index).collect();
+        for index in ends.keys().filter(|index| !known.contains(index)) {
+            self.problems.push(format!(
+                "{}: names step {index}, which run.json does not have",
+                self.path.join("journal.jsonl").display()
+            ));
+        }
+        for step in &self.run.order {
+            match ends.get(&step.index) {
+                Some(End::Done) => match read_cell(&self.path, step)? {
+                    Ok(result) => self.results.push((step.clone(), result)),
+                    Err(problem) => self.problems.push(problem),
+                },
+                Some(End::Failed(why)) => self.failed.push((step.clone(), (*why).to_owned())),
+                Some(End::Open) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The steps that have no result yet, in execution order; failed ones are among them.
+    #[must_use]
+    pub fn missing(&self) -> Vec<RunStep> {
+        let done: BTreeSet<u32> = self.results.iter().map(|(step, _)| step.index).collect();
+        self.run.order.iter().filter(|step| !done.contains(&step.index)).cloned().collect()
+    }
+
+    /// The worst messages of a cell; none where the cell has no such file.
+    ///
+    /// # Errors
+    /// [`StoreError::DamagedLine`], [`StoreError::Read`].
+    pub fn outliers(&self, index: u32) -> Result<Vec<Outlier>, StoreError> {
+        cell::read_lines(&cell::path(&self.path, index, ".outliers.jsonl"))
+    }
+
+    /// What happened while a cell was measured; none where the cell has no such file.
+    ///
+    /// # Errors
+    /// [`StoreError::DamagedLine`], [`StoreError::Read`].
+    pub fn events(&self, index: u32) -> Result<Vec<Event>, StoreError> {
+        cell::read_lines(&cell::path(&self.path, index, ".events.jsonl"))
+    }
+
+    /// The intervals of a cell's interval log; none where the cell has no such file.
+    ///
+    /// # Errors
+    /// [`StoreError::DamagedLine`], [`StoreError::Read`].
+    pub fn hlog(&self, index: u32) -> Result<Vec<hlog::Interval>, StoreError> {
+        let path = cell::path(&self.path, index, ".hlog");
+        match fs::read_to_string(&path) {
+            Ok(text) => hlog::read(&path, &text),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(cause) => Err(StoreError::reading(&path, cause)),
+        }
+    }
+
+    /// The raw samples of a cell, decompressed, as the worker wrote them; `None` where they were not asked for.
+    ///
+    /// # Errors
+    /// [`StoreError::Read`], also for a file that does not decompress.
+    pub fn raw(&self, index: u32) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = cell::path(&self.path, index, ".raw.zst");
+        match fs::File::open(&path) {
+            Ok(file) => zstd::decode_all(file).map(Some).map_err(|cause| StoreError::reading(&path, cause)),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(StoreError::reading(&path, cause)),
+        }
+    }
+}
+
+/// The last thing that the journal says of a step.
+enum End<'a> {
+    Open,
+    Done,
+    Failed(&'a str),
+}
+
+fn last_words(journal: &[JournalLine]) -> BTreeMap<u32, End<'_>> {
+    let mut ends = BTreeMap::new();
+    for line in journal {
+        match line {
+            // A step begun again is open until it says otherwise: its files may be half replaced.
+            JournalLine::Start { index, .. } => ends.insert(*index, End::Open),
+            JournalLine::Done { index, .. } => ends.insert(*index, End::Done),
+            JournalLine::Failed { index, why, .. } => ends.insert(*index, End::Failed(why)),
+            JournalLine::Begin { .. } | JournalLine::End { .. } => None,
+        };
+    }
+    ends
+}
+
+/// Reads and checks `run.json`.
+pub(crate) fn read_run(path: &Path) -> Result<RunDocument, StoreError> {
+    let file = path.join("run.json");
+    let bytes = fs::read(&file).map_err(|cause| match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreError::NotARun { path: path.to_owned() },
+        _ => StoreError::reading(&file, cause),
+    })?;
+    parse_run(&file.display().to_string(), &bytes)
+}
+
+/// The text of a `run.json`, checked: each step's index stands there once.
+pub(crate) fn parse_run(what: &str, bytes: &[u8]) -> Result<RunDocument, StoreError> {
+    let damaged = |why: String| ModelError::Document { what: what.to_owned(), why: format!("damaged: {why}") };
+    let text = std::str::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
+    let run = RunDocument::read(what, text)?;
+    let mut seen = BTreeSet::new();
+    for step in &run.order {
+        if !seen.insert(step.index) {
+            return Err(damaged(format!("step {} stands there twice", step.index)).into());
+        }
+    }
+    Ok(run)
+}
+
+/// A run without a journal was killed before its first line: it has none.
+pub(crate) fn read_journal(path: &Path) -> Result<Vec<JournalLine>, StoreError> {
+    let file = path.join("journal.jsonl");
+    match fs::read(&file) {
+        Ok(bytes) => journal::read_journal(&file, &bytes),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(cause) => Err(StoreError::reading(&file, cause)),
+    }
+}
+
+/// The steps that the journal says are done and failed.
+pub(crate) fn counts(journal: &[JournalLine]) -> (usize, usize) {
+    let ends = last_words(journal);
+    let count = |wanted: fn(&End<'_>) -> bool| ends.values().filter(|end| wanted(end)).count();
+    (count(|end| matches!(end, End::Done)), count(|end| matches!(end, End::Failed(_))))
+}
+
+/// A done cell's document, or in one line what is wrong with it. A newer format is an error: more of the run would be
+/// misread.
+fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String>, StoreError> {
+    let path = cell::path(run, step.index, ".json");
+    let what = path.display().to_string();
+    let text = match fs::read(&path) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => return Ok(Err(format!("{what}: damaged: {}", error.utf8_error()))),
+        },
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            return Ok(Err(format!("{what}: missing, though the journal says that it is done")));
+        }
+        Err(cause) => return Err(StoreError::reading(&path, cause)),
+    };
+    match ResultDocument::read(&what, &text) {
+        Ok(result) if result.cell.as_deref().is_some_and(|cell| cell != step.cell) => Ok(Err(format!(
+            "{what}: is the result of cell '{}', run.json expects '{}'",
+            result.cell.unwrap_or_default(),
+            step.cell
+        ))),
+        Ok(result) => Ok(Ok(result)),
+        Err(error @ ModelError::NewerFormat { .. }) => Err(error.into()),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+/// Several runs side by side.
+#[derive(Debug, Clone)]
+pub struct Many {
+    /// The runs in the order asked for.
+    pub runs: Vec<Run>,
+    /// What their hosts are made of. More than one: tables have to say so.
+    pub substrates: BTreeSet<Substrate>,
+}
+
+impl Many {
+    /// One line to print when the runs are of different substrates, with who is what.
+    #[must_use]
+    pub fn mixed(&self) -> Option<String> {
+        if self.substrates.len() < 2 {
+            return None;
+        }
+        let of = |substrate: Substrate| {
+            let names: Vec<String> = self
+                .runs
+                .iter()
+                .filter(|run| run.run.substrate == substrate)
+                .map(|run| run.path.file_name().map_or_else(|| run.run.name.clone(), |name| name.display().to_string()))
+                .collect();
+            format!("{substrate} ({})", names.join(", "))
+        };
+        let parts: Vec<String> = self.substrates.iter().map(|&substrate| of(substrate)).collect();
+        Some(format!("these runs are of different substrates: {}", parts.join("; ")))
+    }
+}
+
+/// Loads several runs; a run named twice is loaded once.
+///
+/// # Errors
+/// As [`Run::load`], for the first run that cannot be read.
+pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<Many, StoreError> {
+    let mut seen = BTreeSet::new();
+    let mut runs = Vec::new();
+    for path in paths {
+        let path = path.as_ref();
+        let identity = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if seen.insert(identity) {
+            runs.push(Run::load(path)?);
+        }
+    }
+    let substrates = runs.iter().map(|run| run.run.substrate).collect();
+    Ok(Many { runs, substrates })
+}

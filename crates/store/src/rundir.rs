@@ -1,0 +1,145 @@
+//! Writing a run directory.
+
+use crate::journal::JournalWriter;
+use crate::{CellFiles, Run, StoreError, atomic, cell, utc_text};
+use model::{JournalLine, RunDocument};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A run directory that this process writes; no other can meanwhile.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    journal: JournalWriter,
+}
+
+impl RunDir {
+    /// Makes `<parent>/<name>-<UTC time>/` with an empty journal, and takes its lock. `utc_ns`: wall clock since 1970.
+    /// `parent` is made where it is missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] rather than touching a directory that is there; [`StoreError::Name`];
+    /// [`StoreError::DiskFull`] and [`StoreError::Write`], which leave nothing behind.
+    pub fn create(parent: &Path, name: &str, utc_ns: u64) -> Result<Self, StoreError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+            return Err(StoreError::Name { name: name.to_owned() });
+        }
+        let path = parent.join(format!("{name}-{}", utc_text(utc_ns)?));
+        fs::create_dir_all(parent).map_err(|cause| StoreError::writing(parent, cause))?;
+        fs::create_dir(&path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.clone() },
+            _ => StoreError::writing(&path, cause),
+        })?;
+        let filled = (|| {
+            let cells = path.join("cells");
+            fs::create_dir(&cells).map_err(|cause| StoreError::writing(&cells, cause))?;
+            let journal = JournalWriter::create(path.join("journal.jsonl"))?;
+            atomic::sync_directory(&path)?;
+            atomic::sync_directory(parent)?;
+            Ok(journal)
+        })();
+        match filled {
+            Ok(journal) => Ok(Self { path, journal }),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes over a run that ended early: locks it, reads it, cuts off a torn journal line and removes incomplete files
+    /// of the cell that was in flight.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] while another process writes it; else as [`Run::load`]. A missing plan is an error here.
+    pub fn open_for_resume(path: &Path) -> Result<(Self, Run), StoreError> {
+        if !path.join("run.json").exists() {
+            return Err(StoreError::NotARun { path: path.to_owned() });
+        }
+        // Read before the lock too: a run that cannot be understood, or is of a newer format, must not be touched.
+        Run::load(path)?;
+        let (journal, _) = JournalWriter::open(path.join("journal.jsonl"))?;
+        let run = Run::load(path)?;
+        let plan = path.join("plan.toml");
+        fs::metadata(&plan).map_err(|cause| StoreError::reading(&plan, cause))?;
+        for folder in [path.to_owned(), path.join("cells")] {
+            remove_incomplete(&folder)?;
+        }
+        Ok((Self { path: path.to_owned(), journal }, run))
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes `plan.toml`, the campaign as given.
+    ///
+    /// # Errors
+    /// [`StoreError::DiskFull`], [`StoreError::Write`].
+    pub fn write_plan(&self, text: &str) -> Result<(), StoreError> {
+        atomic::write_synced(&self.path.join("plan.toml"), text.as_bytes())
+    }
+
+    /// Writes `run.json`; an older one is replaced in one step.
+    ///
+    /// # Errors
+    /// [`StoreError::DiskFull`], [`StoreError::Write`] (an older one is still whole then), [`StoreError::Encode`].
+    pub fn write_run(&self, run: &RunDocument) -> Result<(), StoreError> {
+        let mut text = serde_json::to_string_pretty(run)
+            .map_err(|error| StoreError::Encode { what: "run.json".to_owned(), why: error.to_string() })?;
+        text.push('\n');
+        atomic::write_synced(&self.path.join("run.json"), text.as_bytes())
+    }
+
+    /// Writes a file of the run that is not part of the format, such as `report.html`.
+    ///
+    /// # Errors
+    /// [`StoreError::Name`] for a name with a folder in it; [`StoreError::DiskFull`], [`StoreError::Write`].
+    pub fn write_extra(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        if name.is_empty() || name.contains('/') || name.starts_with('.') {
+            return Err(StoreError::Name { name: name.to_owned() });
+        }
+        atomic::write_synced(&self.path.join(name), bytes)
+    }
+
+    /// Appends a line to the journal and waits until it is on disk. `Done` lines are written by [`RunDir::write_cell`].
+    ///
+    /// # Errors
+    /// [`StoreError::DiskFull`], [`StoreError::Write`]; the lines before stay whole.
+    pub fn journal(&mut self, line: &JournalLine) -> Result<(), StoreError> {
+        self.journal.append(line)
+    }
+
+    /// Writes the files of a cell, waits until they are on disk, and only then writes its `Done` line. `utc_ns`: wall
+    /// clock since 1970.
+    ///
+    /// # Errors
+    /// [`StoreError::DiskFull`], [`StoreError::Write`], [`StoreError::Encode`]; the cell is not done then.
+    pub fn write_cell(&mut self, index: u32, files: &CellFiles<'_>, utc_ns: u64) -> Result<(), StoreError> {
+        cell::write(&self.path, index, files)?;
+        self.journal.append(&JournalLine::Done { index, at_ns: utc_ns })
+    }
+
+    /// Removes the whole directory again: for a run that ended before its first cell.
+    ///
+    /// # Errors
+    /// [`StoreError::Write`].
+    pub fn discard(self) -> Result<(), StoreError> {
+        fs::remove_dir_all(&self.path).map_err(|cause| StoreError::writing(&self.path, cause))
+    }
+}
+
+fn remove_incomplete(folder: &Path) -> Result<(), StoreError> {
+    let entries = fs::read_dir(folder).map_err(|cause| StoreError::reading(folder, cause))?;
+    for entry in entries {
+        let path = entry.map_err(|cause| StoreError::reading(folder, cause))?.path();
+        if path.extension().is_some_and(|extension| extension == "tmp") {
+            fs::remove_file(&path).map_err(|cause| StoreError::writing(&path, cause))?;
+        }
+    }
+    Ok(())
+}
