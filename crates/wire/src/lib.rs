@@ -1,1 +1,30 @@
 //! Framing, the agent's requests, and the control session as a sans-IO machine.
+//!
+//! Floor 0: no I/O, no clock reads, no threads, no unsafe. Bytes come in and go out as slices; time is no input and
+//! randomness is passed in by the caller. Everything here reads what a hostile network may send: no function panics
+//! on any input, no length is trusted before its bytes have come, and every secret is compared in constant time.
+
+pub mod agent;
+pub mod client;
+pub mod control;
+pub mod data;
+pub mod error;
+#[doc(hidden)]
+pub mod exercise;
+pub mod frame;
+mod hex;
+pub mod key;
+mod proof;
+pub mod server;
+
+pub use agent::{LaunchSpec, Reply, Request};
+pub use client::{ClientConfig, ClientEvent, ClientSession};
+pub use control::{Nonce, OpenRequest, Opened, RefuseCode, ServerHello, StopReport, Token, Versions};
+pub use data::Tier;
+pub use error::{FrameError, KeyError, SessionError};
+pub use frame::{AGENT_LIMIT, CONTROL_LIMIT, Decoder};
+pub use key::Key;
+pub use server::{ServerConfig, ServerEvent, ServerSession};
+
+/// The port that an endpoint listens on unless it is told another.
+pub const DEFAULT_PORT: u16 = 7412;

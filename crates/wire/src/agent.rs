@@ -1,0 +1,226 @@
+//! What is said on an agent's pipe: requests one way, replies the other, in frames without MAC.
+//!
+//! The pipe is trusted (a child, or ssh) and both ends are the same build. It stays quiet while a cell is measured:
+//! results travel when the cell is done.
+
+use crate::error::FrameError;
+use crate::frame::{self, AGENT_LIMIT};
+use model::worker::{EndpointTask, Measured, ProbeTask};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Version of the agent's protocol.
+pub const PROTOCOL: u32 = 1;
+
+/// How a worker is started, beside its spec: what makes a network stack of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct LaunchSpec {
+    /// Words before the worker's own command (`onload --profile=latency`).
+    pub prefix: Vec<String>,
+    /// Variables added to its environment (LD_PRELOAD, EF_*, VMA_*, XLIO_*).
+    pub environment: BTreeMap<String, String>,
+    /// Network namespace that it enters, where that is not the agent's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub netns: Option<PathBuf>,
+}
+
+/// What the runner asks of an agent.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Request {
+    /// The first request.
+    Hello {
+        /// Hash of the runner's binary.
+        build: String,
+        /// [`PROTOCOL`] of the runner.
+        protocol: u32,
+    },
+    /// Asks for [`Reply::Facts`].
+    Facts,
+    /// Starts an endpoint as a worker; answered by [`Reply::EndpointReady`].
+    StartEndpoint {
+        /// What it is told.
+        task: EndpointTask,
+        /// How it is started.
+        #[serde(default)]
+        launch: LaunchSpec,
+    },
+    /// Stops an endpoint; answered by [`Reply::EndpointStopped`].
+    StopEndpoint {
+        /// As [`Reply::EndpointReady`] named it.
+        id: u32,
+    },
+    /// Runs a probe as a worker; answered by any number of [`Reply::Measured`] once it is over, then [`Reply::Done`] or
+    /// [`Reply::Failed`].
+    RunProbe {
+        /// What it is told.
+        task: Box<ProbeTask>,
+        /// How it is started.
+        #[serde(default)]
+        launch: LaunchSpec,
+    },
+    /// Starts a load and waits until it is steady; answered by [`Reply::LoadSteady`].
+    StartLoad {
+        /// What it does.
+        spec: LoadSpec,
+        /// Longest wait for steadiness in ms.
+        #[serde(default = "steady_ms")]
+        timeout_ms: u32,
+    },
+    /// Stops a load; answered by [`Reply::LoadReport`].
+    StopLoad {
+        /// As [`Reply::LoadSteady`] named it.
+        id: u32,
+    },
+    /// Stops the probe that runs; it is answered by what it measured so far, then [`Reply::Failed`] with code 130.
+    Cancel,
+    /// Stops everything, undoes everything and exits; answered by [`Reply::Bye`].
+    Bye,
+}
+
+fn steady_ms() -> u32 {
+    20_000
+}
+
+/// What an agent answers.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Reply {
+    /// Who it is.
+    Hello {
+        /// Hash of its binary.
+        build: String,
+        /// [`PROTOCOL`] of the agent.
+        protocol: u32,
+        /// Boot id of its machine.
+        boot_id: String,
+        /// Host name.
+        hostname: String,
+        /// User id that it runs as.
+        uid: u32,
+        /// Its process.
+        pid: u32,
+    },
+    /// What its machine and host are.
+    Facts {
+        /// The machine.
+        machine: Box<MachineFacts>,
+        /// The host.
+        host: Box<HostFacts>,
+    },
+    /// An endpoint listens.
+    EndpointReady {
+        /// Names it in later requests.
+        id: u32,
+        /// Address and port of its control connection.
+        address: String,
+    },
+    /// An endpoint is gone.
+    EndpointStopped {
+        /// Which.
+        id: u32,
+    },
+    /// One size of a probe.
+    Measured(Box<Measured>),
+    /// A probe is over.
+    Done,
+    /// A load works.
+    LoadSteady {
+        /// Names it in later requests.
+        id: u32,
+        /// Whether it is steady; otherwise the time for that ran out.
+        steady: bool,
+        /// How long it took, in ns.
+        steady_after_ns: u64,
+    },
+    /// A load is gone.
+    LoadReport {
+        /// Which.
+        id: u32,
+        /// What it delivered.
+        report: Box<LoadReport>,
+    },
+    /// The request failed; the agent goes on.
+    Failed {
+        /// The design's exit code.
+        code: u8,
+        /// One line naming the thing and the remedy.
+        message: String,
+    },
+    /// Everything is undone; the agent exits.
+    Bye,
+}
+
+/// The error of a runner that finds another build behind a pipe.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the agent on host {host} is another build ({theirs}, this windhover is {ours}): copy this windhover there")]
+pub struct BuildMismatch {
+    /// Name of the host in the plan.
+    pub host: String,
+    /// Build and protocol of the agent.
+    pub theirs: String,
+    /// Build and protocol of this end.
+    pub ours: String,
+}
+
+/// Checks an agent's [`Reply::Hello`] against this build.
+///
+/// # Errors
+/// [`BuildMismatch`] naming the host.
+pub fn check_build(host: &str, ours: &str, theirs: &str, their_protocol: u32) -> Result<(), BuildMismatch> {
+    if ours == theirs && their_protocol == PROTOCOL {
+        return Ok(());
+    }
+    let words = |build: &str, protocol: u32| {
+        let short: String = build.chars().filter(|c| !c.is_control()).take(12).collect();
+        format!("{short} protocol {protocol}")
+    };
+    Err(BuildMismatch { host: host.to_owned(), theirs: words(theirs, their_protocol), ours: words(ours, PROTOCOL) })
+}
+
+impl Request {
+    /// The request as a frame.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLong`] above [`AGENT_LIMIT`].
+    pub fn to_frame(&self) -> Result<Vec<u8>, FrameError> {
+        to_frame(self, "a request")
+    }
+
+    /// Reads a frame's payload.
+    ///
+    /// # Errors
+    /// [`FrameError::Payload`] for anything that is no request.
+    pub fn from_payload(payload: &[u8]) -> Result<Self, FrameError> {
+        from_payload(payload, "a request")
+    }
+}
+
+impl Reply {
+    /// The reply as a frame.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLong`] above [`AGENT_LIMIT`].
+    pub fn to_frame(&self) -> Result<Vec<u8>, FrameError> {
+        to_frame(self, "a reply")
+    }
+
+    /// Reads a frame's payload.
+    ///
+    /// # Errors
+    /// [`FrameError::Payload`] for anything that is no reply.
+    pub fn from_payload(payload: &[u8]) -> Result<Self, FrameError> {
+        from_payload(payload, "a reply")
+    }
+}
+
+fn to_frame<T: serde::Serialize>(message: &T, what: &'static str) -> Result<Vec<u8>, FrameError> {
+    let payload = serde_json::to_vec(message).map_err(|error| FrameError::Payload { what, why: error.to_string() })?;
+    frame::encode(&payload, AGENT_LIMIT)
+}
+
+fn from_payload<T: serde::de::DeserializeOwned>(payload: &[u8], what: &'static str) -> Result<T, FrameError> {
+    serde_json::from_slice(payload).map_err(|error| FrameError::Payload { what, why: error.to_string() })
+}

@@ -1,0 +1,399 @@
+//! The messages of the control connection between an initiator and a reflector.
+//!
+//! Each frame holds one JSON object with a `type`. Readers ignore fields that they do not know, so that a later
+//! version may add some; a field is never given another meaning.
+//!
+//! ```text
+//! reflector                                initiator
+//!   server-hello (versions, limits, nonce) ->
+//!                                           <- client-hello (version, nonce, proof)
+//!   welcome (proof, session) | refused     ->
+//!                                           <- open (socket, end, sizes)
+//!   opened (port, token)                   ->
+//!                                           <- the token on the data path
+//!   proved (address)                       ->
+//!                                           <- start (size)        \
+//!   started                                ->                       | once a size
+//!                                           <- stop                 |
+//!   stopped (usage, counters, messages)    ->                      /
+//!                                           <- close
+//! ```
+//! Once both proofs are made, each frame of a keyed session carries a MAC. A `refused` ends the session at any point.
+
+use crate::hex;
+use crate::proof;
+use model::usage::{Counters, EndUsage};
+use model::{EndSpec, Finding, Limits, Probe, Protocol, Receive, SocketSpec};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// The range of protocol versions that an end speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Versions {
+    /// The oldest.
+    pub min: u32,
+    /// The newest.
+    pub max: u32,
+}
+
+impl Versions {
+    /// What this build speaks.
+    pub const OURS: Self = Self { min: 1, max: 1 };
+
+    /// The newest version that both ranges hold.
+    #[must_use]
+    pub fn common(self, other: Self) -> Option<u32> {
+        let newest = self.max.min(other.max);
+        (newest >= self.min.max(other.min)).then_some(newest)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.min == self.max { write!(f, "{}", self.max) } else { write!(f, "{} to {}", self.min, self.max) }
+    }
+}
+
+/// 32 random bytes that make a handshake unique.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Nonce(#[serde(with = "hex::array")] pub [u8; 32]);
+
+/// A proof of knowing the key: HMAC-SHA256.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Proof(#[serde(with = "hex::array")] pub [u8; 32]);
+
+/// 16 random bytes that a client shows on the data path to prove that path its own.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Token(#[serde(with = "hex::array")] pub [u8; 16]);
+
+impl Token {
+    /// The value that tags this session's data messages; it does not betray the token.
+    #[must_use]
+    pub fn tag(&self) -> u64 {
+        proof::tag(self)
+    }
+}
+
+impl PartialEq for Token {
+    /// In constant time.
+    fn eq(&self, other: &Self) -> bool {
+        proof::same(&self.0, &other.0)
+    }
+}
+
+impl Eq for Token {}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Capability words of [`ServerHello::capabilities`].
+pub mod capability {
+    /// Reflects TCP.
+    pub const TCP: &str = "tcp";
+    /// Reflects UDP.
+    pub const UDP: &str = "udp";
+    /// Reflects UDP multicast.
+    pub const MULTICAST: &str = "multicast";
+    /// Accepts a TCP connection for each transaction.
+    pub const CONNECT_EACH: &str = "connect-each";
+    /// Reflects over inherited UNIX sockets and pipes.
+    pub const INHERITED: &str = "inherited";
+}
+
+/// Why a reflector says no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefuseCode {
+    /// The client's proof does not fit.
+    WrongKey,
+    /// A key is needed and none was used.
+    KeyRequired,
+    /// No common version.
+    Version,
+    /// Above a limit of the reflector's owner.
+    Limit,
+    /// Too many sessions at once.
+    Busy,
+    /// Something that this reflector or its system cannot do.
+    Unsupported,
+    /// A request that makes no sense or came out of order.
+    BadRequest,
+    /// A step failed on the reflector's system.
+    Failed,
+    /// The session lasted as long as it may, or did nothing for too long.
+    TimedOut,
+    /// The reflector is being stopped.
+    Stopping,
+    /// A code that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// The first message: what the reflector is and allows.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ServerHello {
+    /// Protocol versions.
+    pub versions: Versions,
+    /// Version of the tool.
+    pub tool_version: String,
+    /// Hash of the tool's binary, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+    /// What it can do; see [`capability`].
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    /// What it allows.
+    pub limits: Limits,
+    /// Its part of the handshake's randomness.
+    pub nonce: Nonce,
+    /// Whether the client has to prove a key.
+    pub key_required: bool,
+}
+
+/// What a client wants to measure.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct OpenRequest {
+    /// The kind of measurement.
+    pub probe: Probe,
+    /// Protocol and shared socket options.
+    pub socket: SocketSpec,
+    /// The reflector's settings.
+    #[serde(default)]
+    pub end: EndSpec,
+    /// Messages that the reflector receives before it answers.
+    pub pings: u32,
+    /// Messages that it answers with.
+    pub pongs: u32,
+    /// Largest message of the session in bytes, responses included.
+    pub max_size: u32,
+    /// A TCP connection for each transaction.
+    #[serde(default)]
+    pub connect_each: bool,
+}
+
+/// Where the data path is and what proves it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Opened {
+    /// Port of the data socket; 0 for inherited descriptors.
+    pub port: u16,
+    /// Its address, when that is another than the control connection's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// To be shown on the data path ([`crate::data::prove`]); with `connect_each`, and on inherited descriptors, it is
+    /// not shown and `proved` follows at once.
+    pub token: Token,
+}
+
+/// What the reflector saw over one size.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct StopReport {
+    /// CPU and scheduling of the reflector's thread and machine.
+    pub usage: EndUsage,
+    /// Where its host dropped messages.
+    pub counters: Counters,
+    /// Messages received.
+    pub received: u64,
+    /// Messages sent back.
+    pub sent: u64,
+    /// Datagrams ignored: from an address that did not prove itself, or of another size.
+    pub ignored: u64,
+    /// Messages not answered because they came faster than the limit.
+    pub over_rate: u64,
+    /// The cost of one clock read on the reflector, in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_read_ns: Option<f64>,
+    /// What was asked for and not permitted, and other findings of this end.
+    pub notes: Vec<Finding>,
+    /// Environment variables of preloaded stacks (LD_PRELOAD, EF_*, VMA_*, XLIO_*).
+    pub stack_environment: BTreeMap<String, String>,
+}
+
+/// What an initiator says.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum ClientMessage {
+    /// Answers the reflector's hello.
+    ClientHello {
+        /// The version chosen from the reflector's range.
+        version: u32,
+        /// Version of the tool.
+        #[serde(default)]
+        tool_version: String,
+        /// The client's part of the handshake's randomness.
+        nonce: Nonce,
+        /// Proof of the key; absent without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proof: Option<Proof>,
+    },
+    /// Asks for a data path.
+    Open(Box<OpenRequest>),
+    /// A size begins.
+    Start {
+        /// Message size in bytes.
+        size: u32,
+        /// Size of the answers in bytes.
+        response_size: u32,
+    },
+    /// A size is done.
+    Stop,
+    /// The session is done.
+    Close,
+}
+
+impl ClientMessage {
+    /// The message's name, for errors.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ClientHello { .. } => "client-hello",
+            Self::Open(_) => "open",
+            Self::Start { .. } => "start",
+            Self::Stop => "stop",
+            Self::Close => "close",
+        }
+    }
+}
+
+/// What a reflector says.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum ServerMessage {
+    /// What it is and allows.
+    ServerHello(Box<ServerHello>),
+    /// The client is accepted.
+    Welcome {
+        /// Proof of the key; absent without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proof: Option<Proof>,
+        /// Number of the session, for logs.
+        session: u64,
+    },
+    /// The session ends here.
+    Refused {
+        /// Why, for programs.
+        code: RefuseCode,
+        /// Why, for people: one line with the remedy.
+        reason: String,
+    },
+    /// The data path exists.
+    Opened(Opened),
+    /// The data path is the client's.
+    Proved {
+        /// The client's address on the data path; absent for inherited descriptors.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address: Option<SocketAddr>,
+    },
+    /// The reflector waits for messages.
+    Started,
+    /// A size is done.
+    Stopped(Box<StopReport>),
+}
+
+impl ServerMessage {
+    /// The message's name, for errors.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ServerHello(_) => "server-hello",
+            Self::Welcome { .. } => "welcome",
+            Self::Refused { .. } => "refused",
+            Self::Opened(_) => "opened",
+            Self::Proved { .. } => "proved",
+            Self::Started => "started",
+            Self::Stopped(_) => "stopped",
+        }
+    }
+}
+
+impl OpenRequest {
+    /// Checks the request against what the reflector's owner allows. Both ends use it: the initiator before it asks,
+    /// the reflector because the initiator may be anybody.
+    ///
+    /// # Errors
+    /// The code and the reason of a refusal, naming the limit and the remedy.
+    pub fn check(&self, limits: &Limits) -> Result<(), (RefuseCode, String)> {
+        let limit = |reason: String| Err((RefuseCode::Limit, reason));
+        let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
+        let protocol = self.socket.protocol;
+        if self.max_size > limits.max_size {
+            return limit(format!(
+                "size {} is above the reflector's limit of {} bytes: use smaller sizes, or raise its --max-size",
+                self.max_size, limits.max_size
+            ));
+        }
+        if self.max_size > protocol.max_size() {
+            return bad(format!("size {} is above the {} bytes of {protocol}", self.max_size, protocol.max_size()));
+        }
+        for (what, count) in [("pings", self.pings), ("pongs", self.pongs)] {
+            if !(1..=1000).contains(&count) {
+                return bad(format!("{count} {what} are out of range: use 1 to 1000"));
+            }
+        }
+        if self.connect_each && protocol != Protocol::Tcp {
+            return bad(format!("a connection for each transaction needs tcp, not {protocol}"));
+        }
+        if protocol == Protocol::Icmp {
+            return bad("icmp is answered by the far kernel and needs no reflector".to_owned());
+        }
+        if let Some(multicast) = &self.socket.multicast {
+            if protocol != Protocol::Udp {
+                return bad(format!("a multicast group needs udp, not {protocol}"));
+            }
+            if !multicast.group.is_multicast() {
+                return bad(format!("{} is no multicast group", multicast.group));
+            }
+        }
+        self.check_end(limits)
+    }
+
+    fn check_end(&self, limits: &Limits) -> Result<(), (RefuseCode, String)> {
+        let limit = |reason: String| Err((RefuseCode::Limit, reason));
+        let end = &self.end;
+        if end.policy.is_real_time() && !limits.allow_real_time {
+            return limit(format!("the reflector does not allow policy {}: leave --remote-policy out", end.policy));
+        }
+        if let Some(cpu) = end.cpu {
+            if !limits.allow_cpu {
+                return limit(format!("the reflector does not allow pinning to CPU {cpu}: leave --remote-cpu out"));
+            }
+            if cpu > model::cpus::MAX_CPU {
+                return Err((
+                    RefuseCode::BadRequest,
+                    format!("CPU {cpu} does not exist: use 0 to {}", model::cpus::MAX_CPU),
+                ));
+            }
+        }
+        if end.receive == Receive::Spin && !limits.allow_spin {
+            return limit("the reflector does not allow spinning: use --receive block".to_owned());
+        }
+        let idle = end.idle.total();
+        if idle > limits.max_idle_descriptors {
+            return limit(format!(
+                "{idle} idle descriptors are above the reflector's limit of {}",
+                limits.max_idle_descriptors
+            ));
+        }
+        for bytes in [end.send_buffer_bytes, end.receive_buffer_bytes].into_iter().flatten() {
+            if bytes > limits.max_buffer_bytes {
+                return limit(format!(
+                    "a socket buffer of {bytes} bytes is above the reflector's limit of {} bytes",
+                    limits.max_buffer_bytes
+                ));
+            }
+        }
+        // IFNAMSIZ of netdevice(7) is 16 with the final zero.
+        let odd = |name: &&String| name.is_empty() || name.len() > 15 || name.contains(['/', '\0', '\n']);
+        if let Some(device) = end.device.as_ref().filter(odd) {
+            return Err((RefuseCode::BadRequest, format!("{device:?} is no name of a network device")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! What data messages carry, by size, and the datagram that proves a path.
+//!
+//! | size in bytes | content |
+//! |---|---|
+//! | 16 and more | sequence number (u64 LE), tag (u64 LE): strays of other sessions are told apart |
+//! | 8 to 15 | sequence number (u64 LE) |
+//! | 1 to 7 | the low bytes of the sequence number |
+//! | 0 | nothing: one message is in flight, the peer is known by its address |
+//!
+//! All are prefixes of the first, so an answer cut from a longer request still reads as its own tier.
+
+use crate::control::Token;
+
+/// What fits into a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Nothing.
+    Nothing,
+    /// So many low bytes of the sequence number, 1 to 7.
+    Truncated(u8),
+    /// The sequence number.
+    Sequence,
+    /// The sequence number and the session's tag.
+    Tagged,
+}
+
+impl Tier {
+    /// What a message of `size` bytes carries.
+    #[must_use]
+    #[inline]
+    pub const fn for_size(size: usize) -> Self {
+        match size {
+            0 => Self::Nothing,
+            #[expect(clippy::cast_possible_truncation, reason = "1 to 7")]
+            1..=7 => Self::Truncated(size as u8),
+            8..=15 => Self::Sequence,
+            _ => Self::Tagged,
+        }
+    }
+
+    /// What both a request and its answer carry: the answer is cut from the request's bytes.
+    #[must_use]
+    #[inline]
+    pub const fn for_exchange(request: usize, answer: usize) -> Self {
+        Self::for_size(if request < answer { request } else { answer })
+    }
+
+    /// Bytes at the start of a message that this tier uses.
+    #[must_use]
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Truncated(bytes) => bytes as usize,
+            Self::Sequence => 8,
+            Self::Tagged => 16,
+        }
+    }
+
+    /// The bits of a sequence number that the tier keeps.
+    #[must_use]
+    #[inline]
+    pub const fn mask(self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Truncated(bytes) => (1 << (8 * bytes as u32)) - 1,
+            Self::Sequence | Self::Tagged => u64::MAX,
+        }
+    }
+}
+
+/// Writes the header that fits into `message`, by its length. The rest of the message stays as it is.
+#[inline]
+pub fn write(seq: u64, tag: u64, message: &mut [u8]) {
+    let seq = seq.to_le_bytes();
+    if let Some(head) = message.first_chunk_mut::<16>() {
+        head[..8].copy_from_slice(&seq);
+        head[8..].copy_from_slice(&tag.to_le_bytes());
+    } else {
+        let bytes = message.len().min(8);
+        message[..bytes].copy_from_slice(&seq[..bytes]);
+    }
+}
+
+/// Reads the sequence number as far as `tier` keeps it. `None` for a message shorter than the tier, for a stray (another
+/// tag), and for [`Tier::Nothing`].
+#[must_use]
+#[inline]
+pub fn read(tier: Tier, tag: u64, message: &[u8]) -> Option<u64> {
+    match tier {
+        Tier::Nothing => None,
+        Tier::Truncated(bytes) => {
+            let bytes = usize::from(bytes.min(7));
+            let mut seq = [0; 8];
+            seq[..bytes].copy_from_slice(message.get(..bytes)?);
+            Some(u64::from_le_bytes(seq))
+        }
+        Tier::Sequence => message.first_chunk::<8>().map(|head| u64::from_le_bytes(*head)),
+        Tier::Tagged => {
+            let (seq, rest) = message.split_first_chunk::<8>()?;
+            let found = u64::from_le_bytes(*rest.first_chunk::<8>()?);
+            (found == tag).then(|| u64::from_le_bytes(*seq))
+        }
+    }
+}
+
+/// The full sequence number nearest to `near` whose kept bits are `kept`.
+#[must_use]
+#[inline]
+pub fn expand(tier: Tier, kept: u64, near: u64) -> u64 {
+    let mask = tier.mask();
+    if mask == u64::MAX {
+        return kept;
+    }
+    let base = (near & !mask) | (kept & mask);
+    let span = mask + 1;
+    let candidates = [base.checked_sub(span), Some(base), base.checked_add(span)];
+    candidates.into_iter().flatten().min_by_key(|candidate| candidate.abs_diff(near)).unwrap_or(base)
+}
+
+/// First bytes of a datagram that proves a path.
+pub const PROVE_MAGIC: [u8; 4] = *b"WHpr";
+/// Length of a datagram that proves a path.
+pub const PROVE_BYTES: usize = 20;
+
+/// The datagram (or the first bytes of a TCP data connection) that proves a path the client's. A reflector never
+/// answers it on the data path: the answer, `proved`, goes over the control connection, so that forged sources get
+/// nothing. Send it again each 100 ms until `proved` comes.
+#[must_use]
+pub fn prove(token: &Token) -> [u8; PROVE_BYTES] {
+    let mut datagram = [0; PROVE_BYTES];
+    datagram[..4].copy_from_slice(&PROVE_MAGIC);
+    datagram[4..].copy_from_slice(&token.0);
+    datagram
+}
+
+/// The token of a proving datagram; `None` for any other bytes.
+#[must_use]
+pub fn read_prove(datagram: &[u8]) -> Option<Token> {
+    let whole: &[u8; PROVE_BYTES] = datagram.try_into().ok()?;
+    let token = whole.strip_prefix(&PROVE_MAGIC)?;
+    token.try_into().ok().map(Token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn tiers_by_size() {
+        let tiers = [0, 1, 7, 8, 15, 16, 4096].map(Tier::for_size);
+        assert_eq!(
+            tiers,
+            [
+                Tier::Nothing,
+                Tier::Truncated(1),
+                Tier::Truncated(7),
+                Tier::Sequence,
+                Tier::Sequence,
+                Tier::Tagged,
+                Tier::Tagged
+            ]
+        );
+        assert_eq!(Tier::for_exchange(100, 3), Tier::Truncated(3));
+        assert_eq!(Tier::for_exchange(3, 100), Tier::Truncated(3));
+    }
+
+    #[test]
+    fn a_stray_of_another_session_is_told_apart() {
+        let mut message = [0; 32];
+        write(5, 77, &mut message);
+        assert_eq!(read(Tier::Tagged, 77, &message), Some(5));
+        assert_eq!(read(Tier::Tagged, 78, &message), None);
+    }
+
+    #[test]
+    fn the_tag_is_not_the_token() {
+        let token = Token([9; 16]);
+        assert_ne!(token.tag().to_le_bytes(), token.0[..8]);
+        assert_ne!(token.tag(), Token([8; 16]).tag());
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_reads_back(seq: u64, tag: u64, size in 0usize..40, answer in 0usize..40) {
+            let mut message = vec![0; size.max(answer)];
+            write(seq, tag, &mut message[..size]);
+            let tier = Tier::for_exchange(size, answer);
+            let expected = (tier != Tier::Nothing).then_some(seq & tier.mask());
+            prop_assert_eq!(read(tier, tag, &message[..answer]), expected);
+        }
+
+        #[test]
+        fn a_truncated_number_expands_near_its_place(near in 200u64..u64::MAX - 200, ahead in 0u64..120, back: bool) {
+            let seq = if back { near - ahead } else { near + ahead };
+            for bytes in 1..=7 {
+                let tier = Tier::Truncated(bytes);
+                prop_assert_eq!(expand(tier, seq & tier.mask(), near), seq);
+            }
+        }
+
+        #[test]
+        fn only_a_prove_reads_as_one(token: [u8; 16], other: Vec<u8>) {
+            prop_assert_eq!(read_prove(&prove(&Token(token))), Some(Token(token)));
+            if !other.starts_with(&PROVE_MAGIC) {
+                prop_assert_eq!(read_prove(&other), None);
+            }
+            crate::exercise::exercise_data_header(&other);
+        }
+    }
+}

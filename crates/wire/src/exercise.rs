@@ -1,0 +1,159 @@
+//! Entry points for fuzzing and for the corpus test: each feeds arbitrary bytes to one reader and checks what must hold
+//! for any input.
+
+use crate::client::{ClientConfig, ClientSession};
+use crate::control::{Nonce, OpenRequest, Opened, StopReport, Token, Versions};
+use crate::frame::{self, Decoder};
+use crate::key::Key;
+use crate::server::{ServerConfig, ServerEvent, ServerSession};
+use crate::{Reply, Request, Tier, data};
+use model::{EndSpec, Limits, Probe, Protocol, SocketSpec};
+
+/// Frames: what comes out was in the bytes, and nothing is held back that was not fed.
+pub fn exercise_frame(bytes: &[u8]) {
+    let mut decoder = Decoder::new(4096);
+    for portion in bytes.chunks(7) {
+        decoder.feed(portion);
+        while let Ok(Some(payload)) = decoder.pop() {
+            assert!(payload.len() <= bytes.len().min(4096));
+        }
+        assert!(decoder.buffered() <= bytes.len());
+    }
+    let _ = decoder.finish();
+}
+
+fn keys() -> [Option<Key>; 2] {
+    [None, Some(Key::from_bytes([7; 32]))]
+}
+
+/// The reflector's control session, at its start and once a client is accepted.
+pub fn exercise_control_server(bytes: &[u8]) {
+    for key in keys() {
+        for accepted in [false, true] {
+            let Ok(mut server) = ServerSession::new(server_config(key.clone())) else { return };
+            if accepted {
+                let mut client = ClientSession::new(ClientConfig::new(key.clone(), [1; 32]));
+                shake(&mut client, &mut server);
+                assert!(server.is_accepted());
+            }
+            let outcome = server.handle_bytes(bytes);
+            answer(&mut server);
+            assert!(outcome.is_ok() || server.is_done());
+            while server.poll_transmit().is_some() {}
+        }
+    }
+}
+
+/// The initiator's control session, at its start and once it is accepted.
+pub fn exercise_control_client(bytes: &[u8]) {
+    for key in keys() {
+        for accepted in [false, true] {
+            let mut client = ClientSession::new(ClientConfig::new(key.clone(), [1; 32]));
+            if accepted {
+                let Ok(mut server) = ServerSession::new(server_config(key.clone())) else { return };
+                shake(&mut client, &mut server);
+                while client.poll_event().is_some() {}
+                let _ = client.open(open_request());
+            }
+            let outcome = client.handle_bytes(bytes);
+            assert!(outcome.is_ok() || client.is_done());
+            while client.poll_event().is_some() {}
+            let _ = client.close();
+        }
+    }
+}
+
+/// Data headers and proving datagrams.
+pub fn exercise_data_header(bytes: &[u8]) {
+    let tier = Tier::for_size(bytes.len());
+    if let Some(seq) = data::read(tier, 1, bytes) {
+        assert_eq!(seq & tier.mask(), seq);
+        let _ = data::expand(tier, seq, u64::MAX);
+        let _ = data::expand(tier, seq, 0);
+    }
+    for other in [Tier::Nothing, Tier::Truncated(7), Tier::Truncated(255), Tier::Sequence, Tier::Tagged] {
+        let _ = data::read(other, 1, bytes);
+    }
+    if let Some(token) = data::read_prove(bytes) {
+        assert_eq!(data::prove(&token), bytes);
+    }
+}
+
+/// Key files.
+pub fn exercise_key_file(bytes: &[u8]) {
+    if let Ok(key) = Key::parse_file(&String::from_utf8_lossy(bytes)) {
+        assert_eq!(Key::parse_file(&key.to_file()).as_ref(), Ok(&key));
+    }
+}
+
+/// Replies and requests on an agent's pipe: what is read can be written and read again.
+pub fn exercise_agent_reply(bytes: &[u8]) {
+    if let Ok(reply) = Reply::from_payload(bytes) {
+        assert!(reply.to_frame().is_ok());
+    }
+    if let Ok(request) = Request::from_payload(bytes) {
+        assert!(request.to_frame().is_ok());
+    }
+    let mut decoder = Decoder::new(frame::AGENT_LIMIT);
+    decoder.feed(bytes);
+    while let Ok(Some(payload)) = decoder.pop() {
+        let _ = Reply::from_payload(&payload);
+    }
+}
+
+pub(crate) fn server_config(key: Option<Key>) -> ServerConfig {
+    ServerConfig {
+        versions: Versions::OURS,
+        tool_version: "0".to_owned(),
+        build: None,
+        capabilities: Vec::new(),
+        limits: Limits::default(),
+        key,
+        nonce: Nonce([2; 32]),
+        session: 1,
+    }
+}
+
+pub(crate) fn open_request() -> OpenRequest {
+    OpenRequest {
+        probe: Probe::Pingpong,
+        socket: SocketSpec::new(Protocol::Udp),
+        end: EndSpec::default(),
+        pings: 1,
+        pongs: 1,
+        max_size: 1024,
+        connect_each: false,
+    }
+}
+
+/// Moves bytes between both ends until neither has more to say.
+pub(crate) fn shake(client: &mut ClientSession, server: &mut ServerSession) {
+    loop {
+        let mut quiet = true;
+        while let Some(bytes) = server.poll_transmit() {
+            quiet = false;
+            let _ = client.handle_bytes(&bytes);
+        }
+        while let Some(bytes) = client.poll_transmit() {
+            quiet = false;
+            let _ = server.handle_bytes(&bytes);
+        }
+        if quiet {
+            return;
+        }
+    }
+}
+
+fn answer(server: &mut ServerSession) {
+    while let Some(event) = server.poll_event() {
+        let answered = match event {
+            ServerEvent::Open(_) => server
+                .opened(Opened { port: 1, address: None, token: Token([0; 16]) })
+                .and_then(|()| server.proved(None)),
+            ServerEvent::Start { .. } => server.started(),
+            ServerEvent::Stop => server.stopped(StopReport::default()),
+            ServerEvent::Accepted { .. } | ServerEvent::Closed => Ok(()),
+        };
+        assert!(answered.is_ok() || server.is_done());
+    }
+}
