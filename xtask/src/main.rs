@@ -1,2 +1,71 @@
-//! x
-fn main() {}
+//! Windhover's chores. `cargo xtask demo` shows the tool at work, `cargo xtask test` runs every test, `cargo xtask ci`
+//! runs all that a change has to pass.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person or log that started it")]
+
+mod arrows;
+mod bench;
+mod ci;
+mod demo;
+mod generated;
+mod packages;
+mod process;
+mod stats;
+mod tests;
+mod tools;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Windhover's chores", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install what is missing, build, measure the white papers' table on a lab of two hosts, show where the report is.
+    Demo(demo::Arguments),
+    /// Install what the tests need and run them all; tests that cannot run here are named with the reason.
+    Test(tests::Arguments),
+    /// Format, lints, tests, documentation, arrows, generated documents, licences: all that a change has to pass.
+    Ci,
+    /// Check who uses whom against the table in ARCHITECTURE.md.
+    Arrows,
+    /// Write man pages, completions and schemas again, or check that they are fresh.
+    Generate {
+        /// Only check; fail when a file differs.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Benchmarks that compare with other tools or give figures for docs/benchmarks.md.
+    Bench(bench::Arguments),
+    /// Run a fuzz target (or all, one after the other) for some seconds each on stable Rust.
+    Fuzz {
+        /// Target name; all when left out.
+        target: Option<String>,
+        /// Seconds a target.
+        #[arg(long, default_value_t = 30)]
+        seconds: u32,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().chore {
+        Chore::Demo(arguments) => demo::run(&arguments),
+        Chore::Test(arguments) => tests::run(&arguments).map(|_| ()),
+        Chore::Ci => ci::run(),
+        Chore::Arrows => arrows::run(),
+        Chore::Generate { check } => generated::run(check),
+        Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Fuzz { target, seconds } => tools::fuzz(target.as_deref(), seconds),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

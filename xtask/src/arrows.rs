@@ -1,0 +1,112 @@
+//! Who may use whom: the table in ARCHITECTURE.md against `cargo metadata`.
+
+use crate::process;
+use anyhow::{Context as _, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The only crates that may hold unsafe code.
+const UNSAFE_ROOMS: [&str; 4] = ["clock", "task", "net", "host"];
+
+pub(crate) fn run() -> Result<()> {
+    let table = table()?;
+    let mut wrong = Vec::new();
+    let used = used()?;
+    for (room, uses) in &used {
+        let Some(allowed) = table.get(room) else {
+            wrong.push(format!("{room} is not in the table"));
+            continue;
+        };
+        for other in uses {
+            if !allowed.contains(other) && !allowed.contains("all") {
+                wrong.push(format!("{room} uses {other}, which the table does not allow"));
+            }
+        }
+    }
+    for room in table.keys() {
+        if !used.contains_key(room) {
+            wrong.push(format!("the table names {room}, which is no crate"));
+        }
+    }
+    wrong.extend(unsafe_outside()?);
+    if !wrong.is_empty() {
+        bail!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "));
+    }
+    println!("arrows: {} rooms, all as in ARCHITECTURE.md", used.len());
+    Ok(())
+}
+
+/// Rows such as `| stats | one line | - |` between the marks in ARCHITECTURE.md.
+fn table() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let text = std::fs::read_to_string(process::root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
+    let body = text
+        .split_once("<!-- arrows -->")
+        .and_then(|(_, rest)| rest.split_once("<!-- /arrows -->"))
+        .context("ARCHITECTURE.md has no table between <!-- arrows --> marks")?
+        .0;
+    let mut table = BTreeMap::new();
+    for line in body.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        // | floor | crate | one line | may use |
+        let [_, _, room, _, uses, _] = cells.as_slice() else { continue };
+        let Some(room) = room.strip_prefix('`').and_then(|room| room.strip_suffix('`')) else { continue };
+        let uses = uses.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty() && name != "-");
+        table.insert(room.to_owned(), uses.collect());
+    }
+    if table.is_empty() {
+        bail!("the arrows table in ARCHITECTURE.md has no rows");
+    }
+    Ok(table)
+}
+
+/// Normal and build dependencies between the crates of the workspace, by short name.
+fn used() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let text = process::output(&process::cargo(), &["metadata", "--format-version", "1", "--no-deps", "--locked"])?;
+    let metadata: serde_json::Value = serde_json::from_str(&text).context("cargo metadata")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
+    let short = |name: &str| name.strip_prefix("windhover-").unwrap_or(name).to_owned();
+    let mut used = BTreeMap::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let uses = dependencies
+            .iter()
+            .filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string())
+            .filter_map(|dependency| dependency["name"].as_str())
+            .map(short)
+            .collect();
+        used.insert(short(name), uses);
+    }
+    Ok(used)
+}
+
+fn unsafe_outside() -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for entry in std::fs::read_dir(process::root().join("crates")).context("crates/")? {
+        let folder = entry.context("crates/")?.path();
+        let room = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if UNSAFE_ROOMS.contains(&room.as_str()) {
+            continue;
+        }
+        let library = folder.join("src");
+        for file in rust_files(&library)? {
+            let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            if text.lines().any(|line| line.contains("expect(unsafe_code") || line.contains("allow(unsafe_code")) {
+                wrong.push(format!("{} allows unsafe code, which only floor 1 may hold", file.display()));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+fn rust_files(folder: &std::path::Path) -> Result<Vec<std::path::PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(rust_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,47 @@
+//! Benchmarks. None of them is a test: they print figures for docs/benchmarks.md and judge nothing by absolute times.
+
+mod peers;
+mod startup;
+
+use anyhow::Result;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(clap::Subcommand)]
+enum Bench {
+    /// Ping-pong beside sockperf and, where they are on the PATH, sfnt-pingpong and netperf, interleaved on one lab.
+    Peers {
+        /// Rounds; in each every tool measures once, in an order that rotates.
+        #[arg(long, default_value_t = 20)]
+        rounds: u32,
+        /// Seconds a measurement.
+        #[arg(long, default_value_t = 1)]
+        seconds: u32,
+        /// Write the table to this Markdown file too.
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
+    /// What recording one sample costs.
+    Record,
+    /// From the start of the process to the first message.
+    Startup {
+        /// How often.
+        #[arg(long, default_value_t = 20)]
+        rounds: u32,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.bench {
+        Bench::Peers { rounds, seconds, output } => peers::run(*rounds, *seconds, output.as_deref()),
+        Bench::Record => crate::process::run(
+            &crate::process::cargo(),
+            &["run", "--release", "--locked", "--package", "windhover-record", "--example", "record_cost"],
+        ),
+        Bench::Startup { rounds } => startup::run(*rounds),
+    }
+}

@@ -1,0 +1,41 @@
+//! `cargo xtask ci`: all that a change has to pass.
+
+use crate::{arrows, generated, process, tests, tools};
+use anyhow::{Context as _, Result};
+use std::time::Instant;
+
+pub(crate) fn run() -> Result<()> {
+    let cargo = process::cargo();
+    let steps: [(&str, &dyn Fn() -> Result<()>); 7] = [
+        ("format", &|| process::run(&cargo, &["fmt", "--all", "--check"])),
+        ("arrows", &arrows::run),
+        ("licences and bans", &tools::deny),
+        ("lints", &|| {
+            process::run(
+                &cargo,
+                &["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"],
+            )
+        }),
+        ("tests", &|| tests::run(&tests::Arguments::default()).map(|_| ())),
+        ("documentation", &documentation),
+        ("generated documents", &|| generated::run(true)),
+    ];
+    for (name, step) in steps {
+        let began = Instant::now();
+        println!("== {name}");
+        step().with_context(|| format!("{name} failed"))?;
+        println!("== {name}: done in {:.0} s", began.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+fn documentation() -> Result<()> {
+    let cargo = process::cargo();
+    let arguments = ["doc", "--workspace", "--no-deps", "--locked", "--quiet", "--document-private-items"];
+    let status = process::command(&cargo, &arguments)
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .status()
+        .context("cannot start cargo doc")?;
+    anyhow::ensure!(status.success(), "cargo doc ended with {status}");
+    Ok(())
+}

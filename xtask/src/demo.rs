@@ -1,0 +1,58 @@
+//! `cargo xtask demo`: from a clean clone to the white papers' table.
+
+use crate::{packages, process};
+use anyhow::{Context as _, Result, bail};
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Instant;
+
+/// What the demo starts besides Windhover: `ip` makes the lab, the compiler is part of the load.
+const PACKAGES: [&str; 3] = ["iproute2", "gcc", "libc6-dev"];
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    /// The plan to run.
+    #[arg(long, default_value = "campaigns/white-paper.toml")]
+    plan: String,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    println!(
+        "This demo changes this machine only while it runs: it makes two network namespaces joined by a veth pair,\n\
+         runs workers at real-time priority on CPUs 0 and 1 with a compile load beside them for a few minutes, and\n\
+         removes all of that at the end. It writes a run directory under runs/. Missing Debian packages are named\n\
+         first and then installed: {}.",
+        PACKAGES.join(", ")
+    );
+    if !consent(arguments.yes)? {
+        bail!("not started; nothing was changed");
+    }
+    if !process::is_root() {
+        bail!("network namespaces and real-time priority need root: run as root, or try 'windhover pingpong --help'");
+    }
+    packages::ensure(&PACKAGES, "for the demo")?;
+    let binary = process::release_binary()?;
+    let binary = binary.to_string_lossy().into_owned();
+    let runs = process::root().join("runs");
+    std::fs::create_dir_all(&runs).with_context(|| runs.display().to_string())?;
+    let began = Instant::now();
+    let folder = runs.to_string_lossy().into_owned();
+    process::run(&binary, &["campaign", "run", &arguments.plan, "--output", &folder])?;
+    println!("measured in {:.0} s", began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Asks once when a person is at the terminal; `--yes` and `CI=true` answer.
+fn consent(yes: bool) -> Result<bool> {
+    let automatic = yes || std::env::var("CI").is_ok_and(|value| value == "true");
+    if automatic || !std::io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    print!("Go on? [Y/n] ");
+    std::io::stdout().flush().context("terminal")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).context("terminal")?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes"))
+}

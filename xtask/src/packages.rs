@@ -1,0 +1,50 @@
+//! Debian packages: which are missing, and installing them.
+
+use crate::process;
+use anyhow::{Context as _, Result, bail};
+use std::process::{Command, Stdio};
+
+/// Installs the packages that are missing, saying first which. A machine that has them all is not touched.
+pub(crate) fn ensure(wanted: &[&str], why: &str) -> Result<()> {
+    let missing: Vec<&str> = wanted.iter().copied().filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("Debian packages to install ({why}): {}", missing.join(" "));
+    if process::find("apt-get").is_none() {
+        bail!("this is no Debian machine: install {} by hand", missing.join(", "));
+    }
+    if !process::is_root() {
+        bail!("installing needs root: run 'apt-get install {}' first", missing.join(" "));
+    }
+    let install = || apt(&[&["install", "-y", "--no-install-recommends"], missing.as_slice()].concat());
+    if install().is_err() {
+        // A machine that has never asked its mirrors knows no package.
+        apt(&["update"])?;
+        install()?;
+    }
+    Ok(())
+}
+
+fn apt(arguments: &[&str]) -> Result<()> {
+    let status = Command::new("apt-get")
+        .args(["-q", "-o", "Dpkg::Use-Pty=0"])
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot start apt-get")?;
+    if !status.success() {
+        bail!("apt-get {} ended with {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+fn is_installed(package: &str) -> bool {
+    Command::new("dpkg-query")
+        .args(["-W", "-f=${db:Status-Status}", package])
+        .stderr(Stdio::null())
+        .output()
+        .is_ok_and(|output| output.stdout == b"installed")
+}

@@ -1,0 +1,108 @@
+//! `cargo xtask test`: runs every test and names those that could not run.
+
+use crate::{packages, process};
+use anyhow::{Context as _, Result, bail};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+/// What the tests start besides the code under test.
+const PACKAGES: [&str; 4] = ["iproute2", "nftables", "gcc", "libc6-dev"];
+
+#[derive(clap::Args, Default)]
+pub(crate) struct Arguments {
+    /// Passed on to `cargo test` before `--`, such as `-p windhover-net`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    cargo: Vec<String>,
+}
+
+/// What ran.
+#[derive(Default)]
+pub(crate) struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
+    packages::ensure(&PACKAGES, "for the tests")?;
+    let counts = cargo_test(&arguments.cargo)?;
+    println!();
+    for skipped in &counts.skipped {
+        println!("SKIPPED {skipped}");
+    }
+    let skipped = u64::try_from(counts.skipped.len()).unwrap_or(u64::MAX);
+    println!("{} passed, {} failed, {skipped} skipped", counts.passed.saturating_sub(skipped), counts.failed);
+    if counts.failed > 0 || counts.passed == 0 {
+        bail!("{} tests failed", counts.failed);
+    }
+    Ok(counts)
+}
+
+/// Runs `cargo test` and reads its output. A test that cannot run prints `SKIPPED name: reason` and returns, which the
+/// test harness counts as passed; here it is taken out again.
+fn cargo_test(extra: &[String]) -> Result<Counts> {
+    let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
+    if extra.is_empty() {
+        arguments.push("--workspace");
+    }
+    arguments.extend(extra.iter().map(String::as_str));
+    arguments.extend(["--", "--show-output"]);
+    let cargo = process::cargo();
+    eprintln!("$ {cargo} {}", arguments.join(" "));
+    let mut child = process::command(&cargo, &arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {cargo}"))?;
+    let mut counts = Counts::default();
+    let mut quiet = false;
+    let stdout = child.stdout.take().context("cargo test has no output")?;
+    for line in BufReader::new(stdout).lines() {
+        let line = line.context("output of cargo test")?;
+        if let Some(skipped) = line.strip_prefix("SKIPPED ")
+            && !counts.skipped.iter().any(|known| known == skipped)
+        {
+            counts.skipped.push(skipped.to_owned());
+        }
+        // What passing tests printed is between these two headings.
+        if line == "successes:" {
+            quiet = true;
+        } else if line == "failures:" || line.starts_with("test result:") {
+            quiet = false;
+        }
+        if let Some(result) = line.strip_prefix("test result:") {
+            counts.passed += count(result, "passed");
+            counts.failed += count(result, "failed");
+        }
+        let noise = quiet || line.is_empty() || (line.starts_with("test ") && line.ends_with("... ok"));
+        if !noise {
+            println!("{line}");
+        }
+    }
+    let status = child.wait().context("waiting for cargo test")?;
+    if !status.success() && counts.failed == 0 {
+        bail!("cargo test ended with {status}");
+    }
+    Ok(counts)
+}
+
+fn count(result: &str, word: &str) -> u64 {
+    let mut before = "0";
+    for token in result.split([' ', ';']) {
+        if token == word {
+            return before.parse().unwrap_or(0);
+        }
+        if !token.is_empty() {
+            before = token;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod unit {
+    #[test]
+    fn counts_are_read_from_the_result_line() {
+        let line = " ok. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!((super::count(line, "passed"), super::count(line, "failed")), (12, 3));
+    }
+}
