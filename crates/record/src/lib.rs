@@ -1,1 +1,20 @@
 //! Samples to results: loss, order, intervals, outliers, verdict.
+//!
+//! Floor 0: no I/O, no clock reads, no threads, no unsafe. A [`Recorder`] takes batches of [`model::Sample`] between
+//! timed rounds without allocating; [`Recorder::finish`] makes figures of them; [`verdict`] says whether they can be
+//! trusted. Everything is kept as RTT in nanoseconds; RTT/2 is made at the very end (see [`latency`]).
+
+mod evidence;
+mod hlog;
+mod latency;
+mod outliers;
+pub mod raw;
+mod realtime;
+mod recorder;
+mod series;
+mod verdict;
+
+pub use evidence::{EndEvidence, Evidence, PathFacts};
+pub use latency::{Distribution, latency};
+pub use recorder::{Recorded, Recorder, RecorderConfig};
+pub use verdict::verdict;

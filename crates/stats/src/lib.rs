@@ -1,1 +1,19 @@
 //! Exact moments, the one histogram, quantiles with confidence intervals, periodic stalls.
+//!
+//! Floor 0: no I/O, no clock reads, no threads, no unsafe. Everything here is a pure function of the numbers given to
+//! it. What is called between timed messages (`record`, `add`, `push`) never allocates; each type says so.
+
+mod batches;
+mod error;
+mod histogram;
+mod moments;
+pub mod stalls;
+mod student;
+mod tally;
+
+pub use batches::{BatchIntervals, Interval};
+pub use error::StatsError;
+pub use histogram::{HOUR_NS, Histogram, Recorded};
+pub use moments::Moments;
+pub use student::{cv, interval_of, t_quantile};
+pub use tally::Tally;

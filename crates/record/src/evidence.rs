@@ -1,0 +1,65 @@
+//! What the verdict is made from. Plain borrowed data, gathered by whoever ran the measurement.
+
+use crate::Recorded;
+use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, ProbeSpec};
+
+/// One end: what it was told and what happened to it.
+#[derive(Debug, Clone, Copy)]
+pub struct EndEvidence<'a> {
+    /// What it was told.
+    pub spec: &'a EndSpec,
+    /// CPU, scheduling and faults of the measuring thread; must cover the measured loop and nothing else.
+    pub usage: &'a EndUsage,
+    /// Where its host dropped messages.
+    pub counters: &'a Counters,
+}
+
+/// What is known about the way that messages took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathFacts<'a> {
+    /// Whether the kernel delivers to the peer's address locally: it is an address of this network namespace.
+    pub is_local: bool,
+    /// Whether nobody claims that there is a network between the ends: the target is in 127.0.0.0/8 or is ::1, the
+    /// lab is `loopback`, or the protocol never leaves a machine (pipe, unix).
+    pub loopback_intended: bool,
+    /// The peer's data address, for the sentence.
+    pub peer: &'a str,
+}
+
+/// Everything that the verdict looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// What was asked for.
+    pub spec: &'a ProbeSpec,
+    /// The end that starts messages.
+    pub initiator: EndEvidence<'a>,
+    /// The end that sends them back; absent for ICMP echo, and when a peer vanished before it told.
+    pub reflector: Option<EndEvidence<'a>>,
+    /// The initiator's clock map.
+    pub clock: Option<&'a ClockMap>,
+    /// What was recorded.
+    pub recorded: &'a Recorded,
+    /// The way that messages took.
+    pub path: PathFacts<'a>,
+    /// Findings that others made already (the reflector's, a permission that was refused: see
+    /// [`Evidence::not_permitted`]); passed on as they are.
+    pub found: &'a [Finding],
+    /// How a peer vanished before the stop rule was met, in a few words.
+    pub peer_vanished: Option<&'a str>,
+    /// The load beside the measurement.
+    pub load: Option<&'a LoadReport>,
+}
+
+impl Evidence<'_> {
+    /// The finding for something asked for that the system refused (`what`: "SCHED_FIFO 1", "mlockall").
+    #[must_use]
+    pub fn not_permitted(end: &str, what: &str, why: &str) -> Finding {
+        Finding::at(
+            model::FindingId::NotPermitted,
+            end,
+            format!(
+                "{what} was not permitted ({why}), so the run went on without: run as root or grant CAP_SYS_NICE and CAP_IPC_LOCK"
+            ),
+        )
+    }
+}

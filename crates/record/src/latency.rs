@@ -1,0 +1,68 @@
+//! A distribution of times, and its summary in the kind that was asked for.
+
+use model::{Latency, LatencyKind};
+use stats::{BatchIntervals, Histogram, Moments};
+
+/// One distribution being recorded: exact moments, the histogram, batches for the intervals. [`Distribution::record`]
+/// does not allocate.
+#[derive(Debug, Clone, Default)]
+pub struct Distribution {
+    /// Exact moments, in ns.
+    pub moments: Moments,
+    /// Counts by bucket, in ns.
+    pub histogram: Histogram,
+    /// Batches in order of time.
+    pub batches: BatchIntervals,
+}
+
+impl Distribution {
+    /// Counts one time in ns.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.moments.add(ns);
+        self.histogram.record(ns);
+        self.batches.push(ns);
+    }
+}
+
+/// Values that must lie beyond a quantile for it to be given.
+const BEYOND: u64 = 10;
+
+/// The summary of recorded RTTs (or one-way times). For [`LatencyKind::RttHalf`] the finished figures are halved
+/// (integers rounded half up), never the single times. A quantile with fewer than 10 values beyond it is `None`.
+#[must_use]
+pub fn latency(kind: LatencyKind, moments: &Moments, histogram: &Histogram, batches: &BatchIntervals) -> Latency {
+    let half = kind == LatencyKind::RttHalf;
+    let whole = |ns: u64| if half { ns / 2 + ns % 2 } else { ns };
+    let fraction = |ns: f64| if half { ns / 2.0 } else { ns };
+    let quantile = |q: f64| histogram.quantile_if_supported(q, BEYOND).map(whole);
+    let median = histogram.quantile_if_supported(0.5, BEYOND);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "bounds are not negative; `as` saturates"
+    )]
+    let p50_ci95_ns = median.and_then(|median| batches.median_interval(median as f64)).map(|interval| {
+        let (low, high) = interval.bounds();
+        [fraction(low).round() as u64, fraction(high).round() as u64]
+    });
+    Latency {
+        kind,
+        count: moments.count(),
+        mean_ns: moments.mean().map(fraction),
+        stdev_ns: moments.stdev().map(fraction),
+        min_ns: moments.min().map(whole),
+        p50_ns: median.map(whole),
+        p90_ns: quantile(0.9),
+        p99_ns: quantile(0.99),
+        p99_9_ns: quantile(0.999),
+        p99_99_ns: quantile(0.9999),
+        p99_999_ns: quantile(0.99999),
+        max_ns: moments.max().map(whole),
+        p50_ci95_ns,
+        mean_ci95_ns: batches.mean_interval().map(|interval| {
+            let (low, high) = interval.bounds();
+            [fraction(low), fraction(high)]
+        }),
+    }
+}

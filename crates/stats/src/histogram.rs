@@ -1,0 +1,332 @@
+//! The one histogram: HdrHistogram with 3 significant digits from 1 ns to 1 hour.
+
+use crate::StatsError;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+
+/// The top of the range: 1 hour. Longer times are counted there, and in [`Histogram::overflowed`].
+pub const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// More base64 than 33,792 counters of 9 bytes can become, with room for other layouts.
+const LONGEST_TEXT: usize = 1 << 20;
+
+/// One bucket that holds values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// Smallest value of the bucket, in ns.
+    pub low_ns: u64,
+    /// Largest value of the bucket, in ns.
+    pub high_ns: u64,
+    /// Values in it.
+    pub count: u64,
+}
+
+/// Counts of times in ns by bucket; a bucket is at most a thousandth of its value wide. All memory (270 KB) is taken
+/// and touched by [`Histogram::new`]; recording and merging do not allocate. Layout, recording and encoding are those
+/// of the `hdrhistogram` crate.
+///
+/// **Quantile rule**: nearest rank (Hyndman and Fan's type 1, the inverse of the empirical distribution): of n values the
+/// q-quantile is the ⌈q·n⌉-th smallest, given as the largest value of its bucket, and never more than the largest
+/// recorded.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    counts: Hdr<u64>,
+    min: u64,
+    max: u64,
+    overflowed: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// ⌈q·n⌉ between 1 and n; q·n within rounding of an integer counts as that integer.
+pub(crate) fn rank(q: f64, count: u64) -> u64 {
+    let exact = q.clamp(0.0, 1.0) * count as f64;
+    let nearest = exact.round();
+    let rank = if (exact - nearest).abs() <= nearest * 1e-12 { nearest } else { exact.ceil() };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and count; `as` saturates")]
+    let rank = rank as u64;
+    rank.clamp(1, count.max(1))
+}
+
+impl Histogram {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        let Ok(mut counts) = Hdr::new_with_bounds(1, HOUR_NS, 3) else {
+            unreachable!("the bounds are constants that the library accepts");
+        };
+        counts.auto(false);
+        // Pages of zeros come into being at their first write, which must not be in the measured loop.
+        std::hint::black_box(&mut counts).reset();
+        Self { counts, min: u64::MAX, max: 0, overflowed: 0 }
+    }
+
+    /// Counts one time.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.record_n(ns, 1);
+    }
+
+    /// Counts a time several times over.
+    #[inline]
+    pub fn record_n(&mut self, ns: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        if ns > HOUR_NS {
+            self.overflowed += times;
+        }
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+        self.counts.saturating_record_n(ns.min(HOUR_NS), times);
+    }
+
+    /// Adds all values of another.
+    pub fn merge(&mut self, other: &Self) {
+        // Cannot fail: both have the same layout.
+        if self.counts.add(&other.counts).is_ok() {
+            self.min = self.min.min(other.min);
+            self.max = self.max.max(other.max);
+            self.overflowed += other.overflowed;
+        }
+    }
+
+    /// Narrows the smallest and largest value to the exact ones, where they are known from elsewhere.
+    pub fn set_exact_range(&mut self, min_ns: u64, max_ns: u64) {
+        if !self.is_empty() {
+            self.min = min_ns;
+            self.max = max_ns;
+        }
+    }
+
+    /// How many values.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.len()
+    }
+
+    /// Whether there is no value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// How many values were longer than an hour; they are counted as an hour.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
+    }
+
+    /// The smallest value; after decoding, the smallest of its bucket. `None` when empty.
+    #[must_use]
+    pub fn min(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.min)
+    }
+
+    /// The largest value; after decoding, the largest of its bucket. `None` when empty.
+    #[must_use]
+    pub fn max(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.max)
+    }
+
+    /// The value at a quantile (0 to 1), by the rule above; `None` when empty.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        if self.is_empty() {
+            return None;
+        }
+        let rank = rank(q, self.count());
+        let mut seen = 0_u64;
+        for bucket in self.counts.iter_recorded() {
+            seen += bucket.count_since_last_iteration();
+            if seen >= rank {
+                return Some(self.counts.highest_equivalent(bucket.value_iterated_to()).min(self.max).max(self.min));
+            }
+        }
+        Some(self.max)
+    }
+
+    /// The value at a quantile when at least `beyond` values lie beyond it (above it for q of 0.5 and more, below it
+    /// otherwise); `None` when fewer do, as such a figure would be chance.
+    #[must_use]
+    pub fn quantile_if_supported(&self, q: f64, beyond: u64) -> Option<u64> {
+        let count = self.count();
+        let rank = rank(q, count);
+        let outside = if q >= 0.5 { count.saturating_sub(rank) } else { rank - 1 };
+        if count == 0 || outside < beyond { None } else { self.quantile(q) }
+    }
+
+    /// How many values lie in buckets above that of `ns`.
+    #[must_use]
+    pub fn count_above(&self, ns: u64) -> u64 {
+        let top = self.counts.highest_equivalent(ns.min(HOUR_NS));
+        self.iter_recorded().filter(|bucket| bucket.low_ns > top).map(|bucket| bucket.count).sum()
+    }
+
+    /// The buckets that hold values, in ascending order.
+    pub fn iter_recorded(&self) -> impl Iterator<Item = Recorded> + '_ {
+        self.counts.iter_recorded().map(|bucket| Recorded {
+            low_ns: self.counts.lowest_equivalent(bucket.value_iterated_to()),
+            high_ns: self.counts.highest_equivalent(bucket.value_iterated_to()),
+            count: bucket.count_since_last_iteration(),
+        })
+    }
+
+    /// Whether both hold the same counts in the same buckets.
+    #[must_use]
+    pub fn buckets_equal(&self, other: &Self) -> bool {
+        self.count() == other.count() && self.iter_recorded().eq(other.iter_recorded())
+    }
+
+    /// HdrHistogram's V2 format, compressed (zlib), as base64: what its tools and interval logs read.
+    ///
+    /// # Errors
+    /// [`StatsError::Encode`]; only for counts above 2⁶³.
+    pub fn to_base64_v2(&self) -> Result<String, StatsError> {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&self.counts, &mut bytes)
+            .map_err(|error| StatsError::Encode { why: one_line(&error) })?;
+        Ok(STANDARD.encode(bytes))
+    }
+
+    /// Reads what [`Histogram::to_base64_v2`] or another HdrHistogram tool wrote, compressed or not. A histogram of
+    /// another range or precision is brought to ours.
+    ///
+    /// # Errors
+    /// [`StatsError::Base64`], [`StatsError::Decode`], [`StatsError::TooLong`].
+    pub fn from_base64_v2(text: &str) -> Result<Self, StatsError> {
+        let text = text.trim();
+        if text.len() > LONGEST_TEXT {
+            return Err(StatsError::TooLong { bytes: text.len(), limit: LONGEST_TEXT });
+        }
+        let bytes = STANDARD.decode(text).map_err(|error| StatsError::Base64 { why: one_line(&error) })?;
+        let decoded: Hdr<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| StatsError::Decode { why: one_line(&error) })?;
+        let mut histogram = Self::new();
+        for bucket in decoded.iter_recorded() {
+            histogram
+                .record_n(decoded.lowest_equivalent(bucket.value_iterated_to()), bucket.count_since_last_iteration());
+        }
+        if !histogram.is_empty() {
+            histogram.max = histogram.counts.highest_equivalent(histogram.max.min(HOUR_NS));
+        }
+        Ok(histogram)
+    }
+}
+
+fn one_line(error: &impl std::fmt::Display) -> String {
+    error.to_string().replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::new();
+        values.into_iter().for_each(|value| histogram.record(value));
+        histogram
+    }
+
+    #[test]
+    fn nearest_rank() {
+        let histogram = of(1..=1000);
+        assert_eq!(histogram.quantile(0.5), Some(500));
+        assert_eq!(histogram.quantile(0.99), Some(990));
+        assert_eq!(histogram.quantile(0.0), Some(1));
+        assert_eq!(histogram.quantile(1.0), Some(1000));
+        assert_eq!(histogram.quantile(0.9991), Some(1000));
+        assert_eq!(Histogram::new().quantile(0.5), None);
+    }
+
+    #[test]
+    fn ten_beyond() {
+        let histogram = of(1..=1000);
+        assert_eq!(histogram.quantile_if_supported(0.99, 10), Some(990));
+        assert_eq!(of(1..=999).quantile_if_supported(0.99, 10), None);
+        assert_eq!(histogram.quantile_if_supported(0.999, 10), None);
+        assert_eq!(histogram.quantile_if_supported(0.001, 10), None);
+        assert_eq!(histogram.quantile_if_supported(0.5, 500), Some(500));
+        assert_eq!(histogram.quantile_if_supported(0.5, 501), None);
+    }
+
+    #[test]
+    fn longer_than_an_hour_is_counted() {
+        let histogram = of([HOUR_NS + 1, u64::MAX, 5]);
+        assert_eq!(histogram.count(), 3);
+        assert_eq!(histogram.overflowed(), 2);
+        assert_eq!(histogram.max(), Some(u64::MAX));
+        assert_eq!(histogram.count_above(5), 2);
+        assert!(histogram.quantile(1.0).unwrap() >= HOUR_NS);
+    }
+
+    #[test]
+    fn recording_and_merging_do_not_allocate() {
+        let mut histogram = Histogram::new();
+        let other = of(1..=100);
+        let info = allocation_counter::measure(|| {
+            for value in 0..100_000_u64 {
+                histogram.record(value * value * 1000);
+            }
+            histogram.merge(&other);
+        });
+        assert_eq!(info.count_total, 0);
+        assert_eq!(histogram.count(), 100_100);
+    }
+
+    #[test]
+    fn there_and_back() {
+        let histogram = of((0..10_000_u64).map(|value| value * value));
+        let text = histogram.to_base64_v2().unwrap();
+        assert!(text.starts_with("HISTFAAA"), "the cookie of compressed V2 in base64: {text}");
+        let back = Histogram::from_base64_v2(&text).unwrap();
+        assert!(back.buckets_equal(&histogram));
+        assert!(Histogram::from_base64_v2(&Histogram::new().to_base64_v2().unwrap()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn another_layout_is_brought_to_ours() {
+        let mut foreign = Hdr::<u64>::new_with_bounds(1000, 60_000_000_000, 2).unwrap();
+        foreign.record_n(250_000, 7).unwrap();
+        let mut bytes = Vec::new();
+        hdrhistogram::serialization::V2Serializer::new().serialize(&foreign, &mut bytes).unwrap();
+        let ours = Histogram::from_base64_v2(&STANDARD.encode(bytes)).unwrap();
+        assert_eq!(ours.count(), 7);
+        assert!(ours.quantile(0.5).unwrap().abs_diff(250_000) < 2_600);
+    }
+
+    #[test]
+    fn damaged_text_is_refused() {
+        assert!(matches!(Histogram::from_base64_v2("!!"), Err(StatsError::Base64 { .. })));
+        assert!(matches!(Histogram::from_base64_v2("AAAA"), Err(StatsError::Decode { .. })));
+        let long = "A".repeat(LONGEST_TEXT + 4);
+        assert!(matches!(Histogram::from_base64_v2(&long), Err(StatsError::TooLong { .. })));
+        let text = of(1..100).to_base64_v2().unwrap();
+        assert!(Histogram::from_base64_v2(&text[..text.len() / 8 * 4]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_agree_with_sorting(mut values in prop::collection::vec(0_u64..HOUR_NS, 1..400), q in 0.0_f64..=1.0) {
+            let histogram = of(values.iter().copied());
+            values.sort_unstable();
+            let exact = values[usize::try_from(rank(q, values.len() as u64)).unwrap() - 1];
+            let found = histogram.quantile(q).unwrap();
+            prop_assert!(found >= exact && found - exact <= exact / 1000, "{found} for {exact}");
+        }
+
+        #[test]
+        fn decoding_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Histogram::from_base64_v2(&STANDARD.encode(bytes));
+        }
+    }
+}
