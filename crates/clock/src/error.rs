@@ -1,0 +1,18 @@
+//! What can fail while a clock is made.
+
+/// A clock that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClockError {
+    /// The kernel has no CLOCK_MONOTONIC_RAW (Linux has it since 2.6.28).
+    #[error("CLOCK_MONOTONIC_RAW cannot be read: {cause}; windhover needs Linux with that clock")]
+    NoRawClock {
+        /// The system's error.
+        cause: std::io::Error,
+    },
+    /// The raw clock does not move, so nothing can be timed.
+    #[error("CLOCK_MONOTONIC_RAW stood still over {span_ns} ns of sleep: this machine's clock is broken")]
+    Standstill {
+        /// How long was slept.
+        span_ns: u64,
+    },
+}

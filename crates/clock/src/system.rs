@@ -1,0 +1,40 @@
+//! The kernel's clocks, read through the vDSO where it has them. Nothing here allocates.
+
+use std::io;
+
+/// Reads one of the kernel's clocks, in nanoseconds.
+#[inline]
+pub(crate) fn read(id: libc::clockid_t) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec that outlives the call.
+    let status = unsafe { libc::clock_gettime(id, &raw mut time) };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Before 1970 only a wall clock set wrongly can be; 0 then.
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);
+    Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
+}
+
+/// CLOCK_MONOTONIC_RAW in nanoseconds since some point before boot: not steered by NTP (clock_gettime(2)).
+/// 0 where the kernel lacks the clock; [`crate::Clock::calibrate`] reports that as an error.
+#[inline]
+#[must_use]
+pub fn raw_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC_RAW).unwrap_or(0)
+}
+
+/// CLOCK_MONOTONIC in nanoseconds: the clock of timers and of most kernel events; its rate is steered by NTP.
+#[inline]
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC).unwrap_or(0)
+}
+
+/// CLOCK_REALTIME in nanoseconds since 1970-01-01 UTC; may be set back or forth at any time.
+#[inline]
+#[must_use]
+pub fn realtime_ns() -> u64 {
+    read(libc::CLOCK_REALTIME).unwrap_or(0)
+}
