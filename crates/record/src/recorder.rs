@@ -1,8 +1,14 @@
 //! Batches of samples in, results out.
 
+use crate::hlog::Log;
+use crate::latency::{Distribution, latency};
+use crate::outliers::{Kept, Outliers, touched};
+use crate::realtime::realtime_at;
+use crate::series::Timeline;
 use model::result::{Outlier, Series};
-use model::{ClockMap, Latency, LatencyKind, Messages, OutlierRule, Sample, TickRate};
-use stats::{Histogram, Moments};
+use model::{ClockMap, Latency, LatencyKind, Messages, OutlierRule, Sample, SampleFlags, TickRate};
+use stats::{BatchIntervals, Histogram, Moments};
+use std::cmp::Reverse;
 
 /// What a recorder must know before the first sample.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +23,7 @@ pub struct RecorderConfig {
     pub interval_ns: u64,
     /// Which messages are kept one by one.
     pub outliers: OutlierRule,
-    /// How many raw samples there is room for; 0: none are kept.
+    /// How many raw samples there is room for, at most 4 Mi; 0: none are kept.
     pub raw_capacity: usize,
     /// Whether messages carry a header, so that duplicates and order are known.
     pub has_header: bool,
@@ -42,10 +48,52 @@ impl RecorderConfig {
     }
 }
 
+/// Messages slower than this many medians, and at least [`SLOW_NS`], are candidates for stalls.
+const SLOW_MEDIANS: u64 = 20;
+/// No faster message is a candidate for a stall.
+const SLOW_NS: u64 = 1_000_000;
+/// Candidates at most; later ones are not looked at.
+const MOST_SLOW: usize = 4096;
+/// The median is first looked at after so many messages.
+const FIRST_LOOK: u64 = 64;
+/// Raw samples at most, whatever is asked for (232 MB).
+const MOST_RAW: usize = 4 << 20;
+
 /// Takes samples between timed rounds. All memory is taken and touched in [`Recorder::new`].
 #[derive(Debug)]
 pub struct Recorder {
     config: RecorderConfig,
+    moments: Moments,
+    batches: BatchIntervals,
+    timeline: Timeline,
+    outliers: Outliers,
+    slow: Vec<(u64, u64)>,
+    slow_from: u64,
+    /// Messages at least this slow take the way through [`Recorder::look_at`].
+    notable_from: u64,
+    /// Tick at which the open interval of the timeline ends; 0 before the first sample.
+    interval_end: u64,
+    first: Option<u64>,
+    last: u64,
+    messages: Counts,
+    scheduled: Option<Box<Scheduled>>,
+    raw: Vec<Sample>,
+    raw_overrun: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    lost: u64,
+    duplicated: u64,
+    reordered: u64,
+    late: u64,
+    interrupted: u64,
+}
+
+#[derive(Debug, Default)]
+struct Scheduled {
+    intended: Distribution,
+    lateness: Distribution,
 }
 
 /// What one size left behind.
@@ -65,6 +113,8 @@ pub struct Recorded {
     pub series: Vec<Series>,
     /// The worst, those over the threshold and the lost ones, in order of sending.
     pub outliers: Vec<Outlier>,
+    /// Lost ones and those over the threshold that found no room (10,000 are kept).
+    pub outliers_dropped: u64,
     /// RTT in ns.
     pub histogram: Histogram,
     /// Exact moments of RTT in ns.
@@ -93,37 +143,223 @@ impl Recorder {
     /// Takes and touches all memory that recording needs.
     #[must_use]
     pub fn new(config: RecorderConfig) -> Self {
-        Self { config }
+        let mut recorder = Self {
+            config,
+            moments: Moments::new(),
+            batches: BatchIntervals::new(),
+            timeline: Timeline::new(config.max_ms, config.interval_ns),
+            outliers: Outliers::new(config.outliers),
+            slow: touched(MOST_SLOW),
+            slow_from: SLOW_NS,
+            notable_from: 0,
+            interval_end: 0,
+            first: None,
+            last: 0,
+            messages: Counts::default(),
+            scheduled: config.has_schedule.then(Box::default),
+            raw: touched(config.raw_capacity.min(MOST_RAW)),
+            raw_overrun: 0,
+        };
+        recorder.set_notable();
+        recorder
     }
 
-    /// Takes samples in the order that their rounds ended. Does not allocate.
+    /// Takes samples in the order that their rounds ended. Does not allocate. Samples flagged WARMUP are passed over.
     pub fn ingest(&mut self, samples: &[Sample]) {
-        let _ = samples;
+        for sample in samples {
+            if sample.flags != SampleFlags::default() && self.is_done_with(sample) {
+                continue;
+            }
+            if sample.sent >= self.interval_end {
+                self.enter_interval(sample.sent);
+            }
+            if self.config.raw_capacity > 0 {
+                self.keep_raw(sample);
+            }
+            let rtt_ns = self.config.rate.ns(sample.received.saturating_sub(sample.sent));
+            self.last = self.last.max(sample.received);
+            self.moments.add(rtt_ns);
+            self.batches.push(rtt_ns);
+            self.timeline.received(rtt_ns);
+            if rtt_ns >= self.notable_from {
+                self.look_at(sample, rtt_ns);
+            }
+            if let Some(scheduled) = &mut self.scheduled {
+                let rate = self.config.rate;
+                scheduled.intended.record(rate.ns(sample.received.saturating_sub(sample.intended)));
+                scheduled.lateness.record(rate.ns(sample.sent.saturating_sub(sample.intended)));
+            }
+            if self.moments.count() == FIRST_LOOK {
+                self.set_slow();
+            }
+        }
+    }
+
+    /// Counts what the flags say; whether the sample is no latency.
+    #[cold]
+    fn is_done_with(&mut self, sample: &Sample) -> bool {
+        let flags = sample.flags;
+        if flags.has(SampleFlags::WARMUP) {
+            return true;
+        }
+        let counts = &mut self.messages;
+        counts.duplicated += u64::from(flags.has(SampleFlags::DUPLICATE));
+        counts.reordered += u64::from(flags.has(SampleFlags::REORDERED));
+        counts.late += u64::from(flags.has(SampleFlags::LATE));
+        counts.interrupted += u64::from(flags.has(SampleFlags::INTERRUPTED));
+        let lost = flags.has(SampleFlags::LOST);
+        counts.lost += u64::from(lost);
+        if lost {
+            if sample.sent >= self.interval_end {
+                self.enter_interval(sample.sent);
+            }
+            self.last = self.last.max(sample.received);
+            self.timeline.lost();
+            self.outliers.offer(self.kept(sample, self.rtt_ns(sample), true));
+        }
+        let done = lost || flags.has(SampleFlags::DUPLICATE) || flags.has(SampleFlags::LATE);
+        if done && self.config.raw_capacity > 0 {
+            self.keep_raw(sample);
+        }
+        done
+    }
+
+    fn rtt_ns(&self, sample: &Sample) -> u64 {
+        self.config.rate.ns(sample.received.saturating_sub(sample.sent))
+    }
+
+    fn kept(&self, sample: &Sample, rtt_ns: u64, lost: bool) -> Kept {
+        let lateness_ns = self.config.rate.ns(sample.sent.saturating_sub(sample.intended));
+        Kept { rtt_ns, seq: Reverse(sample.seq), sent: sample.sent, lateness_ns, lost }
+    }
+
+    #[cold]
+    fn look_at(&mut self, sample: &Sample, rtt_ns: u64) {
+        self.outliers.offer(self.kept(sample, rtt_ns, false));
+        if rtt_ns >= self.slow_from && self.slow.len() < MOST_SLOW {
+            self.slow.push((self.since_first(sample.sent), rtt_ns));
+        }
+        self.set_notable();
+    }
+
+    fn set_notable(&mut self) {
+        self.notable_from = self.outliers.notable_from().min(self.slow_from);
+    }
+
+    fn set_slow(&mut self) {
+        if let Some(median) = self.batches.recent_median() {
+            self.slow_from = median.saturating_mul(SLOW_MEDIANS).max(SLOW_NS);
+            self.set_notable();
+        }
+    }
+
+    fn since_first(&self, tick: u64) -> u64 {
+        self.config.rate.ns(tick.saturating_sub(self.first.unwrap_or(tick)))
+    }
+
+    #[cold]
+    fn enter_interval(&mut self, tick: u64) {
+        let first = *self.first.get_or_insert(tick);
+        self.timeline.advance(self.since_first(tick));
+        self.set_slow();
+        // The first tick that is not before the end.
+        let end_ns = self.timeline.end_ns();
+        let ticks = self.config.rate.ticks(end_ns);
+        let ticks = ticks.saturating_add(u64::from(self.config.rate.ns(ticks) < end_ns));
+        self.interval_end = first.saturating_add(ticks);
+    }
+
+    fn keep_raw(&mut self, sample: &Sample) {
+        if self.raw.len() < self.config.raw_capacity.min(MOST_RAW) {
+            self.raw.push(*sample);
+        } else {
+            self.raw_overrun += 1;
+        }
     }
 
     /// Answers counted in the latency so far.
     #[must_use]
     pub fn received(&self) -> u64 {
-        0
+        self.moments.count()
     }
 
     /// Messages lost so far.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        0
+        self.messages.lost
     }
 
     /// Full width of the 95 % confidence interval of the median so far, in percent of the median: what the stop rule's
-    /// `interval_percent` is compared with. `None` while there are too few messages. Does not allocate.
+    /// `interval_percent` is compared with. `None` while there are too few messages. Does not allocate; takes some
+    /// 10 µs, so ask once a batch.
     #[must_use]
     pub fn interval_percent(&self) -> Option<f64> {
-        None
+        let median = self.timeline.median()? as f64;
+        self.batches.median_interval(median).map(|interval| interval.percent())
     }
 
     /// Makes figures of all samples. With a clock map, outliers and the log get wall-clock times.
     #[must_use]
     pub fn finish(self, clock: Option<&ClockMap>) -> Recorded {
-        let _ = (clock, self.config);
-        unreachable!()
+        let kind = self.config.kind;
+        let first_tick = self.first.unwrap_or(0);
+        let rate = self.config.rate;
+        let elapsed_ns = rate.ns(self.last.saturating_sub(first_tick));
+        let wall = |tick: u64| clock.and_then(|map| realtime_at(map, tick));
+        let started_ns = self.first.and_then(wall).unwrap_or(0);
+        let mut done = self.timeline.finish();
+        if let (Some(min), Some(max)) = (self.moments.min(), self.moments.max()) {
+            done.histogram.set_exact_range(min, max);
+        }
+        let mut log = Log::new(started_ns);
+        for (start_ns, histogram) in &done.seconds {
+            log.add("rtt", *start_ns, done.second_ns.min(elapsed_ns.saturating_sub(*start_ns)), histogram);
+        }
+        if let Some(scheduled) = &self.scheduled {
+            log.add("rtt_intended", 0, elapsed_ns, &scheduled.intended.histogram);
+            log.add("lateness", 0, elapsed_ns, &scheduled.lateness.histogram);
+        }
+        let (kept, outliers_dropped) = self.outliers.finish();
+        let outlier = |kept: &Kept| Outlier {
+            seq: kept.seq.0,
+            at_ns: rate.ns(kept.sent.saturating_sub(first_tick)),
+            realtime_ns: wall(kept.sent),
+            rtt_ns: kept.rtt_ns,
+            lateness_ns: kept.lateness_ns,
+            lost: kept.lost,
+        };
+        let counts = &self.messages;
+        let known = |count: u64| self.config.has_header.then_some(count);
+        let received = self.moments.count();
+        let summary = |kind, one: &Distribution| latency(kind, &one.moments, &one.histogram, &one.batches);
+        Recorded {
+            latency: latency(kind, &self.moments, &done.histogram, &self.batches),
+            latency_intended: self.scheduled.as_ref().map(|scheduled| summary(kind, &scheduled.intended)),
+            // Lateness is a one-way time at one end; it is never halved.
+            lateness: self.scheduled.as_ref().map(|scheduled| summary(LatencyKind::OneWay, &scheduled.lateness)),
+            mdev_ns: self.moments.mdev(),
+            messages: Messages {
+                sent: received + counts.lost,
+                received,
+                lost: counts.lost,
+                duplicated: known(counts.duplicated),
+                reordered: known(counts.reordered),
+                late: known(counts.late),
+            },
+            series: done.series,
+            outliers: kept.iter().map(outlier).collect(),
+            outliers_dropped,
+            histogram: done.histogram,
+            moments: self.moments,
+            hlog: log.text(),
+            stalls: stats::stalls::find(&self.slow),
+            slow: self.slow,
+            raw: (self.config.raw_capacity > 0).then_some(self.raw),
+            raw_overrun: self.raw_overrun,
+            interrupted: counts.interrupted,
+            first_tick,
+            started_ns,
+            elapsed_ns,
+        }
     }
 }

@@ -1,1 +1,218 @@
-//! Placeholder until filled.
+//! Intervals over time: the series of the result, and the tallies of the interval log.
+
+use crate::outliers::touched;
+use model::result::Series;
+use stats::{Histogram, Tally};
+
+/// Intervals of the series at most (10 minutes of 100 ms); beyond, neighbours are joined two by two.
+const MOST_SLOTS: usize = 6000;
+/// Intervals of the log at most (each takes 135 KB); beyond, neighbours are joined two by two.
+const MOST_SECONDS: usize = 32;
+const SECOND_NS: u64 = 1_000_000_000;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    received: u64,
+    lost: u64,
+    p50_ns: u64,
+    max_ns: u64,
+}
+
+impl Slot {
+    /// Two neighbours as one. The median of both lies between theirs; it is given as their mean weighted by messages.
+    fn join(self, next: Self) -> Self {
+        let received = self.received + next.received;
+        let weighted =
+            u128::from(self.p50_ns) * u128::from(self.received) + u128::from(next.p50_ns) * u128::from(next.received);
+        Self {
+            received,
+            lost: self.lost + next.lost,
+            p50_ns: u64::try_from(weighted / u128::from(received.max(1))).unwrap_or(u64::MAX),
+            max_ns: self.max_ns.max(next.max_ns),
+        }
+    }
+}
+
+/// What happened when. Times are ns since the first timed send. All memory is taken and touched by [`Timeline::new`].
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    closed: Vec<Slot>,
+    most: usize,
+    length_ns: u64,
+    open: Slot,
+    tally: Tally,
+    seconds: Vec<Tally>,
+    second_ns: u64,
+    /// All closed intervals.
+    total: Histogram,
+}
+
+impl Timeline {
+    pub(crate) fn new(max_ms: u32, length_ns: u64) -> Self {
+        let length_ns = length_ns.max(1_000_000);
+        let max_ns = u64::from(max_ms) * 1_000_000;
+        let most = usize::try_from(max_ns / length_ns + 2).unwrap_or(MOST_SLOTS).clamp(64, MOST_SLOTS);
+        let seconds = usize::try_from(max_ns / SECOND_NS + 2).unwrap_or(MOST_SECONDS).clamp(4, MOST_SECONDS);
+        Self {
+            closed: touched(most),
+            // An even number, so that joining leaves no half.
+            most: most / 2 * 2,
+            length_ns,
+            open: Slot::default(),
+            tally: Tally::new(),
+            seconds: (0..seconds / 2 * 2).map(|_| Tally::new()).collect(),
+            second_ns: SECOND_NS,
+            total: Histogram::new(),
+        }
+    }
+
+    /// End of the open interval.
+    pub(crate) fn end_ns(&self) -> u64 {
+        (self.closed.len() as u64 + 1).saturating_mul(self.length_ns)
+    }
+
+    #[inline]
+    pub(crate) fn received(&mut self, rtt_ns: u64) {
+        self.open.max_ns = self.open.max_ns.max(rtt_ns);
+        self.tally.record(rtt_ns);
+    }
+
+    pub(crate) fn lost(&mut self) {
+        self.open.lost += 1;
+    }
+
+    /// Closes intervals until the open one holds `at_ns`. Does not allocate.
+    pub(crate) fn advance(&mut self, at_ns: u64) {
+        while at_ns >= self.end_ns() && self.end_ns() != u64::MAX {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        let start_ns = self.end_ns() - self.length_ns;
+        if self.tally.total() > 0 {
+            self.open.received = self.tally.total();
+            self.open.p50_ns = self.tally.quantile(0.5).unwrap_or(0);
+            self.tally.add_to_histogram(&mut self.total);
+            while start_ns / self.second_ns >= self.seconds.len() as u64 {
+                self.join_seconds();
+            }
+            let at = usize::try_from(start_ns / self.second_ns).unwrap_or(0);
+            if let Some(second) = self.seconds.get_mut(at) {
+                self.tally.add_to(second);
+            }
+            self.tally.clear();
+        }
+        if self.closed.len() == self.most {
+            return;
+        }
+        self.closed.push(std::mem::take(&mut self.open));
+        if self.closed.len() == self.most {
+            for at in 0..self.most / 2 {
+                self.closed[at] = self.closed[2 * at].join(self.closed[2 * at + 1]);
+            }
+            self.closed.truncate(self.most / 2);
+            self.length_ns = self.length_ns.saturating_mul(2);
+        }
+    }
+
+    fn join_seconds(&mut self) {
+        for at in 0..self.seconds.len() / 2 {
+            let (front, back) = self.seconds.split_at_mut(2 * at + 1);
+            if let (Some(left), Some(right)) = (front.last_mut(), back.first_mut()) {
+                right.add_to(left);
+                right.clear();
+            }
+            self.seconds.swap(at, 2 * at);
+        }
+        self.second_ns = self.second_ns.saturating_mul(2);
+    }
+
+    /// The median so far, of the closed intervals or, before there is one, of the open one. Does not allocate.
+    pub(crate) fn median(&self) -> Option<u64> {
+        self.total.quantile(0.5).or_else(|| self.tally.quantile(0.5))
+    }
+
+    /// Closes the open interval and hands everything out.
+    pub(crate) fn finish(mut self) -> Finished {
+        if self.tally.total() > 0 || self.open.lost > 0 {
+            self.close();
+        }
+        let series = |quantity: &str, value: fn(&Slot) -> Option<u64>| Series {
+            quantity: quantity.to_owned(),
+            host: "initiator".to_owned(),
+            interval_ns: self.length_ns,
+            values: self.closed.iter().map(|slot| value(slot).map(|value| value as f64)).collect(),
+        };
+        let series = vec![
+            series("received", |slot| Some(slot.received)),
+            series("lost", |slot| Some(slot.lost)),
+            series("rtt_p50_ns", |slot| (slot.received > 0).then_some(slot.p50_ns)),
+            series("rtt_max_ns", |slot| (slot.received > 0).then_some(slot.max_ns)),
+        ];
+        let mut seconds = Vec::new();
+        for (at, tally) in self.seconds.iter().enumerate().filter(|(_, tally)| tally.total() > 0) {
+            let mut histogram = Histogram::new();
+            tally.add_to_histogram(&mut histogram);
+            seconds.push((at as u64 * self.second_ns, histogram));
+        }
+        Finished { series, histogram: self.total, seconds, second_ns: self.second_ns }
+    }
+}
+
+/// A finished timeline.
+pub(crate) struct Finished {
+    pub(crate) series: Vec<Series>,
+    pub(crate) histogram: Histogram,
+    /// Start of each interval of the log that holds messages, and its times.
+    pub(crate) seconds: Vec<(u64, Histogram)>,
+    pub(crate) second_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(max_ms: u32, messages: impl Iterator<Item = (u64, u64)>) -> Finished {
+        let mut timeline = Timeline::new(max_ms, 100_000_000);
+        let mut end = timeline.end_ns();
+        for (at, rtt) in messages {
+            if at >= end {
+                timeline.advance(at);
+                end = timeline.end_ns();
+            }
+            timeline.received(rtt);
+        }
+        timeline.finish()
+    }
+
+    #[test]
+    fn a_gap_is_seen_as_empty_intervals() {
+        let done = fill(1000, [(0, 10), (50_000_000, 30), (350_000_000, 20)].into_iter());
+        let values = |at: usize| done.series[at].values.clone();
+        assert_eq!(values(0), [Some(2.0), Some(0.0), Some(0.0), Some(1.0)]);
+        assert_eq!(values(2), [Some(10.0), None, None, Some(20.0)]);
+        assert_eq!(values(3), [Some(30.0), None, None, Some(20.0)]);
+    }
+
+    #[test]
+    fn a_run_longer_than_foreseen_loses_nothing() {
+        // Foreseen 1 s, lasted 100 s: 1000 intervals of 100 ms do not fit into 64.
+        let done = fill(1000, (0..1000).map(|at| (at * 100_000_000, 1000 + at)));
+        assert_eq!(done.series[0].interval_ns, 1_600_000_000);
+        assert_eq!(done.series[0].values.iter().flatten().sum::<f64>(), 1000.0);
+        assert_eq!(done.histogram.count(), 1000);
+        assert_eq!(done.second_ns, 32_000_000_000);
+        let starts: Vec<u64> = done.seconds.iter().map(|(start, _)| start / SECOND_NS).collect();
+        assert_eq!(starts, [0, 32, 64, 96]);
+        let counts: Vec<u64> = done.seconds.iter().map(|(_, histogram)| histogram.count()).collect();
+        assert_eq!(counts, [320, 320, 320, 40]);
+        assert_eq!(done.seconds[1].1.quantile(0.0), Some(1320));
+    }
+
+    #[test]
+    fn a_leap_to_the_end_of_time_ends() {
+        let done = fill(1000, [(0, 10), (u64::MAX - 1, 10)].into_iter());
+        assert_eq!(done.series[0].values.iter().flatten().sum::<f64>(), 2.0);
+    }
+}

@@ -87,6 +87,11 @@ impl Histogram {
         self.counts.saturating_record_n(ns.min(HOUR_NS), times);
     }
 
+    /// For a tally, whose values over an hour are in its top bucket already.
+    pub(crate) fn add_overflowed(&mut self, times: u64) {
+        self.overflowed += times;
+    }
+
     /// Adds all values of another.
     pub fn merge(&mut self, other: &Self) {
         // Cannot fail: both have the same layout.

@@ -18,6 +18,7 @@ pub struct Tally {
     first: usize,
     last: usize,
     total: u64,
+    overflowed: u64,
 }
 
 impl Default for Tally {
@@ -47,12 +48,13 @@ impl Tally {
     pub fn new() -> Self {
         let mut counts = vec![1_u32; BUCKETS].into_boxed_slice();
         std::hint::black_box(&mut counts).fill(0);
-        Self { counts, first: BUCKETS, last: 0, total: 0 }
+        Self { counts, first: BUCKETS, last: 0, total: 0, overflowed: 0 }
     }
 
     /// Counts one value; values over an hour count as an hour.
     #[inline]
     pub fn record(&mut self, ns: u64) {
+        self.overflowed += u64::from(ns > HOUR_NS);
         let at = bucket(ns.min(HOUR_NS));
         if let Some(count) = self.counts.get_mut(at) {
             *count = count.saturating_add(1);
@@ -102,15 +104,17 @@ impl Tally {
         other.first = other.first.min(self.first);
         other.last = other.last.max(self.last);
         other.total += self.total;
+        other.overflowed += self.overflowed;
     }
 
-    /// Adds all its values to the lasting histogram, each as the middle of its bucket's range there.
+    /// Adds all its values to the lasting histogram, each as the smallest value of its bucket (see [`Histogram::set_exact_range`]).
     pub fn add_to_histogram(&self, histogram: &mut Histogram) {
         for (at, &count) in self.touched().iter().enumerate() {
             if count > 0 {
                 histogram.record_n(*values(self.first + at).start(), u64::from(count));
             }
         }
+        histogram.add_overflowed(self.overflowed);
     }
 
     /// Forgets all values; costs as much as was touched.
@@ -121,6 +125,7 @@ impl Tally {
         self.first = BUCKETS;
         self.last = 0;
         self.total = 0;
+        self.overflowed = 0;
     }
 }
 
@@ -179,6 +184,7 @@ mod tests {
             let mut through = Histogram::new();
             tally.add_to_histogram(&mut through);
             prop_assert!(direct.buckets_equal(&through));
+            prop_assert_eq!(direct.overflowed(), through.overflowed());
             // The histogram knows its exact largest value, the tally only the bucket of it.
             let (coarse, fine) = (tally.quantile(q).unwrap(), direct.quantile(q).unwrap());
             prop_assert!(coarse >= fine && bucket(coarse.min(HOUR_NS)) == bucket(fine));
