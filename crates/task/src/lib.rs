@@ -1,1 +1,27 @@
-//! Policy, CPUs, memory lock, limits; the only place that starts processes.
+//! Scheduling policy, CPUs, memory lock and limits of the calling thread or process; the only place that starts
+//! processes; the signals that wake a blocked receive and that end a command.
+//!
+//! Floor 1. Knows nothing of measurements. What it sets is the calling thread's or its children's own and dies with
+//! them: no setting of the machine is touched here.
+#![expect(unsafe_code, reason = "sched_*, mlockall, sigaction and code between fork and exec need it")]
+
+mod cpu;
+mod error;
+mod heap;
+mod launch;
+mod limit;
+mod memory;
+mod policy;
+mod signal;
+
+pub use cpu::{allowed_cpus, allowed_cpus_of, current_cpu, housekeeping_cpus, online_cpus, pin, set_affinity};
+pub use error::TaskError;
+pub use heap::keep_heap;
+pub use launch::{Child, Containment, Finished, Launch, Stream};
+pub use limit::{raise_open_files, set_rt_limit};
+pub use memory::{lock_memory, prefault_stack, unlock_memory};
+pub use policy::{Scheduling, apply_policy, scheduling, scheduling_of, thread_id};
+pub use signal::interrupt::{Interrupter, install_interrupt_handler, interrupt_signal};
+pub use signal::stopper::Stopper;
+pub use signal::termination::Termination;
+pub use signal::watchdog::{Progress, Watchdog};

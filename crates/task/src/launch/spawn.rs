@@ -1,0 +1,235 @@
+//! The starter's half: checks and opens what the child will need, forks, and turns failures into words.
+
+use super::child::Child;
+use super::prepare::{Board, Namespace, Plan, Step};
+use super::{Launch, Stream};
+use crate::{TaskError, cpu, policy};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// The namespace that this thread's children are born into, to come back to.
+const OWN_PID_NAMESPACE: &str = "/proc/thread-self/ns/pid";
+
+pub(super) fn spawn(launch: Launch) -> Result<Child, TaskError> {
+    let program = launch.program.to_string_lossy().into_owned();
+    let failed = |step: &str, cause: io::Error| TaskError::Prepare {
+        program: program.clone(),
+        step: step.to_owned(),
+        cause,
+        remedy: "",
+    };
+    if let Some(cpus) = &launch.cpus {
+        cpu::exist(cpus)?;
+    }
+    let netns = match &launch.netns {
+        Some(path) => Some(File::open(path).map_err(|cause| TaskError::Namespace { path: path.clone(), cause })?),
+        None => None,
+    };
+    let parent = if launch.die_with_parent { process_descriptor(std::process::id()) } else { None };
+    let descriptors = Descriptors::park(&launch.descriptors).map_err(|cause| failed("inherited descriptors", cause))?;
+    let detour = if launch.pid_namespace { Detour::enter() } else { None };
+    let namespace = match (launch.pid_namespace, &detour) {
+        (false, _) => Namespace::None,
+        (true, Some(_)) => Namespace::Init,
+        (true, None) => Namespace::ByUser,
+    };
+    let plan = Arc::new(Plan {
+        board: Board::new().map_err(|cause| failed("shared page", cause))?,
+        own_group: launch.own_group,
+        netns: netns.as_ref().map(AsRawFd::as_raw_fd),
+        cpus: launch.cpus.as_ref().map(cpu::Mask::new),
+        policy: launch.policy.map(policy::raw),
+        descriptors: descriptors.pairs(),
+        namespace,
+        die_with_parent: launch.die_with_parent,
+        parent: parent.as_ref().map(AsRawFd::as_raw_fd),
+        user_map: user_map(),
+    });
+    let mut command = command(&launch);
+    let [stdin, stdout, stderr] = launch.streams;
+    command.stdin(stdio(stdin)).stdout(stdio(stdout)).stderr(stdio(stderr));
+    let in_child = Arc::clone(&plan);
+    // SAFETY: `Plan::run` keeps to async-signal-safe functions and neither allocates nor locks (see its module).
+    unsafe { command.pre_exec(move || in_child.run()) };
+    let started = command.spawn();
+    let back = detour.map_or(Ok(()), Detour::leave);
+    let inner = started.map_err(|cause| {
+        let asked =
+            Asked { policy: launch.policy, cpus: launch.cpus, netns: launch.netns, directory: launch.directory };
+        explain(&program, plan.board.step(), asked, cause)
+    })?;
+    let child = Child::new(inner, program.clone(), launch.own_group, plan.board.containment());
+    // Dropping the child kills it: a thread that cannot come back must not go on starting children in there.
+    back.map_err(|cause| failed("return from the pid namespace", cause))?;
+    Ok(child)
+}
+
+fn command(launch: &Launch) -> Command {
+    let mut command = Command::new(&launch.program);
+    command.args(&launch.args);
+    for (name, value) in &launch.environment {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    if let Some(directory) = &launch.directory {
+        command.current_dir(directory);
+    }
+    command
+}
+
+fn stdio(stream: Stream) -> Stdio {
+    match stream {
+        Stream::Null => Stdio::null(),
+        Stream::Inherit => Stdio::inherit(),
+        Stream::Pipe => Stdio::piped(),
+        Stream::File(file) => file.into(),
+    }
+}
+
+/// One line each for uid_map and gid_map: this user and group, under their own numbers.
+fn user_map() -> [Vec<u8>; 2] {
+    let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    [format!("{user} {user} 1").into_bytes(), format!("{group} {group} 1").into_bytes()]
+}
+
+/// A descriptor of a process (Linux 5.3); `None` where the kernel has none.
+pub(super) fn process_descriptor(pid: u32) -> Option<OwnedFd> {
+    // SAFETY: takes numbers only; the descriptor that comes back is new and ours, and closed at exec.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let descriptor = RawFd::try_from(descriptor).ok().filter(|&descriptor| descriptor >= 0)?;
+    // SAFETY: as above: nobody else owns it.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// While this lives, children of this thread are born as init of a new pid namespace. Going in from the starter's side
+/// makes the child itself the init: waiting for it is waiting for all of its descendants.
+struct Detour {
+    home: File,
+}
+
+impl Detour {
+    /// `None` where that is not permitted.
+    fn enter() -> Option<Self> {
+        let home = File::open(OWN_PID_NAMESPACE).ok()?;
+        // SAFETY: takes a flag. It changes only where this thread's next children are born.
+        (unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0).then_some(Self { home })
+    }
+
+    fn leave(self) -> io::Result<()> {
+        // SAFETY: takes a descriptor that we own and a flag.
+        let status = unsafe { libc::setns(self.home.as_raw_fd(), libc::CLONE_NEWPID) };
+        if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Descriptors for the child, duplicated above all numbers that are wanted, so that putting one in its place never
+/// overwrites another. The wanted numbers are kept occupied until the fork, so that the pipe over which the standard
+/// library reports a failed exec does not come to lie on one of them.
+struct Descriptors {
+    parked: Vec<(OwnedFd, RawFd)>,
+    _occupied: Vec<OwnedFd>,
+}
+
+impl Descriptors {
+    fn park(wanted: &[(OwnedFd, i32)]) -> io::Result<Self> {
+        let Some(highest) = wanted.iter().map(|&(_, number)| number).max() else {
+            return Ok(Self { parked: Vec::new(), _occupied: Vec::new() });
+        };
+        if let Some((_, number)) = wanted.iter().find(|&&(_, number)| number < 3) {
+            return Err(io::Error::other(format!("number {number} is a standard stream: use 3 or more")));
+        }
+        let mut parked = Vec::with_capacity(wanted.len());
+        for (descriptor, number) in wanted {
+            parked.push((duplicate(descriptor, highest + 1)?, *number));
+        }
+        let mut occupied = Vec::new();
+        for (descriptor, number) in wanted {
+            // One that already lies there, or a number that something else occupies, needs no placeholder: then this
+            // duplicate comes out higher and is dropped at once.
+            let placeholder = duplicate(descriptor, *number)?;
+            if placeholder.as_raw_fd() == *number {
+                occupied.push(placeholder);
+            }
+        }
+        Ok(Self { parked, _occupied: occupied })
+    }
+
+    fn pairs(&self) -> Vec<(RawFd, RawFd)> {
+        self.parked.iter().map(|(descriptor, number)| (descriptor.as_raw_fd(), *number)).collect()
+    }
+}
+
+/// A duplicate at the lowest free number from `least` on, closed at exec.
+fn duplicate(descriptor: &OwnedFd, least: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers only; the descriptor that comes back is new and ours.
+    let copy = unsafe { libc::fcntl(descriptor.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
+    if copy == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above: nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// What was asked for, for the words of a refusal.
+struct Asked {
+    policy: Option<model::Policy>,
+    cpus: Option<model::CpuList>,
+    netns: Option<PathBuf>,
+    directory: Option<PathBuf>,
+}
+
+fn explain(program: &str, step: Option<Step>, asked: Asked, cause: io::Error) -> TaskError {
+    let number = cause.raw_os_error();
+    let prepare = |step: String, cause: io::Error, remedy: &'static str| TaskError::Prepare {
+        program: program.to_owned(),
+        step,
+        cause,
+        remedy,
+    };
+    let path = |path: &Option<PathBuf>| path.as_deref().unwrap_or(Path::new("?")).display().to_string();
+    match (step, asked) {
+        (Some(Step::Exec), _) => TaskError::Start {
+            program: program.to_owned(),
+            remedy: match number {
+                Some(libc::ENOENT) => "; install it or give its path",
+                Some(libc::EACCES) => "; is it an executable file?",
+                _ => "",
+            },
+            cause,
+        },
+        (Some(Step::Policy), Asked { policy: Some(policy), .. }) if number == Some(libc::EPERM) => {
+            TaskError::PolicyNotPermitted { policy }
+        }
+        (Some(Step::Policy), Asked { policy: Some(policy), .. }) => TaskError::Policy { policy, cause },
+        (Some(Step::Cpus), Asked { cpus: Some(cpus), .. }) => cpu::refused(&cpus, cause),
+        (Some(Step::Netns), asked) => prepare(
+            format!("entering network namespace {}", path(&asked.netns)),
+            cause,
+            if number == Some(libc::EPERM) { "; that needs root (CAP_SYS_ADMIN)" } else { "" },
+        ),
+        (Some(Step::ParentGone), _) => prepare("its starter has ended".to_owned(), cause, ""),
+        (None, asked) if asked.directory.is_some() && number == Some(libc::ENOENT) => {
+            prepare(format!("folder {}", path(&asked.directory)), cause, "")
+        }
+        (None, _) => TaskError::Start { program: program.to_owned(), cause, remedy: "" },
+        (Some(step), _) => prepare(
+            match step {
+                Step::Group => "process group",
+                Step::PidNamespace => "pid namespace",
+                Step::ParentDeath => "parent-death signal",
+                Step::Descriptors => "inherited descriptors",
+                _ => "preparation",
+            }
+            .to_owned(),
+            cause,
+            "",
+        ),
+    }
+}

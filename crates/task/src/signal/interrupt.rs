@@ -1,0 +1,71 @@
+//! A signal that does nothing but end the blocked call of one thread with EINTR.
+
+use super::install;
+use crate::{TaskError, thread_id};
+
+/// The signal used: SIGRTMIN+3. The C library takes the first two real-time signals for itself, and profilers like the next.
+#[must_use]
+pub fn interrupt_signal() -> i32 {
+    libc::SIGRTMIN() + 3
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// Installs the handler that does nothing, for the whole process, and lets the signal through in the calling thread
+/// (a parent may have blocked it). Without it the signal would end the process, so [`Interrupter::for_current_thread`] calls it too.
+///
+/// # Errors
+/// [`TaskError::Handler`].
+pub fn install_interrupt_handler() -> Result<(), TaskError> {
+    let signal = interrupt_signal();
+    install(signal, nothing)?;
+    // SAFETY: a signal set is plain data that sigemptyset makes valid; both calls get valid addresses.
+    let status = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut())
+    };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(TaskError::Handler { signal, cause: std::io::Error::from_raw_os_error(status) })
+    }
+}
+
+/// Can interrupt one thread of this process.
+///
+/// A signal that comes just before the thread blocks is lost, so whoever must get through repeats it; see
+/// [`crate::Watchdog`] and [`crate::Stopper`]. Once the thread has ended, nothing happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupter {
+    process: libc::pid_t,
+    thread: libc::pid_t,
+}
+
+impl Interrupter {
+    /// For the calling thread; installs the handler first.
+    ///
+    /// # Errors
+    /// [`TaskError::Handler`].
+    pub fn for_current_thread() -> Result<Self, TaskError> {
+        install_interrupt_handler()?;
+        // SAFETY: takes nothing and cannot fail.
+        let process = unsafe { libc::getpid() };
+        Ok(Self { process, thread: thread_id() })
+    }
+
+    /// For a thread whose handler is installed.
+    pub(crate) fn for_thread(thread: i32) -> Self {
+        // SAFETY: takes nothing and cannot fail.
+        Self { process: unsafe { libc::getpid() }, thread }
+    }
+
+    /// Makes the thread's blocked call, if it is in one, return EINTR. Says whether the thread was there.
+    ///
+    /// tgkill(2) rather than pthread_kill(3): a thread id that is gone is an error there, not undefined.
+    pub fn interrupt(&self) -> bool {
+        // SAFETY: takes numbers only; the handler does nothing.
+        unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, interrupt_signal()) == 0 }
+    }
+}
