@@ -1,1 +1,32 @@
 //! Plan, order, run, resume.
+//!
+//! A plan's cells are put in a seeded random order ([`plan_order`]), measured one after the other on the hosts of a lab
+//! ([`run`]) and written to a run directory that a kill at any moment leaves usable ([`resume`]). This crate starts no
+//! process and opens no socket itself: it tells agents what to do, through [`Hosts`]. It prints nothing: what happens
+//! is told to an [`Observer`].
+
+mod attach;
+mod axes;
+mod cell;
+mod error;
+mod estimate;
+mod facts;
+mod hosts;
+mod key;
+mod observer;
+mod options;
+mod order;
+mod real;
+mod rng;
+mod runner;
+mod summary;
+
+pub use axes::{Axis, Cost, Scope, axes};
+pub use error::CampaignError;
+pub use estimate::{cell_ns, plan_ns};
+pub use hosts::{HostError, Hosts, WorkerId};
+pub use observer::{Observer, Progress, Silent};
+pub use options::Options;
+pub use order::{Step, plan_order};
+pub use runner::{resume, resume_on, run, run_on};
+pub use summary::{Outcome, Summary};

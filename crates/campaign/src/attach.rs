@@ -1,0 +1,53 @@
+//! What a campaign knows about a result beyond what its worker measured.
+
+use crate::Step;
+use crate::cell::CellLoads;
+use model::worker::Measured;
+use model::{Finding, FindingId, ResultDocument};
+
+/// A load is called uneven when its work per 100 ms varies by more than this share of its mean. A load of even
+/// independent jobs stays below it; one that stops and starts, as a build between two targets does, does not.
+const UNEVEN: f64 = 0.25;
+
+/// Adds cell, repetition, factors, host names and load to a result, and what the load says about it.
+pub(crate) fn attach(
+    measured: &mut Measured,
+    step: &Step,
+    initiator: &str,
+    reflector: Option<&str>,
+    loads: &CellLoads,
+) {
+    let result = &mut measured.result;
+    result.cell = Some(step.cell.key.clone());
+    result.repetition = Some(step.repetition);
+    for (name, value) in &step.cell.factors {
+        result.factors.insert(name.clone(), value.clone());
+    }
+    result.ends.initiator.host = Some(initiator.to_owned());
+    if let (Some(end), Some(host)) = (&mut result.ends.reflector, reflector) {
+        end.host = Some(host.to_owned());
+    }
+    judge_loads(result, loads);
+    // The document holds one report: that of the machine whose clock measured, which comes first.
+    result.load = loads.reports.first().map(|(_, report)| report.clone());
+}
+
+fn judge_loads(result: &mut ResultDocument, loads: &CellLoads) {
+    for (host, report) in &loads.reports {
+        let profile = report.spec.profile;
+        if !report.steady {
+            let detail = format!(
+                "the {profile} load on host '{host}' was not steady when the measurement began ({} ms after its start)",
+                report.steady_after_ns / 1_000_000
+            );
+            result.verdict.add(Finding::new(FindingId::LoadUneven, detail));
+        }
+        if let Some(cv) = report.work_cv.filter(|&cv| cv > UNEVEN) {
+            let detail = format!(
+                "the work of the {profile} load on host '{host}' varied by {:.0} % per 100 ms (coefficient of variation)",
+                cv * 100.0
+            );
+            result.verdict.add(Finding::new(FindingId::LoadUneven, detail));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Measuring one cell: loads, endpoint, probe, and all of them ended again.
+
+use crate::hosts::{HostError, Hosts, WorkerId};
+use crate::{CampaignError, Step, attach, key};
+use model::worker::{EndpointTask, Measured, ProbeTask, Target};
+use model::{Event, Limits, LoadReport, Probe};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a load may take until it is steady; it then begins unsteady, which its report says.
+const STEADY_LIMIT: Duration = Duration::from_secs(10);
+
+/// Who takes part in the cells of a run.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    pub(crate) initiator: String,
+    /// The reflector and its address.
+    pub(crate) reflector: Option<(String, IpAddr)>,
+    /// One host a machine, that of the initiator first.
+    pub(crate) machines: Vec<String>,
+}
+
+/// What the loads of a cell said when they ended, by host.
+#[derive(Debug, Default)]
+pub(crate) struct CellLoads {
+    pub(crate) reports: Vec<(String, LoadReport)>,
+}
+
+/// A measured cell.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) measured: Measured,
+    pub(crate) events: Vec<Event>,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Host(HostError),
+    Campaign(CampaignError),
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+/// Measures one step. Whatever happens, what it started is ended when it returns, as far as the hosts still answer.
+pub(crate) fn measure(hosts: &mut dyn Hosts, cast: &Cast, step: &Step, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    let mut events = Vec::new();
+    let mut started = Vec::new();
+    let ready = start_loads(hosts, cast, step, &mut started, &mut events);
+    let measured = ready.map_err(Failure::from).and_then(|()| endpoint_and_probe(hosts, cast, step, stop));
+    let loads = stop_loads(hosts, &started, &mut events);
+    // The first failure is the reason; those of the ending are its consequence.
+    let mut measured = measured?;
+    let loads = loads?;
+    let reflector = cast.reflector.as_ref().map(|(name, _)| name.as_str());
+    attach::attach(&mut measured, step, &cast.initiator, reflector, &loads);
+    Ok(Outcome { measured, events })
+}
+
+fn start_loads(
+    hosts: &mut dyn Hosts,
+    cast: &Cast,
+    step: &Step,
+    started: &mut Vec<(String, WorkerId)>,
+    events: &mut Vec<Event>,
+) -> Result<(), HostError> {
+    let Some(spec) = &step.cell.load else { return Ok(()) };
+    events.extend(cast.machines.iter().map(|host| event("load-starting", host)));
+    hosts.start_loads(&cast.machines, spec, STEADY_LIMIT, started)?;
+    events.extend(started.iter().map(|(host, _)| event("load-started", host)));
+    Ok(())
+}
+
+fn stop_loads(
+    hosts: &mut dyn Hosts,
+    started: &[(String, WorkerId)],
+    events: &mut Vec<Event>,
+) -> Result<CellLoads, HostError> {
+    let mut loads = CellLoads::default();
+    let mut failure = None;
+    for (host, id) in started {
+        match hosts.stop_load(host, *id) {
+            Ok(report) => {
+                let mut stopped = event("load-stopped", host);
+                stopped.detail = describe(&report);
+                events.push(stopped);
+                loads.reports.push((host.clone(), report));
+            }
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    failure.map_or(Ok(loads), Err)
+}
+
+fn describe(report: &LoadReport) -> String {
+    let cv = report.work_cv.map_or_else(|| "not known".to_owned(), |cv| format!("{:.1} %", cv * 100.0));
+    format!(
+        "{}: work {}, busy {:.1} %, variation per 100 ms {cv}, steady after {} ms",
+        report.spec.profile,
+        report.work,
+        report.busy_percent,
+        report.steady_after_ns / 1_000_000
+    )
+}
+
+fn event(kind: &str, host: &str) -> Event {
+    Event {
+        kind: kind.to_owned(),
+        realtime_ns: Some(now_ns()),
+        at_ns: None,
+        host: Some(host.to_owned()),
+        seq: None,
+        detail: String::new(),
+    }
+}
+
+/// Wall clock since 1970; 0 for a clock before that.
+pub(crate) fn now_ns() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn endpoint_and_probe(hosts: &mut dyn Hosts, cast: &Cast, step: &Step, stop: &AtomicBool) -> Result<Measured, Failure> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(HostError::Interrupted.into());
+    }
+    let spec = &step.cell.spec;
+    if spec.socket.protocol.is_local() {
+        return probe(hosts, cast, step, Target { control: String::new(), key: None }, stop);
+    }
+    let Some((reflector, address)) = &cast.reflector else {
+        return Err(Failure::Campaign(CampaignError::MissingReflector));
+    };
+    if spec.probe == Probe::Ping {
+        return probe(hosts, cast, step, Target { control: address.to_string(), key: None }, stop);
+    }
+    let key = key::fresh().map_err(Failure::Campaign)?;
+    let task = EndpointTask {
+        bind: std::net::SocketAddr::new(*address, 0).to_string(),
+        key: Some(key.clone()),
+        limits: limits(step),
+    };
+    let (endpoint, control) = hosts.start_endpoint(reflector, &task, &step.cell.stack_reflector)?;
+    let measured = probe(hosts, cast, step, Target { control, key: Some(key) }, stop);
+    let ended = hosts.stop_endpoint(reflector, endpoint);
+    let measured = measured?;
+    ended?;
+    Ok(measured)
+}
+
+/// The endpoint serves this one cell, so its limits are what the cell needs.
+fn limits(step: &Step) -> Limits {
+    let defaults = Limits::default();
+    let cell_s = u32::try_from(crate::cell_ns(&step.cell) / 1_000_000_000).unwrap_or(u32::MAX);
+    let counted = step.cell.spec.stop.max_ms == u32::MAX;
+    let max_session_s = if counted { 7 * 86_400 } else { defaults.max_session_s.max(cell_s.saturating_mul(100)) };
+    Limits { max_session_s, ..defaults }
+}
+
+/// How long a probe may take before it counts as hung: all passes of `rr`, and a warm-up in which every message is
+/// lost, stay below it. A cell that ends by count alone may take any time.
+fn limit(step: &Step) -> Option<Duration> {
+    let spec = &step.cell.spec;
+    if spec.stop.max_ms == u32::MAX {
+        return None;
+    }
+    let passes = Duration::from_nanos(crate::cell_ns(&step.cell)) * 40;
+    let losses = Duration::from_millis(u64::from(spec.timeout_ms)) * spec.warmup.count.max(10);
+    Some(Duration::from_secs(60) + passes + losses)
+}
+
+fn probe(
+    hosts: &mut dyn Hosts,
+    cast: &Cast,
+    step: &Step,
+    target: Target,
+    stop: &AtomicBool,
+) -> Result<Measured, Failure> {
+    let task = ProbeTask { spec: step.cell.spec.clone(), target, factors: step.cell.factors.clone() };
+    let initiator = &cast.initiator;
+    let mut results = hosts.probe(initiator, &task, &step.cell.stack_initiator, limit(step), stop)?;
+    match (results.pop(), results.len()) {
+        (Some(measured), 0) => Ok(measured),
+        (measured, others) => {
+            let count = others + usize::from(measured.is_some());
+            let why = format!("the worker gave {count} results where one size was asked for");
+            Err(HostError::Failed { host: initiator.clone(), why }.into())
+        }
+    }
+}

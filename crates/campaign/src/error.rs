@@ -1,0 +1,115 @@
+//! What can end a campaign. Each message is one line with the remedy.
+
+use crate::HostError;
+use lab::{LabError, PipeError};
+use model::{ModelError, Substrate};
+use std::io;
+use std::path::PathBuf;
+use store::StoreError;
+
+/// A campaign that could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// The plan is wrong.
+    #[error(transparent)]
+    Plan(#[from] ModelError),
+    /// The run directory cannot be written or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The built-in lab could not be made.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A host's agent could not be opened: it does not start, or it is of another build.
+    #[error(transparent)]
+    Pipe(#[from] PipeError),
+    /// A host could not do something before the first cell.
+    #[error(transparent)]
+    Host(HostError),
+    /// No host sends messages back.
+    #[error("the plan has no reflector: set roles.reflectors = [\"b\"]")]
+    MissingReflector,
+    /// The reflector's address is not known.
+    #[error("host '{host}' has no address to send messages to: set hosts.{host}.address")]
+    NoAddress {
+        /// The host.
+        host: String,
+    },
+    /// An agent was lost while the campaign ran.
+    #[error("{cause}; its agent undoes its changes and ends when its pipe breaks; go on with 'windhover campaign resume {}'", .run.display())]
+    AgentLost {
+        /// The run directory.
+        run: PathBuf,
+        /// Which host, and what was seen.
+        cause: HostError,
+    },
+    /// The same failure came again and again.
+    #[error("{times} cells in a row failed alike, the last with: {why}; mend that, then 'windhover campaign resume {}' goes on", .run.display())]
+    SameFailure {
+        /// The run directory.
+        run: PathBuf,
+        /// How many cells.
+        times: u32,
+        /// The last one's reason.
+        why: String,
+    },
+    /// A run is resumed on other hosts than it began on.
+    #[error(
+        "host '{host}' is another computer than when the run began ({what}: '{before}' then, '{now}' now): start a new run there"
+    )]
+    OtherHost {
+        /// The host.
+        host: String,
+        /// What differs.
+        what: &'static str,
+        /// As recorded.
+        before: String,
+        /// As found.
+        now: String,
+    },
+    /// A run is resumed on another substrate.
+    #[error("the run began on {before} and would go on on {now}: start a new run there")]
+    OtherSubstrate {
+        /// As recorded.
+        before: Substrate,
+        /// As found.
+        now: Substrate,
+    },
+    /// `plan.toml` in the run directory no longer has a cell of the run's order.
+    #[error("{}: has no cell '{cell}', which run.json expects: put the plan back as it was, or start a new run", .plan.display())]
+    PlanChanged {
+        /// The plan.
+        plan: PathBuf,
+        /// The cell's key.
+        cell: String,
+    },
+    /// The system gives no random numbers.
+    #[error("cannot read /dev/urandom: {cause}")]
+    Random {
+        /// What the system says.
+        cause: io::Error,
+    },
+}
+
+impl CampaignError {
+    /// The design's exit code: 2 for plan and usage, 5 for a lost host, 130 for an interruption, else 1.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Plan(_)
+            | Self::MissingReflector
+            | Self::NoAddress { .. }
+            | Self::OtherHost { .. }
+            | Self::OtherSubstrate { .. }
+            | Self::PlanChanged { .. } => 2,
+            Self::AgentLost { .. } | Self::Host(HostError::Lost { .. }) => 5,
+            Self::Host(HostError::Interrupted) => 130,
+            Self::Store(error) => error.exit_code(),
+            Self::Lab(error) => match error {
+                LabError::Registry { .. } | LabError::Ip { .. } | LabError::NoLink { .. } | LabError::Left { .. } => 1,
+                _ => 2,
+            },
+            Self::Pipe(error) => error.exit_code(),
+            Self::Host(_) | Self::SameFailure { .. } | Self::Random { .. } => 1,
+        }
+    }
+}

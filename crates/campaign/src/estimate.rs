@@ -1,0 +1,91 @@
+//! How long cells take: what their specs say, and what measuring them really cost so far.
+
+use crate::Step;
+use model::{Cell, ModelError, Plan};
+
+/// Start and end of the workers of a cell, in ns, until it has been measured.
+const OVERHEAD_NS: u64 = 300_000_000;
+/// The same with a load that has to become steady.
+const LOADED_OVERHEAD_NS: u64 = 2_500_000_000;
+/// What a cell that ends by count alone is taken for, in ns.
+const COUNTED_NS: u64 = 1_000_000_000;
+
+/// What a cell's spec says it takes at most: warm-up and measuring time, in ns.
+#[must_use]
+pub fn cell_ns(cell: &Cell) -> u64 {
+    let spec = &cell.spec;
+    let measuring = if spec.stop.max_ms == u32::MAX { COUNTED_NS } else { u64::from(spec.stop.max_ms) * 1_000_000 };
+    measuring + u64::from(spec.warmup.time_ms) * 1_000_000
+}
+
+/// What a whole plan takes, in ns, before anything was measured.
+///
+/// # Errors
+/// As [`Plan::cells`].
+pub fn plan_ns(plan: &Plan) -> Result<u64, ModelError> {
+    let estimate = Estimate::default();
+    let once: u64 = plan.cells()?.iter().map(|cell| estimate.cell(cell)).sum();
+    Ok(once.saturating_mul(u64::from(plan.repetitions)))
+}
+
+/// Learns the overhead of cells with and without load.
+#[derive(Debug, Default)]
+pub(crate) struct Estimate {
+    quiet: Overhead,
+    loaded: Overhead,
+}
+
+#[derive(Debug, Default)]
+struct Overhead {
+    sum_ns: u64,
+    cells: u64,
+}
+
+impl Overhead {
+    fn mean(&self, guess: u64) -> u64 {
+        self.sum_ns.checked_div(self.cells).unwrap_or(guess)
+    }
+}
+
+impl Estimate {
+    /// A cell was measured and took so long in all.
+    pub(crate) fn learn(&mut self, cell: &Cell, took_ns: u64) {
+        let overhead = if cell.load.is_some() { &mut self.loaded } else { &mut self.quiet };
+        overhead.sum_ns = overhead.sum_ns.saturating_add(took_ns.saturating_sub(cell_ns(cell)));
+        overhead.cells += 1;
+    }
+
+    fn cell(&self, cell: &Cell) -> u64 {
+        let overhead =
+            if cell.load.is_some() { self.loaded.mean(LOADED_OVERHEAD_NS) } else { self.quiet.mean(OVERHEAD_NS) };
+        cell_ns(cell).saturating_add(overhead)
+    }
+
+    pub(crate) fn steps(&self, steps: &[Step]) -> u64 {
+        steps.iter().map(|step| self.cell(&step.cell)).fold(0, u64::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        let text = "name = \"t\"\nrepetitions = 2\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = \
+                    [\"b\"]\n[measure]\nseconds = 2.0\nwarmup_ms = 500\n[[grid]]\nload = [\"none\", \"cpu\"]\n";
+        Plan::parse("t", text).unwrap()
+    }
+
+    #[test]
+    fn lengths_add_up_and_overhead_is_learnt() {
+        let plan = plan();
+        assert_eq!(plan_ns(&plan).unwrap(), 2 * (2 * 2_500_000_000 + OVERHEAD_NS + LOADED_OVERHEAD_NS));
+        let steps = crate::plan_order(&plan, 1).unwrap();
+        let quiet = steps.iter().find(|step| step.cell.load.is_none()).unwrap().clone();
+        let mut estimate = Estimate::default();
+        estimate.learn(&quiet.cell, 2_600_000_000);
+        estimate.learn(&quiet.cell, 2_800_000_000);
+        assert_eq!(estimate.steps(std::slice::from_ref(&quiet)), 2_700_000_000);
+        assert_eq!(estimate.steps(&steps), 2 * 2_700_000_000 + 2 * (2_500_000_000 + LOADED_OVERHEAD_NS));
+    }
+}

@@ -1,0 +1,116 @@
+//! What a campaign needs of its hosts: the border to the lab, so that tests can put other hosts behind it.
+
+use model::plan::StackPlan;
+use model::worker::{EndpointTask, Measured, ProbeTask};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts};
+use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A worker on a host, as its agent numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkerId(pub u32);
+
+/// What can go wrong on a host. One line each.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// The agent's pipe broke, so nothing more can be asked of the host. Exit code 5.
+    #[error("host '{host}' was lost: {why}")]
+    Lost {
+        /// The host.
+        host: String,
+        /// What was seen.
+        why: String,
+    },
+    /// The agent or its worker could not do what was asked; others may still work.
+    #[error("host '{host}': {why}")]
+    Failed {
+        /// The host.
+        host: String,
+        /// What it said.
+        why: String,
+    },
+    /// Nothing came within the time given.
+    #[error("host '{host}': {what} took longer than {} s", .limit.as_secs())]
+    TimedOut {
+        /// The host.
+        host: String,
+        /// What was waited for.
+        what: &'static str,
+        /// The time given.
+        limit: Duration,
+    },
+    /// The stop flag was raised, and what was under way was cancelled.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// The hosts of a run. Calls come one at a time; a load may run on one host while another host measures.
+///
+/// A probe is cancelled within about a tenth of a second once `stop` is raised, and [`HostError::Interrupted`] comes
+/// back; the other calls are short and end by themselves.
+pub trait Hosts {
+    /// What the machine and the host are.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError>;
+
+    /// The address that messages to this host are sent to, where one is known.
+    fn address(&self, host: &str) -> Option<IpAddr>;
+
+    /// Starts a load on each of `on` at once and waits until all are steady, or have used up `limit` (their reports say
+    /// which). `started` gets those that run, also when another one fails; they have to be ended.
+    ///
+    /// # Errors
+    /// [`HostError`] of the first host that cannot.
+    fn start_loads(
+        &mut self,
+        on: &[String],
+        spec: &LoadSpec,
+        limit: Duration,
+        started: &mut Vec<(String, WorkerId)>,
+    ) -> Result<(), HostError>;
+
+    /// Ends a load.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    fn stop_load(&mut self, host: &str, load: WorkerId) -> Result<LoadReport, HostError>;
+
+    /// Starts an endpoint and waits until it listens; gives back the address and port of its control connection.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    fn start_endpoint(
+        &mut self,
+        host: &str,
+        task: &EndpointTask,
+        stack: &StackPlan,
+    ) -> Result<(WorkerId, String), HostError>;
+
+    /// Ends an endpoint.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError>;
+
+    /// Measures and waits for the end. `limit`: how long it may take before it counts as hung.
+    ///
+    /// # Errors
+    /// [`HostError`]; what was measured before is lost then, because half a cell is none.
+    fn probe(
+        &mut self,
+        host: &str,
+        task: &ProbeTask,
+        stack: &StackPlan,
+        limit: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Measured>, HostError>;
+
+    /// What the hosts' agents wrote to stderr since the last call, one line each with the host's name. Asked between
+    /// cells.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,75 @@
+//! What a campaign tells whoever watches it.
+
+use model::run::RunStep;
+use model::{ResultDocument, Substrate};
+use std::path::Path;
+
+/// One thing that happened.
+#[derive(Debug, Clone, Copy)]
+pub enum Progress<'a> {
+    /// All hosts answered with their facts.
+    HostsReady {
+        /// Their names.
+        hosts: &'a [String],
+        /// What they are.
+        substrate: Substrate,
+    },
+    /// The run directory is there.
+    RunOpened {
+        /// Its path.
+        path: &'a Path,
+        /// Steps in all.
+        steps: usize,
+        /// Of them done by an earlier part of the run.
+        done: usize,
+        /// Estimate until the end.
+        eta_ns: u64,
+    },
+    /// Something worth a line on stderr that does not stop the run.
+    Warning(&'a str),
+    /// A cell begins.
+    CellStarted {
+        /// Which.
+        step: &'a RunStep,
+        /// Estimate until the end, this cell included.
+        eta_ns: u64,
+    },
+    /// A cell is measured and on disk.
+    CellDone {
+        /// Which.
+        step: &'a RunStep,
+        /// Its result.
+        result: &'a ResultDocument,
+        /// Estimate until the end.
+        eta_ns: u64,
+    },
+    /// A cell failed; the run goes on.
+    CellFailed {
+        /// Which.
+        step: &'a RunStep,
+        /// Why, on one line.
+        why: &'a str,
+        /// Estimate until the end.
+        eta_ns: u64,
+    },
+}
+
+/// Watches a campaign. Called between cells, never while one is measured, but for [`Progress::CellStarted`].
+pub trait Observer {
+    /// Told of each thing as it happens.
+    fn observe(&mut self, progress: &Progress<'_>);
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn observe(&mut self, _: &Progress<'_>) {}
+}
+
+impl<F: FnMut(&Progress<'_>)> Observer for F {
+    fn observe(&mut self, progress: &Progress<'_>) {
+        self(progress);
+    }
+}

@@ -1,0 +1,51 @@
+//! What a person may set beside the plan.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Options of [`crate::run`] and [`crate::resume`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Folder that the run directory is made in.
+    pub output: PathBuf,
+    /// The text of the plan, stored as given.
+    pub plan_text: String,
+    /// Labels that replace or join the plan's.
+    pub labels: BTreeMap<String, String>,
+    /// Seed of the order instead of the plan's.
+    pub seed: Option<u64>,
+    /// Repetitions instead of the plan's.
+    pub repetitions: Option<u32>,
+    /// Version of the tool, for run.json.
+    pub tool_version: String,
+    /// Hash of the tool's binary, for run.json.
+    pub build: Option<String>,
+    /// The windhover program that agents are started from.
+    pub program: PathBuf,
+    /// Raised (by a signal handler) to end the run cleanly.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Options {
+    /// Options for a plan text: the current folder, nothing overridden.
+    #[must_use]
+    pub fn new(plan_text: impl Into<String>, program: impl Into<PathBuf>) -> Self {
+        Self {
+            output: PathBuf::from("."),
+            plan_text: plan_text.into(),
+            labels: BTreeMap::new(),
+            seed: None,
+            repetitions: None,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: None,
+            program: program.into(),
+            stop: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

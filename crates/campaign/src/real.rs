@@ -1,0 +1,260 @@
+//! The hosts of a plan: the built-in lab, or commands that open a pipe to an agent.
+
+use crate::{CampaignError, HostError, Hosts, Options, WorkerId};
+use lab::{AgentCommand, Client, Lab, LabSpec, PipeError, Registry};
+use model::plan::StackPlan;
+use model::worker::{EndpointTask, Measured, ProbeTask};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// One agent for each host. The lab stays up as long as this lives, and goes with it.
+#[derive(Debug)]
+pub(crate) struct LabHosts {
+    clients: BTreeMap<String, Client>,
+    addresses: BTreeMap<String, IpAddr>,
+    notes: Receiver<String>,
+    lab: Option<Lab>,
+}
+
+impl LabHosts {
+    /// Makes the lab where the plan has one, and opens an agent on each host. Must be called on a thread that lives as
+    /// long as the hosts are used: agents end with the thread that started them.
+    pub(crate) fn open(plan: &Plan, options: &Options) -> Result<Self, CampaignError> {
+        let (sender, notes) = mpsc::channel();
+        let mut commands = BTreeMap::new();
+        let mut addresses = BTreeMap::new();
+        let lab = match &plan.lab {
+            Some(kind) => {
+                let name = format!("campaign-{}", std::process::id());
+                let lab = Lab::up(&Registry::default(), &LabSpec::from_plan(&name, kind))?;
+                for host in lab.hosts() {
+                    commands.insert(host.name.clone(), AgentCommand::on_lab_host(&options.program, host));
+                    addresses.insert(host.name.clone(), host.address());
+                }
+                Some(lab)
+            }
+            None => {
+                for (name, host) in &plan.hosts {
+                    commands.insert(name.clone(), AgentCommand::of(&host.agent_command));
+                    addresses.extend(host.address.map(|address| (name.clone(), address)));
+                }
+                None
+            }
+        };
+        let mut hosts = Self { clients: BTreeMap::new(), addresses, notes, lab };
+        let build = options.build.as_deref().unwrap_or_default();
+        for (name, command) in commands {
+            let (sender, host) = (sender.clone(), name.clone());
+            let on_stderr = move |line: &str| {
+                // Nobody listens any more once the run is over.
+                let _ = sender.send(format!("host '{host}': {line}"));
+            };
+            let client = Client::open(&name, &command, build, on_stderr)?;
+            hosts.clients.insert(name, client);
+        }
+        Ok(hosts)
+    }
+
+    /// Says good-bye to all agents and takes the lab down. Gives back what went wrong, one line each.
+    pub(crate) fn close(mut self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for client in std::mem::take(&mut self.clients).into_values() {
+            if let Err(error) = client.bye() {
+                problems.push(error.to_string());
+            }
+        }
+        if let Some(lab) = self.lab.take()
+            && let Err(error) = lab.down()
+        {
+            problems.push(error.to_string());
+        }
+        problems
+    }
+
+    fn client(&mut self, host: &str) -> Result<&mut Client, HostError> {
+        self.clients.get_mut(host).ok_or_else(|| HostError::Failed {
+            host: host.to_owned(),
+            why: "it is not part of the lab: name a host of the plan".to_owned(),
+        })
+    }
+}
+
+fn failed(error: PipeError) -> HostError {
+    match error {
+        PipeError::Lost { host, why } => HostError::Lost { host, why },
+        PipeError::Silent { host, step, seconds } => {
+            HostError::Lost { host, why: format!("no answer within {seconds} s when asked to {step}") }
+        }
+        PipeError::OutOfTurn { host, step } => HostError::Lost {
+            host,
+            why: format!("an answer out of turn when asked to {step}: use the same windhover at both ends"),
+        },
+        PipeError::Failed { host, message, .. } => HostError::Failed { host, why: message },
+        PipeError::Start { host, source } => HostError::Lost { host, why: source.to_string() },
+        PipeError::Build(mismatch) => HostError::Lost { host: mismatch.host.clone(), why: mismatch.to_string() },
+    }
+}
+
+/// The fields of the lab's launch spec.
+fn launch(stack: &StackPlan) -> serde_json::Value {
+    serde_json::json!({ "prefix": stack.prefix, "environment": stack.environment })
+}
+
+impl Hosts for LabHosts {
+    fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError> {
+        self.client(host)?.facts().map_err(failed)
+    }
+
+    fn address(&self, host: &str) -> Option<IpAddr> {
+        self.addresses.get(host).copied()
+    }
+
+    fn start_loads(
+        &mut self,
+        on: &[String],
+        spec: &LoadSpec,
+        limit: Duration,
+        started: &mut Vec<(String, WorkerId)>,
+    ) -> Result<(), HostError> {
+        let clients: Vec<(&String, &mut Client)> =
+            self.clients.iter_mut().filter(|(name, _)| on.contains(name)).collect();
+        // Each agent answers once its load is steady; asked from one thread each, they become steady together.
+        let answers: Vec<(String, Result<u32, HostError>)> = thread::scope(|scope| {
+            let asked: Vec<_> = clients
+                .into_iter()
+                .map(|(name, client)| {
+                    let answer = scope.spawn(move || client.start_load(spec, limit).map(|load| load.id));
+                    (name.clone(), answer)
+                })
+                .collect();
+            let broken = |host: &String| HostError::Failed { host: host.clone(), why: "its thread broke".to_owned() };
+            asked
+                .into_iter()
+                .map(|(name, answer)| {
+                    let answer = answer.join().map_or_else(|_| Err(broken(&name)), |load| load.map_err(failed));
+                    (name, answer)
+                })
+                .collect()
+        });
+        let mut failure = None;
+        for host in on {
+            match answers.iter().find(|(name, _)| name == host) {
+                Some((_, Ok(id))) => started.push((host.clone(), WorkerId(*id))),
+                Some((_, Err(error))) => failure = failure.or_else(|| Some(error.clone())),
+                None => {
+                    let why = "it is not part of the lab: name a host of the plan".to_owned();
+                    failure = failure.or_else(|| Some(HostError::Failed { host: host.clone(), why }));
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn stop_load(&mut self, host: &str, load: WorkerId) -> Result<LoadReport, HostError> {
+        self.client(host)?.stop_load(load.0).map_err(failed)
+    }
+
+    fn start_endpoint(
+        &mut self,
+        host: &str,
+        task: &EndpointTask,
+        stack: &StackPlan,
+    ) -> Result<(WorkerId, String), HostError> {
+        let endpoint = self
+            .client(host)?
+            .start_endpoint(task, &serde_json::from_value(launch(stack)).unwrap_or_default())
+            .map_err(failed)?;
+        Ok((WorkerId(endpoint.id), endpoint.address))
+    }
+
+    fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError> {
+        self.client(host)?.stop_endpoint(endpoint.0).map_err(failed)
+    }
+
+    fn probe(
+        &mut self,
+        host: &str,
+        task: &ProbeTask,
+        stack: &StackPlan,
+        limit: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Measured>, HostError> {
+        let client = self.client(host)?;
+        let mut results = Vec::new();
+        let cancel = AtomicBool::new(false);
+        let too_long = AtomicBool::new(false);
+        let ended = thread::scope(|scope| {
+            let (finished, over) = mpsc::channel();
+            let (cancel, too_long) = (&cancel, &too_long);
+            scope.spawn(move || watch(over, limit, stop, cancel, too_long));
+            let ended = client.run_probe(
+                task,
+                &serde_json::from_value(launch(stack)).unwrap_or_default(),
+                &cancel,
+                &mut |measured| results.push(measured),
+            );
+            drop(finished);
+            ended
+        });
+        match ended {
+            Ok(()) => Ok(results),
+            Err(PipeError::Failed { .. }) if too_long.load(Ordering::Relaxed) => Err(HostError::TimedOut {
+                host: host.to_owned(),
+                what: "the measurement",
+                limit: limit.unwrap_or_default(),
+            }),
+            Err(PipeError::Failed { .. }) if cancel.load(Ordering::Relaxed) => Err(HostError::Interrupted),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        self.notes.try_iter().collect()
+    }
+}
+
+/// How often the stop flag is looked at while a cell is measured. Each look costs the machine a few µs, and a person
+/// does not notice a tenth of a second.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Raises `cancel` when `stop` is raised or `limit` has passed. Ends when the other end of `over` is dropped.
+#[expect(clippy::needless_pass_by_value, reason = "a receiver cannot be shared, so the watching thread owns it")]
+fn watch(over: Receiver<()>, limit: Option<Duration>, stop: &AtomicBool, cancel: &AtomicBool, too_long: &AtomicBool) {
+    let began = Instant::now();
+    while matches!(over.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
+        if stop.load(Ordering::Relaxed) {
+            cancel.store(true, Ordering::Relaxed);
+        } else if limit.is_some_and(|limit| began.elapsed() > limit) {
+            too_long.store(true, Ordering::Relaxed);
+            cancel.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watcher_cancels_and_ends() {
+        for (stopped, limit, hung) in [(true, None, false), (false, Some(Duration::ZERO), true)] {
+            let (finished, over) = mpsc::channel();
+            let (stop, cancel, too_long) = (AtomicBool::new(stopped), AtomicBool::new(false), AtomicBool::new(false));
+            thread::scope(|scope| {
+                let (stop, cancel, too_long) = (&stop, &cancel, &too_long);
+                let watcher = scope.spawn(move || watch(over, limit, stop, cancel, too_long));
+                while !cancel.load(Ordering::Relaxed) {
+                    assert!(!watcher.is_finished());
+                    thread::yield_now();
+                }
+                drop(finished);
+            });
+            assert_eq!(too_long.load(Ordering::Relaxed), hung);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Running a plan, and going on with a run.
+
+use crate::cell::{Cast, Failure, now_ns};
+use crate::estimate::Estimate;
+use crate::facts::{self, Gathered};
+use crate::real::LabHosts;
+use crate::{CampaignError, HostError, Hosts, Observer, Options, Outcome, Progress, Step, Summary, cell, key, order};
+use model::plan::LabKind;
+use model::{JournalLine, Plan, RunDocument, Substrate};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+use store::{CellFiles, RunDir};
+
+/// After so many cells in a row that failed alike, something is wrong that no further cell will mend.
+const SAME_FAILURES: u32 = 3;
+
+/// Runs a plan on the hosts that it names: opens the lab, measures every cell, writes a run directory, closes the lab.
+///
+/// # Errors
+/// [`CampaignError`]; its exit code follows the design. What was measured before stays in the run directory.
+pub fn run(plan: &Plan, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
+    let mut hosts = LabHosts::open(plan, options)?;
+    let ended = run_on(plan, &mut hosts, options, observer);
+    close(hosts, observer);
+    ended
+}
+
+/// Ends the agents and takes the lab down. What could not be removed is worth a warning; the run is what counts.
+fn close(hosts: LabHosts, observer: &mut dyn Observer) {
+    for problem in hosts.close() {
+        observer.observe(&Progress::Warning(&problem));
+    }
+}
+
+/// As [`run`], on hosts that are open already.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on(
+    plan: &Plan,
+    hosts: &mut dyn Hosts,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Summary, CampaignError> {
+    let mut plan = plan.clone();
+    plan.repetitions = options.repetitions.unwrap_or(plan.repetitions);
+    let seed = match options.seed.or(plan.seed) {
+        Some(seed) => seed,
+        None => key::seed()?,
+    };
+    let steps = order::plan_order(&plan, seed)?;
+    let gathered = facts::gather(&plan, hosts)?;
+    let cast = cast(&plan, &gathered, hosts, &steps)?;
+    observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
+    let started_ns = now_ns();
+    let mut labels = plan.labels.clone();
+    labels.extend(options.labels.clone());
+    let document = RunDocument {
+        format: model::FORMAT,
+        name: plan.name.clone(),
+        title: plan.title.clone(),
+        tool_version: options.tool_version.clone(),
+        build: options.build.clone(),
+        seed,
+        order: steps.iter().map(Step::record).collect(),
+        machines: gathered.machines,
+        hosts: gathered.hosts,
+        substrate: gathered.substrate,
+        labels,
+        started_ns,
+        ended_ns: None,
+        outcome: None,
+    };
+    let mut dir = RunDir::create(&options.output, &plan.name, started_ns)?;
+    let begun = dir.write_plan(&options.plan_text).and_then(|()| dir.write_run(&document)).and_then(|()| {
+        dir.journal(&JournalLine::Begin { at_ns: started_ns, tool_version: options.tool_version.clone() })
+    });
+    if let Err(error) = begun {
+        // Nothing was measured yet, so nothing is left behind.
+        let _ = dir.discard();
+        return Err(error.into());
+    }
+    let total = steps.len();
+    Runner { dir, document, hosts, options, observer, cast, total, done: 0, failed: 0, untrusted: 0 }.all(&steps)
+}
+
+/// Goes on with a run that was interrupted, killed, or had failed cells: measures the cells that have no result yet, in
+/// the order of the run, and appends to its journal. Opens and closes the lab as [`run`] does.
+///
+/// # Errors
+/// [`CampaignError`]: the run cannot be read or is being written; its plan no longer fits; its hosts are others.
+pub fn resume(path: &Path, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
+    let (dir, run) = RunDir::open_for_resume(path)?;
+    let plan = plan_of(&run)?;
+    let mut hosts = LabHosts::open(&plan, options)?;
+    let ended = go_on(dir, &run, &plan, &mut hosts, options, observer);
+    close(hosts, observer);
+    ended
+}
+
+/// As [`resume`], on hosts that are open already.
+///
+/// # Errors
+/// As [`resume`].
+pub fn resume_on(
+    path: &Path,
+    hosts: &mut dyn Hosts,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Summary, CampaignError> {
+    let (dir, run) = RunDir::open_for_resume(path)?;
+    let plan = plan_of(&run)?;
+    go_on(dir, &run, &plan, hosts, options, observer)
+}
+
+/// The plan of a run. The lab's kind may have been overridden when the run began: the substrate tells.
+fn plan_of(run: &store::Run) -> Result<Plan, CampaignError> {
+    let mut plan = Plan::parse(&run.path.join("plan.toml").display().to_string(), &run.plan)?;
+    if let Some(lab) = &mut plan.lab {
+        match run.run.substrate {
+            Substrate::Netns => lab.kind = LabKind::Netns,
+            Substrate::Loopback => lab.kind = LabKind::Loopback,
+            Substrate::Metal | Substrate::Vm | Substrate::Simulated => {}
+        }
+    }
+    Ok(plan)
+}
+
+fn go_on(
+    dir: RunDir,
+    run: &store::Run,
+    plan: &Plan,
+    hosts: &mut dyn Hosts,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Summary, CampaignError> {
+    for problem in &run.problems {
+        observer.observe(&Progress::Warning(problem));
+    }
+    let mut cells: BTreeMap<String, model::Cell> =
+        plan.cells()?.into_iter().map(|cell| (cell.key.clone(), cell)).collect();
+    let mut steps = Vec::new();
+    for step in run.missing() {
+        let Some(cell) = cells.get_mut(&step.cell) else {
+            return Err(CampaignError::PlanChanged { plan: run.path.join("plan.toml"), cell: step.cell });
+        };
+        steps.push(Step { index: step.index, cell: cell.clone(), repetition: step.repetition });
+    }
+    let gathered = facts::gather(plan, hosts)?;
+    for warning in facts::compare(&run.run, &gathered)? {
+        observer.observe(&Progress::Warning(&warning));
+    }
+    if run.run.tool_version != options.tool_version {
+        let (now, before) = (&options.tool_version, &run.run.tool_version);
+        observer.observe(&Progress::Warning(&format!("this is windhover {now}, the run began with {before}")));
+    }
+    let cast = cast(plan, &gathered, hosts, &steps)?;
+    observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
+    let mut document = run.run.clone();
+    document.labels.extend(options.labels.clone());
+    // A machine that was booted meanwhile joins the list; the old entry tells what the first cells ran on.
+    document.machines.extend(gathered.machines);
+    document.hosts.extend(gathered.hosts);
+    document.ended_ns = None;
+    document.outcome = None;
+    let mut dir = dir;
+    dir.write_run(&document)?;
+    dir.journal(&JournalLine::Begin { at_ns: now_ns(), tool_version: options.tool_version.clone() })?;
+    let untrusted = run.results.iter().filter(|(_, result)| !result.verdict.trusted).count();
+    let (total, done) = (run.run.order.len(), run.results.len());
+    Runner { dir, document, hosts, options, observer, cast, total, done, failed: 0, untrusted }.all(&steps)
+}
+
+/// Who takes part, checked before anything is written.
+fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[Step]) -> Result<Cast, CampaignError> {
+    let known = |name: &String| {
+        if gathered.hosts.contains_key(name) {
+            return Ok(());
+        }
+        let names = plan.host_names().join(", ");
+        Err(model::ModelError::Conflict {
+            what: format!("host '{name}' is not known"),
+            remedy: format!("use one of: {names}"),
+        })
+    };
+    let initiator = plan.roles.initiator.clone();
+    known(&initiator)?;
+    let over_network = steps.iter().any(|step| !step.cell.spec.socket.protocol.is_local());
+    let reflector = match plan.roles.reflectors.first() {
+        _ if !over_network => None,
+        None => return Err(CampaignError::MissingReflector),
+        Some(name) => {
+            known(name)?;
+            let address = hosts.address(name).ok_or_else(|| CampaignError::NoAddress { host: name.clone() })?;
+            Some((name.clone(), address))
+        }
+    };
+    let mut machines = gathered.one_a_machine();
+    // The initiator speaks for its own machine, and that machine comes first.
+    let boot = |name: &str| gathered.hosts.get(name).map(|host| host.facts.boot_id.clone());
+    machines.retain(|name| boot(name) != boot(&initiator));
+    machines.insert(0, initiator.clone());
+    Ok(Cast { initiator, reflector, machines })
+}
+
+struct Runner<'a> {
+    dir: RunDir,
+    document: RunDocument,
+    hosts: &'a mut dyn Hosts,
+    options: &'a Options,
+    observer: &'a mut dyn Observer,
+    cast: Cast,
+    total: usize,
+    done: usize,
+    failed: usize,
+    untrusted: usize,
+}
+
+impl Runner<'_> {
+    fn all(mut self, steps: &[Step]) -> Result<Summary, CampaignError> {
+        let ended = self.steps(steps);
+        let outcome = match &ended {
+            Ok(outcome) => *outcome,
+            Err(_) => Outcome::Failed,
+        };
+        let closed = self.close(outcome);
+        // What ended the run is told rather than what followed from it (a disk that is still full).
+        ended?;
+        closed?;
+        Ok(Summary {
+            path: self.dir.path().to_owned(),
+            outcome,
+            steps: self.total,
+            done: self.done,
+            failed: self.failed,
+            untrusted: self.untrusted,
+        })
+    }
+
+    fn close(&mut self, outcome: Outcome) -> Result<(), CampaignError> {
+        let at_ns = now_ns();
+        self.document.ended_ns = Some(at_ns);
+        self.document.outcome = Some(outcome.word().to_owned());
+        self.dir.write_run(&self.document)?;
+        Ok(self.dir.journal(&JournalLine::End { at_ns, outcome: outcome.word().to_owned() })?)
+    }
+
+    fn steps(&mut self, steps: &[Step]) -> Result<Outcome, CampaignError> {
+        let mut estimate = Estimate::default();
+        self.observer.observe(&Progress::RunOpened {
+            path: self.dir.path(),
+            steps: self.total,
+            done: self.done,
+            eta_ns: estimate.steps(steps),
+        });
+        let mut alike = Alike::default();
+        for (place, step) in steps.iter().enumerate() {
+            if self.options.stopped() {
+                return Ok(Outcome::Interrupted);
+            }
+            let record = step.record();
+            self.dir.journal(&JournalLine::Start { index: step.index, at_ns: now_ns() })?;
+            let eta_ns = estimate.steps(&steps[place..]);
+            self.observer.observe(&Progress::CellStarted { step: &record, eta_ns });
+            let began = Instant::now();
+            let measured = cell::measure(self.hosts, &self.cast, step, &self.options.stop);
+            for note in self.hosts.notes() {
+                self.observer.observe(&Progress::Warning(&note));
+            }
+            match measured {
+                Ok(outcome) => {
+                    let files = CellFiles::of(&outcome.measured, &outcome.events);
+                    self.dir.write_cell(step.index, &files, now_ns())?;
+                    self.done += 1;
+                    self.untrusted += usize::from(!outcome.measured.result.verdict.trusted);
+                    alike = Alike::default();
+                    estimate.learn(&step.cell, u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+                    let eta_ns = estimate.steps(&steps[place + 1..]);
+                    let result = &outcome.measured.result;
+                    self.observer.observe(&Progress::CellDone { step: &record, result, eta_ns });
+                }
+                // The cell in flight was cancelled; it stays open in the journal, so a resume measures it.
+                Err(Failure::Host(HostError::Interrupted)) => return Ok(Outcome::Interrupted),
+                Err(Failure::Campaign(error)) => {
+                    self.fail(step, &error.to_string())?;
+                    return Err(error);
+                }
+                Err(Failure::Host(cause @ HostError::Lost { .. })) => {
+                    self.fail(step, &cause.to_string())?;
+                    return Err(CampaignError::AgentLost { run: self.dir.path().to_owned(), cause });
+                }
+                Err(Failure::Host(cause)) => {
+                    let why = cause.to_string();
+                    self.fail(step, &why)?;
+                    let eta_ns = estimate.steps(&steps[place + 1..]);
+                    self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
+                    let times = alike.again(&why);
+                    if times >= SAME_FAILURES {
+                        return Err(CampaignError::SameFailure { run: self.dir.path().to_owned(), times, why });
+                    }
+                }
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn fail(&mut self, step: &Step, why: &str) -> Result<(), CampaignError> {
+        self.failed += 1;
+        let why = why.replace('\n', " ");
+        Ok(self.dir.journal(&JournalLine::Failed { index: step.index, at_ns: now_ns(), why })?)
+    }
+}
+
+/// Counts failures in a row that are alike: the same words, whatever the numbers (ports, process ids) in them.
+#[derive(Debug, Default)]
+struct Alike {
+    words: String,
+    times: u32,
+}
+
+impl Alike {
+    fn again(&mut self, why: &str) -> u32 {
+        let words: String = why.chars().filter(|c| !c.is_ascii_digit()).collect();
+        self.times = if words == self.words { self.times + 1 } else { 1 };
+        self.words = words;
+        self.times
+    }
+}

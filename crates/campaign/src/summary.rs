@@ -1,0 +1,57 @@
+//! How a campaign ended.
+
+use std::path::PathBuf;
+
+/// How the whole run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All steps were tried.
+    Done,
+    /// A person ended it.
+    Interrupted,
+    /// It gave up.
+    Failed,
+}
+
+impl Outcome {
+    /// The word in run.json and in the journal.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The counts of a run, those of earlier parts included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// The run directory.
+    pub path: PathBuf,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Steps in all.
+    pub steps: usize,
+    /// Steps with a result.
+    pub done: usize,
+    /// Steps that were tried in this part and failed.
+    pub failed: usize,
+    /// Results that cannot be trusted.
+    pub untrusted: usize,
+}
+
+impl Summary {
+    /// The design's exit code: 130 interrupted, 1 when a cell failed, 4 when a result cannot be trusted, else 0.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self.outcome {
+            Outcome::Interrupted => 130,
+            Outcome::Failed => 1,
+            Outcome::Done if self.failed > 0 => 1,
+            Outcome::Done if self.untrusted > 0 => 4,
+            Outcome::Done => 0,
+        }
+    }
+}
