@@ -1,1 +1,150 @@
 //! Tables, plots and one-file HTML from stored runs.
+//!
+//! Floor 3. Reads only what it is handed (stored runs, or the result documents of a measurement typed by hand): never
+//! the host, never a clock, never the network. Prints nothing; every function returns text. The same input gives the
+//! same bytes.
+//!
+//! Two ways in:
+//! - [`Report::from_runs`]: one or several runs become one [`Document`], and that becomes a text table, Markdown, CSV,
+//!   JSON or HTML.
+//! - [`single_text`], [`single_markdown`], [`single_csv`], [`sfnt_text`]: the result documents of one measurement.
+//!
+//! Every latency says whether it is RTT or RTT/2. Documents hold nanoseconds; people read microseconds.
+
+mod cells;
+mod combine;
+mod csv;
+mod document;
+mod environment;
+mod error;
+mod glance;
+mod html;
+mod layout;
+mod markdown;
+mod names;
+mod notes;
+mod options;
+mod papers;
+mod plots;
+mod reference;
+mod sfnt;
+mod single;
+mod summary;
+mod svg;
+mod tail;
+mod text;
+mod units;
+
+pub use csv::CSV_COLUMNS;
+pub use document::{
+    Block, CellInfo, Document, FindingCount, Headline, Headlines, Mark, Note, RateInfo, RunInfo, Spread, TableRow,
+};
+pub use error::ReportError;
+pub use options::Options;
+pub use reference::{PublishedRow, published};
+pub use sfnt::{SfntFacts, sfnt_text};
+pub use single::{single_csv, single_markdown, single_text};
+
+use model::{ResultDocument, RunDocument};
+
+/// One run as a report needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunInput {
+    /// The name of its run directory.
+    pub name: String,
+    /// `run.json`.
+    pub document: RunDocument,
+    /// The results that exist, in execution order.
+    pub results: Vec<ResultDocument>,
+    /// Steps that failed and have no result: the cell's key and why.
+    pub failed: Vec<(String, String)>,
+    /// What is damaged or missing in the run directory, one line each.
+    pub problems: Vec<String>,
+}
+
+impl From<&store::Run> for RunInput {
+    fn from(run: &store::Run) -> Self {
+        let name =
+            run.path.file_name().map_or_else(|| run.run.name.clone(), |name| name.to_string_lossy().into_owned());
+        let results = run
+            .results
+            .iter()
+            .map(|(step, result)| {
+                let mut result = result.clone();
+                for (axis, value) in &step.factors {
+                    result.factors.entry(axis.clone()).or_insert_with(|| value.clone());
+                }
+                result
+            })
+            .collect();
+        let failed = run.failed.iter().map(|(step, why)| (step.cell.clone(), why.clone())).collect();
+        Self { name, document: run.run.clone(), results, failed, problems: run.problems.clone() }
+    }
+}
+
+/// A digest of one or several runs, ready to be written in any form.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub(crate) document: Document,
+    pub(crate) cells: Vec<cells::Cell>,
+    pub(crate) inputs: Vec<RunInput>,
+}
+
+impl Report {
+    /// Digests stored runs; see [`Report::from_inputs`].
+    #[must_use]
+    pub fn from_runs(runs: &[store::Run], options: &Options) -> Self {
+        let inputs: Vec<RunInput> = runs.iter().map(RunInput::from).collect();
+        Self::from_inputs(&inputs, options)
+    }
+
+    /// Digests runs. Several runs (two NICs, two kernels) stand in one table where their substrates agree and in
+    /// separate blocks where they do not.
+    #[must_use]
+    pub fn from_inputs(inputs: &[RunInput], options: &Options) -> Self {
+        let (cells, document) = papers::digest(inputs, options);
+        Self { document, cells, inputs: inputs.to_vec() }
+    }
+
+    /// The digest itself, which is also what [`Report::json`] writes.
+    #[must_use]
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The papers' table and its notes as aligned plain text, kept within `width` columns where the figures allow it.
+    #[must_use]
+    pub fn table_text(&self, width: usize) -> String {
+        text::report(&self.document, width)
+    }
+
+    /// The summary, the papers' table, all cells and the notes as Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        markdown::report(&self.document)
+    }
+
+    /// One row a cell, for spreadsheets and scripts; see [`CSV_COLUMNS`].
+    #[must_use]
+    pub fn csv(&self) -> String {
+        csv::report(&self.document)
+    }
+
+    /// The [`Document`] as JSON.
+    ///
+    /// # Errors
+    /// [`ReportError::Json`] when a figure has no JSON form.
+    pub fn json(&self) -> Result<String, ReportError> {
+        let mut text = serde_json::to_string_pretty(&self.document)?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// One self-contained HTML file: no network, no external font or script, readable without JavaScript.
+    ///
+    /// # Errors
+    /// [`ReportError::Template`] when the template does not render.
+    pub fn html(&self) -> Result<String, ReportError> {
+        html::report(self)
+    }
+}

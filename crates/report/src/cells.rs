@@ -1,0 +1,279 @@
+//! From stored results to cells: repetitions of one combination of factors, combined.
+
+use crate::combine::{Part, pooled, spread};
+use crate::document::{CellInfo, FindingCount, Mark, RateInfo};
+use crate::names::{CELL_AXES, run_factors};
+use crate::tail::Tail;
+use crate::units::plain;
+use crate::{Options, RunInput};
+use model::{FindingId, LatencyKind, Probe, ResultDocument, Substrate};
+use std::collections::BTreeMap;
+
+/// One cell with what only plots need.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    pub(crate) info: CellInfo,
+    /// Its merged histogram: RTT in ns and counts, ascending.
+    pub(crate) points: Vec<(u64, u64)>,
+    /// What RTT is multiplied by to get the figures' kind.
+    pub(crate) of_rtt: f64,
+    /// Medians of the repetitions that were combined.
+    pub(crate) medians: Vec<f64>,
+    /// Standard deviations of the repetitions that were combined.
+    pub(crate) stdevs: Vec<f64>,
+}
+
+/// All cells of all runs; the row number and label are filled in later. Remarks say what could not be read.
+pub(crate) fn collect(inputs: &[RunInput], options: &Options) -> (Vec<Cell>, Vec<String>) {
+    let mut cells = Vec::new();
+    let mut remarks = Vec::new();
+    let names = run_names(inputs);
+    let keyed: Vec<_> = inputs.iter().map(|run| (run, group(run))).collect();
+    let same_twice = keyed.iter().enumerate().any(|(index, (run, groups))| {
+        keyed.iter().skip(index + 1).any(|(other, others)| {
+            run.document.substrate == other.document.substrate && groups.keys().any(|key| others.contains_key(key))
+        })
+    });
+    for ((run, groups), name) in keyed.iter().zip(&names) {
+        for (key, results) in groups {
+            let mut cell = cell(key, results, run.document.substrate, name, options, &mut remarks);
+            if same_twice {
+                cell.info.factors.insert("run".to_owned(), name.clone());
+            }
+            cells.push(cell);
+        }
+    }
+    (cells, remarks)
+}
+
+/// The names of the runs, told apart where two directories have the same name.
+pub(crate) fn run_names(inputs: &[RunInput]) -> Vec<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    inputs
+        .iter()
+        .map(|run| {
+            let name = plain(&run.name);
+            let times = seen.entry(name.clone()).or_insert(0);
+            *times += 1;
+            if *times > 1 { format!("{name} ({times})") } else { name }
+        })
+        .collect()
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    probe: Probe,
+    protocol: String,
+    size: u64,
+    factors: BTreeMap<String, String>,
+}
+
+fn group(run: &RunInput) -> BTreeMap<Key, Vec<&ResultDocument>> {
+    let shared = run_factors(run);
+    let mut groups: BTreeMap<Key, Vec<&ResultDocument>> = BTreeMap::new();
+    for result in &run.results {
+        let mut factors = shared.clone();
+        for name in result.factors.keys().filter(|name| !CELL_AXES.contains(&name.as_str())) {
+            if let Some(value) = result.factor(name) {
+                factors.insert(name.clone(), plain(&value));
+            }
+        }
+        let connect_each = result.transactions.as_ref().is_some_and(|rate| rate.connect_each);
+        let protocol = plain(&result.factor("protocol").unwrap_or_else(|| "not known".to_owned()));
+        let protocol = if connect_each { format!("{protocol}, connection each") } else { protocol };
+        let key = Key { probe: result.probe, protocol, size: result.size().unwrap_or(0), factors };
+        groups.entry(key).or_default().push(result);
+    }
+    groups
+}
+
+/// What a result's own latency is multiplied by to become the kind that is shown, and that kind.
+pub(crate) fn scale(probe: Probe, stored: LatencyKind, rtt: bool) -> (f64, LatencyKind) {
+    let wanted = if rtt || probe == Probe::Ping { LatencyKind::Rtt } else { LatencyKind::RttHalf };
+    match (stored, wanted) {
+        (LatencyKind::OneWay, _) => (1.0, LatencyKind::OneWay),
+        (LatencyKind::Rtt, LatencyKind::RttHalf) => (0.5, wanted),
+        (LatencyKind::RttHalf, LatencyKind::Rtt) => (2.0, wanted),
+        _ => (1.0, wanted),
+    }
+}
+
+fn cell(
+    key: &Key,
+    results: &[&ResultDocument],
+    substrate: Substrate,
+    run: &str,
+    options: &Options,
+    remarks: &mut Vec<String>,
+) -> Cell {
+    let trusted: Vec<&ResultDocument> = results.iter().copied().filter(|result| result.verdict.trusted).collect();
+    let left_out = if trusted.is_empty() { 0 } else { results.len() - trusted.len() };
+    let used: &[&ResultDocument] = if trusted.is_empty() { results } else { &trusted };
+    let kind = scale(key.probe, LatencyKind::Rtt, options.rtt).1;
+    let kind = match used.iter().find_map(|result| result.latency.as_ref()) {
+        Some(latency) => scale(key.probe, latency.kind, options.rtt).1,
+        None => kind,
+    };
+    let of_rtt = if kind == LatencyKind::RttHalf { 0.5 } else { 1.0 };
+    let (tail, damaged) = Tail::merged(used.iter().filter_map(|result| result.histogram.as_deref()));
+    if damaged > 0 {
+        remarks.push(format!(
+            "{run}: {damaged} stored histogram(s) of {} {} at {} bytes cannot be read; quantiles come from the others.",
+            key.probe, key.protocol, key.size
+        ));
+    }
+    let latencies = || {
+        used.iter().filter_map(|result| {
+            let latency = result.latency.as_ref()?;
+            Some((latency, scale(key.probe, latency.kind, options.rtt).0))
+        })
+    };
+    let parts: Vec<Part> = latencies()
+        .filter_map(|(latency, by)| {
+            let mean = latency.mean_ns? * by;
+            Some(Part { count: latency.count, mean, stdev: latency.stdev_ns.map(|s| s * by) })
+        })
+        .collect();
+    let means: Vec<f64> = parts.iter().map(|part| part.mean).collect();
+    let stdevs: Vec<f64> = parts.iter().filter_map(|part| part.stdev).collect();
+    let medians: Vec<f64> = latencies().filter_map(|(latency, by)| Some(latency.p50_ns? as f64 * by)).collect();
+    let all = pooled(&parts);
+    let single = |pick: fn(&model::Latency) -> Option<u64>| {
+        let mut values = latencies().map(|(latency, by)| pick(latency).map(|ns| ns as f64 * by));
+        let only = values.next()??;
+        values.next().is_none().then_some(only)
+    };
+    // One repetition has its own stored quantiles; several need the merged histogram.
+    let quantile = |q: f64, pick: fn(&model::Latency) -> Option<u64>| match &tail {
+        Some(tail) if used.len() > 1 => tail.quantile(q).map(|ns| ns * of_rtt),
+        _ => single(pick),
+    };
+    let extreme = |pick: fn(&model::Latency) -> Option<u64>, better: fn(f64, f64) -> f64| {
+        latencies().filter_map(|(latency, by)| Some(pick(latency)? as f64 * by)).reduce(better)
+    };
+    let info = CellInfo {
+        run: run.to_owned(),
+        row: 0,
+        label: String::new(),
+        substrate,
+        factors: key.factors.clone(),
+        probe: key.probe.word().to_owned(),
+        protocol: key.protocol.clone(),
+        size_bytes: key.size,
+        kind,
+        repetitions: used.len(),
+        left_out,
+        count: parts.iter().map(|part| part.count).sum(),
+        mean_ns: all.map(|all| all.mean),
+        stdev_ns: all.and_then(|all| all.stdev),
+        min_ns: extreme(|latency| latency.min_ns, f64::min),
+        p50_ns: quantile(0.5, |latency| latency.p50_ns),
+        p90_ns: quantile(0.9, |latency| latency.p90_ns),
+        p99_ns: quantile(0.99, |latency| latency.p99_ns),
+        p99_9_ns: quantile(0.999, |latency| latency.p99_9_ns),
+        p99_99_ns: quantile(0.9999, |latency| latency.p99_99_ns),
+        p99_999_ns: quantile(0.99999, |latency| latency.p99_999_ns),
+        max_ns: extreme(|latency| latency.max_ns, f64::max),
+        mean_range: spread(&means),
+        stdev_range: spread(&stdevs),
+        p50_range: spread(&medians),
+        mdev_ns: mdev(used),
+        sent: used.iter().map(|result| result.messages.sent).sum(),
+        lost: used.iter().map(|result| result.messages.lost).sum(),
+        rate: rate(used),
+        mark: mark(results),
+        findings: findings(results),
+        notes: Vec::new(),
+    };
+    let points = tail.as_ref().map(Tail::points).unwrap_or_default();
+    Cell { info, points, of_rtt, medians, stdevs }
+}
+
+/// Mean deviation over all echoes: mdev² of a repetition is its mean square less its mean squared.
+fn mdev(used: &[&ResultDocument]) -> Option<f64> {
+    let mut count = 0.0;
+    let mut sum = 0.0;
+    let mut squares = 0.0;
+    for result in used {
+        let latency = result.latency.as_ref()?;
+        let by = if latency.kind == LatencyKind::RttHalf { 2.0 } else { 1.0 };
+        let (mean, mdev, n) = (latency.mean_ns? * by, result.mdev_ns?, latency.count as f64);
+        count += n;
+        sum += n * mean;
+        squares += n * (mdev * mdev + mean * mean);
+    }
+    (count > 0.0).then(|| (squares / count - (sum / count).powi(2)).max(0.0).sqrt())
+}
+
+fn rate(used: &[&ResultDocument]) -> Option<RateInfo> {
+    let measured: Vec<_> = used.iter().filter_map(|result| Some((*result, result.transactions.as_ref()?))).collect();
+    let (_, first) = measured.first()?;
+    let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    let usage = |reflector: bool, pick: fn(&model::EndUsage, u64) -> Option<f64>| {
+        mean(
+            measured
+                .iter()
+                .filter_map(|(result, _)| {
+                    let ends = &result.ends;
+                    let end = if reflector { ends.reflector.as_ref()? } else { &ends.initiator };
+                    pick(&end.usage, result.messages.received)
+                })
+                .collect(),
+        )
+    };
+    let rates: Vec<f64> = measured.iter().map(|(_, rate)| rate.per_second).collect();
+    Some(RateInfo {
+        per_second: mean(rates.clone())?,
+        per_second_range: spread(&rates).map(|range| [range.low_ns, range.high_ns]),
+        ci95_percent: measured.iter().filter_map(|(_, rate)| rate.ci95_percent).reduce(f64::max),
+        response_bytes: first.response_bytes,
+        connect_each: first.connect_each,
+        initiator_machine_percent: usage(false, |usage, _| usage.machine_percent()),
+        reflector_machine_percent: usage(true, |usage, _| usage.machine_percent()),
+        initiator_service_demand_us: usage(false, model::EndUsage::service_demand_us),
+        reflector_service_demand_us: usage(true, model::EndUsage::service_demand_us),
+        initiator_process_us: usage(false, model::EndUsage::process_us),
+        reflector_process_us: usage(true, model::EndUsage::process_us),
+        initiator_softirq_us: usage(false, model::EndUsage::softirq_us),
+        reflector_softirq_us: usage(true, model::EndUsage::softirq_us),
+    })
+}
+
+/// Findings that only explain a missing quantile do not mark a cell: the dash in its place already says it.
+pub(crate) fn marks_a_cell(id: FindingId) -> bool {
+    id != FindingId::FewSamples
+}
+
+fn mark(results: &[&ResultDocument]) -> Mark {
+    if results.iter().any(|result| !result.verdict.trusted) {
+        return Mark::Invalid;
+    }
+    let disturbed = |result: &&ResultDocument| result.verdict.disturbed.iter().any(|finding| marks_a_cell(finding.id));
+    if results.iter().any(disturbed) { Mark::Disturbed } else { Mark::Clean }
+}
+
+fn findings(results: &[&ResultDocument]) -> Vec<FindingCount> {
+    let mut counts: Vec<FindingCount> = Vec::new();
+    for result in results {
+        let mut seen: Vec<(String, Option<String>)> = Vec::new();
+        for finding in result.verdict.iter() {
+            let key = (finding.id.word(), finding.end.clone());
+            if seen.contains(&key) {
+                continue;
+            }
+            match counts.iter_mut().find(|count| (&count.id, &count.end) == (&key.0, &key.1)) {
+                Some(count) => count.repetitions += 1,
+                None => counts.push(FindingCount {
+                    id: key.0.clone(),
+                    invalid: finding.id.is_invalid(),
+                    end: key.1.as_deref().map(plain),
+                    repetitions: 1,
+                    detail: plain(&finding.detail),
+                }),
+            }
+            seen.push(key);
+        }
+    }
+    counts.sort_by_key(|count| !count.invalid);
+    counts
+}

@@ -1,0 +1,296 @@
+//! What a report says, as data: the JSON form, and what every other form is written from.
+//!
+//! Times are nanoseconds (`_ns`), fractions where they are means. Absent figures are `null`, never 0. `kind` says for
+//! each set of figures whether it is RTT or RTT/2.
+
+use model::{LatencyKind, Substrate};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A report over one or several runs.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Document {
+    /// Format number, see [`model::FORMAT`].
+    pub format: u32,
+    /// Heading.
+    pub title: String,
+    /// What the figures of ping-pong and request/response are. ICMP echo is always RTT.
+    pub kind: LatencyKind,
+    /// Message size in bytes of the papers' table and the tail plots.
+    pub size_bytes: u64,
+    /// What the data say, in sentences; never stronger than the evidence.
+    pub summary: Vec<String>,
+    /// The runs.
+    pub runs: Vec<RunInfo>,
+    /// Factors that every measured cell shares, by axis.
+    pub fixed: BTreeMap<String, String>,
+    /// The axes that make the rows of the papers' table, in order: `nic`, `load`, `shield` and `os` always, others
+    /// where they vary.
+    pub axes: Vec<String>,
+    /// The papers' table: one block a substrate, then one a published source.
+    pub blocks: Vec<Block>,
+    /// Every cell with all its figures.
+    pub cells: Vec<CellInfo>,
+    /// Footnotes of the marks.
+    pub notes: Vec<Note>,
+    /// What else a reader has to know: failed steps, unreadable histograms.
+    pub remarks: Vec<String>,
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RunInfo {
+    /// Name of the run directory.
+    pub name: String,
+    /// Its plan's title.
+    pub title: Option<String>,
+    /// What the hosts are.
+    pub substrate: Substrate,
+    /// The same in words ("between two network namespaces of one machine").
+    pub measured_on: String,
+    /// Wall clock at the start, since 1970.
+    pub started_ns: u64,
+    /// The same for people, UTC.
+    pub started: String,
+    /// Wall clock at the end, since 1970; `null` while it runs or after a kill.
+    pub ended_ns: Option<u64>,
+    /// How it ended: `done`, `interrupted`, `failed`; `null` while it runs.
+    pub outcome: Option<String>,
+    /// Version of the tool that measured.
+    pub tool_version: String,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Free labels of the plan.
+    pub labels: BTreeMap<String, String>,
+    /// Results found and steps planned.
+    pub results: usize,
+    /// Steps that the plan asked for.
+    pub steps: usize,
+}
+
+/// Whether a figure can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mark {
+    /// Nothing was found.
+    Clean,
+    /// Something disturbed it; part of the truth (`*`).
+    Disturbed,
+    /// It cannot be trusted, or repetitions were left out because they could not (`!`).
+    Invalid,
+}
+
+impl Mark {
+    /// The sign printed beside a figure.
+    #[must_use]
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Clean => "",
+            Self::Disturbed => "*",
+            Self::Invalid => "!",
+        }
+    }
+}
+
+/// Smallest and largest value over the repetitions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Spread {
+    /// Smallest.
+    pub low_ns: f64,
+    /// Largest.
+    pub high_ns: f64,
+}
+
+/// One pair of columns of the papers' table.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Headline {
+    /// Mean over all messages of all repetitions.
+    pub mean_ns: f64,
+    /// Sample standard deviation over the same messages (jitter), from the repetitions' exact moments; `null` for
+    /// request/response, as netperf gives none, and for published rows without one.
+    pub stdev_ns: Option<f64>,
+    /// Repetitions combined; 0 for published rows.
+    pub repetitions: usize,
+    /// The repetitions' means, from smallest to largest; `null` with one repetition.
+    pub mean_range: Option<Spread>,
+    /// The repetitions' standard deviations, from smallest to largest.
+    pub stdev_range: Option<Spread>,
+    /// Whether it can be trusted.
+    pub mark: Mark,
+    /// Numbers of the [`Note`]s that belong to it.
+    pub notes: Vec<usize>,
+}
+
+/// The papers' columns of one row.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct Headlines {
+    /// netperf's TCP_RR, here `rr` over TCP: the reciprocal of transactions a second (halved for RTT/2).
+    pub netperf_tcp: Option<Headline>,
+    /// netperf's UDP_RR, here `rr` over UDP.
+    pub netperf_udp: Option<Headline>,
+    /// Ping-pong over TCP.
+    pub pingpong_tcp: Option<Headline>,
+    /// Ping-pong over UDP.
+    pub pingpong_udp: Option<Headline>,
+}
+
+/// One row of the papers' table: one combination of factors.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TableRow {
+    /// Its number, which cells refer to; `null` for published rows.
+    pub row: Option<usize>,
+    /// Factors by axis, one for each of [`Document::axes`].
+    pub factors: BTreeMap<String, String>,
+    /// What tells it from the other rows, in short ("load build").
+    pub label: String,
+    /// The figures.
+    #[serde(flatten)]
+    pub headlines: Headlines,
+}
+
+/// Rows that may be compared with each other.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Block {
+    /// What stands above it ("Measured between two network namespaces of one machine (netns)").
+    pub heading: String,
+    /// What the hosts are; `null` for published rows.
+    pub substrate: Option<Substrate>,
+    /// Which publication it is from; `null` for measured rows.
+    pub published: Option<String>,
+    /// The rows.
+    pub rows: Vec<TableRow>,
+}
+
+/// How often a finding was made in the repetitions of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FindingCount {
+    /// The finding's stable word (`other-tasks`).
+    pub id: String,
+    /// Whether it makes figures invalid.
+    pub invalid: bool,
+    /// At which end; `null` for the path.
+    pub end: Option<String>,
+    /// Repetitions in which it was made.
+    pub repetitions: usize,
+    /// The evidence of the first.
+    pub detail: String,
+}
+
+/// Transactions and CPU of `rr`, means over the repetitions.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct RateInfo {
+    /// Transactions a second.
+    pub per_second: f64,
+    /// Smallest and largest over the repetitions.
+    pub per_second_range: Option<[f64; 2]>,
+    /// Widest 95 % interval of a repetition, in percent of its mean.
+    pub ci95_percent: Option<f64>,
+    /// Response size in bytes.
+    pub response_bytes: u32,
+    /// Whether each transaction made its own connection.
+    pub connect_each: bool,
+    /// Busy share of the initiator's machine in percent (netperf's definition: all CPUs, iowait and steal busy).
+    pub initiator_machine_percent: Option<f64>,
+    /// The same of the reflector's machine.
+    pub reflector_machine_percent: Option<f64>,
+    /// netperf's service demand of the initiator's machine: µs of CPU a transaction.
+    pub initiator_service_demand_us: Option<f64>,
+    /// The same of the reflector's machine.
+    pub reflector_service_demand_us: Option<f64>,
+    /// µs of the initiator process' own CPU a transaction.
+    pub initiator_process_us: Option<f64>,
+    /// The same of the reflector.
+    pub reflector_process_us: Option<f64>,
+    /// µs of softirq on the initiator's machine a transaction.
+    pub initiator_softirq_us: Option<f64>,
+    /// The same of the reflector's machine.
+    pub reflector_softirq_us: Option<f64>,
+}
+
+/// One cell: all repetitions of one combination of factors, probe, protocol and size.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CellInfo {
+    /// The run it is from.
+    pub run: String,
+    /// Row of the papers' table that it belongs to.
+    pub row: usize,
+    /// That row's label.
+    pub label: String,
+    /// What the hosts are.
+    pub substrate: Substrate,
+    /// All factors by axis, `nic`, `os` and `shield` included.
+    pub factors: BTreeMap<String, String>,
+    /// `pingpong`, `rr` or `ping`.
+    pub probe: String,
+    /// `tcp`, `udp` …
+    pub protocol: String,
+    /// Message size.
+    pub size_bytes: u64,
+    /// What the figures are.
+    pub kind: LatencyKind,
+    /// Repetitions combined.
+    pub repetitions: usize,
+    /// Repetitions left out because they cannot be trusted. When none can be trusted all are combined and marked.
+    pub left_out: usize,
+    /// Messages timed.
+    pub count: u64,
+    /// Mean over all messages.
+    pub mean_ns: Option<f64>,
+    /// Sample standard deviation (jitter).
+    pub stdev_ns: Option<f64>,
+    /// Smallest.
+    pub min_ns: Option<f64>,
+    /// Median, from the merged histogram.
+    pub p50_ns: Option<f64>,
+    /// 90th percentile.
+    pub p90_ns: Option<f64>,
+    /// 99th percentile.
+    pub p99_ns: Option<f64>,
+    /// 99.9th percentile; `null` with fewer than 10 messages beyond it.
+    #[serde(rename = "p99_9_ns")]
+    pub p99_9_ns: Option<f64>,
+    /// 99.99th percentile; `null` with fewer than 10 messages beyond it.
+    #[serde(rename = "p99_99_ns")]
+    pub p99_99_ns: Option<f64>,
+    /// 99.999th percentile; `null` with fewer than 10 messages beyond it.
+    #[serde(rename = "p99_999_ns")]
+    pub p99_999_ns: Option<f64>,
+    /// Largest.
+    pub max_ns: Option<f64>,
+    /// The repetitions' means.
+    pub mean_range: Option<Spread>,
+    /// The repetitions' standard deviations.
+    pub stdev_range: Option<Spread>,
+    /// The repetitions' medians.
+    pub p50_range: Option<Spread>,
+    /// Mean deviation as ping prints it, RTT; ICMP echo only.
+    pub mdev_ns: Option<f64>,
+    /// Messages sent.
+    pub sent: u64,
+    /// Of them not answered in time.
+    pub lost: u64,
+    /// Transactions and CPU; `rr` only.
+    pub rate: Option<RateInfo>,
+    /// Whether it can be trusted.
+    pub mark: Mark,
+    /// What was found in its repetitions.
+    pub findings: Vec<FindingCount>,
+    /// Numbers of the [`Note`]s that belong to it.
+    pub notes: Vec<usize>,
+}
+
+/// One footnote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Note {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Whether it explains `!` (else `*`).
+    pub invalid: bool,
+    /// The finding's stable word.
+    pub id: String,
+    /// Cells that it belongs to.
+    pub cells: usize,
+    /// The sentence.
+    pub text: String,
+}

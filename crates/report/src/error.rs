@@ -1,0 +1,30 @@
+//! What can go wrong while writing a report. Reading runs fails in `store`, not here.
+
+/// A report that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The HTML template does not render.
+    #[error("the HTML report cannot be rendered: {why}: this is a defect of windhover, please report it")]
+    Template {
+        /// The template engine's words, on one line.
+        why: String,
+    },
+    /// A figure does not fit into JSON.
+    #[error("the report cannot be written as JSON: {why}: this is a defect of windhover, please report it")]
+    Json {
+        /// The serializer's words, on one line.
+        why: String,
+    },
+}
+
+impl From<minijinja::Error> for ReportError {
+    fn from(error: minijinja::Error) -> Self {
+        Self::Template { why: format!("{error:#}").replace('\n', " ") }
+    }
+}
+
+impl From<serde_json::Error> for ReportError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json { why: error.to_string().replace('\n', " ") }
+    }
+}

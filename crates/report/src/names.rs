@@ -1,0 +1,195 @@
+//! What rows are called: the names of NICs, operating systems and substrates, taken from labels or else from facts, and
+//! the order and short words of factors.
+
+use crate::RunInput;
+use crate::units::plain;
+use model::run::RunHost;
+use model::{NicFacts, Receive, Substrate};
+use std::collections::BTreeMap;
+
+/// The axes of the papers' rows that are always shown.
+pub(crate) const ROW_AXES: [&str; 4] = ["nic", "load", "shield", "os"];
+
+/// Factors that are columns or series of their own and never part of a row.
+pub(crate) const CELL_AXES: [&str; 3] = ["probe", "protocol", "size"];
+
+/// Where figures come from, as the end of a sentence that begins "measured".
+pub(crate) fn measured_on(substrate: Substrate) -> &'static str {
+    match substrate {
+        Substrate::Metal => "between separate computers",
+        Substrate::Vm => "between virtual machines",
+        Substrate::Simulated => "on simulated hardware",
+        Substrate::Netns => "between network namespaces of one machine",
+        Substrate::Loopback => "on the loopback of one machine",
+    }
+}
+
+/// How an axis is headed.
+pub(crate) fn axis_title(axis: &str) -> String {
+    match axis {
+        "nic" => "NIC".to_owned(),
+        "os" => "OS".to_owned(),
+        "cpu" => "CPU".to_owned(),
+        other => {
+            let mut letters = other.chars();
+            letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+        }
+    }
+}
+
+/// One value of one axis as the papers' table shows it.
+pub(crate) fn cell_word(axis: &str, value: &str) -> String {
+    match (axis, value) {
+        ("load", "none") => "no".to_owned(),
+        _ => plain(value),
+    }
+}
+
+/// One value of one axis as part of a short label.
+pub(crate) fn label_word(axis: &str, value: &str) -> String {
+    let value = plain(value);
+    match (axis, value.as_str()) {
+        ("load", "none" | "no") => "no load".to_owned(),
+        ("load", _) => format!("load {value}"),
+        ("shield", "no") => "no shield".to_owned(),
+        ("shield", "yes") => "shield".to_owned(),
+        ("shield", _) => format!("shield {value}"),
+        ("cpu", _) => format!("CPU {value}"),
+        ("nic" | "os" | "policy" | "receive" | "stack" | "run", _) => value,
+        _ => format!("{axis} {value}"),
+    }
+}
+
+/// Sorts values of an axis: the baseline first, then in the order that the field has, then by name.
+pub(crate) fn rank(axis: &str, value: &str) -> (usize, String) {
+    let place = |words: &[&str]| words.iter().position(|word| *word == value).unwrap_or(words.len());
+    let place = match axis {
+        "load" => place(&["none", "no"]),
+        "shield" => place(&["N/A", "none", "no", "yes"]),
+        "stack" => place(&["kernel"]),
+        "policy" => place(&["other", "batch", "idle"]),
+        "cpu" => place(&["any"]),
+        "receive" => place(&Receive::ALL.map(Receive::word)),
+        "protocol" => place(&["tcp", "udp"]),
+        "probe" => place(&["pingpong", "rr", "ping"]),
+        _ => 0,
+    };
+    (place, value.to_owned())
+}
+
+/// Whether a value is its axis' baseline, against which the others are compared.
+pub(crate) fn is_baseline(axis: &str, value: &str) -> bool {
+    matches!(
+        (axis, value),
+        ("load", "none" | "no")
+            | ("shield", "no" | "none" | "N/A")
+            | ("stack", "kernel")
+            | ("policy", "other")
+            | ("receive", "block")
+            | ("cpu", "any")
+    )
+}
+
+/// The free labels of a run together with the names that facts give when no label does.
+pub(crate) fn run_factors(run: &RunInput) -> BTreeMap<String, String> {
+    let mut factors: BTreeMap<String, String> =
+        run.document.labels.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+    factors.entry("nic".to_owned()).or_insert_with(|| nic(run));
+    factors.entry("os".to_owned()).or_insert_with(|| os(run));
+    factors.entry("shield".to_owned()).or_insert_with(|| "N/A".to_owned());
+    factors
+}
+
+fn ends(run: &RunInput) -> Vec<&RunHost> {
+    let mut hosts: Vec<&RunHost> = run.document.hosts.values().collect();
+    hosts.sort_by_key(|host| host.role != "initiator");
+    hosts.retain(|host| host.role == "initiator" || host.role.starts_with("reflector"));
+    hosts
+}
+
+/// Names that differ are joined, equal ones stand once.
+fn joined(names: Vec<String>) -> String {
+    let mut unique: Vec<String> = Vec::new();
+    for name in names {
+        if !unique.contains(&name) {
+            unique.push(name);
+        }
+    }
+    if unique.is_empty() { "not known".to_owned() } else { unique.join(" / ") }
+}
+
+fn nic(run: &RunInput) -> String {
+    if run.document.substrate == Substrate::Loopback {
+        return "loopback (virtual)".to_owned();
+    }
+    joined(ends(run).into_iter().filter_map(|host| data_nic(host).map(nic_name)).collect())
+}
+
+/// The device that carries the host's data address, else the first one that is no loopback.
+pub(crate) fn data_nic(host: &RunHost) -> Option<&NicFacts> {
+    let carries = |nic: &&NicFacts| {
+        host.address
+            .as_deref()
+            .is_some_and(|wanted| nic.addresses.iter().any(|address| address.split('/').next() == Some(wanted)))
+    };
+    let nics = &host.facts.nics;
+    nics.iter().find(carries).or_else(|| nics.iter().find(|nic| nic.name != "lo"))
+}
+
+fn nic_name(nic: &NicFacts) -> String {
+    let driver = plain(nic.driver.as_deref().unwrap_or(&nic.name));
+    if matches!(driver.as_str(), "veth" | "bridge" | "dummy" | "tun" | "macvlan" | "ipvlan" | "lo") {
+        return format!("{driver} (virtual)");
+    }
+    let name = nic.model.as_deref().map_or_else(|| driver.clone(), |model| format!("{} ({driver})", plain(model)));
+    match nic.speed_mbps {
+        Some(speed) if speed >= 1000 && speed % 1000 == 0 => format!("{name}, {} Gbit/s", speed / 1000),
+        Some(speed) => format!("{name}, {speed} Mbit/s"),
+        None => name,
+    }
+}
+
+fn os(run: &RunInput) -> String {
+    let names = ends(run)
+        .into_iter()
+        .filter_map(|host| run.document.machines.get(&host.facts.boot_id))
+        .map(|machine| {
+            let os = plain(machine.os.as_deref().unwrap_or("Linux"));
+            let kernel = machine.kernel_release.as_deref().map(plain).unwrap_or_default();
+            let real_time = machine.preemption.as_deref().is_some_and(|text| text.contains("PREEMPT_RT"));
+            let suffix = if real_time && !kernel.contains("rt") { " PREEMPT_RT" } else { "" };
+            format!("{os} {kernel}{suffix}").trim().to_owned()
+        })
+        .collect();
+    joined(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn baselines_come_first() {
+        let mut loads = vec!["memory", "none", "build"];
+        loads.sort_by_key(|value| rank("load", value));
+        assert_eq!(loads, ["none", "build", "memory"]);
+        let mut modes = vec!["spin", "epoll", "block"];
+        modes.sort_by_key(|value| rank("receive", value));
+        assert_eq!(modes, ["block", "spin", "epoll"]);
+    }
+
+    #[test]
+    fn nics_say_what_they_are() {
+        let mut nic = NicFacts {
+            name: "va".into(),
+            driver: Some("veth".into()),
+            speed_mbps: Some(10_000),
+            ..NicFacts::default()
+        };
+        assert_eq!(nic_name(&nic), "veth (virtual)", "a veth pair has no speed, whatever it reports");
+        nic.driver = Some("ixgbe".into());
+        assert_eq!(nic_name(&nic), "ixgbe, 10 Gbit/s");
+        nic.model = Some("Intel X520-T2".into());
+        assert_eq!(nic_name(&nic), "Intel X520-T2 (ixgbe), 10 Gbit/s");
+    }
+}

@@ -1,0 +1,21 @@
+//! What a report shows.
+
+/// What a report shows. `Options::default()` is the papers' view: RTT/2 at 32 bytes, measured rows only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Add the published rows of the two white papers, marked as published on other hardware.
+    pub reference: bool,
+    /// Show RTT instead of RTT/2.
+    pub rtt: bool,
+    /// Message size in bytes of the papers' table and of the tail plots. Where it was not measured, the nearest larger
+    /// measured one is taken, or the largest.
+    pub size: u64,
+    /// Heading; absent: the runs' own titles.
+    pub title: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { reference: false, rtt: false, size: 32, title: None }
+    }
+}

@@ -1,0 +1,202 @@
+//! The papers' table and the table of all cells as aligned plain text.
+
+use crate::document::{Block, CellInfo, Document, Headline, Mark, TableRow};
+use crate::layout::{Band, Column, Grid, paragraph};
+use crate::names::{axis_title, cell_word, label_word};
+use crate::papers::{caption, columns};
+use crate::units::{us, us_or_dash};
+
+/// A figure with its mark; `!` names its notes, `*` stands alone.
+fn marked(figure: &str, headline: &Headline, document: &Document) -> String {
+    let notes: Vec<String> = match headline.mark {
+        Mark::Invalid => headline
+            .notes
+            .iter()
+            .filter(|number| document.notes.iter().any(|note| note.invalid && note.number == **number))
+            .map(ToString::to_string)
+            .collect(),
+        _ => Vec::new(),
+    };
+    format!("{figure}{}{}", headline.mark.sign(), notes.join(","))
+}
+
+/// Makes the digits of a column stand below each other: marks get room of their own.
+fn align_marks(cells: &mut [&mut String]) {
+    let figures = |text: &str| text.find(['!', '*']).unwrap_or(text.len());
+    let widest = cells.iter().map(|text| text.len() - figures(text)).max().unwrap_or(0);
+    for text in cells {
+        let mark = text.len() - figures(text);
+        if !text.is_empty() {
+            text.push_str(&" ".repeat(widest - mark));
+        }
+    }
+}
+
+fn grid(block: &Block, document: &Document) -> Grid {
+    let kind = document.kind.title();
+    let axes = &document.axes;
+    let mut columns_out: Vec<Column> = axes.iter().map(|axis| Column::words(&axis_title(axis))).collect();
+    for title in [kind, kind, kind, "stdev", kind, "stdev"] {
+        columns_out.push(Column::figures(title, "µs"));
+    }
+    let first = axes.len();
+    let band = |from: usize, to: usize, text: &str| -> Band { (first + from, first + to, text.to_owned()) };
+    let bands = vec![
+        vec![band(0, 1, "netperf (rr)"), band(2, 5, "pingpong")],
+        vec![band(0, 0, "TCP"), band(1, 1, "UDP"), band(2, 3, "TCP"), band(4, 5, "UDP")],
+    ];
+    let mut rows: Vec<Vec<String>> = block.rows.iter().map(|row| cells(row, document)).collect();
+    for column in first..first + 6 {
+        let mut cells: Vec<&mut String> = rows.iter_mut().filter_map(|row| row.get_mut(column)).collect();
+        align_marks(&mut cells);
+    }
+    Grid { columns: columns_out, bands, rows, merged: first }
+}
+
+fn cells(row: &TableRow, document: &Document) -> Vec<String> {
+    let mut out: Vec<String> = document
+        .axes
+        .iter()
+        .map(|axis| row.factors.get(axis).map(|value| cell_word(axis, value)).unwrap_or_default())
+        .collect();
+    for (index, headline) in columns(&row.headlines).into_iter().enumerate() {
+        let Some(headline) = headline else {
+            out.extend(std::iter::repeat_n(String::new(), if index < 2 { 1 } else { 2 }));
+            continue;
+        };
+        out.push(marked(&us(headline.mean_ns), headline, document));
+        if index >= 2 {
+            out.push(headline.stdev_ns.map(us).unwrap_or_default());
+        }
+    }
+    out
+}
+
+/// What every cell shares, as one line; empty when nothing is.
+pub(crate) fn fixed_line(document: &Document) -> String {
+    let words: Vec<String> = document
+        .fixed
+        .iter()
+        .map(|(axis, value)| match axis.as_str() {
+            "cpu" if value == "any" => "any CPU".to_owned(),
+            "cpu" => label_word(axis, value),
+            _ => format!("{axis} {value}"),
+        })
+        .collect();
+    if words.is_empty() { String::new() } else { format!("Every cell: {}.", words.join(", ")) }
+}
+
+/// The whole report as text.
+pub(crate) fn report(document: &Document, width: usize) -> String {
+    let width = width.max(60);
+    let mut out = paragraph("", &document.title, width);
+    if document.blocks.is_empty() {
+        out.push_str("No cell of pingpong or rr over tcp or udp has a result, so the papers' table is empty.\n");
+    } else {
+        out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
+    }
+    let fixed = fixed_line(document);
+    if !fixed.is_empty() {
+        out.push_str(&paragraph("", &fixed, width));
+    }
+    for block in &document.blocks {
+        out.push('\n');
+        out.push_str(&paragraph("", &block.heading, width));
+        let mut grid = grid(block, document);
+        let wrappable: Vec<usize> = (0..document.axes.len()).collect();
+        grid.fit(width, &wrappable);
+        for line in grid.lines() {
+            out.push_str(&line);
+            out.push('\n');
+        }
+    }
+    out.push_str(&notes(document, width));
+    if !document.summary.is_empty() {
+        out.push('\n');
+        for sentence in &document.summary {
+            out.push_str(&paragraph("", sentence, width));
+        }
+    }
+    out
+}
+
+/// Footnotes and remarks.
+pub(crate) fn notes(document: &Document, width: usize) -> String {
+    let mut out = String::new();
+    if !document.notes.is_empty() || !document.remarks.is_empty() {
+        out.push('\n');
+    }
+    if document.notes.iter().any(|note| note.invalid) {
+        out.push_str("! not to be trusted:\n");
+    }
+    for note in document.notes.iter().filter(|note| note.invalid) {
+        out.push_str(&paragraph(&format!("  !{} ", note.number), &note.text, width));
+    }
+    if document.notes.iter().any(|note| !note.invalid) {
+        out.push_str("* disturbed; part of the truth:\n");
+    }
+    for note in document.notes.iter().filter(|note| !note.invalid) {
+        out.push_str(&paragraph("  ", &note.text, width));
+    }
+    for remark in &document.remarks {
+        out.push_str(&paragraph("", remark, width));
+    }
+    out
+}
+
+/// All cells with their figures, a group a row of the papers' table.
+pub(crate) fn all_cells(document: &Document, width: usize) -> String {
+    let mut out = String::new();
+    let mut cells = document.cells.as_slice();
+    while let Some(first) = cells.first() {
+        let same =
+            |info: &CellInfo| (info.row, &info.probe, &info.protocol) == (first.row, &first.probe, &first.protocol);
+        let (group, rest) = cells.split_at(cells.iter().take_while(|info| same(info)).count());
+        cells = rest;
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let heading = format!(
+            "{} {} · {} · {} in µs · measured {}",
+            first.probe,
+            first.protocol,
+            first.label,
+            first.kind.title(),
+            crate::names::measured_on(first.substrate)
+        );
+        out.push_str(&paragraph("", &heading, width));
+        for line in cell_grid(group).lines() {
+            out.push_str(&line);
+            out.push('\n');
+        }
+    }
+    out.push_str(&notes(document, width));
+    out
+}
+
+fn cell_grid(group: &[CellInfo]) -> Grid {
+    let mut grid = Grid::default();
+    let counts = [("size", "B"), ("rep", ""), ("count", "")];
+    let times = ["mean", "stdev", "min", "p50", "p99", "p99.9", "max"];
+    grid.columns.extend(counts.map(|(title, unit)| Column::figures(title, unit)));
+    grid.columns.extend(times.map(|title| Column::figures(title, "µs")));
+    grid.columns.push(Column::figures("lost", ""));
+    let rates = group.iter().any(|info| info.rate.is_some());
+    if rates {
+        grid.columns.push(Column::figures("trans", "1/s"));
+    }
+    grid.columns.push(Column::words(""));
+    for info in group {
+        let mut row = vec![info.size_bytes.to_string(), info.repetitions.to_string(), info.count.to_string()];
+        let figures = [info.mean_ns, info.stdev_ns, info.min_ns, info.p50_ns, info.p99_ns, info.p99_9_ns, info.max_ns];
+        row.extend(figures.map(us_or_dash));
+        row.push(info.lost.to_string());
+        if rates {
+            row.push(info.rate.as_ref().map(|rate| format!("{:.0}", rate.per_second)).unwrap_or_default());
+        }
+        let ids: Vec<&str> = info.findings.iter().filter(|finding| finding.invalid).map(|f| f.id.as_str()).collect();
+        row.push(format!("{} {}", info.mark.sign(), ids.join(", ")).trim().to_owned());
+        grid.rows.push(row);
+    }
+    grid
+}

@@ -1,0 +1,150 @@
+//! Figures as people read them. No figure changes its meaning here: only unit, rounding and grouping.
+
+/// Microseconds with three decimals, from nanoseconds: what tables hold.
+pub(crate) fn us(ns: f64) -> String {
+    format!("{:.3}", ns / 1000.0)
+}
+
+/// As [`us`]; a dash where there is no figure.
+pub(crate) fn us_or_dash(ns: Option<f64>) -> String {
+    ns.map_or_else(|| "–".to_owned(), us)
+}
+
+/// A span of time with the unit that suits it and about three significant digits: what sentences hold.
+pub(crate) fn span(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        v if v < 1e3 => (ns, "ns"),
+        v if v < 1e6 => (ns / 1e3, "µs"),
+        v if v < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// About three significant digits.
+pub(crate) fn three_digits(value: f64) -> String {
+    match value.abs() {
+        v if v == 0.0 => "0".to_owned(),
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A span on an axis: no trailing zeros (`500 ns`, `2 µs`, `1.5 ms`).
+pub(crate) fn tick(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        v if v == 0.0 => return "0".to_owned(),
+        v if v < 999.5 => (ns, "ns"),
+        v if v < 999.5e3 => (ns / 1e3, "µs"),
+        v if v < 999.5e6 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let text = format!("{value:.2}");
+    format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A count in groups of three, separated by narrow no-break spaces: for HTML.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() * 2);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A size in bytes as axis labels have it (`32`, `1k`, `64k`, `1M`).
+pub(crate) fn size(bytes: u64) -> String {
+    if bytes >= 1 << 20 && bytes % (1 << 20) == 0 {
+        format!("{}M", bytes >> 20)
+    } else if bytes >= 1024 && bytes % 1024 == 0 {
+        format!("{}k", bytes >> 10)
+    } else {
+        bytes.to_string()
+    }
+}
+
+/// `1 repetition`, `3 repetitions`.
+pub(crate) fn counted(count: usize, word: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{plural}")
+}
+
+/// A wall-clock time since 1970 for people: `2026-11-21 21:43:04 UTC`.
+pub(crate) fn utc(ns: u64) -> String {
+    match store::utc_text(ns) {
+        Ok(text) if text.len() == 16 => {
+            let part = |from: usize, to: usize| text.get(from..to).unwrap_or("");
+            format!(
+                "{}-{}-{} {}:{}:{} UTC",
+                part(0, 4),
+                part(4, 6),
+                part(6, 8),
+                part(9, 11),
+                part(11, 13),
+                part(13, 15)
+            )
+        }
+        _ => format!("{ns} ns since 1970"),
+    }
+}
+
+/// Joins words as a sentence does: `a, b and c`.
+pub(crate) fn list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Escapes text for HTML and SVG, attributes included.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// One line without control characters: what came from outside must not steer a terminal or break a table.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!(us(5_912.34), "5.912");
+        assert_eq!(span(5_912.0), "5.91 µs");
+        assert_eq!(span(50_140_000.0), "50.1 ms");
+        assert_eq!(span(412.0), "412 ns");
+        assert_eq!(tick(1_500_000.0), "1.5 ms");
+        assert_eq!(tick(1_000.0), "1 µs");
+        assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
+        assert_eq!((size(1472), size(65_536), size(0)), ("1472".to_owned(), "64k".to_owned(), "0".to_owned()));
+        assert_eq!(utc(1_795_297_384_000_000_000), "2026-11-21 21:43:04 UTC");
+        assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn nothing_from_outside_becomes_markup_or_steers_a_terminal() {
+        assert_eq!(escape("<script>\"'&\u{1b}"), "&lt;script&gt;&quot;&#39;&amp;\u{fffd}");
+        assert_eq!(plain("a\u{1b}[31m\nb"), "a [31m b");
+    }
+}
