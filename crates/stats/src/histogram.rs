@@ -320,6 +320,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn quantiles_agree_with_sorting(mut values in prop::collection::vec(0_u64..HOUR_NS, 1..400), q in 0.0_f64..=1.0) {
             let histogram = of(values.iter().copied());
