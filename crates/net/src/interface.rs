@@ -1,0 +1,138 @@
+//! The network interfaces of this namespace: their numbers, addresses and MTU. Reads only.
+
+use crate::NetError;
+use crate::sys;
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::if_nametoindex;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+
+/// One address of one interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The interface's name.
+    pub name: String,
+    /// The address.
+    pub address: IpAddr,
+    /// Whether the interface is up (IFF_UP).
+    pub up: bool,
+}
+
+/// All IP addresses of this namespace (getifaddrs(3)).
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn addresses() -> Result<Vec<InterfaceAddress>, NetError> {
+    let all =
+        getifaddrs().map_err(|errno| NetError::ReadOut { what: "the interfaces' addresses", cause: errno.into() })?;
+    Ok(all
+        .filter_map(|entry| {
+            let storage = entry.address?;
+            let address = if let Some(v4) = storage.as_sockaddr_in() {
+                IpAddr::V4(v4.ip())
+            } else {
+                IpAddr::V6(storage.as_sockaddr_in6()?.ip())
+            };
+            let up = entry.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP);
+            Some(InterfaceAddress { name: entry.interface_name, address, up })
+        })
+        .collect())
+}
+
+/// The number of the interface called `name`; a decimal number is taken as it is.
+///
+/// # Errors
+/// There is no such interface.
+pub fn index_of(name: &str) -> Result<u32, NetError> {
+    let missing = || NetError::NoInterface { name: name.to_owned() };
+    if let Ok(index) = if_nametoindex(name) {
+        return Ok(index);
+    }
+    let index = name.parse().map_err(|_| missing())?;
+    // It must exist all the same.
+    name_of(index).map(|_| index)
+}
+
+/// The name of the interface number `index`.
+///
+/// # Errors
+/// There is no such interface.
+pub fn name_of(index: u32) -> Result<String, NetError> {
+    nix::net::if_::if_indextoname(index)
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .ok_or_else(|| NetError::NoInterface { name: index.to_string() })
+}
+
+/// The interface that owns `address`.
+///
+/// # Errors
+/// None does, or the kernel does not tell.
+pub fn with_address(address: IpAddr) -> Result<String, NetError> {
+    addresses()?
+        .into_iter()
+        .find(|entry| entry.address == address)
+        .map(|entry| entry.name)
+        .ok_or(NetError::NoInterfaceWithAddress { address })
+}
+
+/// The interface that `text` means: its name, its number or one of its addresses.
+///
+/// # Errors
+/// There is none.
+pub fn named(text: &str) -> Result<u32, NetError> {
+    match text.parse::<IpAddr>() {
+        Ok(address) => index_of(&with_address(address)?),
+        Err(_) => index_of(text),
+    }
+}
+
+/// The MTU of the interface called `name` in bytes: the largest IP packet (SIOCGIFMTU, netdevice(7)).
+///
+/// # Errors
+/// There is no such interface, or no socket to ask with.
+pub fn mtu(name: &str) -> Result<u32, NetError> {
+    let missing = || NetError::NoInterface { name: name.to_owned() };
+    let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
+        .or_else(|_| sys::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0))
+        .map_err(|cause| NetError::Socket { what: "UDP", cause })?;
+    // SAFETY: ifreq is plain data, and all zeros is a valid value of it.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays 0.
+    if name.len() >= request.ifr_name.len() {
+        return Err(missing());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    // SAFETY: SIOCGIFMTU reads the name and writes the MTU, both within the request, which lives through the call.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    if done < 0 {
+        return Err(missing());
+    }
+    // SAFETY: the call succeeded, so this member of the union is the one that is set.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    u32::try_from(mtu).map_err(|_| missing())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known() {
+        assert_eq!(with_address("127.0.0.1".parse().unwrap()).unwrap(), "lo");
+        assert_eq!(named("127.0.0.1").unwrap(), named("lo").unwrap());
+        assert_eq!(named("1").unwrap(), 1);
+        assert_eq!(name_of(index_of("lo").unwrap()).unwrap(), "lo");
+        assert!(mtu("lo").unwrap() >= 1500);
+    }
+
+    #[test]
+    fn unknown_ones_are_named() {
+        assert!(index_of("nosuch0").unwrap_err().to_string().contains("nosuch0"));
+        assert!(index_of("4000000").is_err());
+        assert!(mtu("a-name-that-is-longer-than-the-field").is_err());
+        assert!(matches!(named("198.51.100.77"), Err(NetError::NoInterfaceWithAddress { .. })));
+    }
+}

@@ -1,0 +1,92 @@
+//! UDP over a multicast group: joining it on one interface and sending to it through that interface.
+
+use crate::NetError;
+use crate::{interface, sys};
+use libc::c_int;
+use model::{EndSpec, Multicast};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::RawFd;
+
+/// The interface that an end uses: the one named, else the end's device, else the one that owns `local`.
+///
+/// # Errors
+/// There is no such interface.
+pub(crate) fn interface_for(named: Option<&str>, end: &EndSpec, local: IpAddr) -> Result<u32, NetError> {
+    if let Some(text) = named {
+        return interface::named(text);
+    }
+    if let Some(device) = &end.device {
+        return interface::index_of(device);
+    }
+    let address = end.bind.unwrap_or(local);
+    if address.is_loopback() {
+        // 127.0.0.2 is loopback too, but no interface lists it.
+        return interface::index_of("lo");
+    }
+    interface::index_of(&interface::with_address(address)?)
+}
+
+/// Joins the group on interface `index`, and makes the socket send through it. Only groups that this socket joined
+/// are delivered to it (IP_MULTICAST_ALL off, ip(7)); without that it would hear those of all other programs.
+/// `source` is the address that messages are sent from, so that the peer can tell whose they are.
+pub(crate) fn join(fd: RawFd, multicast: &Multicast, index: u32, source: IpAddr, ttl: u8) -> Result<(), NetError> {
+    let failed = |option, value: String| move |cause| NetError::Option { option, value, cause };
+    let joined = |cause| NetError::Join {
+        group: multicast.group,
+        interface: interface::name_of(index).unwrap_or_else(|_| index.to_string()),
+        cause,
+    };
+    let off: c_int = 0;
+    let loopback = c_int::from(multicast.loopback);
+    let ttl = c_int::from(ttl);
+    match multicast.group {
+        IpAddr::V4(group) => {
+            let source = if let IpAddr::V4(v4) = source { v4 } else { Ipv4Addr::UNSPECIFIED };
+            let request = libc::ip_mreqn {
+                imr_multiaddr: in_addr(group),
+                imr_address: in_addr(source),
+                imr_ifindex: c_int::try_from(index).unwrap_or(c_int::MAX),
+            };
+            sys::set_option(fd, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request).map_err(joined)?;
+            sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)
+                .map_err(failed("IP_MULTICAST_IF", index.to_string()))?;
+            sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, &loopback)
+                .map_err(failed("IP_MULTICAST_LOOP", loopback.to_string()))?;
+            sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, &ttl)
+                .map_err(failed("IP_MULTICAST_TTL", ttl.to_string()))?;
+            // Best effort: a preloaded stack may not know it.
+            let _ = sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &off);
+        }
+        IpAddr::V6(group) => {
+            let request = libc::ipv6_mreq {
+                ipv6mr_multiaddr: libc::in6_addr { s6_addr: group.octets() },
+                ipv6mr_interface: index,
+            };
+            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &request).map_err(joined)?;
+            let signed = c_int::try_from(index).unwrap_or(c_int::MAX);
+            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &signed)
+                .map_err(failed("IPV6_MULTICAST_IF", index.to_string()))?;
+            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, &loopback)
+                .map_err(failed("IPV6_MULTICAST_LOOP", loopback.to_string()))?;
+            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, &ttl)
+                .map_err(failed("IPV6_MULTICAST_HOPS", ttl.to_string()))?;
+            let _ = sys::set_option(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off);
+            if let IpAddr::V6(source) = source
+                && !source.is_unspecified()
+            {
+                let request =
+                    libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: source.octets() }, ipi6_ifindex: index };
+                sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &request)
+                    .map_err(failed("IPV6_PKTINFO", source.to_string()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// linux/in6.h; the libc crate has no name for it.
+const IPV6_MULTICAST_ALL: c_int = 29;
+
+fn in_addr(address: Ipv4Addr) -> libc::in_addr {
+    libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) }
+}

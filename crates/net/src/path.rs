@@ -1,0 +1,190 @@
+//! The trait that measuring loops are generic over, and the one `match` before them.
+//!
+//! Nothing here may allocate, log or read a clock per message; spinning reads it only while nothing arrives.
+
+use crate::NetError;
+use crate::idle::Idle;
+use crate::socket::{DataSocket, Kind};
+use crate::transport::{Connected, Pipe, Stream, Transport, Unconnected};
+use crate::wait::{Block, Epoll, EpollAddDel, EpollMod, Patience, Poll, Select, Spin, Waiter};
+use clock::Clock;
+use model::{IdleDescriptors, Receive};
+use std::sync::atomic::AtomicBool;
+
+/// What a receive brought, when the path itself is sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Received {
+    /// A message of so many bytes. Streams and pipes: always the buffer's length. Datagrams: the datagram's true
+    /// length, so more than the buffer's length means that its end was cut off (MSG_TRUNC, recv(2)).
+    Bytes(usize),
+    /// A signal interrupted the wait (EINTR). A partly received stream message is kept: calling again with the same
+    /// buffer goes on where it stopped.
+    Interrupted,
+    /// Spinning only: nothing arrived within [`PathOptions::timeout_ns`]. A partly received stream message is kept.
+    TimedOut,
+    /// The stop flag is set: seen by a spinning wait, or by any wait after a signal.
+    Stopped,
+}
+
+/// Why a path can carry no more messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// The peer closed its end (end of file, ECONNRESET or EPIPE).
+    #[error("the peer closed the data connection: see what ended it there")]
+    Closed,
+    /// Nothing receives at the peer's port any more (ECONNREFUSED on a datagram socket).
+    #[error("the peer is gone, its data port is closed (ECONNREFUSED): see what ended it there")]
+    Refused,
+    /// A signal interrupted a send that had to wait; calling again with the same message goes on where it stopped.
+    #[error("sending was interrupted by a signal: the peer does not take the data")]
+    Interrupted,
+    /// A datagram that is too large for the path (EMSGSIZE).
+    #[error(
+        "a datagram of {bytes} bytes is too large for the path (EMSGSIZE): use a smaller --size or a larger buffer"
+    )]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// No local port is left for one more connection (EADDRNOTAVAIL).
+    #[error("no local port is left for one more connection: widen net.ipv4.ip_local_port_range")]
+    NoPort,
+    /// Any other failure of a call.
+    #[error("{call} on the data socket failed: {}", std::io::Error::from_raw_os_error(*errno))]
+    Failed {
+        /// The call.
+        call: &'static str,
+        /// Its errno.
+        errno: i32,
+    },
+}
+
+impl PathError {
+    /// Whether the peer ended, rather than something here.
+    #[must_use]
+    pub fn peer_is_gone(self) -> bool {
+        matches!(self, Self::Closed | Self::Refused)
+    }
+}
+
+/// A way for messages to the peer and back. Blocking: one `send` and one `recv` call per message and nothing else.
+/// Spinning: one `send`, and `recv` with MSG_DONTWAIT until something arrives.
+pub trait Path {
+    /// Sends one message whole. `more` sets MSG_MORE (send(2)): the kernel may hold the data until a send without it.
+    /// A pipe ignores it.
+    ///
+    /// # Errors
+    /// The path is broken, or a signal interrupted a send that had to wait.
+    fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError>;
+
+    /// Waits for one message. Streams and pipes fill `buffer` exactly; datagrams take what one datagram holds.
+    /// Datagrams from somebody else than the peer are dropped and counted by [`Path::foreign`].
+    ///
+    /// # Errors
+    /// The path is broken or the peer is gone.
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError>;
+
+    /// Drops the datagrams that are waiting, without blocking, and returns how many there were. Streams and pipes keep
+    /// theirs and return 0. `scratch` may be of any size; what does not fit is dropped too.
+    ///
+    /// # Errors
+    /// The path is broken or the peer is gone.
+    fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError>;
+
+    /// Datagrams so far that came from somebody else than the peer (unconnected sockets only).
+    fn foreign(&self) -> u64;
+}
+
+/// How a path waits, and what else its owner wants.
+#[derive(Clone, Copy)]
+pub struct PathOptions<'a> {
+    /// How to wait for a message.
+    pub receive: Receive,
+    /// Descriptors beside the data socket; they are in the set of select, poll and epoll, and just open otherwise.
+    pub idle: IdleDescriptors,
+    /// Looked at by a spinning wait while nothing arrives.
+    pub clock: Clock,
+    /// Spinning only: how long one [`Path::receive`] may last, in ns; 0: for ever. The other waits have no time-out,
+    /// which would cost every message: a watchdog interrupts them by a signal.
+    pub timeout_ns: u64,
+    /// Ends a wait with [`Received::Stopped`]: a spinning one at once, others when a signal interrupts them.
+    pub stop: &'a AtomicBool,
+}
+
+/// A loop that is compiled for each kind of path.
+pub trait PathVisitor {
+    /// What the loop returns.
+    type Output;
+
+    /// Runs the loop.
+    fn visit<P: Path>(self, path: &mut P) -> Self::Output;
+}
+
+/// Makes the path that `options` ask for over `socket`, runs the visitor's loop on it, and closes what it opened
+/// beside the socket.
+///
+/// # Errors
+/// The idle descriptors or the set to wait on could not be made.
+pub fn with_path<V: PathVisitor>(
+    socket: &mut DataSocket,
+    options: &PathOptions<'_>,
+    visitor: V,
+) -> Result<V::Output, NetError> {
+    socket.prepare(options.receive)?;
+    let idle = Idle::open(&options.idle)?;
+    match socket.kind() {
+        Kind::Connected => with_transport(Connected::new(socket.read_fd()), options, &idle, visitor),
+        Kind::Unconnected => {
+            let transport = Unconnected::new(socket.read_fd(), socket.addressing()?);
+            with_transport(transport, options, &idle, visitor)
+        }
+        Kind::Stream => with_transport(Stream::new(socket.read_fd()), options, &idle, visitor),
+        Kind::Pipe => with_transport(Pipe::new(socket.read_fd(), socket.write_fd()), options, &idle, visitor),
+    }
+}
+
+fn with_transport<T: Transport, V: PathVisitor>(
+    transport: T,
+    options: &PathOptions<'_>,
+    idle: &Idle,
+    visitor: V,
+) -> Result<V::Output, NetError> {
+    let fd = transport.read_fd();
+    let stop = options.stop;
+    Ok(match options.receive {
+        Receive::Block => visitor.visit(&mut Joined { transport, waiter: Block::new(stop) }),
+        Receive::Spin => visitor.visit(&mut Joined { transport, waiter: Spin::new(Patience::new(options)) }),
+        Receive::Poll => visitor.visit(&mut Joined { transport, waiter: Poll::new(fd, idle, stop) }),
+        Receive::Select => visitor.visit(&mut Joined { transport, waiter: Select::new(fd, idle, stop)? }),
+        Receive::Epoll => visitor.visit(&mut Joined { transport, waiter: Epoll::new(fd, idle, stop)? }),
+        Receive::EpollMod => visitor.visit(&mut Joined { transport, waiter: EpollMod::new(fd, idle, stop)? }),
+        Receive::EpollAdddel => visitor.visit(&mut Joined { transport, waiter: EpollAddDel::new(fd, idle, stop)? }),
+    })
+}
+
+/// A transport and the way to wait for it.
+struct Joined<T, W> {
+    transport: T,
+    waiter: W,
+}
+
+impl<T: Transport, W: Waiter> Path for Joined<T, W> {
+    #[inline]
+    fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError> {
+        self.transport.send(message, more)
+    }
+
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError> {
+        self.waiter.receive(&mut self.transport, buffer)
+    }
+
+    fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {
+        self.transport.drain(scratch)
+    }
+
+    fn foreign(&self) -> u64 {
+        self.transport.foreign()
+    }
+}

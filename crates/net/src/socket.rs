@@ -1,0 +1,578 @@
+//! Data sockets of both roles, ready to be measured: made, optioned, bound, connected. No measuring happens here.
+
+use crate::NetError;
+use crate::address::RawAddress;
+use crate::resolve::with_scope;
+use crate::transport::Addressing;
+use crate::{multicast, options, route, sys, tcp};
+use model::{EndSpec, Protocol, Receive, SocketSpec};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Which calls carry the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Datagrams on a connected socket.
+    Connected,
+    /// Datagrams with an address each.
+    Unconnected,
+    /// A stream socket.
+    Stream,
+    /// Two pipes.
+    Pipe,
+}
+
+/// One end of a data connection. Closed when dropped.
+#[derive(Debug)]
+pub struct DataSocket {
+    protocol: Protocol,
+    kind: Kind,
+    read: OwnedFd,
+    /// Pipes have a descriptor of their own for writing.
+    write: Option<OwnedFd>,
+    peer: Option<SocketAddr>,
+    addressing: Option<Addressing>,
+    /// UDP: connect the socket once the peer is known.
+    connect: bool,
+    /// UDP: the multicast group that messages go to.
+    group: Option<IpAddr>,
+}
+
+impl DataSocket {
+    /// The initiator's end of `tcp` or `udp` to the reflector's data address. UDP gets a free local port; with a
+    /// multicast group, messages go to the group at the reflector's port, and only those from `reflector` are taken.
+    ///
+    /// # Errors
+    /// An option was refused, the reflector does not answer within `timeout` (TCP), or the protocol is a local one
+    /// ([`local_pair`] makes those).
+    pub fn connect(
+        spec: &SocketSpec,
+        end: &EndSpec,
+        reflector: SocketAddr,
+        timeout: Duration,
+    ) -> Result<Self, NetError> {
+        match spec.protocol {
+            Protocol::Tcp => {
+                let socket = tcp::open(spec, end, reflector, timeout)?;
+                Ok(Self::stream(Protocol::Tcp, socket, Some(reflector)))
+            }
+            Protocol::Udp => {
+                let local = local_address(end, reflector)?;
+                let named = spec.multicast.as_ref().and_then(|group| group.interface.as_deref());
+                let source = match spec.multicast {
+                    Some(_) if local.ip().is_unspecified() => route::source_for(reflector)?,
+                    _ => local.ip(),
+                };
+                let mut socket = Self::udp(spec, end, local, source, named)?;
+                socket.set_peer(reflector)?;
+                Ok(socket)
+            }
+            protocol => Err(no_network(protocol)),
+        }
+    }
+
+    /// The reflector's end of `udp`, bound to `local` (to [`EndSpec::bind`] and `local`'s port when that is set). Give
+    /// the local address of the control connection and port 0. It has no peer until [`DataSocket::set_peer`]. With a
+    /// multicast group it listens for the group on the interface that owns that address, or on [`EndSpec::device`].
+    ///
+    /// # Errors
+    /// An option was refused, the address is in use or not of this host, or the protocol is not `udp`.
+    pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
+        if spec.protocol != Protocol::Udp {
+            return Err(NetError::Unsupported {
+                protocol: spec.protocol,
+                why: "has no socket that waits for datagrams: listen for a connection instead",
+            });
+        }
+        let local = match end.bind {
+            Some(address) => with_scope(address, local.port(), scope_of(local)),
+            None => local,
+        };
+        Self::udp(spec, end, local, local.ip(), None)
+    }
+
+    /// A bound UDP socket. `source` is the address that multicast messages are sent from.
+    fn udp(
+        spec: &SocketSpec,
+        end: &EndSpec,
+        local: SocketAddr,
+        source: IpAddr,
+        interface: Option<&str>,
+    ) -> Result<Self, NetError> {
+        let v6 = local.is_ipv6();
+        let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let socket = sys::socket(domain, libc::SOCK_DGRAM, 0)
+            .map_err(|cause| NetError::Socket { what: if v6 { "UDP/IPv6" } else { "UDP/IPv4" }, cause })?;
+        let fd = socket.as_raw_fd();
+        options::apply(fd, options::Kind::Udp { v6 }, spec, end)?;
+        let mut bind_to = local;
+        if let Some(group) = &spec.multicast {
+            if group.group.is_ipv6() != v6 {
+                return Err(NetError::FamilyMismatch { one: group.group, other: local.ip() });
+            }
+            if local.port() != 0 {
+                // Not with port 0: then the kernel could hand out a port that another such socket has.
+                options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
+            }
+            let index = multicast::interface_for(interface, end, source)?;
+            multicast::join(fd, group, index, source, spec.ttl.unwrap_or(1))?;
+            // A socket bound to a unicast address would not hear the group.
+            bind_to.set_ip(if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() });
+        }
+        bind(fd, bind_to, "UDP")?;
+        Ok(Self {
+            protocol: Protocol::Udp,
+            kind: Kind::Unconnected,
+            read: socket,
+            write: None,
+            peer: None,
+            addressing: None,
+            connect: spec.connected && spec.multicast.is_none(),
+            group: spec.multicast.as_ref().map(|group| group.group),
+        })
+    }
+
+    fn stream(protocol: Protocol, socket: OwnedFd, peer: Option<SocketAddr>) -> Self {
+        Self {
+            protocol,
+            kind: Kind::Stream,
+            read: socket,
+            write: None,
+            peer,
+            addressing: None,
+            connect: false,
+            group: None,
+        }
+    }
+
+    /// Tells a UDP socket whom it talks to, and connects it when the spec asks for that (never with a multicast group:
+    /// a connected socket would take messages only from the group's own address). Drops what had arrived before. May
+    /// be called again for another peer.
+    ///
+    /// # Errors
+    /// Connecting failed, or the socket is not UDP.
+    pub fn set_peer(&mut self, peer: SocketAddr) -> Result<(), NetError> {
+        if self.protocol != Protocol::Udp {
+            return Err(NetError::Unsupported { protocol: self.protocol, why: "has its peer from the start" });
+        }
+        let failed = |cause| NetError::Connect { address: peer, cause };
+        if self.connect {
+            connect_datagram(self.read_fd(), peer).map_err(failed)?;
+            self.kind = Kind::Connected;
+        }
+        let from = RawAddress::new(peer);
+        let to = match self.group {
+            Some(group) => RawAddress::new(with_scope(group, peer.port(), scope_of(peer))),
+            None => from,
+        };
+        self.addressing = Some(Addressing { to, from });
+        self.peer = Some(peer);
+        // Connecting does not empty the queue of what others had sent.
+        let mut scratch = [0; 1];
+        while sys::recv(self.read_fd(), &mut scratch, libc::MSG_DONTWAIT) >= 0 {}
+        Ok(())
+    }
+
+    /// One end of a local pair, from descriptors that this process was started with: a socket, or a pipe's read end
+    /// and the other pipe's write end.
+    ///
+    /// # Errors
+    /// A descriptor is not of this kind, or the protocol is not a local one.
+    pub fn inherit(protocol: Protocol, read: OwnedFd, write: Option<OwnedFd>) -> Result<Self, NetError> {
+        let kind = match protocol {
+            Protocol::UnixStream => Kind::Stream,
+            Protocol::UnixDgram => Kind::Connected,
+            Protocol::Pipe => Kind::Pipe,
+            protocol => return Err(NetError::Unsupported { protocol, why: "descriptors are not inherited" }),
+        };
+        check_kind(protocol, kind, read.as_raw_fd())?;
+        match (&write, kind) {
+            (Some(write), Kind::Pipe) => check_kind(protocol, kind, write.as_raw_fd())?,
+            (None, Kind::Pipe) | (Some(_), _) => {
+                let cause = io::Error::from_raw_os_error(libc::EBADF);
+                return Err(NetError::Inherited { fd: read.as_raw_fd(), protocol, cause });
+            }
+            (None, _) => {}
+        }
+        Ok(Self { protocol, kind, read, write, peer: None, addressing: None, connect: false, group: None })
+    }
+
+    /// The descriptor to read and, for pipes, the one to write; for passing on to a child.
+    #[must_use]
+    pub fn into_fds(self) -> (OwnedFd, Option<OwnedFd>) {
+        (self.read, self.write)
+    }
+
+    /// What carries the messages.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The bound address; `None` for UNIX sockets and pipes. With port 0 asked for, this has the port that was given.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        own_address(self.read_fd()).ok().flatten()
+    }
+
+    /// The peer's address, when it is known and has one.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// Datagrams that this socket dropped since it was made, for want of buffer space or with a wrong checksum: the
+    /// counter that SO_RXQ_OVFL reports (socket(7)), read once through SO_MEMINFO instead of with each message.
+    /// `None` where the kernel or a preloaded stack does not tell, and for pipes.
+    #[must_use]
+    pub fn dropped(&self) -> Option<u32> {
+        // Indices of include/uapi/linux/sock_diag.h: SK_MEMINFO_DROPS is the ninth.
+        const DROPS: usize = 8;
+        if self.kind == Kind::Pipe {
+            return None;
+        }
+        let mut values = [0; DROPS + 1];
+        let count = sys::get_option(self.read_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, &mut values).ok()?;
+        (count > DROPS).then(|| values[DROPS])
+    }
+
+    /// TCP segments sent again since the connection was made (tcpi_total_retrans, tcp(7)); `None` for others.
+    #[must_use]
+    pub fn retransmitted(&self) -> Option<u32> {
+        if self.protocol == Protocol::Tcp { tcp::retransmitted(self.read_fd()) } else { None }
+    }
+
+    /// Send and receive buffer in bytes as the kernel counts them: twice what was asked for (socket(7)). `None` for
+    /// pipes.
+    #[must_use]
+    pub fn buffers(&self) -> Option<(u32, u32)> {
+        if self.kind == Kind::Pipe {
+            return None;
+        }
+        let read = |name| options::read_buffer(self.read_fd(), name).ok();
+        Some((read(libc::SO_SNDBUF)?, read(libc::SO_RCVBUF)?))
+    }
+
+    /// Sends one message outside the measured loop, whole.
+    ///
+    /// # Errors
+    /// There is no peer, it is gone, or it takes no data for `timeout`.
+    pub fn send_once(&mut self, message: &[u8], timeout: Duration) -> Result<(), NetError> {
+        let fd = self.write_fd();
+        let (call, flags) = match self.kind {
+            Kind::Pipe => ("write", 0),
+            Kind::Unconnected => ("sendto", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
+            Kind::Connected | Kind::Stream => ("send", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
+        };
+        let mut sent = 0;
+        loop {
+            let rest = message.get(sent..).unwrap_or_default();
+            let result = match self.kind {
+                Kind::Pipe => {
+                    wait(fd, libc::POLLOUT, timeout, call)?;
+                    // A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
+                    sys::write(fd, rest.get(..4096).unwrap_or(rest))
+                }
+                Kind::Unconnected => sys::sendto(fd, rest, flags, self.addressing()?.to.as_bytes()),
+                Kind::Connected | Kind::Stream => sys::send(fd, rest, flags),
+            };
+            match usize::try_from(result) {
+                Ok(bytes) => sent += bytes,
+                Err(_) => retry(fd, libc::POLLOUT, timeout, call)?,
+            }
+            // A datagram went whole; an empty one too.
+            if sent >= message.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Receives one message outside the measured loop: a datagram, with its source, from anybody; or exactly as many
+    /// bytes of a stream or pipe as `buffer` holds. `None` after `timeout`, which holds for the whole of it.
+    ///
+    /// # Errors
+    /// The peer is gone, or a call failed.
+    pub fn receive_once(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: Duration,
+    ) -> Result<Option<(usize, Option<SocketAddr>)>, NetError> {
+        let fd = self.read_fd();
+        let end = std::time::Instant::now() + timeout;
+        let mut filled = 0;
+        let failed = |call, cause| NetError::Exchange { call, cause };
+        loop {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            if !sys::wait_for(fd, libc::POLLIN, left).map_err(|cause| failed("poll", cause))? {
+                return Ok(None);
+            }
+            let mut from = RawAddress::EMPTY;
+            let mut length = 0;
+            let rest = buffer.get_mut(filled..).unwrap_or_default();
+            let (call, result) = match self.kind {
+                Kind::Pipe => ("read", sys::read(fd, rest)),
+                Kind::Stream => ("recv", sys::recv(fd, rest, libc::MSG_DONTWAIT)),
+                Kind::Connected | Kind::Unconnected => {
+                    ("recvfrom", sys::recvfrom(fd, rest, libc::MSG_DONTWAIT, from.room(), &mut length))
+                }
+            };
+            let Ok(bytes) = usize::try_from(result) else {
+                match sys::errno() {
+                    libc::EAGAIN | libc::EINTR => continue,
+                    _ => return Err(failed(call, sys::last())),
+                }
+            };
+            match self.kind {
+                Kind::Connected | Kind::Unconnected => return Ok(Some((bytes, from.decode()))),
+                Kind::Stream | Kind::Pipe => {
+                    filled += bytes;
+                    if filled == buffer.len() {
+                        return Ok(Some((filled, self.peer)));
+                    }
+                    if bytes == 0 {
+                        return Err(failed(call, io::ErrorKind::UnexpectedEof.into()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the descriptors blocking, or for a pipe that must not wait in its read call, not blocking.
+    pub(crate) fn prepare(&self, receive: Receive) -> Result<(), NetError> {
+        let failed = |cause| NetError::Option { option: "O_NONBLOCK", value: receive.to_string(), cause };
+        let pipe = self.kind == Kind::Pipe;
+        sys::set_nonblocking(self.read_fd(), pipe && receive != Receive::Block).map_err(failed)?;
+        if pipe {
+            sys::set_nonblocking(self.write_fd(), false).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn addressing(&self) -> Result<Addressing, NetError> {
+        self.addressing.ok_or(NetError::NoPeer)
+    }
+
+    pub(crate) fn read_fd(&self) -> RawFd {
+        self.read.as_raw_fd()
+    }
+
+    pub(crate) fn write_fd(&self) -> RawFd {
+        self.write.as_ref().unwrap_or(&self.read).as_raw_fd()
+    }
+}
+
+impl AsFd for DataSocket {
+    /// The descriptor that messages are received on.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.read.as_fd()
+    }
+}
+
+/// Two connected ends of `unix-stream`, `unix-dgram` or `pipe`: the initiator's and the reflector's. Their descriptors
+/// are close-on-exec; whoever starts the reflector passes its end on with [`DataSocket::into_fds`].
+///
+/// # Errors
+/// No descriptors are left, a buffer size was refused, or the protocol is not a local one.
+pub fn local_pair(
+    spec: &SocketSpec,
+    initiator: &EndSpec,
+    reflector: &EndSpec,
+) -> Result<(DataSocket, DataSocket), NetError> {
+    let protocol = spec.protocol;
+    let failed = |cause| NetError::Descriptors { what: "a local pair", cause };
+    let kind = match protocol {
+        Protocol::UnixStream => libc::SOCK_STREAM,
+        Protocol::UnixDgram => libc::SOCK_DGRAM,
+        Protocol::Pipe => {
+            let (read_here, write_there) = sys::pipe().map_err(failed)?;
+            let (read_there, write_here) = sys::pipe().map_err(failed)?;
+            return Ok((
+                DataSocket::inherit(protocol, read_here, Some(write_here))?,
+                DataSocket::inherit(protocol, read_there, Some(write_there))?,
+            ));
+        }
+        protocol => {
+            return Err(NetError::Unsupported { protocol, why: "is no protocol between processes of one machine" });
+        }
+    };
+    let (here, there) = sys::socketpair(kind).map_err(failed)?;
+    options::apply(here.as_raw_fd(), options::Kind::Unix, spec, initiator)?;
+    options::apply(there.as_raw_fd(), options::Kind::Unix, spec, reflector)?;
+    Ok((DataSocket::inherit(protocol, here, None)?, DataSocket::inherit(protocol, there, None)?))
+}
+
+/// Where a reflector waits for TCP data connections.
+#[derive(Debug)]
+pub struct DataListener {
+    socket: OwnedFd,
+    local: SocketAddr,
+    nodelay: bool,
+}
+
+impl DataListener {
+    /// Listens at `local` (at [`EndSpec::bind`] and `local`'s port when that is set). Give the local address of the
+    /// control connection and port 0.
+    ///
+    /// # Errors
+    /// An option was refused, or the address is in use or not of this host.
+    pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
+        if spec.protocol != Protocol::Tcp {
+            return Err(NetError::Unsupported { protocol: spec.protocol, why: "does not listen for connections" });
+        }
+        let local = match end.bind {
+            Some(address) => with_scope(address, local.port(), scope_of(local)),
+            None => local,
+        };
+        let v6 = local.is_ipv6();
+        let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let socket = sys::socket(domain, libc::SOCK_STREAM, 0)
+            .map_err(|cause| NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause })?;
+        let fd = socket.as_raw_fd();
+        // Accepted sockets inherit the options, and buffers count in the handshake's window, so they are set here.
+        options::apply(fd, options::Kind::Tcp { v6 }, spec, end)?;
+        if local.port() != 0 {
+            // Or connections of an earlier run in TIME_WAIT would keep the port for a minute.
+            options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
+        }
+        bind(fd, local, "TCP")?;
+        let failed = |cause| NetError::Bind { protocol: "TCP", address: local, cause };
+        // SAFETY: no pointers.
+        if unsafe { libc::listen(fd, 128) } < 0 {
+            return Err(failed(sys::last()));
+        }
+        let local = own_address(fd).map_err(failed)?.unwrap_or(local);
+        Ok(Self { socket, local, nodelay: spec.nodelay })
+    }
+
+    /// Where it listens, with the port that was given.
+    #[must_use]
+    pub fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] says from whom.
+    ///
+    /// # Errors
+    /// Accepting failed.
+    pub fn accept(&self, timeout: Duration) -> Result<Option<DataSocket>, NetError> {
+        let failed = |cause| NetError::Accept { address: self.local, cause };
+        let end = std::time::Instant::now() + timeout;
+        loop {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            if !sys::wait_for(self.fd(), libc::POLLIN, left).map_err(failed)? {
+                return Ok(None);
+            }
+            match sys::accept(self.fd()) {
+                Ok((socket, peer)) => {
+                    // Again, for stacks whose sockets do not inherit it.
+                    tcp::set_nodelay(socket.as_raw_fd(), self.nodelay)?;
+                    return Ok(Some(DataSocket::stream(Protocol::Tcp, socket, peer)));
+                }
+                // The peer gave up between the two calls.
+                Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ECONNABORTED)) => {
+                }
+                Err(cause) => return Err(failed(cause)),
+            }
+        }
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    pub(crate) fn nodelay(&self) -> bool {
+        self.nodelay
+    }
+}
+
+impl AsFd for DataListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The initiator's local address: the one asked for, else any of the peer's family; the kernel chooses the port.
+pub(crate) fn local_address(end: &EndSpec, peer: SocketAddr) -> Result<SocketAddr, NetError> {
+    match end.bind {
+        Some(address) if address.is_ipv6() != peer.is_ipv6() => {
+            Err(NetError::FamilyMismatch { one: address, other: peer.ip() })
+        }
+        Some(address) => Ok(with_scope(address, 0, scope_of(peer))),
+        None if peer.is_ipv6() => Ok(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0)),
+        None => Ok(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)),
+    }
+}
+
+/// The interface number of a link-local IPv6 address; 0 for others.
+pub(crate) fn scope_of(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(v6) => v6.scope_id(),
+        SocketAddr::V4(_) => 0,
+    }
+}
+
+/// bind(2).
+pub(crate) fn bind(fd: RawFd, address: SocketAddr, protocol: &'static str) -> Result<(), NetError> {
+    sys::bind(fd, RawAddress::new(address).as_bytes()).map_err(|cause| match cause.raw_os_error() {
+        Some(libc::EADDRINUSE) => NetError::InUse { protocol, address },
+        _ => NetError::Bind { protocol, address, cause },
+    })
+}
+
+/// connect(2) of a datagram socket: it only fixes the peer. Dissolves an earlier association first.
+fn connect_datagram(fd: RawFd, peer: SocketAddr) -> io::Result<()> {
+    sys::connect(fd, RawAddress::new(peer).as_bytes())
+}
+
+/// getsockname(2); `None` for a family without IP addresses.
+fn own_address(fd: RawFd) -> io::Result<Option<SocketAddr>> {
+    let mut address = RawAddress::EMPTY;
+    sys::getsockname(fd, address.room())?;
+    Ok(address.decode())
+}
+
+fn wait(fd: RawFd, events: libc::c_short, timeout: Duration, call: &'static str) -> Result<(), NetError> {
+    let failed = |cause| NetError::Exchange { call, cause };
+    if sys::wait_for(fd, events, timeout).map_err(failed)? {
+        return Ok(());
+    }
+    Err(failed(io::ErrorKind::TimedOut.into()))
+}
+
+/// After a failed call: waits when it only was too early, else says what failed.
+fn retry(fd: RawFd, events: libc::c_short, timeout: Duration, call: &'static str) -> Result<(), NetError> {
+    match sys::errno() {
+        libc::EAGAIN => wait(fd, events, timeout, call),
+        libc::EINTR => Ok(()),
+        _ => Err(NetError::Exchange { call, cause: sys::last() }),
+    }
+}
+
+fn no_network(protocol: Protocol) -> NetError {
+    NetError::Unsupported { protocol, why: "does not go to an address: its ends are made as a pair" }
+}
+
+/// Whether a descriptor is what the protocol needs.
+fn check_kind(protocol: Protocol, kind: Kind, fd: RawFd) -> Result<(), NetError> {
+    let wrong = |cause| NetError::Inherited { fd, protocol, cause };
+    if kind == Kind::Pipe {
+        return if sys::is_pipe(fd).map_err(wrong)? {
+            Ok(())
+        } else {
+            Err(wrong(io::Error::from_raw_os_error(libc::ESPIPE)))
+        };
+    }
+    let mut found = [0];
+    sys::get_option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut found).map_err(wrong)?;
+    let wanted = if kind == Kind::Stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
+    if u32::try_from(wanted).is_ok_and(|wanted| wanted == found[0]) {
+        return Ok(());
+    }
+    Err(wrong(io::Error::from_raw_os_error(libc::EPROTOTYPE)))
+}

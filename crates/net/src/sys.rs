@@ -1,0 +1,267 @@
+//! The calls that need `unsafe`, each wrapped once. Hot ones are inlined and add nothing to the libc call.
+
+use libc::{c_int, c_void, socklen_t};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// This thread's errno.
+#[inline]
+pub(crate) fn errno() -> c_int {
+    // SAFETY: glibc and musl return a valid pointer to this thread's errno.
+    unsafe { *libc::__errno_location() }
+}
+
+/// The last error with its text.
+pub(crate) fn last() -> io::Error {
+    io::Error::last_os_error()
+}
+
+/// send(2).
+#[inline]
+pub(crate) fn send(fd: RawFd, message: &[u8], flags: c_int) -> isize {
+    // SAFETY: the pointer and length describe `message`, which lives through the call.
+    unsafe { libc::send(fd, message.as_ptr().cast::<c_void>(), message.len(), flags) }
+}
+
+/// recv(2).
+#[inline]
+pub(crate) fn recv(fd: RawFd, buffer: &mut [u8], flags: c_int) -> isize {
+    // SAFETY: the pointer and length describe `buffer`, which lives through the call and is not shared. With
+    // MSG_TRUNC the returned length may exceed it, but the kernel writes no further than its end.
+    unsafe { libc::recv(fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len(), flags) }
+}
+
+/// sendto(2) with an address in kernel form.
+#[inline]
+pub(crate) fn sendto(fd: RawFd, message: &[u8], flags: c_int, to: &[u8]) -> isize {
+    #[expect(clippy::cast_possible_truncation, reason = "an address has at most 28 bytes")]
+    let length = to.len() as socklen_t;
+    // SAFETY: both pointer and length pairs describe slices that live through the call. The kernel copies the address
+    // bytes, so their alignment does not matter; preloaded stacks get it from an 8-byte aligned struct anyway.
+    unsafe {
+        libc::sendto(
+            fd,
+            message.as_ptr().cast::<c_void>(),
+            message.len(),
+            flags,
+            to.as_ptr().cast::<libc::sockaddr>(),
+            length,
+        )
+    }
+}
+
+/// recvfrom(2); writes the source in kernel form to `from` and its length to `length`.
+#[inline]
+pub(crate) fn recvfrom(fd: RawFd, buffer: &mut [u8], flags: c_int, from: &mut [u8], length: &mut socklen_t) -> isize {
+    #[expect(clippy::cast_possible_truncation, reason = "an address has at most 28 bytes")]
+    let room = from.len() as socklen_t;
+    *length = room;
+    // SAFETY: as in `recv`; `from` is writable for the length that is passed, and `length` is a valid, exclusive place.
+    unsafe {
+        libc::recvfrom(
+            fd,
+            buffer.as_mut_ptr().cast::<c_void>(),
+            buffer.len(),
+            flags,
+            from.as_mut_ptr().cast::<libc::sockaddr>(),
+            length,
+        )
+    }
+}
+
+/// read(2), for pipes.
+#[inline]
+pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> isize {
+    // SAFETY: the pointer and length describe `buffer`, which lives through the call and is not shared.
+    unsafe { libc::read(fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len()) }
+}
+
+/// write(2), for pipes.
+#[inline]
+pub(crate) fn write(fd: RawFd, message: &[u8]) -> isize {
+    // SAFETY: the pointer and length describe `message`, which lives through the call.
+    unsafe { libc::write(fd, message.as_ptr().cast::<c_void>(), message.len()) }
+}
+
+/// poll(2); a negative time-out waits for ever.
+#[inline]
+pub(crate) fn poll(set: &mut [libc::pollfd], timeout_ms: c_int) -> c_int {
+    // SAFETY: the pointer and count describe `set`, which lives through the call and is not shared.
+    unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, timeout_ms) }
+}
+
+/// socket(2) with SOCK_CLOEXEC.
+pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
+    own(fd)
+}
+
+/// Takes a descriptor that a call has just returned.
+pub(crate) fn own(fd: c_int) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(last());
+    }
+    // SAFETY: the call that returned it made it for us, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// setsockopt(2) with a plain value.
+pub(crate) fn set_option<T: Copy>(fd: RawFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    let length = socklen_t::try_from(size_of::<T>()).unwrap_or(socklen_t::MAX);
+    // SAFETY: the pointer and length describe `value`, which lives through the call.
+    let done = unsafe { libc::setsockopt(fd, level, name, std::ptr::from_ref(value).cast::<c_void>(), length) };
+    if done == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// getsockopt(2) of integers; returns how many were written.
+pub(crate) fn get_option(fd: RawFd, level: c_int, name: c_int, values: &mut [u32]) -> io::Result<usize> {
+    let mut length = socklen_t::try_from(size_of_val(values)).unwrap_or(socklen_t::MAX);
+    // SAFETY: the pointer and length describe `values`, which lives through the call and is not shared; any bit pattern
+    // is a valid u32.
+    let done = unsafe { libc::getsockopt(fd, level, name, values.as_mut_ptr().cast::<c_void>(), &raw mut length) };
+    if done == 0 { Ok(length as usize / size_of::<u32>()) } else { Err(last()) }
+}
+
+/// Sets or clears O_NONBLOCK.
+pub(crate) fn set_nonblocking(fd: RawFd, on: bool) -> io::Result<()> {
+    // SAFETY: no pointers.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags < 0 {
+        return Err(last());
+    }
+    let wanted = if on { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+    if wanted == flags {
+        return Ok(());
+    }
+    // SAFETY: no pointers.
+    let done = unsafe { libc::fcntl(fd, libc::F_SETFL, wanted) };
+    if done < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// A pipe: read end, write end, both close-on-exec.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1; 2];
+    // SAFETY: `ends` has room for the two descriptors.
+    let done = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    if done < 0 {
+        return Err(last());
+    }
+    Ok((own(ends[0])?, own(ends[1])?))
+}
+
+/// A pair of connected UNIX sockets of one kind, both close-on-exec.
+pub(crate) fn socketpair(kind: c_int) -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1; 2];
+    // SAFETY: `ends` has room for the two descriptors.
+    let done = unsafe { libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
+    if done < 0 {
+        return Err(last());
+    }
+    Ok((own(ends[0])?, own(ends[1])?))
+}
+
+/// Waits until `fd` is ready for `events` (POLLIN, POLLOUT), errors included; false after the time-out. Restarts after
+/// signals with what is left of the time.
+pub(crate) fn wait_for(fd: RawFd, events: libc::c_short, timeout: std::time::Duration) -> io::Result<bool> {
+    let end = std::time::Instant::now() + timeout;
+    loop {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        let mut set = [libc::pollfd { fd, events, revents: 0 }];
+        // Rounded up, so that the last wait is not a busy loop.
+        let left_ms = c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
+        let ready = poll(&mut set, left_ms);
+        if ready > 0 {
+            return Ok(true);
+        }
+        if ready < 0 && errno() != libc::EINTR {
+            return Err(last());
+        }
+        if left.is_zero() {
+            return Ok(false);
+        }
+    }
+}
+
+/// bind(2) to an address in kernel form.
+pub(crate) fn bind(fd: RawFd, address: &[u8]) -> io::Result<()> {
+    let length = socklen_t::try_from(address.len()).unwrap_or(0);
+    // SAFETY: the pointer and length describe `address`, which lives through the call.
+    let done = unsafe { libc::bind(fd, address.as_ptr().cast::<libc::sockaddr>(), length) };
+    if done == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// connect(2) to an address in kernel form.
+pub(crate) fn connect(fd: RawFd, address: &[u8]) -> io::Result<()> {
+    let length = socklen_t::try_from(address.len()).unwrap_or(0);
+    // SAFETY: the pointer and length describe `address`, which lives through the call.
+    let done = unsafe { libc::connect(fd, address.as_ptr().cast::<libc::sockaddr>(), length) };
+    if done == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// getsockname(2) in kernel form.
+pub(crate) fn getsockname(fd: RawFd, room: &mut [u8]) -> io::Result<()> {
+    let mut length = socklen_t::try_from(room.len()).unwrap_or(0);
+    // SAFETY: `room` is writable for the length that is passed, and `length` is a valid, exclusive place.
+    let done = unsafe { libc::getsockname(fd, room.as_mut_ptr().cast::<libc::sockaddr>(), &raw mut length) };
+    if done == 0 { Ok(()) } else { Err(last()) }
+}
+
+/// accept4(2), close-on-exec, with the peer's address.
+pub(crate) fn accept(fd: RawFd) -> io::Result<(OwnedFd, Option<std::net::SocketAddr>)> {
+    let mut address = crate::address::RawAddress::EMPTY;
+    let room = address.room();
+    let mut length = socklen_t::try_from(room.len()).unwrap_or(0);
+    // SAFETY: as in `getsockname`.
+    let accepted =
+        unsafe { libc::accept4(fd, room.as_mut_ptr().cast::<libc::sockaddr>(), &raw mut length, libc::SOCK_CLOEXEC) };
+    Ok((own(accepted)?, address.decode()))
+}
+
+/// Whether a descriptor is a pipe (fstat(2)).
+pub(crate) fn is_pipe(fd: RawFd) -> io::Result<bool> {
+    // SAFETY: stat is plain data, and all zeros is a valid value of it.
+    let mut found: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `found` is writable and lives through the call.
+    if unsafe { libc::fstat(fd, &raw mut found) } < 0 {
+        return Err(last());
+    }
+    Ok(found.st_mode & libc::S_IFMT == libc::S_IFIFO)
+}
+
+/// Room for one control message of an int, aligned as cmsghdr is.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// recvmsg(2) with the TTL or hop limit, where the kernel gives it.
+pub(crate) fn recvmsg(fd: RawFd, buffer: &mut [u8], flags: c_int, ttl: &mut Option<u8>) -> isize {
+    let mut control = Control([0; 64]);
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast::<c_void>(), iov_len: buffer.len() };
+    // SAFETY: msghdr is plain data, and all zeros is a valid value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast::<c_void>();
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: all pointers in `message` describe buffers that live through the call and are not shared.
+    let result = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
+    if result < 0 {
+        return result;
+    }
+    // SAFETY: `message` was filled by recvmsg, so the walk over its control messages stays within `control`; the data
+    // of both kinds is an int (ip(7), RFC 3542), read unaligned.
+    unsafe {
+        let mut entry = libc::CMSG_FIRSTHDR(&raw const message);
+        while !entry.is_null() {
+            let (level, kind) = ((*entry).cmsg_level, (*entry).cmsg_type);
+            if (level == libc::IPPROTO_IP && kind == libc::IP_TTL)
+                || (level == libc::IPPROTO_IPV6 && kind == libc::IPV6_HOPLIMIT)
+            {
+                let value = libc::CMSG_DATA(entry).cast::<c_int>().read_unaligned();
+                *ttl = u8::try_from(value).ok();
+            }
+            entry = libc::CMSG_NXTHDR(&raw const message, entry);
+        }
+    }
+    result
+}

@@ -1,0 +1,89 @@
+//! TCP connections with a time limit, for control and for data.
+
+use crate::NetError;
+use crate::address::RawAddress;
+use crate::socket::local_address;
+use crate::{options, sys};
+use libc::c_int;
+use model::{EndSpec, Protocol, SocketSpec};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// A control connection to `address`, from `bind` and through `device` where they are given, with TCP_NODELAY.
+///
+/// # Errors
+/// Nobody listens there, nobody answers within `timeout`, or the local address cannot be had.
+pub fn connect(
+    address: SocketAddr,
+    bind: Option<IpAddr>,
+    device: Option<&str>,
+    timeout: Duration,
+) -> Result<TcpStream, NetError> {
+    let end = EndSpec { bind, device: device.map(str::to_owned), ..EndSpec::default() };
+    open(&SocketSpec::new(Protocol::Tcp), &end, address, timeout).map(TcpStream::from)
+}
+
+/// A socket with all options of the spec, bound where that is asked for, not connected yet.
+pub(crate) fn unconnected(spec: &SocketSpec, end: &EndSpec, peer: SocketAddr) -> Result<OwnedFd, NetError> {
+    let v6 = peer.is_ipv6();
+    let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+    let socket = sys::socket(domain, libc::SOCK_STREAM, 0)
+        .map_err(|cause| NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause })?;
+    let fd = socket.as_raw_fd();
+    options::apply(fd, options::Kind::Tcp { v6 }, spec, end)?;
+    if end.bind.is_some() {
+        // The port is chosen by connect, which may take one that is in use towards another peer (ip(7)).
+        options::int(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, "IP_BIND_ADDRESS_NO_PORT", 1)?;
+        crate::socket::bind(fd, local_address(end, peer)?, "TCP")?;
+    }
+    Ok(socket)
+}
+
+/// A connected, blocking socket.
+pub(crate) fn open(
+    spec: &SocketSpec,
+    end: &EndSpec,
+    address: SocketAddr,
+    timeout: Duration,
+) -> Result<OwnedFd, NetError> {
+    let socket = unconnected(spec, end, address)?;
+    let fd = socket.as_raw_fd();
+    let failed = |cause: io::Error| match cause.raw_os_error() {
+        Some(libc::ECONNREFUSED) => NetError::Refused { address },
+        Some(libc::EADDRNOTAVAIL) => NetError::NoPort { address },
+        Some(libc::ETIMEDOUT) => NetError::ConnectTimeout { address, milliseconds: timeout.as_millis() },
+        _ => NetError::Connect { address, cause },
+    };
+    sys::set_nonblocking(fd, true).map_err(failed)?;
+    if let Err(cause) = sys::connect(fd, RawAddress::new(address).as_bytes()) {
+        if !matches!(cause.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) {
+            return Err(failed(cause));
+        }
+        if !sys::wait_for(fd, libc::POLLOUT, timeout).map_err(failed)? {
+            return Err(NetError::ConnectTimeout { address, milliseconds: timeout.as_millis() });
+        }
+        let mut error = [0];
+        sys::get_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error).map_err(failed)?;
+        if error[0] != 0 {
+            return Err(failed(io::Error::from_raw_os_error(c_int::try_from(error[0]).unwrap_or(libc::EIO))));
+        }
+    }
+    sys::set_nonblocking(fd, false).map_err(failed)?;
+    Ok(socket)
+}
+
+/// TCP_NODELAY, when asked for.
+pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> Result<(), NetError> {
+    if on { options::int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY", 1) } else { Ok(()) }
+}
+
+/// tcpi_total_retrans.
+pub(crate) fn retransmitted(fd: RawFd) -> Option<u32> {
+    // linux/tcp.h: eight bytes of flags and states, then 32-bit fields; tcpi_total_retrans is the 24th of those.
+    const INDEX: usize = 2 + 23;
+    let mut words = [0; INDEX + 1];
+    let count = sys::get_option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut words).ok()?;
+    (count > INDEX).then(|| words[INDEX])
+}

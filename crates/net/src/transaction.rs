@@ -1,0 +1,235 @@
+//! A TCP connection for each transaction (netperf's TCP_CRR): connect, request, response, close.
+//!
+//! **TIME_WAIT.** The end that closes first keeps the connection's address pair for a minute (RFC 9293, 3.6.1). If that
+//! were the client, its some 28,000 local ports would be used up within seconds; netperf therefore walks through
+//! explicit client ports, and closing with a reset (SO_LINGER 0) would measure another exchange than real programs make.
+//! Here the server closes first, right after its response, and the client closes once it has seen that: the client's
+//! port is free at once, and when it comes round again the server's kernel accepts the new SYN in TIME_WAIT because its
+//! sequence number and time stamp are newer (RFC 6191). Nothing is skipped: both FINs travel in every transaction.
+
+use crate::NetError;
+use crate::address::RawAddress;
+use crate::path::{PathError, PathOptions, Received};
+use crate::socket::DataListener;
+use crate::wait::Patience;
+use crate::{sys, tcp};
+use model::{EndSpec, Protocol, Receive, SocketSpec};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// What one step of a transaction came to.
+enum Part {
+    Done,
+    Ended(Received),
+}
+
+/// Waits inside the call, or spins.
+#[derive(Clone, Copy)]
+struct Waiting<'a> {
+    spin: bool,
+    patience: Patience<'a>,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(options: &PathOptions<'a>) -> Result<Self, NetError> {
+        match options.receive {
+            Receive::Block | Receive::Spin => {
+                Ok(Self { spin: options.receive == Receive::Spin, patience: Patience::new(options) })
+            }
+            _ => Err(NetError::Unsupported {
+                protocol: Protocol::Tcp,
+                why: "with a connection for each transaction waits with block or spin only",
+            }),
+        }
+    }
+
+    fn receive(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Part, PathError> {
+        let flags = if self.spin { libc::MSG_DONTWAIT } else { libc::MSG_WAITALL };
+        let mut filled = 0;
+        let mut waited = self.patience.begin();
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let result = sys::recv(fd, rest, flags);
+            match usize::try_from(result) {
+                Ok(0) => return Err(PathError::Closed),
+                Ok(bytes) => filled += bytes,
+                Err(_) => {
+                    if let Some(ended) = waited.after_error("recv")? {
+                        return Ok(Part::Ended(ended));
+                    }
+                }
+            }
+        }
+        Ok(Part::Done)
+    }
+
+    /// Waits for the peer's end of the stream.
+    fn end_of_stream(&self, fd: RawFd) -> Result<Part, PathError> {
+        match self.receive(fd, &mut [0]) {
+            Err(PathError::Closed) => Ok(Part::Done),
+            Ok(Part::Done) => Err(PathError::Failed { call: "recv", errno: libc::EPROTO }),
+            other => other,
+        }
+    }
+
+    fn send(&self, fd: RawFd, message: &[u8]) -> Result<Part, PathError> {
+        let mut sent = 0;
+        let mut waited = self.patience.begin();
+        while let Some(rest) = message.get(sent..).filter(|rest| !rest.is_empty()) {
+            match usize::try_from(sys::send(fd, rest, libc::MSG_NOSIGNAL)) {
+                Ok(bytes) => sent += bytes,
+                Err(_) => {
+                    if let Some(ended) = waited.after_error("send")? {
+                        return Ok(Part::Ended(ended));
+                    }
+                }
+            }
+        }
+        Ok(Part::Done)
+    }
+}
+
+/// The initiator's half. Allocates nothing per transaction.
+pub struct TransactionClient<'a> {
+    spec: &'a SocketSpec,
+    end: &'a EndSpec,
+    to: SocketAddr,
+    raw: RawAddress,
+    waiting: Waiting<'a>,
+}
+
+impl<'a> TransactionClient<'a> {
+    /// Transactions with the [`TransactionServer`] at `to`. `options.receive` may be `block` or `spin`; connecting
+    /// always waits in its call, since the peer's kernel answers it.
+    ///
+    /// # Errors
+    /// Another receive mode.
+    pub fn new(
+        spec: &'a SocketSpec,
+        end: &'a EndSpec,
+        to: SocketAddr,
+        options: &PathOptions<'a>,
+    ) -> Result<Self, NetError> {
+        Ok(Self { spec, end, to, raw: RawAddress::new(to), waiting: Waiting::new(options)? })
+    }
+
+    /// One transaction: connect, send `request`, receive exactly `response`, see the server close, close.
+    /// Anything but [`Received::Bytes`] means that this transaction was given up and its connection closed.
+    ///
+    /// # Errors
+    /// The server is gone, or no local port is left.
+    pub fn transact(&mut self, request: &[u8], response: &mut [u8]) -> Result<Received, PathError> {
+        let socket = self.connect()?;
+        let socket = match socket {
+            Ok(socket) => socket,
+            Err(ended) => return Ok(ended),
+        };
+        let fd = socket.as_raw_fd();
+        let length = response.len();
+        if let Part::Ended(ended) = self.waiting.send(fd, request)? {
+            return Ok(ended);
+        }
+        if let Part::Ended(ended) = self.waiting.receive(fd, response)? {
+            return Ok(ended);
+        }
+        if let Part::Ended(ended) = self.waiting.end_of_stream(fd)? {
+            return Ok(ended);
+        }
+        Ok(Received::Bytes(length))
+    }
+
+    fn connect(&self) -> Result<Result<OwnedFd, Received>, PathError> {
+        let socket = tcp::unconnected(self.spec, self.end, self.to).map_err(|error| match error {
+            NetError::Socket { cause, .. } => {
+                PathError::Failed { call: "socket", errno: cause.raw_os_error().unwrap_or(libc::EIO) }
+            }
+            _ => PathError::Failed { call: "setsockopt", errno: sys::errno() },
+        })?;
+        match sys::connect(socket.as_raw_fd(), self.raw.as_bytes()) {
+            Ok(()) => Ok(Ok(socket)),
+            Err(cause) => match cause.raw_os_error() {
+                Some(libc::EINTR) => Ok(Err(self.waiting.patience.interrupted())),
+                Some(libc::ECONNREFUSED) => Err(PathError::Refused),
+                Some(libc::EADDRNOTAVAIL) => Err(PathError::NoPort),
+                errno => Err(PathError::Failed { call: "connect", errno: errno.unwrap_or(libc::EIO) }),
+            },
+        }
+    }
+}
+
+/// The reflector's half. Allocates nothing per transaction.
+pub struct TransactionServer<'a> {
+    listener: &'a DataListener,
+    /// Whose connections are served; others are closed at once.
+    client: IpAddr,
+    waiting: Waiting<'a>,
+    foreign: u64,
+    abandoned: u64,
+}
+
+impl<'a> TransactionServer<'a> {
+    /// Serves the connections that come from `client` to `listener`. `options.receive` may be `block` or `spin`.
+    ///
+    /// # Errors
+    /// Another receive mode, or the listener cannot be made to wait like that.
+    pub fn new(listener: &'a DataListener, client: IpAddr, options: &PathOptions<'a>) -> Result<Self, NetError> {
+        let waiting = Waiting::new(options)?;
+        sys::set_nonblocking(listener.fd(), waiting.spin).map_err(|cause| NetError::Option {
+            option: "O_NONBLOCK",
+            value: options.receive.to_string(),
+            cause,
+        })?;
+        Ok(Self { listener, client, waiting, foreign: 0, abandoned: 0 })
+    }
+
+    /// One transaction: accept, receive exactly `request`, send `response`, close. Connections of others, and those
+    /// that end early, are counted and skipped.
+    ///
+    /// # Errors
+    /// Accepting failed.
+    pub fn serve(&mut self, request: &mut [u8], response: &[u8]) -> Result<Received, PathError> {
+        let mut waited = self.waiting.patience.begin();
+        loop {
+            let (socket, from) = match sys::accept(self.listener.fd()) {
+                Ok(accepted) => accepted,
+                Err(cause) if cause.raw_os_error() == Some(libc::ECONNABORTED) => continue,
+                Err(_) => match waited.after_error("accept4")? {
+                    Some(ended) => return Ok(ended),
+                    None => continue,
+                },
+            };
+            if from.map(|from| from.ip().to_canonical()) != Some(self.client.to_canonical()) {
+                self.foreign += 1;
+                continue;
+            }
+            let fd = socket.as_raw_fd();
+            if tcp::set_nodelay(fd, self.listener.nodelay()).is_err() {
+                return Err(PathError::Failed { call: "setsockopt", errno: sys::errno() });
+            }
+            match self.waiting.receive(fd, request) {
+                Ok(Part::Done) => {}
+                Ok(Part::Ended(ended)) => return Ok(ended),
+                Err(_) => {
+                    self.abandoned += 1;
+                    continue;
+                }
+            }
+            match self.waiting.send(fd, response) {
+                Ok(Part::Done) => return Ok(Received::Bytes(request.len())),
+                Ok(Part::Ended(ended)) => return Ok(ended),
+                Err(_) => self.abandoned += 1,
+            }
+        }
+    }
+
+    /// Connections that came from somebody else than the client.
+    #[must_use]
+    pub fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
+    /// Connections that ended before their transaction did.
+    #[must_use]
+    pub fn abandoned(&self) -> u64 {
+        self.abandoned
+    }
+}

@@ -1,0 +1,308 @@
+//! What carries one message: which calls send and receive it. No waiting, no clock.
+
+use crate::address::RawAddress;
+use crate::path::PathError;
+use crate::sys;
+use libc::c_int;
+use std::os::fd::RawFd;
+
+/// What one receive call brought.
+pub(crate) enum Step {
+    /// A whole message of so many bytes.
+    Whole(usize),
+    /// Progress, but no whole message yet: a part of one, or somebody else's datagram.
+    More,
+    /// Nothing is there (only when not waiting).
+    Nothing,
+    /// A signal came first.
+    Interrupted,
+    /// The path is broken.
+    Broken(PathError),
+}
+
+/// Sends and receives over one kind of descriptor.
+pub(crate) trait Transport {
+    fn read_fd(&self) -> RawFd;
+    fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError>;
+    /// One receive call; `WAIT` lets it block. Without `WAIT` a pipe's read end must have O_NONBLOCK.
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step;
+    fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
+        Ok(0)
+    }
+    fn foreign(&self) -> u64 {
+        0
+    }
+}
+
+/// MSG_NOSIGNAL spares a broken connection from raising SIGPIPE; MSG_MORE as asked.
+#[inline]
+fn send_flags(more: bool) -> c_int {
+    if more { libc::MSG_NOSIGNAL | libc::MSG_MORE } else { libc::MSG_NOSIGNAL }
+}
+
+/// What a failed receive means. Not marked cold: to a spinning wait "nothing" is the usual answer.
+#[inline]
+fn failed_receive(call: &'static str) -> Step {
+    match sys::errno() {
+        // EWOULDBLOCK is the same number on Linux.
+        libc::EAGAIN => Step::Nothing,
+        libc::EINTR => Step::Interrupted,
+        errno => Step::Broken(broken(call, errno)),
+    }
+}
+
+pub(crate) fn broken(call: &'static str, errno: c_int) -> PathError {
+    match errno {
+        libc::ECONNREFUSED => PathError::Refused,
+        libc::ECONNRESET | libc::EPIPE | libc::ENOTCONN | libc::ESHUTDOWN => PathError::Closed,
+        errno => PathError::Failed { call, errno },
+    }
+}
+
+/// What a failed datagram send means; `Ok` is to try again.
+#[cold]
+fn failed_datagram(call: &'static str, bytes: usize) -> Result<(), PathError> {
+    match sys::errno() {
+        // A send of a datagram waits only for buffer space that the local device frees by itself.
+        libc::EINTR => Err(PathError::Interrupted),
+        libc::EMSGSIZE => Err(PathError::TooLarge { bytes }),
+        // The device's queue was full and dropped it (send(2)); to the loop it is a datagram lost on the way.
+        libc::ENOBUFS => Ok(()),
+        errno => Err(broken(call, errno)),
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_sign_loss, reason = "callers have checked that it is not negative")]
+fn count(result: isize) -> usize {
+    result as usize
+}
+
+/// Datagrams on a connected socket: UDP with a peer, or one of a UNIX pair.
+pub(crate) struct Connected {
+    fd: RawFd,
+}
+
+impl Connected {
+    pub(crate) fn new(fd: RawFd) -> Self {
+        Self { fd }
+    }
+}
+
+impl Transport for Connected {
+    fn read_fd(&self) -> RawFd {
+        self.fd
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError> {
+        if sys::send(self.fd, message, send_flags(more)) >= 0 {
+            return Ok(());
+        }
+        failed_datagram("send", message.len())
+    }
+
+    #[inline]
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+        let flags = if WAIT { libc::MSG_TRUNC } else { libc::MSG_TRUNC | libc::MSG_DONTWAIT };
+        let result = sys::recv(self.fd, buffer, flags);
+        if result >= 0 { Step::Whole(count(result)) } else { failed_receive("recv") }
+    }
+
+    fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {
+        drain(self, scratch)
+    }
+}
+
+/// Drops what is waiting. Every datagram counts, from whomever.
+fn drain<T: Transport>(transport: &mut T, scratch: &mut [u8]) -> Result<u64, PathError> {
+    let mut dropped = 0;
+    loop {
+        match transport.receive::<false>(scratch) {
+            Step::Whole(_) | Step::More => dropped += 1,
+            Step::Interrupted => {}
+            Step::Nothing => return Ok(dropped),
+            Step::Broken(error) => return Err(error),
+        }
+    }
+}
+
+/// Whom an unconnected socket talks to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addressing {
+    /// Where messages go: the peer, or a multicast group at the peer's port.
+    pub(crate) to: RawAddress,
+    /// Where they must come from: always the peer itself.
+    pub(crate) from: RawAddress,
+}
+
+/// Datagrams on a socket without a peer: sendto(2) and recvfrom(2), with the source checked here.
+pub(crate) struct Unconnected {
+    fd: RawFd,
+    addressing: Addressing,
+    source: RawAddress,
+    foreign: u64,
+}
+
+impl Unconnected {
+    pub(crate) fn new(fd: RawFd, addressing: Addressing) -> Self {
+        Self { fd, addressing, source: RawAddress::EMPTY, foreign: 0 }
+    }
+}
+
+impl Transport for Unconnected {
+    fn read_fd(&self) -> RawFd {
+        self.fd
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError> {
+        if sys::sendto(self.fd, message, send_flags(more), self.addressing.to.as_bytes()) >= 0 {
+            return Ok(());
+        }
+        failed_datagram("sendto", message.len())
+    }
+
+    #[inline]
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+        let flags = if WAIT { libc::MSG_TRUNC } else { libc::MSG_TRUNC | libc::MSG_DONTWAIT };
+        let mut length = 0;
+        let result = sys::recvfrom(self.fd, buffer, flags, self.source.room(), &mut length);
+        if result < 0 {
+            return failed_receive("recvfrom");
+        }
+        if self.addressing.from.same_sender(&self.source) {
+            return Step::Whole(count(result));
+        }
+        self.foreign += 1;
+        Step::More
+    }
+
+    fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {
+        drain(self, scratch)
+    }
+
+    fn foreign(&self) -> u64 {
+        self.foreign
+    }
+}
+
+/// A message without borders on a stream socket, sent and received whole over as many calls as it takes.
+pub(crate) struct Stream {
+    fd: RawFd,
+    /// Bytes of the current message already received; kept when a wait is interrupted.
+    filled: usize,
+    /// Bytes of the current message already sent; kept when a send is interrupted.
+    sent: usize,
+}
+
+impl Stream {
+    pub(crate) fn new(fd: RawFd) -> Self {
+        Self { fd, filled: 0, sent: 0 }
+    }
+}
+
+/// What follows one send call of a stream or pipe.
+#[inline]
+fn advance(sent: &mut usize, result: isize, length: usize, call: &'static str) -> Result<bool, PathError> {
+    if result < 0 {
+        return Err(match sys::errno() {
+            libc::EINTR => PathError::Interrupted,
+            errno => broken(call, errno),
+        });
+    }
+    *sent += count(result);
+    if *sent < length {
+        return Ok(false);
+    }
+    *sent = 0;
+    Ok(true)
+}
+
+/// What follows one receive call of a stream or pipe.
+#[inline]
+fn fill(filled: &mut usize, result: isize, length: usize, call: &'static str) -> Step {
+    if result > 0 {
+        *filled += count(result);
+        if *filled < length {
+            return Step::More;
+        }
+        *filled = 0;
+        return Step::Whole(length);
+    }
+    if result == 0 { Step::Broken(PathError::Closed) } else { failed_receive(call) }
+}
+
+impl Transport for Stream {
+    fn read_fd(&self) -> RawFd {
+        self.fd
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError> {
+        loop {
+            let rest = message.get(self.sent..).unwrap_or_default();
+            let result = sys::send(self.fd, rest, send_flags(more));
+            if advance(&mut self.sent, result, message.len(), "send")? {
+                return Ok(());
+            }
+        }
+    }
+
+    #[inline]
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+        let length = buffer.len();
+        let rest = buffer.get_mut(self.filled..).unwrap_or_default();
+        if rest.is_empty() {
+            // recv of nothing would look like the end of the stream.
+            self.filled = 0;
+            return Step::Whole(length);
+        }
+        // MSG_WAITALL: one call for a message of several segments.
+        let result = sys::recv(self.fd, rest, if WAIT { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT });
+        fill(&mut self.filled, result, length, "recv")
+    }
+}
+
+/// A message without borders on a pair of pipes.
+pub(crate) struct Pipe {
+    read: RawFd,
+    write: RawFd,
+    filled: usize,
+    sent: usize,
+}
+
+impl Pipe {
+    pub(crate) fn new(read: RawFd, write: RawFd) -> Self {
+        Self { read, write, filled: 0, sent: 0 }
+    }
+}
+
+impl Transport for Pipe {
+    fn read_fd(&self) -> RawFd {
+        self.read
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8], _more: bool) -> Result<(), PathError> {
+        loop {
+            let rest = message.get(self.sent..).unwrap_or_default();
+            let result = sys::write(self.write, rest);
+            if advance(&mut self.sent, result, message.len(), "write")? {
+                return Ok(());
+            }
+        }
+    }
+
+    #[inline]
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+        let length = buffer.len();
+        let rest = buffer.get_mut(self.filled..).unwrap_or_default();
+        if rest.is_empty() {
+            self.filled = 0;
+            return Step::Whole(length);
+        }
+        let result = sys::read(self.read, rest);
+        fill(&mut self.filled, result, length, "read")
+    }
+}

@@ -1,0 +1,388 @@
+//! How an end waits for a message. What a wait does before and after the receive call is its cost, so each is its own
+//! type and nothing is decided per message.
+
+use crate::NetError;
+use crate::idle::Idle;
+use crate::path::{PathError, PathOptions, Received};
+use crate::sys;
+use crate::transport::{Step, Transport, broken};
+use clock::Clock;
+use libc::c_int;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How many empty polls a spinning wait makes between two looks at the clock and the stop flag. An empty
+/// recv costs some 100 ns, so a deadline is seen within about 10 µs.
+const POLLS_PER_LOOK: u32 = 64;
+
+/// A way to wait for one message.
+pub(crate) trait Waiter {
+    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError>;
+}
+
+/// What a signal means: the end, when the stop flag is set.
+#[cold]
+fn interrupted(stop: &AtomicBool) -> Received {
+    if stop.load(Ordering::Relaxed) { Received::Stopped } else { Received::Interrupted }
+}
+
+/// The receive call itself waits.
+pub(crate) struct Block<'a> {
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Block<'a> {
+    pub(crate) fn new(stop: &'a AtomicBool) -> Self {
+        Self { stop }
+    }
+}
+
+impl Waiter for Block<'_> {
+    #[inline]
+    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
+        loop {
+            match transport.receive::<true>(buffer) {
+                Step::Whole(bytes) => return Ok(Received::Bytes(bytes)),
+                Step::More | Step::Nothing => {}
+                Step::Interrupted => return Ok(interrupted(self.stop)),
+                Step::Broken(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// How long a spinning wait goes on: until its deadline or the stop flag.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    clock: Clock,
+    /// 0: for ever.
+    timeout_ticks: u64,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Patience<'a> {
+    pub(crate) fn new(options: &PathOptions<'a>) -> Self {
+        let timeout_ticks = match options.timeout_ns {
+            0 => 0,
+            ns => options.clock.rate().ticks(ns).max(1),
+        };
+        Self { clock: options.clock, timeout_ticks, stop: options.stop }
+    }
+
+    /// One wait begins. The clock is read only after the first [`POLLS_PER_LOOK`] empty polls.
+    #[inline]
+    pub(crate) fn begin(self) -> Waited<'a> {
+        Waited { patience: self, polls: 0, began: None }
+    }
+
+    pub(crate) fn interrupted(self) -> Received {
+        interrupted(self.stop)
+    }
+}
+
+/// How long one spinning wait has lasted.
+pub(crate) struct Waited<'a> {
+    patience: Patience<'a>,
+    polls: u32,
+    began: Option<u64>,
+}
+
+impl Waited<'_> {
+    /// A poll found nothing: goes on, or says why not.
+    #[inline]
+    pub(crate) fn nothing(&mut self) -> Option<Received> {
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(POLLS_PER_LOOK) { self.look() } else { None }
+    }
+
+    #[cold]
+    fn look(&mut self) -> Option<Received> {
+        if self.patience.stop.load(Ordering::Relaxed) {
+            return Some(Received::Stopped);
+        }
+        if self.patience.timeout_ticks == 0 {
+            return None;
+        }
+        let now = self.patience.clock.now();
+        let lasted = now.saturating_sub(*self.began.get_or_insert(now));
+        (lasted >= self.patience.timeout_ticks).then_some(Received::TimedOut)
+    }
+
+    /// What a failed call means, by errno: nothing yet, a signal, or a broken path.
+    #[inline]
+    pub(crate) fn after_error(&mut self, call: &'static str) -> Result<Option<Received>, PathError> {
+        match sys::errno() {
+            libc::EAGAIN => Ok(self.nothing()),
+            libc::EINTR => Ok(Some(self.patience.interrupted())),
+            errno => Err(broken(call, errno)),
+        }
+    }
+}
+
+/// Receive calls that do not wait, in a loop.
+pub(crate) struct Spin<'a> {
+    patience: Patience<'a>,
+}
+
+impl<'a> Spin<'a> {
+    pub(crate) fn new(patience: Patience<'a>) -> Self {
+        Self { patience }
+    }
+}
+
+impl Waiter for Spin<'_> {
+    #[inline]
+    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
+        let mut waited = self.patience.begin();
+        loop {
+            match transport.receive::<false>(buffer) {
+                Step::Whole(bytes) => return Ok(Received::Bytes(bytes)),
+                Step::More => {}
+                Step::Nothing => {
+                    if let Some(ended) = waited.nothing() {
+                        return Ok(ended);
+                    }
+                }
+                Step::Interrupted => return Ok(self.patience.interrupted()),
+                Step::Broken(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What a call that waits for readiness said.
+pub(crate) enum Ready {
+    Now,
+    Interrupted,
+    Broken(PathError),
+}
+
+#[inline]
+pub(crate) fn ready(result: c_int, call: &'static str) -> Ready {
+    if result >= 0 { Ready::Now } else { not_ready(call) }
+}
+
+#[cold]
+fn not_ready(call: &'static str) -> Ready {
+    match sys::errno() {
+        libc::EINTR => Ready::Interrupted,
+        errno => Ready::Broken(PathError::Failed { call, errno }),
+    }
+}
+
+/// Waits for readiness, then receives without waiting, until a message is whole. An idle descriptor that becomes
+/// ready for some reason makes this spin, so the stop flag is looked at then.
+#[inline]
+fn receive_when_ready<T: Transport>(
+    transport: &mut T,
+    buffer: &mut [u8],
+    stop: &AtomicBool,
+    mut wait: impl FnMut() -> Ready,
+) -> Result<Received, PathError> {
+    loop {
+        match wait() {
+            Ready::Now => {}
+            Ready::Interrupted => return Ok(interrupted(stop)),
+            Ready::Broken(error) => return Err(error),
+        }
+        match transport.receive::<false>(buffer) {
+            Step::Whole(bytes) => return Ok(Received::Bytes(bytes)),
+            Step::More => {}
+            Step::Nothing => {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(Received::Stopped);
+                }
+            }
+            Step::Interrupted => return Ok(interrupted(stop)),
+            Step::Broken(error) => return Err(error),
+        }
+    }
+}
+
+/// poll(2) on the data socket and the idle descriptors.
+pub(crate) struct Poll<'a> {
+    set: Vec<libc::pollfd>,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Poll<'a> {
+    pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Self {
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        Self { set: idle.watched().chain([fd]).map(entry).collect(), stop }
+    }
+}
+
+impl Waiter for Poll<'_> {
+    #[inline]
+    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
+        let set = &mut self.set;
+        receive_when_ready(transport, buffer, self.stop, || ready(sys::poll(set, -1), "poll"))
+    }
+}
+
+/// select(2) on the data socket and the idle descriptors.
+pub(crate) struct Select<'a> {
+    all: libc::fd_set,
+    limit: c_int,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Select<'a> {
+    pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
+        // SAFETY: fd_set is a plain array of bits, and all zeros is the empty set.
+        let mut all: libc::fd_set = unsafe { std::mem::zeroed() };
+        let mut limit = 0;
+        for fd in idle.watched().chain([fd]) {
+            if usize::try_from(fd).map_or(true, |fd| fd >= libc::FD_SETSIZE) {
+                return Err(NetError::SelectLimit { fd });
+            }
+            // SAFETY: `all` is an initialised set, and the descriptor is within its FD_SETSIZE bits.
+            unsafe { libc::FD_SET(fd, &raw mut all) };
+            limit = limit.max(fd + 1);
+        }
+        Ok(Self { all, limit, stop })
+    }
+}
+
+impl Waiter for Select<'_> {
+    #[inline]
+    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
+        let (all, limit) = (self.all, self.limit);
+        receive_when_ready(transport, buffer, self.stop, || {
+            // select overwrites its set.
+            let mut set = all;
+            let null = std::ptr::null_mut();
+            // SAFETY: `set` is initialised and lives through the call; the other sets and the time-out may be null.
+            let result = unsafe { libc::select(limit, &raw mut set, null, null, std::ptr::null_mut()) };
+            ready(result, "select")
+        })
+    }
+}
+
+/// An epoll set with the idle descriptors in it.
+struct Set {
+    epoll: OwnedFd,
+    data: RawFd,
+}
+
+impl Set {
+    fn new(data: RawFd, idle: &Idle) -> Result<Self, NetError> {
+        let fail = |cause| NetError::Epoll { cause };
+        // SAFETY: no pointers.
+        let epoll = sys::own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map_err(fail)?;
+        let set = Self { epoll, data };
+        for fd in idle.watched() {
+            if set.control(libc::EPOLL_CTL_ADD, fd) < 0 {
+                return Err(fail(sys::last()));
+            }
+        }
+        Ok(set)
+    }
+
+    #[inline]
+    fn control(&self, operation: c_int, fd: RawFd) -> c_int {
+        #[expect(
+            clippy::cast_sign_loss,
+            clippy::cast_possible_wrap,
+            reason = "EPOLLIN is 1; descriptors are not negative"
+        )]
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
+        // SAFETY: the event lives through the call.
+        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }
+    }
+
+    fn add_data(&self) -> Result<(), NetError> {
+        if self.control(libc::EPOLL_CTL_ADD, self.data) < 0 {
+            return Err(NetError::Epoll { cause: sys::last() });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&self) -> Ready {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 1];
+        // SAFETY: the pointer and count describe `events`, which lives through the call.
+        let result = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), 1, -1) };
+        ready(result, "epoll_wait")
+    }
+}
+
+/// epoll_wait(2) on a set made once.
+pub(crate) struct Epoll<'a> {
+    set: Set,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Epoll<'a> {
+    pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
+        let set = Set::new(fd, idle)?;
+        set.add_data()?;
+        Ok(Self { set, stop })
+    }
+}
+
+impl Waiter for Epoll<'_> {
+    #[inline]
+    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
+        let set = &self.set;
+        receive_when_ready(transport, buffer, self.stop, || set.wait())
+    }
+}
+
+/// EPOLL_CTL_MOD before each wait.
+pub(crate) struct EpollMod<'a> {
+    set: Set,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> EpollMod<'a> {
+    pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
+        let set = Set::new(fd, idle)?;
+        set.add_data()?;
+        Ok(Self { set, stop })
+    }
+}
+
+impl Waiter for EpollMod<'_> {
+    #[inline]
+    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
+        let set = &self.set;
+        receive_when_ready(transport, buffer, self.stop, || {
+            match ready(set.control(libc::EPOLL_CTL_MOD, set.data), "epoll_ctl") {
+                Ready::Now => set.wait(),
+                other => other,
+            }
+        })
+    }
+}
+
+/// EPOLL_CTL_ADD before and EPOLL_CTL_DEL after each wait.
+pub(crate) struct EpollAddDel<'a> {
+    set: Set,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> EpollAddDel<'a> {
+    pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
+        Ok(Self { set: Set::new(fd, idle)?, stop })
+    }
+}
+
+impl Waiter for EpollAddDel<'_> {
+    #[inline]
+    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
+        let set = &self.set;
+        receive_when_ready(transport, buffer, self.stop, || {
+            match ready(set.control(libc::EPOLL_CTL_ADD, set.data), "epoll_ctl") {
+                Ready::Now => {}
+                other => return other,
+            }
+            let waited = set.wait();
+            // Also after a signal: the set must be as it was.
+            match ready(set.control(libc::EPOLL_CTL_DEL, set.data), "epoll_ctl") {
+                Ready::Now => waited,
+                other => other,
+            }
+        })
+    }
+}
