@@ -5,8 +5,7 @@ use crate::estimate::Estimate;
 use crate::facts::{self, Gathered};
 use crate::real::LabHosts;
 use crate::{CampaignError, HostError, Hosts, Observer, Options, Outcome, Progress, Step, Summary, cell, key, order};
-use model::plan::LabKind;
-use model::{JournalLine, Plan, RunDocument, Substrate};
+use model::{JournalLine, Plan, RunDocument};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -67,6 +66,7 @@ pub fn run_on(
         machines: gathered.machines,
         hosts: gathered.hosts,
         substrate: gathered.substrate,
+        lab: plan.lab.clone(),
         labels,
         started_ns,
         ended_ns: None,
@@ -114,15 +114,12 @@ pub fn resume_on(
     go_on(dir, &run, &plan, hosts, options, observer)
 }
 
-/// The plan of a run. The lab's kind may have been overridden when the run began: the substrate tells.
+/// The plan of a run, on the lab that the run began on: the command line may have overridden the plan's.
 fn plan_of(run: &store::Run) -> Result<Plan, CampaignError> {
     let mut plan = Plan::parse(&run.path.join("plan.toml").display().to_string(), &run.plan)?;
-    if let Some(lab) = &mut plan.lab {
-        match run.run.substrate {
-            Substrate::Netns => lab.kind = LabKind::Netns,
-            Substrate::Loopback => lab.kind = LabKind::Loopback,
-            Substrate::Metal | Substrate::Vm | Substrate::Simulated => {}
-        }
+    if let Some(lab) = &run.run.lab {
+        plan.lab = Some(lab.clone());
+        plan.hosts.clear();
     }
     Ok(plan)
 }

@@ -53,6 +53,9 @@ pub struct RunDocument {
     pub hosts: BTreeMap<String, RunHost>,
     /// What the hosts are.
     pub substrate: Substrate,
+    /// The built-in lab that the hosts came from, as really made (the command line may override the plan's).
+    #[serde(default)]
+    pub lab: Option<crate::plan::LabPlan>,
     /// Free labels (`nic`, `os`).
     #[serde(default)]
     pub labels: BTreeMap<String, String>,

@@ -63,6 +63,27 @@ pub struct RunSummary {
     pub problem: Option<String>,
 }
 
+impl fmt::Display for RunSummary {
+    /// One line: state, steps done of all, start, substrate, title, directory.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        if let Some(problem) = &self.problem {
+            return write!(f, "{:<11} {path}: {problem}", self.state.to_string());
+        }
+        let started = crate::utc_text(self.started_ns).unwrap_or_else(|_| "?".to_owned());
+        let steps = format!("{}/{}", self.done, self.steps);
+        let substrate = self.substrate.map_or("", Substrate::word);
+        write!(f, "{:<11} {steps:>9}  {started}  {substrate:<9} {path}", self.state.to_string())?;
+        if self.failed > 0 {
+            write!(f, "  {} failed", self.failed)?;
+        }
+        match &self.title {
+            Some(title) => write!(f, "  {title}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The run directories right below `parent`, oldest first. Folders without a `run.json` are no runs; runs that cannot
 /// be read are listed with the reason. A folder that does not exist has none.
 ///

@@ -1,6 +1,6 @@
 //! Reading run directories.
 
-use crate::{StoreError, cell, hlog, journal};
+use crate::{CsvRow, StoreError, cell, hlog, journal};
 use model::result::Outlier;
 use model::run::RunStep;
 use model::{Event, JournalLine, ModelError, ResultDocument, RunDocument, Substrate};
@@ -76,6 +76,11 @@ impl Run {
     pub fn missing(&self) -> Vec<RunStep> {
         let done: BTreeSet<u32> = self.results.iter().map(|(step, _)| step.index).collect();
         self.run.order.iter().filter(|step| !done.contains(&step.index)).cloned().collect()
+    }
+
+    /// The results as rows for [`crate::csv`], in execution order.
+    pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
+        self.results.iter().map(move |(step, result)| CsvRow { run: Some((self, step)), result })
     }
 
     /// The worst messages of a cell; none where the cell has no such file.
