@@ -1,1 +1,20 @@
-//! Facts of a Linux host: kernel, CPU, NIC, counters.
+//! Linux facts: what a machine and a host are, what a measurement cost, what was dropped meanwhile.
+//!
+//! Reads /proc, /sys and a few ioctls and never writes. What a kernel does not tell is `None` or empty, never an error:
+//! facts decorate a run and must not stop it. Parsers are pure functions of text, so that fixtures of other kernels
+//! and fuzzers can feed them.
+
+#![expect(unsafe_code, reason = "ethtool ioctls and the netlink socket have no safe wrapper")]
+
+pub mod counters;
+pub mod facts;
+pub mod netns;
+pub mod qdisc;
+pub mod stack;
+pub mod usage;
+
+mod ethtool;
+
+pub use counters::Sampler as CounterSampler;
+pub use stack::stack_environment;
+pub use usage::Sampler as UsageSampler;

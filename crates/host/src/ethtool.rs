@@ -1,0 +1,280 @@
+//! ethtool over ioctl(2) SIOCETHTOOL (linux/ethtool.h): what a driver says of its device, in the calling thread's
+//! network namespace. Reads only. A command that a driver does not know gives `None`.
+//!
+//! All structures used are made of 32-bit words and byte strings whose lengths are multiples of four, so they are
+//! read as words.
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+const GSET: u32 = 0x1;
+const GDRVINFO: u32 = 0x3;
+const GLINK: u32 = 0xa;
+const GCOALESCE: u32 = 0xe;
+const GRINGPARAM: u32 = 0x10;
+const GSTRINGS: u32 = 0x1b;
+const GSSET_INFO: u32 = 0x37;
+const GFEATURES: u32 = 0x3a;
+const GCHANNELS: u32 = 0x3c;
+/// String set of feature names.
+const SET_FEATURES: u32 = 4;
+/// Bytes of one string of a set.
+const STRING_BYTES: usize = 32;
+/// More features than any kernel has; the kernel writes as many strings as it has, whatever it is told.
+const MOST_FEATURES: usize = 1024;
+
+const COALESCE_NAMES: [&str; 22] = [
+    "rx-usecs",
+    "rx-frames",
+    "rx-usecs-irq",
+    "rx-frames-irq",
+    "tx-usecs",
+    "tx-frames",
+    "tx-usecs-irq",
+    "tx-frames-irq",
+    "stats-block-usecs",
+    "adaptive-rx",
+    "adaptive-tx",
+    "pkt-rate-low",
+    "rx-usecs-low",
+    "rx-frames-low",
+    "tx-usecs-low",
+    "tx-frames-low",
+    "pkt-rate-high",
+    "rx-usecs-high",
+    "rx-frames-high",
+    "tx-usecs-high",
+    "tx-frames-high",
+    "sample-interval",
+];
+const RING_NAMES: [&str; 8] = ["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
+const CHANNEL_NAMES: [&str; 8] = ["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
+
+/// What a driver says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Driver {
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) firmware: Option<String>,
+    pub(crate) bus: Option<String>,
+}
+
+/// A socket to ask through.
+pub(crate) struct Ethtool(OwnedFd);
+
+impl Ethtool {
+    pub(crate) fn open() -> Option<Self> {
+        socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok().map(Self)
+    }
+
+    /// `words[0]` is the command; the answer comes into `words`.
+    fn ask(&self, device: &str, words: &mut [u32]) -> Option<()> {
+        let mut request = request_for(device)?;
+        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // SAFETY: `request` names a device and points to `words`, both alive over the call. Every caller gives at least
+        // as many words as the kernel writes for its command.
+        let answer = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &raw mut request) };
+        (answer == 0).then_some(())
+    }
+
+    /// MTU in bytes (netdevice(7), SIOCGIFMTU).
+    pub(crate) fn mtu(&self, device: &str) -> Option<u32> {
+        let mut request = request_for(device)?;
+        // SAFETY: `request` is alive over the call and SIOCGIFMTU writes into it alone.
+        let answer = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCGIFMTU as libc::Ioctl, &raw mut request) };
+        if answer != 0 {
+            return None;
+        }
+        // SAFETY: after success the kernel has written this member of the union; any bits are a valid integer.
+        u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+    }
+
+    pub(crate) fn driver(&self, device: &str) -> Option<Driver> {
+        let mut words = [0_u32; 49];
+        words[0] = GDRVINFO;
+        self.ask(device, &mut words)?;
+        Some(driver_from(&words))
+    }
+
+    pub(crate) fn link(&self, device: &str) -> Option<bool> {
+        let mut words = [GLINK, 0];
+        self.ask(device, &mut words)?;
+        Some(words[1] != 0)
+    }
+
+    /// Speed in Mbit/s.
+    pub(crate) fn speed(&self, device: &str) -> Option<u32> {
+        let mut words = [0_u32; 11];
+        words[0] = GSET;
+        self.ask(device, &mut words)?;
+        speed_from(&words)
+    }
+
+    pub(crate) fn coalesce(&self, device: &str) -> BTreeMap<String, u64> {
+        self.named::<23>(device, GCOALESCE, &COALESCE_NAMES)
+    }
+
+    pub(crate) fn rings(&self, device: &str) -> BTreeMap<String, u64> {
+        self.named::<9>(device, GRINGPARAM, &RING_NAMES)
+    }
+
+    pub(crate) fn channels(&self, device: &str) -> BTreeMap<String, u64> {
+        self.named::<9>(device, GCHANNELS, &CHANNEL_NAMES)
+    }
+
+    fn named<const WORDS: usize>(&self, device: &str, command: u32, names: &[&str]) -> BTreeMap<String, u64> {
+        let mut words = [0_u32; WORDS];
+        words[0] = command;
+        if self.ask(device, &mut words).is_none() {
+            return BTreeMap::new();
+        }
+        names.iter().zip(&words[1..]).map(|(name, &word)| ((*name).to_owned(), u64::from(word))).collect()
+    }
+
+    /// Features by the kernel's names (`tx-generic-segmentation`, `rx-gro`), those that can never be on left out.
+    pub(crate) fn features(&self, device: &str) -> Option<BTreeMap<String, bool>> {
+        // cmd, reserved, 64-bit mask of sets, one count a set.
+        let mut info = [GSSET_INFO, 0, 0, 0, 0];
+        let mask = (1_u64 << SET_FEATURES).to_ne_bytes();
+        info[2] = u32::from_ne_bytes([mask[0], mask[1], mask[2], mask[3]]);
+        info[3] = u32::from_ne_bytes([mask[4], mask[5], mask[6], mask[7]]);
+        self.ask(device, &mut info)?;
+        let count = info[4] as usize;
+        if count == 0 || count > MOST_FEATURES {
+            return None;
+        }
+        let mut strings = vec![0_u32; 3 + MOST_FEATURES * STRING_BYTES / 4];
+        strings[0] = GSTRINGS;
+        strings[1] = SET_FEATURES;
+        strings[2] = info[4];
+        self.ask(device, &mut strings)?;
+        let blocks = count.div_ceil(32);
+        let mut features = vec![0_u32; 2 + 4 * blocks];
+        features[0] = GFEATURES;
+        features[1] = u32::try_from(blocks).ok()?;
+        self.ask(device, &mut features)?;
+        Some(features_from(&strings, &features, count))
+    }
+}
+
+fn request_for(device: &str) -> Option<libc::ifreq> {
+    // SAFETY: ifreq is plain data; all zeros is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if device.len() >= request.ifr_name.len() {
+        return None;
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    Some(request)
+}
+
+/// struct ethtool_drvinfo: the command, then strings of 32 bytes: driver, version, firmware, bus.
+fn driver_from(words: &[u32]) -> Driver {
+    let text = |number: usize| {
+        let text = string(words.get(1 + number * 8..9 + number * 8)?);
+        (!text.is_empty() && text != "N/A" && text != "n/a").then_some(text)
+    };
+    Driver { name: text(0), version: text(1), firmware: text(2), bus: text(3) }
+}
+
+/// struct ethtool_cmd: the lower half of the speed at byte 12, the upper at byte 28; all ones is "unknown".
+fn speed_from(words: &[u32]) -> Option<u32> {
+    let half = |at: usize| {
+        let bytes = words.get(at)?.to_ne_bytes();
+        Some(u32::from(u16::from_ne_bytes([bytes[0], bytes[1]])))
+    };
+    let speed = half(3)? | half(7)? << 16;
+    // Drivers that do not know say 0, 0xffff or 0xffffffff.
+    (speed != 0 && speed != 0xffff && speed != u32::MAX).then_some(speed)
+}
+
+/// Names from struct ethtool_gstrings; bits from struct ethtool_gfeatures: blocks of available, requested, active and
+/// never changed, 32 features a block.
+fn features_from(strings: &[u32], features: &[u32], count: usize) -> BTreeMap<String, bool> {
+    let mut found = BTreeMap::new();
+    for number in 0..count {
+        let (block, bit) = (number / 32, 1_u32 << (number % 32));
+        let start = 3 + number * STRING_BYTES / 4;
+        let (Some(name), Some(bits)) =
+            (strings.get(start..start + STRING_BYTES / 4), features.get(2 + 4 * block..6 + 4 * block))
+        else {
+            break;
+        };
+        let name = string(name);
+        let (available, active, fixed) = (bits[0] & bit != 0, bits[2] & bit != 0, bits[3] & bit != 0);
+        // "off and cannot be changed" says nothing of this device's setting.
+        if !name.is_empty() && (active || (available && !fixed)) {
+            found.insert(name, active);
+        }
+    }
+    found
+}
+
+/// A string in words, up to its first zero byte.
+fn string(words: &[u32]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str, length: usize) -> Vec<u32> {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(length, 0);
+        bytes.chunks(4).map(|chunk| u32::from_ne_bytes(chunk.try_into().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_driver_that_does_not_know_its_firmware_gives_none() {
+        let mut answer = vec![GDRVINFO];
+        for text in ["ixgbe", "6.1.0", "N/A", "0000:01:00.0"] {
+            answer.extend(words(text, 32));
+        }
+        answer.resize(49, 0);
+        let driver = driver_from(&answer);
+        assert_eq!(driver.name.as_deref(), Some("ixgbe"));
+        assert_eq!(driver.firmware, None);
+        assert_eq!(driver.bus.as_deref(), Some("0000:01:00.0"));
+    }
+
+    #[test]
+    fn speeds_above_65_gbit_use_both_halves() {
+        let mut answer = [0_u32; 11];
+        let low = |value: u16| {
+            let bytes = value.to_ne_bytes();
+            u32::from_ne_bytes([bytes[0], bytes[1], 0, 0])
+        };
+        (answer[3], answer[7]) = (low(0x86a0), low(1));
+        assert_eq!(speed_from(&answer), Some(100_000));
+        (answer[3], answer[7]) = (low(0xffff), low(0xffff));
+        assert_eq!(speed_from(&answer), None);
+    }
+
+    #[test]
+    fn features_that_can_never_be_on_are_left_out() {
+        let mut strings = vec![GSTRINGS, SET_FEATURES, 3];
+        for name in ["rx-gro", "tx-nocache-copy", "rx-vlan-filter"] {
+            strings.extend(words(name, 32));
+        }
+        // rx-gro on, tx-nocache-copy off and changeable, rx-vlan-filter off for ever.
+        let features = [GFEATURES, 1, 0b011, 0b001, 0b001, 0b100];
+        let found = features_from(&strings, &features, 3);
+        assert_eq!(found, BTreeMap::from([("rx-gro".to_owned(), true), ("tx-nocache-copy".to_owned(), false)]));
+        assert_eq!(features_from(&strings[..20], &features, 40).len(), 2);
+    }
+
+    #[test]
+    fn the_loopback_device_answers() {
+        let ethtool = Ethtool::open().unwrap();
+        assert_eq!(ethtool.link("lo"), Some(true));
+        assert!(ethtool.mtu("lo").is_some_and(|mtu| mtu >= 1280));
+        assert!(ethtool.features("lo").is_some_and(|features| features.contains_key("tx-generic-segmentation")));
+        assert_eq!(ethtool.link("no-such-device"), None);
+        assert_eq!(ethtool.mtu("a-name-that-is-too-long"), None);
+        assert!(ethtool.coalesce("lo").is_empty());
+    }
+}

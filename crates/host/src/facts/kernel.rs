@@ -1,0 +1,141 @@
+//! The operating system's name and the kernel's preemption model.
+
+use super::Tree;
+
+/// PRETTY_NAME from the text of os-release(5), else NAME.
+#[must_use]
+pub fn parse_os_release(text: &str) -> Option<String> {
+    let value = |wanted: &str| {
+        text.lines().find_map(|line| {
+            let value = line.trim().strip_prefix(wanted)?.strip_prefix('=')?.trim();
+            let bare = ['"', '\''].iter().find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
+            Some(bare.unwrap_or(value).replace("\\\"", "\"")).filter(|value| !value.is_empty())
+        })
+    };
+    value("PRETTY_NAME").or_else(|| value("NAME"))
+}
+
+/// CONFIG_HZ from a kernel's configuration.
+#[must_use]
+pub fn parse_config_hz(config: &str) -> Option<u32> {
+    config.lines().find_map(|line| line.trim().strip_prefix("CONFIG_HZ=")?.parse().ok())
+}
+
+/// What tells of the preemption model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PreemptionEvidence<'a> {
+    /// uname version (`#1 SMP PREEMPT_DYNAMIC Debian …`).
+    pub version: &'a str,
+    /// Whether /sys/kernel/realtime says 1.
+    pub real_time: bool,
+    /// /sys/kernel/debug/sched/preempt (`none voluntary (full)`).
+    pub dynamic: Option<&'a str>,
+    /// /proc/cmdline.
+    pub command_line: Option<&'a str>,
+    /// The kernel's configuration.
+    pub config: Option<&'a str>,
+}
+
+/// Names the preemption model: `PREEMPT_RT`, `PREEMPT_DYNAMIC (full)`, `PREEMPT`, `PREEMPT_VOLUNTARY` or `none`.
+///
+/// The version names what was compiled in. A dynamic kernel's mode comes from debugfs, else from the command line, else
+/// from the configuration's default, else it is left out. A version that names nothing is voluntary or none, which only
+/// the configuration tells apart.
+#[must_use]
+pub fn preemption(evidence: &PreemptionEvidence<'_>) -> String {
+    let configured = |option: &str| {
+        evidence.config.is_some_and(|config| config.lines().any(|line| line.trim() == format!("{option}=y")))
+    };
+    let version = evidence.version;
+    // The patches before the merge wrote "PREEMPT RT", RedHawk and RHEL's RT kernels write as the mainline does.
+    if evidence.real_time || version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
+        return "PREEMPT_RT".to_owned();
+    }
+    if version.contains("PREEMPT_DYNAMIC") {
+        let active = |text: &str| Some(text.split_once('(')?.1.split_once(')')?.0.to_owned());
+        let booted = |line: &str| {
+            line.split_ascii_whitespace()
+                .filter_map(|word| word.strip_prefix("preempt="))
+                .next_back()
+                .map(str::to_owned)
+        };
+        let default = [
+            ("CONFIG_PREEMPT_NONE", "none"),
+            ("CONFIG_PREEMPT_VOLUNTARY", "voluntary"),
+            ("CONFIG_PREEMPT_LAZY", "lazy"),
+            ("CONFIG_PREEMPT", "full"),
+        ];
+        let mode =
+            evidence.dynamic.and_then(active).or_else(|| evidence.command_line.and_then(booted)).or_else(|| {
+                default.into_iter().find(|(option, _)| configured(option)).map(|(_, mode)| mode.to_owned())
+            });
+        return mode.map_or_else(|| "PREEMPT_DYNAMIC".to_owned(), |mode| format!("PREEMPT_DYNAMIC ({mode})"));
+    }
+    if version.split_ascii_whitespace().any(|word| word == "PREEMPT") {
+        return "PREEMPT".to_owned();
+    }
+    if version.contains("PREEMPT_LAZY") || configured("CONFIG_PREEMPT_LAZY") {
+        return "PREEMPT_LAZY".to_owned();
+    }
+    match evidence.config {
+        Some(_) if configured("CONFIG_PREEMPT_VOLUNTARY") => "PREEMPT_VOLUNTARY".to_owned(),
+        Some(_) => "none".to_owned(),
+        None => "none or PREEMPT_VOLUNTARY".to_owned(),
+    }
+}
+
+pub(crate) fn architecture(tree: Tree<'_>) -> Option<String> {
+    // The file came with Linux 6.1.
+    tree.read("proc/sys/kernel/arch").or_else(|| {
+        let uname = tree.is_this_machine().then(nix::sys::utsname::uname)?.ok()?;
+        Some(uname.machine().to_string_lossy().into_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_what_the_kernels_of_the_papers_and_of_today_are() {
+        let of = |version: &str| preemption(&PreemptionEvidence { version, ..Default::default() });
+        assert_eq!(of("#1 SMP PREEMPT_RT Debian 6.1.119-1 (2024-11-22)"), "PREEMPT_RT");
+        assert_eq!(of("#1 SMP PREEMPT RT Thu Jan 5 2012"), "PREEMPT_RT");
+        assert_eq!(of("#1 SMP PREEMPT Tue Mar 6 2012"), "PREEMPT");
+        assert_eq!(of("#1 SMP PREEMPT_DYNAMIC Debian 6.1.119-1"), "PREEMPT_DYNAMIC");
+        assert_eq!(of("#1 SMP Fri Nov 22 2011"), "none or PREEMPT_VOLUNTARY");
+    }
+
+    #[test]
+    fn a_dynamic_mode_is_what_runs_not_what_was_asked_for() {
+        let evidence = PreemptionEvidence {
+            version: "#1 SMP PREEMPT_DYNAMIC",
+            dynamic: Some("none voluntary (full)"),
+            command_line: Some("quiet preempt=none"),
+            config: Some("CONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_PREEMPT_DYNAMIC=y"),
+            ..Default::default()
+        };
+        assert_eq!(preemption(&evidence), "PREEMPT_DYNAMIC (full)");
+        let unseen = PreemptionEvidence { dynamic: None, ..evidence };
+        assert_eq!(preemption(&unseen), "PREEMPT_DYNAMIC (none)");
+        let plain = PreemptionEvidence { command_line: Some("quiet"), ..unseen };
+        assert_eq!(preemption(&plain), "PREEMPT_DYNAMIC (voluntary)");
+    }
+
+    #[test]
+    fn only_the_configuration_tells_voluntary_from_none() {
+        let of = |config| {
+            preemption(&PreemptionEvidence { version: "#1 SMP x", config: Some(config), ..Default::default() })
+        };
+        assert_eq!(of("CONFIG_PREEMPT_VOLUNTARY=y"), "PREEMPT_VOLUNTARY");
+        assert_eq!(of("# CONFIG_PREEMPT_VOLUNTARY is not set\nCONFIG_PREEMPT_NONE=y"), "none");
+    }
+
+    #[test]
+    fn os_release_quotes() {
+        assert_eq!(parse_os_release("NAME=x\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));
+        assert_eq!(parse_os_release("NAME='RedHawk Linux'").as_deref(), Some("RedHawk Linux"));
+        assert_eq!(parse_os_release("ID=x"), None);
+        assert_eq!(parse_config_hz("# CONFIG_HZ_100 is not set\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n"), Some(250));
+    }
+}

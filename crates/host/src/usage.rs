@@ -1,0 +1,330 @@
+//! What a span of work cost the measuring thread, its process and its machine.
+//!
+//! Sources: getrusage(2) for faults, switches and CPU time; /proc/stat (proc(5), in units of 1/sysconf(_SC_CLK_TCK))
+//! for the machine and the measuring CPU; /proc/thread-self/schedstat (Documentation/scheduler/sched-stats) for the
+//! wait on the run queue; /proc/thread-self/sched for migrations. Nothing here may be called inside a measured loop
+//! except [`Sampler::observe_cpu`].
+
+use model::EndUsage;
+use nix::sched::sched_getcpu;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// CPU time of one line of /proc/stat, in clock ticks of user space (10 ms on nearly every machine).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuTicks {
+    /// User time, niced or not; guests are part of it.
+    pub user: u64,
+    /// Kernel time outside interrupts.
+    pub system: u64,
+    /// Idle.
+    pub idle: u64,
+    /// Idle while a task waits for a disk.
+    pub iowait: u64,
+    /// Hard interrupts.
+    pub irq: u64,
+    /// Soft interrupts.
+    pub softirq: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}
+
+impl CpuTicks {
+    /// All columns together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        [self.user, self.system, self.idle, self.iowait, self.irq, self.softirq, self.steal]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Column by column, 0 where a counter went backwards (iowait does).
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+            idle: self.idle.saturating_sub(earlier.idle),
+            iowait: self.iowait.saturating_sub(earlier.iowait),
+            irq: self.irq.saturating_sub(earlier.irq),
+            softirq: self.softirq.saturating_sub(earlier.softirq),
+            steal: self.steal.saturating_sub(earlier.steal),
+        }
+    }
+}
+
+/// /proc/stat: the machine and, when asked for, one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcStat {
+    /// The sum over all CPUs.
+    pub machine: CpuTicks,
+    /// Lines of single CPUs, which are the online ones.
+    pub cpus: u32,
+    /// The CPU asked for; absent when it has no line.
+    pub cpu: Option<CpuTicks>,
+}
+
+/// Reads the text of /proc/stat. Columns that old kernels lack count 0.
+#[must_use]
+pub fn parse_proc_stat(text: &str, cpu: Option<u32>) -> ProcStat {
+    let mut found = ProcStat::default();
+    for line in text.lines() {
+        let Some(rest) = line.strip_prefix("cpu") else { continue };
+        let mut words = rest.split_ascii_whitespace();
+        if rest.starts_with(' ') {
+            found.machine = cpu_ticks(words);
+        } else if let Some(Ok(number)) = words.next().map(str::parse::<u32>) {
+            found.cpus = found.cpus.saturating_add(1);
+            if cpu == Some(number) {
+                found.cpu = Some(cpu_ticks(words));
+            }
+        }
+    }
+    found
+}
+
+fn cpu_ticks<'a>(mut words: impl Iterator<Item = &'a str>) -> CpuTicks {
+    let mut next = || words.next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    let (user, nice, system, idle) = (next(), next(), next(), next());
+    // guest and guest_nice follow and are already counted in user and nice.
+    CpuTicks {
+        user: user.saturating_add(nice),
+        system,
+        idle,
+        iowait: next(),
+        irq: next(),
+        softirq: next(),
+        steal: next(),
+    }
+}
+
+/// Time that the thread was ready but not running, in ns, from the text of schedstat. `None` where the kernel does not
+/// count it: it then writes three zeros, though a running thread cannot have run for 0 ns.
+#[must_use]
+pub fn parse_schedstat_wait(text: &str) -> Option<u64> {
+    let mut words = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+    let (ran, waited) = (words.next()??, words.next()??);
+    (ran > 0).then_some(waited)
+}
+
+/// `se.nr_migrations` from the text of /proc/PID/sched.
+#[must_use]
+pub fn parse_sched_migrations(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == "se.nr_migrations").then(|| value.trim().parse().ok())?
+    })
+}
+
+/// A /proc file opened once and read twice into the same memory.
+struct Reread {
+    file: Option<File>,
+    text: Vec<u8>,
+}
+
+impl Reread {
+    fn open(path: &str, capacity: usize) -> Self {
+        Self { file: File::open(path).ok(), text: vec![0; capacity] }
+    }
+
+    fn read(&mut self) -> Option<&str> {
+        let file = self.file.as_ref()?;
+        let mut length = 0;
+        loop {
+            match file.read_at(&mut self.text[length..], length as u64) {
+                Ok(0) => break,
+                Ok(read) => length += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+            if length == self.text.len() {
+                break;
+            }
+        }
+        // What does not fit is cut at the last whole line, so that no number is read short.
+        let whole = self.text[..length].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        std::str::from_utf8(&self.text[..whole]).ok()
+    }
+}
+
+/// The fields of struct rusage that are used.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rusage {
+    user_ns: u64,
+    system_ns: u64,
+    minor_faults: u64,
+    major_faults: u64,
+    voluntary: u64,
+    involuntary: u64,
+}
+
+impl Rusage {
+    fn read(who: UsageWho) -> Self {
+        let Ok(usage) = getrusage(who) else { return Self::default() };
+        let positive = |value: i64| u64::try_from(value).unwrap_or(0);
+        Self {
+            user_ns: positive(usage.user_time().num_nanoseconds()),
+            system_ns: positive(usage.system_time().num_nanoseconds()),
+            minor_faults: positive(usage.minor_page_faults()),
+            major_faults: positive(usage.major_page_faults()),
+            voluntary: positive(usage.voluntary_context_switches()),
+            involuntary: positive(usage.involuntary_context_switches()),
+        }
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+            minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
+            major_faults: self.major_faults.saturating_sub(earlier.major_faults),
+            voluntary: self.voluntary.saturating_sub(earlier.voluntary),
+            involuntary: self.involuntary.saturating_sub(earlier.involuntary),
+        }
+    }
+}
+
+struct State {
+    cpu: Option<u32>,
+    tick_ns: u64,
+    stat: Reread,
+    schedstat: Reread,
+    sched: Reread,
+    before: ProcStat,
+    wait_before: Option<u64>,
+    migrations_before: Option<u64>,
+    seen_cpu: Option<usize>,
+    seen_moves: u64,
+    started_ns: u64,
+    process: Rusage,
+    thread: Rusage,
+}
+
+/// Usage over a span: made by the measuring thread at its start, consumed by the same thread at its end.
+///
+/// Take it last before the work and finish it first after it: its page faults are those of the span alone. Files stay
+/// open and memory is touched before the span begins.
+pub struct Sampler(Box<State>);
+
+impl Sampler {
+    /// Starts a span of the calling thread. `cpu` is the CPU that it is pinned to, if it is.
+    #[must_use]
+    pub fn start(cpu: Option<u32>) -> Self {
+        let machine_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut state = Box::new(State {
+            cpu,
+            tick_ns: clock_tick_ns(),
+            // Only the cpu lines are wanted, and they come first; 64 KiB hold those of 500 CPUs.
+            stat: Reread::open("/proc/stat", 16_384 + 160 * machine_cpus.max(256)),
+            schedstat: Reread::open("/proc/thread-self/schedstat", 256),
+            sched: Reread::open("/proc/thread-self/sched", 16_384),
+            before: ProcStat::default(),
+            wait_before: None,
+            migrations_before: None,
+            seen_cpu: None,
+            seen_moves: 0,
+            started_ns: 0,
+            process: Rusage::default(),
+            thread: Rusage::default(),
+        });
+        state.before = state.stat.read().map(|text| parse_proc_stat(text, cpu)).unwrap_or_default();
+        state.migrations_before = state.sched.read().and_then(parse_sched_migrations);
+        state.wait_before = state.schedstat.read().and_then(parse_schedstat_wait);
+        state.seen_cpu = sched_getcpu().ok();
+        state.process = Rusage::read(UsageWho::RUSAGE_SELF);
+        state.started_ns = monotonic_ns();
+        // The last act: whatever faults from here on belongs to the span.
+        state.thread = Rusage::read(UsageWho::RUSAGE_THREAD);
+        Self(state)
+    }
+
+    /// Notes the CPU the thread is on (one vDSO call, no system call). For the borders of batches, where the kernel
+    /// has no /proc/PID/sched to count moves with.
+    #[inline]
+    pub fn observe_cpu(&mut self) {
+        let now = sched_getcpu().ok();
+        if now != self.0.seen_cpu {
+            self.0.seen_cpu = now;
+            self.0.seen_moves += 1;
+        }
+    }
+
+    /// Ends the span. Call it on the thread that started it.
+    #[must_use]
+    pub fn finish(mut self) -> EndUsage {
+        // The first act: reading /proc below may fault, and that is not the span's.
+        let thread = Rusage::read(UsageWho::RUSAGE_THREAD);
+        let ended_ns = monotonic_ns();
+        let process = Rusage::read(UsageWho::RUSAGE_SELF);
+        self.observe_cpu();
+        let state = &mut *self.0;
+        let waited = state.schedstat.read().and_then(parse_schedstat_wait);
+        let migrations = state.sched.read().and_then(parse_sched_migrations);
+        let cpu = state.cpu;
+        let after = state.stat.read().map(|text| parse_proc_stat(text, cpu)).unwrap_or_default();
+
+        let elapsed_ns = ended_ns.saturating_sub(state.started_ns);
+        let machine = after.machine.since(&state.before.machine);
+        let tick_ns = state.tick_ns;
+        let ns = |ticks: u64| ticks.saturating_mul(tick_ns);
+        let thread = thread.since(&state.thread);
+        let process = process.since(&state.process);
+        let own_ns = thread.user_ns + thread.system_ns;
+        let one = match (after.cpu, state.before.cpu) {
+            (Some(after), Some(before)) => Some(after.since(&before)),
+            _ => None,
+        };
+        EndUsage {
+            elapsed_ns,
+            process_user_ns: process.user_ns,
+            process_system_ns: process.system_ns,
+            machine_busy_ns: busy_ns(&machine, elapsed_ns, after.cpus),
+            machine_softirq_ns: ns(machine.softirq),
+            machine_irq_ns: ns(machine.irq),
+            machine_steal_ns: ns(machine.steal),
+            cpus: after.cpus,
+            // /proc/stat is sampled at ticks and the thread's own time is exact, so the difference can be negative;
+            // and others cannot have had more than the thread left over.
+            other_tasks_ns: one.map(|one| {
+                let busy = ns(one.user.saturating_add(one.system));
+                busy.saturating_sub(own_ns).min(elapsed_ns.saturating_sub(own_ns))
+            }),
+            cpu_steal_ns: one.map(|one| ns(one.steal)),
+            run_queue_wait_ns: difference(waited, state.wait_before),
+            voluntary_switches: thread.voluntary,
+            involuntary_switches: thread.involuntary,
+            migrations: difference(migrations, state.migrations_before).unwrap_or(state.seen_moves),
+            minor_faults: thread.minor_faults,
+            major_faults: thread.major_faults,
+            cpu: state.seen_cpu.and_then(|cpu| u32::try_from(cpu).ok()),
+        }
+    }
+}
+
+/// Busy time in netperf's definition: the share of /proc/stat's ticks that are not idle, of the whole capacity.
+fn busy_ns(machine: &CpuTicks, elapsed_ns: u64, cpus: u32) -> u64 {
+    let total = machine.total();
+    if total == 0 {
+        return 0;
+    }
+    let capacity = u128::from(elapsed_ns) * u128::from(cpus);
+    u64::try_from(capacity * u128::from(total - machine.idle) / u128::from(total)).unwrap_or(u64::MAX)
+}
+
+fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {
+    Some(after?.saturating_sub(before?))
+}
+
+fn monotonic_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
+        u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec()).unwrap_or(0)
+    })
+}
+
+fn clock_tick_ns() -> u64 {
+    let hz = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten();
+    1_000_000_000 / hz.and_then(|hz| u64::try_from(hz).ok()).filter(|&hz| hz > 0).unwrap_or(100)
+}
