@@ -1,0 +1,3 @@
+//! Every parser of bytes from the network or disk, as fuzz targets.
+
+pub mod targets;

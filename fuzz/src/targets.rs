@@ -1,0 +1,98 @@
+//! One function a target: takes any bytes, must neither panic nor run for ever. The normal tests run each of them over
+//! its corpus, so this file is compiled there too.
+
+/// Frames of both protocols.
+pub fn frame(bytes: &[u8]) {
+    wire::exercise::exercise_frame(bytes);
+}
+
+/// What a hostile client sends to an endpoint.
+pub fn control_server(bytes: &[u8]) {
+    wire::exercise::exercise_control_server(bytes);
+}
+
+/// What a hostile endpoint sends to a client.
+pub fn control_client(bytes: &[u8]) {
+    wire::exercise::exercise_control_client(bytes);
+}
+
+/// Headers of data messages.
+pub fn data_header(bytes: &[u8]) {
+    wire::exercise::exercise_data_header(bytes);
+}
+
+/// Key files.
+pub fn key_file(bytes: &[u8]) {
+    wire::exercise::exercise_key_file(bytes);
+}
+
+/// What an agent answers.
+pub fn agent_reply(bytes: &[u8]) {
+    wire::exercise::exercise_agent_reply(bytes);
+}
+
+/// `run.json`.
+pub fn run_json(bytes: &[u8]) {
+    store::exercise::run_json(bytes);
+}
+
+/// Result documents.
+pub fn result_document(bytes: &[u8]) {
+    store::exercise::result_document(bytes);
+}
+
+/// `journal.jsonl`.
+pub fn journal(bytes: &[u8]) {
+    store::exercise::journal(bytes);
+}
+
+/// Campaign plans and all that they expand to.
+pub fn plan(bytes: &[u8]) {
+    store::exercise::plan(bytes);
+}
+
+/// HdrHistogram interval logs.
+pub fn hlog(bytes: &[u8]) {
+    store::exercise::hlog(bytes);
+}
+
+/// Histograms in documents.
+pub fn histogram(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(histogram) = stats::Histogram::from_base64_v2(text)
+    {
+        let _ = histogram.quantile(0.99);
+    }
+}
+
+/// Sizes, CPU lists and policies as people type them.
+pub fn typed_values(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = text.parse::<model::SizeList>();
+    let _ = text.parse::<model::CpuList>();
+    let _ = text.parse::<model::Policy>();
+}
+
+/// Lines of a worker.
+pub fn worker_line(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = model::WorkerEvent::from_line(text);
+    }
+}
+
+/// ICMP echo replies.
+pub fn icmp_reply(bytes: &[u8]) {
+    let _ = net::icmp::parse_echo_reply(bytes);
+}
+
+/// Files of /proc that counters and usage come from.
+pub fn proc_files(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = host::usage::parse_proc_stat(text, Some(1));
+    let _ = host::usage::parse_schedstat_wait(text);
+    let _ = host::usage::parse_sched_migrations(text);
+    let _ = host::counters::parse_snmp(text);
+    let _ = host::counters::parse_snmp6(text);
+    let _ = host::counters::parse_net_dev(text);
+    let _ = host::counters::parse_softnet_drops(text);
+}
