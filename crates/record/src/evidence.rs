@@ -44,6 +44,9 @@ pub struct Evidence<'a> {
     /// Findings that others made already (the reflector's, a permission that was refused: see
     /// [`Evidence::not_permitted`]); passed on as they are.
     pub found: &'a [Finding],
+    /// Full width of the 95 % interval that the stop rule asked about, in percent, where it is not that of the median:
+    /// transactions a second for rr. Absent: that of the median is taken from what was recorded.
+    pub interval_percent: Option<f64>,
     /// How a peer vanished before the stop rule was met, in a few words.
     pub peer_vanished: Option<&'a str>,
     /// The load beside the measurement.

@@ -363,3 +363,6 @@ impl Recorder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

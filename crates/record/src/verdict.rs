@@ -1,14 +1,360 @@
-//! Whether a figure can be trusted, and what disturbed it.
+//! Whether a figure can be trusted, and what disturbed it. A pure function of the evidence, a rule a function; each
+//! finding says its evidence in figures and, where something can be done, what.
 
-use crate::Evidence;
-use model::Verdict;
+use crate::{EndEvidence, Evidence};
+use model::{ClockMap, ClockPoint, Counters, Finding, FindingId, Policy, Receive, Verdict};
+use stats::stalls::{Cause, Stall, is_throttling_hole};
+
+/// A clock may be off by this much; NTP never slews faster.
+const CLOCK_PPM: f64 = 500.0;
+/// Closer points say more about the reading of clocks than about their rate.
+const CLOCK_SPAN_NS: u64 = 10_000_000;
+/// Other tasks' share of the measuring CPU, in percent, and their time, both to be exceeded.
+const OTHER_TASKS_PERCENT: f64 = 1.0;
+const OTHER_TASKS_NS: u64 = 1_000_000;
+/// Steal, likewise; the hypervisor takes the CPU in few long pieces, so less of it matters.
+const STEAL_PERCENT: f64 = 0.1;
+const STEAL_NS: u64 = 1_000_000;
+/// Coefficient of variation of a load's work above which it was not even.
+const LOAD_CV: f64 = 0.5;
+/// Busy share from which a thread counts as never sleeping.
+const BUSY_PERCENT: f64 = 90.0;
 
 /// Judges the evidence.
 #[must_use]
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
-    let mut verdict = Verdict::default();
-    for finding in evidence.found {
-        verdict.add(finding.clone());
+    let mut findings = evidence.found.to_vec();
+    findings.extend(evidence.clock.and_then(clock_unfit));
+    findings.extend(path_is_local(evidence));
+    findings.extend(peer_vanished(evidence));
+    findings.extend(samples_overrun(evidence));
+    for (name, end) in ends(evidence) {
+        findings.extend(migrated(name, &end));
+        findings.extend(faults(name, &end));
     }
+    findings.extend(loss(evidence));
+    findings.extend(order(evidence));
+    findings.extend(stalls(evidence));
+    for (name, end) in ends(evidence) {
+        findings.extend(other_tasks(name, &end));
+        findings.extend(steal(name, &end));
+    }
+    findings.extend(load_uneven(evidence));
+    findings.extend(interval_not_reached(evidence));
+    findings.extend(few_samples(evidence));
+    let mut verdict = Verdict::default();
+    findings.into_iter().for_each(|finding| verdict.add(finding));
     verdict
 }
+
+fn ends<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'static str, EndEvidence<'a>)> {
+    [("initiator", Some(evidence.initiator)), ("reflector", evidence.reflector)]
+        .into_iter()
+        .filter_map(|(name, end)| end.map(|end| (name, end)))
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+fn clock_unfit(map: &ClockMap) -> Option<Finding> {
+    let remedy =
+        "use another clock source (tsc=unstable or clocksource= on the kernel's command line) or another machine";
+    if map.error_ppm.is_nan() || map.error_ppm > CLOCK_PPM {
+        let detail = format!(
+            "the tick rate was off by {:.0} ppm while measuring, more than {CLOCK_PPM:.0}: {remedy}",
+            map.error_ppm
+        );
+        return Some(Finding::new(FindingId::ClockUnfit, detail));
+    }
+    let jump = map.points.windows(2).find_map(|pair| jumped(map, &pair[0], &pair[1]))?;
+    Some(Finding::new(FindingId::ClockUnfit, format!("{jump}: {remedy}")))
+}
+
+/// What is wrong between two points, if ticks and the raw clock do not agree.
+fn jumped(map: &ClockMap, a: &ClockPoint, b: &ClockPoint) -> Option<String> {
+    if b.tick < a.tick || b.raw_ns < a.raw_ns {
+        return Some("the clock went backwards while measuring".to_owned());
+    }
+    let (ticks_ns, raw_ns) = (map.rate.ns(b.tick - a.tick), b.raw_ns - a.raw_ns);
+    if raw_ns.max(ticks_ns) < CLOCK_SPAN_NS {
+        return None;
+    }
+    let allowed = raw_ns as f64 * CLOCK_PPM / 1e6 + (a.width_ns + b.width_ns) as f64;
+    let off = ticks_ns.abs_diff(raw_ns);
+    (off as f64 > allowed)
+        .then(|| format!("ticks and CLOCK_MONOTONIC_RAW disagree by {:.3} ms over {:.0} ms", ms(off), ms(raw_ns)))
+}
+
+fn path_is_local(evidence: &Evidence<'_>) -> Option<Finding> {
+    let path = evidence.path;
+    if !path.is_local || path.loopback_intended || evidence.spec.socket.protocol.is_local() {
+        return None;
+    }
+    Some(Finding::new(
+        FindingId::PathIsLocal,
+        format!(
+            "{} is an address of this network namespace, so no message left the host: put the ends on two hosts or in two namespaces (windhover lab up), or name 127.0.0.1 to measure the loopback on purpose",
+            if path.peer.is_empty() { "the peer" } else { path.peer }
+        ),
+    ))
+}
+
+fn peer_vanished(evidence: &Evidence<'_>) -> Option<Finding> {
+    let how = evidence.peer_vanished?;
+    let received = evidence.recorded.messages.received;
+    Some(Finding::at(
+        FindingId::PeerVanished,
+        "reflector",
+        format!(
+            "the peer vanished after {received} messages ({how}): what was measured so far is kept; look at the other host"
+        ),
+    ))
+}
+
+fn samples_overrun(evidence: &Evidence<'_>) -> Option<Finding> {
+    let recorded = evidence.recorded;
+    (recorded.raw_overrun > 0).then(|| {
+        let room = recorded.raw.as_ref().map_or(0, Vec::len);
+        Finding::at(
+            FindingId::SamplesOverrun,
+            "initiator",
+            format!(
+                "{} raw samples found no room (there was room for {room}): ask for fewer messages with --count, or leave --raw out",
+                recorded.raw_overrun
+            ),
+        )
+    })
+}
+
+fn migrated(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
+    let wanted = end.spec.cpu?;
+    let usage = end.usage;
+    let detail = match usage.cpu {
+        Some(cpu) if cpu != wanted => format!("the measuring thread ended on CPU {cpu}, not on CPU {wanted} as asked"),
+        _ if usage.migrations > 0 => {
+            format!(
+                "the measuring thread moved between CPUs {} times, though CPU {wanted} was asked for",
+                usage.migrations
+            )
+        }
+        _ => return None,
+    };
+    Some(Finding::at(
+        FindingId::Migrated,
+        name,
+        format!("{detail}: let nothing else change its affinity (cpusets, irqbalance-like tools, hotplug)"),
+    ))
+}
+
+fn faults(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
+    let (minor, major) = (end.usage.minor_faults, end.usage.major_faults);
+    (minor + major > 0).then(|| {
+        Finding::at(
+            FindingId::Faults,
+            name,
+            format!(
+                "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise RLIMIT_MEMLOCK) and leave memory free"
+            ),
+        )
+    })
+}
+
+/// Each counter that says where messages went, for people.
+fn drops(counters: &Counters) -> [(u64, &'static str); 9] {
+    [
+        (counters.socket_overflow, "dropped at the socket whose receive buffer was full"),
+        (counters.udp_receive_buffer_errors, "dropped host-wide for want of UDP receive buffer"),
+        (counters.udp_receive_errors, "dropped for UDP receive errors"),
+        (counters.udp_send_buffer_errors, "not sent for want of UDP send buffer"),
+        (counters.tcp_retransmits, "TCP segments sent again"),
+        (counters.nic_receive_drops, "dropped by a network device on receiving"),
+        (counters.nic_send_drops, "dropped by a network device on sending"),
+        (counters.qdisc_drops, "dropped by a queueing discipline"),
+        (counters.backlog_drops, "dropped because a CPU's backlog was full"),
+    ]
+}
+
+fn loss(evidence: &Evidence<'_>) -> Option<Finding> {
+    let messages = &evidence.recorded.messages;
+    if messages.lost == 0 {
+        return None;
+    }
+    let mut detail = format!(
+        "{} of {} messages lost ({:.2} %)",
+        messages.lost,
+        messages.sent,
+        percent(messages.lost, messages.sent)
+    );
+    if let Some(late) = messages.late.filter(|&late| late > 0) {
+        detail.push_str(&format!(", {late} of them answered after the time-out of {} ms", evidence.spec.timeout_ms));
+    }
+    let seen: Vec<String> = ends(evidence)
+        .flat_map(|(name, end)| {
+            let counted = drops(end.counters).into_iter().filter(|(count, _)| *count > 0);
+            counted.map(move |(count, what)| format!("{name}: {count} {what}"))
+        })
+        .collect();
+    if seen.is_empty() {
+        detail.push_str("; no counter of the hosts saw them, so they went between the hosts or where nothing counts");
+    } else {
+        detail.push_str("; ");
+        detail.push_str(&seen.join("; "));
+    }
+    let full = ends(evidence).any(|(_, end)| end.counters.socket_overflow + end.counters.udp_receive_buffer_errors > 0);
+    if full {
+        detail.push_str(": raise the receive buffer (--receive-buffer, net.core.rmem_max)");
+    }
+    Some(Finding::new(FindingId::Loss, detail))
+}
+
+fn order(evidence: &Evidence<'_>) -> Option<Finding> {
+    let messages = &evidence.recorded.messages;
+    let (twice, late) = (messages.duplicated.unwrap_or(0), messages.reordered.unwrap_or(0));
+    (twice + late > 0).then(|| {
+        Finding::new(
+            FindingId::Order,
+            format!(
+                "{twice} answers came twice and {late} after a later one: look for two paths or a loop in the network"
+            ),
+        )
+    })
+}
+
+/// Ends whose thread is of a real-time class and hardly ever sleeps.
+fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
+    ends(evidence)
+        .filter(|(_, end)| {
+            let own = end.usage.process_user_ns + end.usage.process_system_ns;
+            let busy = end.usage.elapsed_ns > 0 && percent(own, end.usage.elapsed_ns) >= BUSY_PERCENT;
+            end.spec.policy.is_real_time() && (end.spec.receive == Receive::Spin || busy)
+        })
+        .map(|(name, end)| (name, end.spec.policy))
+        .collect()
+}
+
+fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let recorded = evidence.recorded;
+    let restless = restless(evidence);
+    let mut findings = Vec::new();
+    let holes: Vec<u64> =
+        recorded.slow.iter().map(|&(_, width)| width).filter(|&width| is_throttling_hole(width)).collect();
+    if let (Some(&widest), Some((name, _))) = (holes.iter().max(), restless.first()) {
+        let who: Vec<String> = restless.iter().map(|(name, policy)| format!("{name} ({policy})")).collect();
+        let detail = format!(
+            "{} stalls of about 50 ms (the longest {:.1} ms) while the {} never slept: RT throttling (sysctl kernel.sched_rt_runtime_us) or the fair server (/sys/kernel/debug/sched/fair_server) held it; use --receive block, or keep other tasks off its CPU",
+            holes.len(),
+            ms(widest),
+            who.join(" and the ")
+        );
+        findings.push(match restless.len() {
+            1 => Finding::at(FindingId::Throttled, name, detail),
+            _ => Finding::new(FindingId::Throttled, detail),
+        });
+    }
+    let told = !findings.is_empty();
+    let others = recorded.stalls.iter().filter(|stall| !(told && stall.cause == Cause::RealTimeThrottling));
+    findings.extend(others.map(|stall| Finding::new(FindingId::PeriodicStalls, format!("{stall}{}", remedy(stall)))));
+    findings
+}
+
+fn remedy(stall: &Stall) -> &'static str {
+    match stall.cause {
+        Cause::TickSlices { .. } => "; use --policy fifo:1, or keep other tasks off the measuring CPUs",
+        Cause::TickPeriod { .. } => "; a nohz_full CPU has hardly any ticks",
+        Cause::RealTimeThrottling => "; look for a real-time task that never sleeps",
+        Cause::Unknown => "",
+    }
+}
+
+fn other_tasks(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
+    let other = end.usage.other_tasks_ns?;
+    let share = percent(other, end.usage.elapsed_ns);
+    (other > OTHER_TASKS_NS && share > OTHER_TASKS_PERCENT).then(|| {
+        Finding::at(
+            FindingId::OtherTasks,
+            name,
+            format!(
+                "other tasks ran on the measuring CPU for {:.1} ms ({share:.1} % of the time): keep them off it (shield, isolcpus, --cpu), or use --policy fifo:1",
+                ms(other)
+            ),
+        )
+    })
+}
+
+fn steal(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
+    let usage = end.usage;
+    let (steal, whose, time) = match usage.cpu_steal_ns {
+        Some(steal) => (steal, "the measuring CPU", usage.elapsed_ns),
+        None => (
+            usage.machine_steal_ns,
+            "the machine's CPUs",
+            usage.elapsed_ns.saturating_mul(u64::from(usage.cpus.max(1))),
+        ),
+    };
+    let share = percent(steal, time);
+    (steal > STEAL_NS && share > STEAL_PERCENT).then(|| {
+        Finding::at(
+            FindingId::Steal,
+            name,
+            format!(
+                "the hypervisor took {whose} away for {:.1} ms ({share:.1} % of the time): give the guest CPUs of its own",
+                ms(steal)
+            ),
+        )
+    })
+}
+
+fn load_uneven(evidence: &Evidence<'_>) -> Option<Finding> {
+    let load = evidence.load?;
+    let profile = load.spec.profile;
+    let detail = if let Some(cv) = load.work_cv.filter(|cv| !(*cv <= LOAD_CV)) {
+        format!("the load {profile} was uneven: its work per 100 ms varied by {cv:.2} of its mean, more than {LOAD_CV}")
+    } else if !load.steady {
+        format!(
+            "the load {profile} was not steady after {:.1} s, when measuring began",
+            load.steady_after_ns as f64 / 1e9
+        )
+    } else {
+        return None;
+    };
+    Some(Finding::new(FindingId::LoadUneven, format!("{detail}: use longer cells or fewer jobs")))
+}
+
+fn interval_not_reached(evidence: &Evidence<'_>) -> Option<Finding> {
+    let asked = evidence.spec.stop.interval_percent?;
+    let latency = &evidence.recorded.latency;
+    let of_median = || {
+        let (bounds, median) = (latency.p50_ci95_ns?, latency.p50_ns?);
+        Some(percent(bounds[1].saturating_sub(bounds[0]), median))
+    };
+    let reached = evidence.interval_percent.or_else(of_median);
+    if reached.is_some_and(|reached| reached <= asked) {
+        return None;
+    }
+    let got = reached.map_or_else(|| "cannot be known from so few messages".to_owned(), |got| format!("is {got:.1} %"));
+    Some(Finding::new(
+        FindingId::IntervalNotReached,
+        format!("the 95 % confidence interval {got} wide where {asked} % was asked for: run longer (--seconds)"),
+    ))
+}
+
+fn few_samples(evidence: &Evidence<'_>) -> Option<Finding> {
+    let latency = &evidence.recorded.latency;
+    latency.p99_ns.is_none().then(|| {
+        Finding::new(
+            FindingId::FewSamples,
+            format!(
+                "p99 and above need 10 messages beyond them, that is 1000 in all, and there were {}: run longer (--seconds, --count)",
+                latency.count
+            ),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,385 @@
+//! Each rule both ways: evidence that fires it, evidence just short of it.
+
+use super::*;
+use crate::{PathFacts, Recorded, Recorder, RecorderConfig};
+use model::sample::SampleFlags;
+use model::{
+    ClockSource, EndSpec, EndUsage, LatencyKind, LoadProfile, LoadReport, LoadSpec, Probe, ProbeSpec, Protocol, Sample,
+    TickRate,
+};
+
+const MS: u64 = 1_000_000;
+
+/// Evidence of a run without any fault; each test changes one thing.
+struct Case {
+    spec: ProbeSpec,
+    ends: [(EndSpec, EndUsage, Counters); 2],
+    clock: ClockMap,
+    recorded: Recorded,
+    is_local: bool,
+    loopback_intended: bool,
+    found: Vec<Finding>,
+    interval_percent: Option<f64>,
+    peer_vanished: Option<&'static str>,
+    load: Option<LoadReport>,
+}
+
+fn point(tick: u64, raw_ns: u64) -> ClockPoint {
+    ClockPoint { tick, raw_ns, monotonic_ns: raw_ns, realtime_ns: raw_ns, width_ns: 100 }
+}
+
+fn record(raw_capacity: usize, samples: &[Sample]) -> Recorded {
+    let mut config = RecorderConfig::new(TickRate::NANOSECONDS, LatencyKind::RttHalf, 1000);
+    config.raw_capacity = raw_capacity;
+    let mut recorder = Recorder::new(config);
+    recorder.ingest(samples);
+    recorder.finish(None)
+}
+
+/// Messages of 10 µs every 20 µs.
+fn quiet(count: u64) -> Vec<Sample> {
+    (0..count)
+        .map(|seq| {
+            let sent = MS + seq * 20_000;
+            Sample { seq, intended: sent, sent, received: sent + 10_000 + seq % 7, ..Sample::default() }
+        })
+        .collect()
+}
+
+impl Case {
+    fn new() -> Self {
+        let usage = || EndUsage { elapsed_ns: 1000 * MS, cpus: 2, cpu: Some(1), ..EndUsage::default() };
+        let spec = || EndSpec { cpu: Some(1), ..EndSpec::default() };
+        Self {
+            spec: ProbeSpec::new(Probe::Pingpong, Protocol::Udp),
+            ends: [(spec(), usage(), Counters::default()), (spec(), usage(), Counters::default())],
+            clock: ClockMap {
+                source: ClockSource::Raw,
+                rate: TickRate::NANOSECONDS,
+                read_ns: 20.0,
+                points: vec![point(0, 0), point(1000 * MS, 1000 * MS)],
+                error_ppm: 1.0,
+            },
+            recorded: record(0, &quiet(2000)),
+            is_local: false,
+            loopback_intended: false,
+            found: Vec::new(),
+            interval_percent: None,
+            peer_vanished: None,
+            load: None,
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let end = |at: usize| {
+            let (spec, usage, counters) = &self.ends[at];
+            EndEvidence { spec, usage, counters }
+        };
+        verdict(&Evidence {
+            spec: &self.spec,
+            initiator: end(0),
+            reflector: Some(end(1)),
+            clock: Some(&self.clock),
+            recorded: &self.recorded,
+            path: PathFacts { is_local: self.is_local, loopback_intended: self.loopback_intended, peer: "198.18.0.2" },
+            found: &self.found,
+            interval_percent: self.interval_percent,
+            peer_vanished: self.peer_vanished,
+            load: self.load.as_ref(),
+        })
+    }
+
+    /// The only finding, which must be of this kind.
+    #[track_caller]
+    fn only(&self, id: FindingId) -> Finding {
+        let verdict = self.verdict();
+        let all: Vec<&Finding> = verdict.iter().collect();
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert_eq!(all[0].id, id, "{all:?}");
+        assert_eq!(verdict.trusted, !id.is_invalid());
+        assert!(!all[0].detail.contains('\n'));
+        all[0].clone()
+    }
+
+    #[track_caller]
+    fn clean(&self) {
+        let verdict = self.verdict();
+        assert_eq!(verdict, Verdict::default());
+    }
+}
+
+#[test]
+fn a_quiet_run_is_clean() {
+    Case::new().clean();
+}
+
+#[test]
+fn clock_rate() {
+    let mut case = Case::new();
+    case.clock.error_ppm = 500.0;
+    case.clean();
+    case.clock.error_ppm = 501.0;
+    assert!(case.only(FindingId::ClockUnfit).detail.contains("501 ppm"));
+    case.clock.error_ppm = f64::NAN;
+    case.only(FindingId::ClockUnfit);
+}
+
+#[test]
+fn clock_jump() {
+    let mut case = Case::new();
+    case.clock.points = vec![point(0, 0), point(500 * MS, 500 * MS + 200_000), point(1000 * MS, 1000 * MS)];
+    case.clean();
+    case.clock.points[1].raw_ns = 510 * MS;
+    assert!(case.only(FindingId::ClockUnfit).detail.contains("disagree by 10.000 ms"));
+    case.clock.points[1] = point(2000 * MS, 2000 * MS);
+    assert!(case.only(FindingId::ClockUnfit).detail.contains("backwards"));
+    // Points close together: half a microsecond between them says nothing.
+    case.clock.points = vec![point(0, 0), point(1000, 1500)];
+    case.clean();
+}
+
+#[test]
+fn migration_only_matters_when_pinned() {
+    let mut case = Case::new();
+    case.ends[1].1.migrations = 2;
+    let finding = case.only(FindingId::Migrated);
+    assert_eq!(finding.end.as_deref(), Some("reflector"));
+    assert!(finding.detail.contains("2 times"));
+    case.ends[1].0.cpu = None;
+    case.clean();
+    case.ends[0].1.cpu = Some(0);
+    assert!(case.only(FindingId::Migrated).detail.contains("ended on CPU 0, not on CPU 1"));
+}
+
+#[test]
+fn one_fault_is_too_many() {
+    for (minor, major) in [(1, 0), (0, 1)] {
+        let mut case = Case::new();
+        case.ends[0].1.minor_faults = minor;
+        case.ends[0].1.major_faults = major;
+        assert!(case.only(FindingId::Faults).detail.contains(&format!("{minor} minor and {major} major")));
+    }
+}
+
+#[test]
+fn raw_samples_without_room() {
+    let mut case = Case::new();
+    case.recorded = record(2000, &quiet(2000));
+    case.clean();
+    case.recorded = record(1999, &quiet(2000));
+    assert!(case.only(FindingId::SamplesOverrun).detail.starts_with("1 raw samples"));
+}
+
+#[test]
+fn a_local_path_is_only_wrong_when_a_network_was_claimed() {
+    let mut case = Case::new();
+    case.is_local = true;
+    assert!(case.only(FindingId::PathIsLocal).detail.contains("198.18.0.2"));
+    case.loopback_intended = true;
+    case.clean();
+    case.loopback_intended = false;
+    case.spec.socket.protocol = Protocol::Pipe;
+    case.clean();
+}
+
+#[test]
+fn peer_vanished_is_invalid() {
+    let mut case = Case::new();
+    case.peer_vanished = Some("the control connection was closed");
+    let finding = case.only(FindingId::PeerVanished);
+    assert!(finding.detail.contains("after 2000 messages (the control connection was closed)"));
+}
+
+#[test]
+fn loss_says_where() {
+    let mut case = Case::new();
+    let mut samples = quiet(2000);
+    samples[700].flags = SampleFlags::LOST;
+    samples.push(Sample { flags: SampleFlags::LATE, ..samples[700] });
+    case.recorded = record(0, &samples);
+    let detail = case.only(FindingId::Loss).detail;
+    assert!(
+        detail.contains("1 of 2000 messages lost (0.05 %), 1 of them answered after the time-out of 1000 ms"),
+        "{detail}"
+    );
+    assert!(detail.contains("no counter"), "{detail}");
+    case.ends[1].2.socket_overflow = 1;
+    case.ends[0].2.qdisc_drops = 4;
+    let detail = case.only(FindingId::Loss).detail;
+    assert!(
+        detail.contains("initiator: 4 dropped by a queueing discipline; reflector: 1 dropped at the socket"),
+        "{detail}"
+    );
+    assert!(detail.contains("rmem_max"), "{detail}");
+    // Counters without loss are no finding.
+    case.recorded = record(0, &quiet(2000));
+    case.clean();
+}
+
+#[test]
+fn order_and_duplicates() {
+    let mut case = Case::new();
+    let mut samples = quiet(2000);
+    samples[5].flags = SampleFlags::REORDERED;
+    samples.push(Sample { flags: SampleFlags::DUPLICATE, ..samples[9] });
+    case.recorded = record(0, &samples);
+    assert!(case.only(FindingId::Order).detail.starts_with("1 answers came twice and 1 after a later one"));
+}
+
+/// A quiet run of 3 s with stalls of a width at each of the times.
+fn with_stalls(at_ms: &[u64], width_us: u64) -> Recorded {
+    let mut samples = quiet(150_000);
+    for at in at_ms {
+        let hit = usize::try_from(at * 50).unwrap();
+        samples[hit].received = samples[hit].sent + width_us * 1000;
+        // A closed loop sends nothing meanwhile.
+        let busy = usize::try_from(width_us / 20).unwrap();
+        for sample in &mut samples[hit + 1..hit + 1 + busy] {
+            sample.flags = SampleFlags::WARMUP;
+        }
+    }
+    record(0, &samples)
+}
+
+#[test]
+fn a_hole_while_spinning_in_a_real_time_class_is_throttling() {
+    let mut case = Case::new();
+    case.recorded = with_stalls(&[455], 50_140);
+    case.clean();
+    case.ends[0].0.policy = Policy::Fifo(1);
+    case.clean();
+    case.ends[0].0.receive = Receive::Spin;
+    let finding = case.only(FindingId::Throttled);
+    assert_eq!(finding.end.as_deref(), Some("initiator"));
+    assert!(finding.detail.starts_with("1 stalls of about 50 ms (the longest 50.1 ms)"), "{}", finding.detail);
+    case.recorded = with_stalls(&[455], 30_000);
+    case.clean();
+}
+
+#[test]
+fn busy_without_spinning_is_as_good() {
+    let mut case = Case::new();
+    case.recorded = with_stalls(&[455, 1447, 2437], 50_140);
+    case.ends[1].0.policy = Policy::Rr(5);
+    case.ends[1].1.process_system_ns = 950 * MS;
+    let finding = case.only(FindingId::Throttled);
+    assert_eq!(finding.end.as_deref(), Some("reflector"));
+    assert!(finding.detail.contains("reflector (rr:5)"), "{}", finding.detail);
+    // A thread that sleeps is not held by either; the pattern is still told.
+    case.ends[1].1.process_system_ns = 0;
+    assert!(case.only(FindingId::PeriodicStalls).detail.contains("RT throttling"));
+}
+
+#[test]
+fn periodic_stalls_are_described() {
+    let mut case = Case::new();
+    let every: Vec<u64> = (1..29).map(|at| at * 100).collect();
+    case.recorded = with_stalls(&every, 2_000);
+    let detail = case.only(FindingId::PeriodicStalls).detail;
+    assert_eq!(detail, "28 stalls every 100.0 ms, about 2000 µs each, cause unknown");
+    // Three stalls prove nothing.
+    case.recorded = with_stalls(&[100, 200, 300], 2_000);
+    case.clean();
+}
+
+#[test]
+fn other_tasks_need_time_and_share() {
+    let mut case = Case::new();
+    case.ends[0].1.other_tasks_ns = Some(10 * MS);
+    case.clean();
+    case.ends[0].1.other_tasks_ns = Some(11 * MS);
+    assert!(case.only(FindingId::OtherTasks).detail.contains("11.0 ms (1.1 % of the time)"));
+    case.ends[0].1.elapsed_ns = 20 * MS;
+    case.ends[0].1.other_tasks_ns = Some(900_000);
+    case.clean();
+}
+
+#[test]
+fn steal_of_the_cpu_or_the_machine() {
+    let mut case = Case::new();
+    case.ends[0].1.machine_steal_ns = 500 * MS;
+    case.ends[0].1.cpu_steal_ns = Some(0);
+    case.clean();
+    case.ends[0].1.cpu_steal_ns = Some(10 * MS);
+    assert!(case.only(FindingId::Steal).detail.contains("the measuring CPU away for 10.0 ms (1.0 %"));
+    case.ends[0].1.cpu_steal_ns = None;
+    assert!(case.only(FindingId::Steal).detail.contains("the machine's CPUs away for 500.0 ms (25.0 %"));
+}
+
+#[test]
+fn uneven_and_unsteady_loads() {
+    let mut case = Case::new();
+    let report = LoadReport {
+        spec: LoadSpec::new(LoadProfile::Build),
+        work: 10,
+        busy_percent: 90.0,
+        work_cv: Some(0.5),
+        steady_after_ns: 10_000 * MS,
+        steady: true,
+        elapsed_ns: 1000 * MS,
+    };
+    case.load = Some(report.clone());
+    case.clean();
+    case.load = Some(LoadReport { work_cv: Some(0.51), ..report.clone() });
+    assert!(case.only(FindingId::LoadUneven).detail.contains("the load build was uneven"));
+    case.load = Some(LoadReport { steady: false, ..report });
+    assert!(case.only(FindingId::LoadUneven).detail.contains("not steady after 10.0 s"));
+}
+
+#[test]
+fn the_interval_asked_for() {
+    let mut case = Case::new();
+    case.spec.stop.interval_percent = Some(5.0);
+    case.clean();
+    case.spec.stop.interval_percent = Some(1e-9);
+    // All medians of batches are alike here, so only a figure from elsewhere can be too wide.
+    case.interval_percent = Some(7.25);
+    assert!(
+        case.only(FindingId::IntervalNotReached).detail.contains("is 7.2 % wide where 0.000000001 % was asked for")
+    );
+    let mut case = Case::new();
+    case.spec.stop.interval_percent = Some(5.0);
+    case.recorded = record(0, &quiet(100));
+    case.recorded.latency.p99_ns = Some(1);
+    assert!(case.only(FindingId::IntervalNotReached).detail.contains("cannot be known"));
+}
+
+#[test]
+fn few_samples_only_without_p99() {
+    let mut case = Case::new();
+    case.recorded = record(0, &quiet(1000));
+    case.clean();
+    case.recorded = record(0, &quiet(999));
+    assert!(case.only(FindingId::FewSamples).detail.contains("there were 999"));
+    case.recorded = record(0, &[]);
+    assert!(case.only(FindingId::FewSamples).detail.contains("there were 0"));
+}
+
+#[test]
+fn what_others_found_is_passed_on() {
+    let mut case = Case::new();
+    case.found = vec![Evidence::not_permitted("reflector", "SCHED_FIFO 1", "EPERM")];
+    let finding = case.only(FindingId::NotPermitted);
+    assert_eq!(finding.end.as_deref(), Some("reflector"));
+    case.found.push(Finding::new(FindingId::PathNotAsClaimed, "no stack was loaded"));
+    assert!(!case.verdict().trusted);
+}
+
+#[test]
+fn echo_has_no_reflector() {
+    let case = Case::new();
+    let (spec, usage, counters) = &case.ends[0];
+    let evidence = Evidence {
+        spec: &case.spec,
+        initiator: EndEvidence { spec, usage, counters },
+        reflector: None,
+        clock: None,
+        recorded: &case.recorded,
+        path: PathFacts::default(),
+        found: &[],
+        interval_percent: None,
+        peer_vanished: None,
+        load: None,
+    };
+    assert!(verdict(&evidence).trusted);
+}
