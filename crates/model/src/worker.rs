@@ -56,6 +56,55 @@ pub enum WorkerSpec {
     Load(LoadSpec),
 }
 
+/// The environment variable that makes `windhover worker` a reflector on descriptors that its starter made; its value
+/// is an [`Inherited`] as text. Such a worker reads no spec and writes no events.
+pub const INHERITED_VARIABLE: &str = "WINDHOVER_INHERITED";
+
+/// Descriptors that a reflector was started with, by number: `PROTOCOL CONTROL READ [WRITE]`, such as
+/// `unix-stream 3 4` or `pipe 3 4 5`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inherited {
+    /// What carries the messages: `unix-stream`, `unix-dgram` or `pipe`.
+    pub protocol: crate::Protocol,
+    /// One end of a pair of UNIX stream sockets: the control connection.
+    pub control: i32,
+    /// Messages come from here: a socket, or the read end of a pipe.
+    pub read: i32,
+    /// Answers go here when that is another descriptor: the write end of a pipe.
+    pub write: Option<i32>,
+}
+
+impl std::fmt::Display for Inherited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.protocol, self.control, self.read)?;
+        self.write.map_or(Ok(()), |write| write!(f, " {write}"))
+    }
+}
+
+impl std::str::FromStr for Inherited {
+    type Err = crate::ModelError;
+
+    fn from_str(text: &str) -> Result<Self, crate::ModelError> {
+        let wrong = |why: &str| crate::ModelError::Grammar {
+            what: INHERITED_VARIABLE,
+            given: text.to_owned(),
+            why: why.to_owned(),
+        };
+        let mut words = text.split_ascii_whitespace();
+        let protocol: crate::Protocol = words.next().ok_or_else(|| wrong("it is empty"))?.parse()?;
+        let numbers = words
+            .map(|word| word.parse::<i32>().ok().filter(|&number| number > 2))
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| wrong("descriptors are numbers of 3 or more"))?;
+        let (control, read, write) = match (numbers.as_slice(), protocol) {
+            (&[control, read], crate::Protocol::UnixStream | crate::Protocol::UnixDgram) => (control, read, None),
+            (&[control, read, write], crate::Protocol::Pipe) => (control, read, Some(write)),
+            _ => return Err(wrong("expected 'unix-stream 3 4', 'unix-dgram 3 4' or 'pipe 3 4 5'")),
+        };
+        Ok(Self { protocol, control, read, write })
+    }
+}
+
 /// All that one size left behind.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Measured {
@@ -115,5 +164,24 @@ impl WorkerEvent {
         serde_json::from_str(body)
             .map(Some)
             .map_err(|error| crate::ModelError::Document { what: "worker's line".to_owned(), why: error.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Protocol;
+
+    #[test]
+    fn inherited_descriptors_read_back() {
+        for (text, write) in [("unix-stream 3 4", None), ("unix-dgram 7 9", None), ("pipe 3 4 5", Some(5))] {
+            let inherited: Inherited = text.parse().unwrap();
+            assert_eq!(inherited.to_string(), text);
+            assert_eq!(inherited.write, write);
+        }
+        assert_eq!("pipe 3 4 5".parse::<Inherited>().unwrap().protocol, Protocol::Pipe);
+        for text in ["", "pipe", "pipe 3 4", "unix-stream 3", "unix-stream 3 4 5", "tcp 3 4", "pipe 0 1 2", "pipe a b c"] {
+            assert!(text.parse::<Inherited>().is_err(), "{text}");
+        }
     }
 }

@@ -1,1 +1,54 @@
 //! The initiator's loops: ping-pong, request/response, ICMP echo.
+//!
+//! [`run`] makes one measurement: it opens a session with an endpoint (or starts a reflector as a child, for protocols
+//! within one machine), warms up, measures each size, and hands one [`Measured`] a size to its caller as soon as the
+//! size is done. This crate prints nothing and stores nothing.
+//!
+//! All three probes are one loop (`rounds`) over different paths: a data socket, a connection for each transaction, an
+//! ICMP socket. The loop runs on a thread of its own, which alone gets the policy and the CPU asked for; the calling
+//! thread moves out of its way and waits.
+
+use model::worker::{Measured, ProbeTask};
+
+mod check;
+mod connect_each;
+mod context;
+mod cost;
+mod document;
+mod echo;
+mod engine;
+mod error;
+mod ledger;
+mod local;
+mod peer;
+mod rounds;
+mod session;
+mod size;
+mod stage;
+mod stop;
+
+pub use context::{Context, Outcome};
+pub use error::ProbeError;
+
+/// Measures what the task asks for and gives each size's result to `sink` as soon as it is done. Nothing is measured
+/// while `sink` works.
+///
+/// What was measured before a failure is always given to `sink` first: a size cut short by a vanished peer carries a
+/// `peer-vanished` finding and is followed by the error.
+///
+/// The calling thread keeps its policy; while this runs it is kept off the measuring CPU. The process' memory is locked
+/// and stays so, and its allocator is told to keep what it has.
+///
+/// # Errors
+/// [`ProbeError`], one line that names the thing and the remedy; [`ProbeError::exit_code`] says how a program ends.
+pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError> {
+    task.spec.check()?;
+    check::here(&task.spec)?;
+    task::keep_heap();
+    let clock = clock::Clock::calibrate()?;
+    stage::on_its_own_thread(&task.spec, context, sink, |give| {
+        // The child of a local protocol is started by this thread, which outlives it, before it gets its CPU.
+        let peer = peer::open(task, context)?;
+        engine::Engine::prepare(task, context, clock)?.measure(peer, give)
+    })
+}

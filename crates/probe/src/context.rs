@@ -1,0 +1,71 @@
+//! What a measurement is told by the program that runs it, and what it says at the end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What the program around a measurement knows and the measurement needs.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Set when the program is asked to end (SIGINT, SIGTERM). The size being measured then ends early, and its result is
+    /// still given to the sink. A second signal is the program's business.
+    pub stop: Arc<AtomicBool>,
+    /// The program that is started as the reflector of protocols within one machine; usually this very executable.
+    pub worker_program: PathBuf,
+    /// Its arguments; they make it take its descriptors from the environment and serve them (`worker`, usually).
+    pub worker_args: Vec<String>,
+    /// The build of this tool, as the handshake and findings name it.
+    pub tool: String,
+    /// When the process started, for the start-up cost.
+    pub started: Instant,
+    /// The caller knows and says that both ends share one host (a loopback lab), so a path that never leaves the host is
+    /// no finding.
+    pub claims_loopback: bool,
+}
+
+impl Context {
+    /// A context for a program whose hidden command `worker` serves inherited descriptors.
+    #[must_use]
+    pub fn new(worker_program: PathBuf, tool: impl Into<String>) -> Self {
+        Self {
+            stop: Arc::new(AtomicBool::new(false)),
+            worker_program,
+            worker_args: vec!["worker".to_owned()],
+            tool: tool.into(),
+            started: Instant::now(),
+            claims_loopback: false,
+        }
+    }
+
+    /// Whether the program was asked to end.
+    #[must_use]
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// How a measurement ended when nothing failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// Sizes whose result was given to the sink.
+    pub sizes: u32,
+    /// Of them those whose verdict has something invalid.
+    pub untrusted: u32,
+    /// Whether the program was asked to end before all sizes were done.
+    pub interrupted: bool,
+}
+
+impl Outcome {
+    /// The design's exit code: 130 when interrupted, 4 when a figure cannot be trusted, else 0.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        if self.interrupted {
+            130
+        } else if self.untrusted > 0 {
+            4
+        } else {
+            0
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! ICMP echo as a path, so that `ping` uses the same loop: a round is a request and its reply, told apart by ICMP's own
+//! 16-bit sequence number, so that an echo of any size carries two bytes of the round's number.
+
+use net::icmp::{EchoSocket, Echoed};
+use net::{Path, PathError, Received};
+
+/// Bytes of the round's number that ICMP carries.
+pub(crate) const NUMBER_BYTES: u8 = 2;
+
+/// The loop's buffers hold at least the number, whatever the payload.
+pub(crate) fn buffer_bytes(payload_bytes: usize) -> usize {
+    payload_bytes.max(usize::from(NUMBER_BYTES))
+}
+
+/// Echo requests of one size.
+pub(crate) struct EchoPath<'a> {
+    socket: EchoSocket<'a>,
+    payload_bytes: usize,
+}
+
+impl<'a> EchoPath<'a> {
+    /// Echoes with so many bytes after the ICMP header.
+    pub(crate) fn new(socket: EchoSocket<'a>, payload_bytes: usize) -> Self {
+        Self { socket, payload_bytes }
+    }
+}
+
+impl Path for EchoPath<'_> {
+    #[inline]
+    fn send(&mut self, message: &[u8], _more: bool) -> Result<(), PathError> {
+        let number = message.first_chunk().map_or(0, |low| u16::from_le_bytes(*low));
+        self.socket.send(number, message.get(..self.payload_bytes).unwrap_or(message))
+    }
+
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError> {
+        Ok(match self.socket.receive()? {
+            Echoed::Reply(reply) => {
+                if let Some(low) = buffer.first_chunk_mut() {
+                    *low = reply.sequence.to_le_bytes();
+                }
+                // A reply of another size is none of ours: no buffer is that long.
+                Received::Bytes(if reply.payload_bytes == self.payload_bytes { buffer.len() } else { usize::MAX })
+            }
+            Echoed::Interrupted => Received::Interrupted,
+            Echoed::TimedOut => Received::TimedOut,
+            Echoed::Stopped => Received::Stopped,
+        })
+    }
+
+    fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
+        Ok(0)
+    }
+
+    fn foreign(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,387 @@
+//! The measuring thread: prepares itself, then measures size after size against one peer.
+
+use crate::connect_each::ConnectEach;
+use crate::document::{self, Parts, Place};
+use crate::echo::{self, EchoPath};
+use crate::rounds::{Broken, Plan, Rounds};
+use crate::session::Session;
+use crate::size::{End, SizeDone, SizeLoop};
+use crate::stop::{BATCH_ROUNDS, MAX_PASSES};
+use crate::{Context, Outcome, ProbeError, cost, local};
+use clock::Clock;
+use model::result::SelfCost;
+use model::worker::{Measured, ProbeTask};
+use model::{Finding, Policy, Probe, ProbeSpec};
+use net::icmp::EchoSocket;
+use net::{DataSocket, PathOptions, PathVisitor, TransactionClient};
+use record::{Evidence, Recorder, RecorderConfig};
+use std::net::SocketAddr;
+use std::time::Duration;
+use task::{Interrupter, Progress, Watchdog};
+use wire::{StopReport, Tier};
+
+/// Raw samples are kept up to so many.
+const MOST_RAW: u64 = 4_000_000;
+/// Beyond the time that a size may take, what a real-time thread may run without blocking before the kernel ends it.
+const RT_SLACK: Duration = Duration::from_secs(30);
+
+/// How messages reach the peer.
+pub(crate) enum Way {
+    /// A data socket to a reflector.
+    Data(Box<DataSocket>),
+    /// A connection for each transaction with a reflector.
+    ConnectEach(SocketAddr),
+    /// Echo requests to a kernel.
+    Echo(SocketAddr),
+}
+
+/// The peer: its control session, absent for ICMP echo, and the way to it.
+pub(crate) struct Peer {
+    /// The control session.
+    pub session: Option<Session>,
+    /// The way.
+    pub way: Way,
+    /// The tag of messages that have room for one.
+    pub tag: u64,
+    /// Addresses, and whether they are one host's.
+    pub place: Place,
+    /// The reflector's process, when it is ours. Last, so that its data path is closed before it is waited for.
+    pub child: Option<local::Reflector>,
+}
+
+/// The measuring thread's own state. Made on that thread.
+pub(crate) struct Engine<'a> {
+    task: &'a ProbeTask,
+    context: &'a Context,
+    clock: Clock,
+    progress: Progress,
+    /// Watches waits that have no time-out of their own. Ends with the engine.
+    _watchdog: Watchdog,
+    /// What was asked for and refused.
+    found: Vec<Finding>,
+    /// The first round's number of the next size.
+    number: u64,
+    outcome: Outcome,
+}
+
+impl<'a> Engine<'a> {
+    /// Prepares the calling thread: first what starts other threads, then memory, CPU and policy, so that nothing but
+    /// this thread gets them.
+    pub(crate) fn prepare(task: &'a ProbeTask, context: &'a Context, clock: Clock) -> Result<Self, ProbeError> {
+        let spec = &task.spec;
+        let progress = Progress::new();
+        let timeout = Duration::from_millis(u64::from(spec.timeout_ms));
+        let target = Interrupter::for_current_thread()?;
+        let watchdog = Watchdog::start(progress.clone(), target, timeout, spec.initiator.cpu)?;
+        let mut found = Vec::new();
+        if let Err(refused) = task::lock_memory() {
+            found.push(Evidence::not_permitted("initiator", "locking memory", &refused.to_string()));
+        }
+        task::prefault_stack(512 * 1024);
+        if let Some(cpu) = spec.initiator.cpu {
+            task::pin(cpu)?;
+        }
+        if spec.initiator.policy != Policy::Other {
+            if spec.initiator.policy.is_real_time() {
+                // Control messages between sizes block, and blocking starts the count anew.
+                task::set_rt_limit(Some(longest_size(spec) + RT_SLACK))?;
+            }
+            task::apply_policy(spec.initiator.policy)?;
+        }
+        Ok(Self {
+            task,
+            context,
+            clock,
+            progress,
+            _watchdog: watchdog,
+            found,
+            number: 1,
+            outcome: Outcome::default(),
+        })
+    }
+
+    /// Measures all sizes, gives each result to `give`, and ends the session.
+    pub(crate) fn measure(
+        mut self,
+        mut peer: Peer,
+        give: &mut dyn FnMut(Measured),
+    ) -> Result<Outcome, ProbeError> {
+        let mut result = Ok(());
+        for size in self.task.spec.sizes.iter() {
+            if self.context.stopping() {
+                self.outcome.interrupted = true;
+                break;
+            }
+            result = self.size(&mut peer, size, give);
+            if result.is_err() || self.outcome.interrupted {
+                break;
+            }
+        }
+        if let Some(session) = peer.session.take() {
+            session.close();
+        }
+        result.map(|()| self.outcome)
+    }
+
+    fn size(&mut self, peer: &mut Peer, size: u32, give: &mut dyn FnMut(Measured)) -> Result<(), ProbeError> {
+        let spec = &self.task.spec;
+        let response = spec.response_size.filter(|_| spec.probe == Probe::Rr).unwrap_or(size);
+        let plan = self.plan(peer, size, response);
+        let config = self.recorder_config(&plan);
+        let mut self_cost = cost::measure(self.clock, plan, config);
+        let mut recorder = Recorder::new(config);
+        let context = self.context;
+        let stop = &*context.stop;
+        let progress = self.progress.clone();
+        let mut rounds = Rounds::new(self.clock, plan, self.number, BATCH_ROUNDS, stop, &progress);
+        if let Some(session) = &mut peer.session {
+            session.start(size, response)?;
+        }
+        let session = &mut peer.session;
+        let mut ended = None;
+        let mut peer_ended = || {
+            ended = session.as_mut().and_then(Session::ended);
+            ended.is_some()
+        };
+        let dropped_before = dropped(&peer.way);
+        let visitor = SizeLoop {
+            spec,
+            clock: self.clock,
+            rounds: &mut rounds,
+            recorder: &mut recorder,
+            peer_ended: &mut peer_ended,
+        };
+        let options = PathOptions {
+            receive: spec.initiator.receive,
+            idle: spec.initiator.idle,
+            clock: self.clock,
+            timeout_ns: plan.timeout_ns,
+            stop,
+        };
+        let mut done = travel(spec, &mut peer.way, &options, size, visitor)?;
+        self.number = rounds.next_number();
+        done.counters.socket_overflow = dropped(&peer.way).saturating_sub(dropped_before);
+        if self.outcome.sizes == 0 {
+            self_cost.startup_ns = Some(self.startup_ns(done.first_message));
+        }
+        let (report, failure) = self.farewell(peer, size, &done, ended);
+        self.give(peer, size, done, recorder, self_cost, report, failure.as_ref(), &rounds, give);
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    fn plan(&self, peer: &Peer, size: u32, response: u32) -> Plan {
+        let spec = &self.task.spec;
+        let (send_bytes, receive_bytes) = (size as usize, response as usize);
+        let plan = Plan {
+            pings: spec.pings,
+            pongs: spec.pongs,
+            send_bytes,
+            receive_bytes,
+            more: spec.socket.more,
+            tier: Tier::for_exchange(send_bytes, receive_bytes),
+            stream: spec.socket.protocol.is_stream(),
+            fresh: false,
+            tag: peer.tag,
+            timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
+            gap: spec.gap,
+        };
+        match peer.way {
+            Way::Data(_) => plan,
+            // The server's answer is not made from the request.
+            Way::ConnectEach(_) => Plan { tier: Tier::Nothing, stream: false, fresh: true, ..plan },
+            Way::Echo(_) => {
+                let bytes = echo::buffer_bytes(send_bytes);
+                let tier = Tier::Truncated(echo::NUMBER_BYTES);
+                Plan { send_bytes: bytes, receive_bytes: bytes, tier, pings: 1, pongs: 1, stream: false, ..plan }
+            }
+        }
+    }
+
+    fn recorder_config(&self, plan: &Plan) -> RecorderConfig {
+        let spec = &self.task.spec;
+        let passes = if spec.probe == Probe::Rr && spec.stop.interval_percent.is_some() { MAX_PASSES } else { 1 };
+        let max_ms = u64::from(spec.stop.max_ms) * passes as u64;
+        let raw = if spec.raw { spec.stop.max_count.min(MOST_RAW) } else { 0 };
+        RecorderConfig {
+            outliers: spec.outliers,
+            raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
+            has_header: plan.tier != Tier::Nothing,
+            ..RecorderConfig::new(
+                self.clock.rate(),
+                document::kind(spec),
+                u32::try_from(max_ms).unwrap_or(u32::MAX),
+            )
+        }
+    }
+
+    /// Start of the process to the first message of the warm-up.
+    fn startup_ns(&self, first_message: u64) -> u64 {
+        let since_message = self.clock.ns(self.clock.now().saturating_sub(first_message));
+        let since_start = u64::try_from(self.context.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        since_start.saturating_sub(since_message)
+    }
+
+    /// Takes the reflector's report, and says what went wrong if something did.
+    fn farewell(
+        &mut self,
+        peer: &mut Peer,
+        size: u32,
+        done: &SizeDone,
+        ended: Option<ProbeError>,
+    ) -> (Option<StopReport>, Option<ProbeError>) {
+        let broken = !matches!(done.end, End::Met | End::Stopped);
+        let told = match &mut peer.session {
+            Some(session) if done.end != End::PeerEnded => session.stop(broken).map(Some),
+            _ => Ok(None),
+        };
+        let name = peer.name();
+        let vanished = |why: String| ProbeError::PeerVanished { address: name.clone(), size, why };
+        let (report, last_words) = match told {
+            Ok(report) => (report, ended),
+            Err(error) => (None, ended.or(Some(error))),
+        };
+        // What the endpoint said about its end tells more than the broken path.
+        let because = |seen: String| match &last_words {
+            Some(words) => format!("{seen} ({words})"),
+            None => seen,
+        };
+        let failure = match done.end {
+            End::Met | End::Stopped => last_words.map(|words| vanished(words.to_string())),
+            End::PeerEnded => Some(vanished(because("the control connection ended".to_owned()))),
+            End::Broken(Broken::Path(cause)) if cause.peer_is_gone() => Some(vanished(because(cause.to_string()))),
+            End::Broken(Broken::Path(cause)) => Some(ProbeError::Path { address: name, size, cause }),
+            End::Broken(Broken::Silent) => {
+                let silence = format!("no answer for {} ms and more", self.task.spec.timeout_ms);
+                Some(vanished(because(silence)))
+            }
+        };
+        self.outcome.interrupted |= done.end == End::Stopped;
+        (report, failure)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the ends of one size, each from another hand")]
+    fn give(
+        &mut self,
+        peer: &Peer,
+        size: u32,
+        done: SizeDone,
+        recorder: Recorder,
+        self_cost: SelfCost,
+        reflector: Option<StopReport>,
+        failure: Option<&ProbeError>,
+        rounds: &Rounds<'_>,
+        give: &mut dyn FnMut(Measured),
+    ) {
+        let recorded = recorder.finish(Some(&done.map));
+        let mut found = self.found.clone();
+        found.extend(overrun(rounds.strays().overrun));
+        found.extend(whereabouts(&self.task.spec, &recorded, reflector.as_ref(), rounds));
+        let vanished = match failure {
+            Some(ProbeError::PeerVanished { why, .. }) => Some(why.clone()),
+            Some(other) => Some(other.to_string()),
+            None => None,
+        };
+        let measured = document::assemble(Parts {
+            task: self.task,
+            size,
+            place: &peer.place,
+            recorded,
+            map: done.map,
+            usage: done.usage,
+            counters: done.counters,
+            reflector,
+            rates: &done.rates,
+            self_cost,
+            found,
+            vanished,
+        });
+        self.outcome.sizes += 1;
+        self.outcome.untrusted += u32::from(!measured.result.verdict.trusted);
+        give(measured);
+    }
+}
+
+impl Peer {
+    fn name(&self) -> String {
+        match (&self.session, &self.place.peer) {
+            (Some(session), _) => session.name().to_owned(),
+            (None, Some(address)) => address.clone(),
+            (None, None) => "this machine".to_owned(),
+        }
+    }
+}
+
+/// Runs the visitor on the way's path.
+fn travel(
+    spec: &ProbeSpec,
+    way: &mut Way,
+    options: &PathOptions<'_>,
+    size: u32,
+    visitor: SizeLoop<'_, '_>,
+) -> Result<SizeDone, ProbeError> {
+    match way {
+        Way::Data(socket) => Ok(net::with_path(socket, options, visitor)?),
+        Way::ConnectEach(to) => {
+            let client = TransactionClient::new(&spec.socket, &spec.initiator, *to, options)?;
+            Ok(visitor.visit(&mut ConnectEach::new(client, size as usize)))
+        }
+        Way::Echo(to) => {
+            let socket = EchoSocket::open(*to, &spec.socket, &spec.initiator, options, size as usize)?;
+            Ok(visitor.visit(&mut EchoPath::new(socket, size as usize)))
+        }
+    }
+}
+
+fn dropped(way: &Way) -> u64 {
+    match way {
+        Way::Data(socket) => socket.dropped().map_or(0, u64::from),
+        Way::ConnectEach(_) | Way::Echo(_) => 0,
+    }
+}
+
+/// The longest that one size may take, without what it waits for.
+fn longest_size(spec: &ProbeSpec) -> Duration {
+    let passes = if spec.probe == Probe::Rr { MAX_PASSES as u64 } else { 1 };
+    Duration::from_millis(
+        u64::from(spec.warmup.time_ms)
+            .saturating_add(u64::from(spec.stop.max_ms).saturating_mul(passes))
+            .saturating_add(u64::from(spec.timeout_ms)),
+    )
+}
+
+fn overrun(samples: u64) -> Option<Finding> {
+    (samples > 0).then(|| {
+        Finding::at(
+            model::FindingId::SamplesOverrun,
+            "initiator",
+            format!("{samples} late or double answers found no room among the samples: something repeats our messages"),
+        )
+    })
+}
+
+/// On which half of the way messages were lost, as far as the reflector's counts tell.
+fn whereabouts(
+    spec: &ProbeSpec,
+    recorded: &record::Recorded,
+    report: Option<&StopReport>,
+    rounds: &Rounds<'_>,
+) -> Option<Finding> {
+    let report = report?;
+    if recorded.messages.lost == 0 || spec.socket.protocol.is_stream() {
+        return None;
+    }
+    let sent = rounds.rounds_sent().saturating_mul(u64::from(spec.pings));
+    let out = sent.saturating_sub(report.received);
+    let sent_back = report.sent;
+    let back = sent_back.saturating_sub(rounds.answers());
+    Some(Finding::new(
+        model::FindingId::Loss,
+        format!(
+            "warm-up included, {out} of {sent} messages never reached the reflector, and {back} of the {sent_back} that it \
+             sent back did not arrive in time"
+        ),
+    ))
+}

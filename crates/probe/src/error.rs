@@ -1,0 +1,161 @@
+//! What can go wrong while measuring, each with the thing it is about and the remedy where a person can act.
+
+use model::Protocol;
+use wire::{RefuseCode, SessionError};
+
+/// A measurement that could not be made or finished.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The task contradicts itself or asks for what cannot be.
+    #[error(transparent)]
+    Spec(#[from] model::ModelError),
+    /// The task contradicts what this machine or the peer is, found before the first message.
+    #[error("{what}: {remedy}")]
+    Conflict {
+        /// What contradicts what.
+        what: String,
+        /// What to change.
+        remedy: String,
+    },
+    /// A key that cannot be used.
+    #[error("the shared key cannot be used: {0}")]
+    Key(#[from] wire::KeyError),
+    /// No clock.
+    #[error(transparent)]
+    Clock(#[from] clock::ClockError),
+    /// Policy, CPU, thread or child.
+    #[error(transparent)]
+    Task(#[from] task::TaskError),
+    /// A name, an address or the data socket.
+    #[error(transparent)]
+    Net(#[from] net::NetError),
+    /// A system without random numbers.
+    #[error("the system gives no random numbers: {cause}")]
+    Random {
+        /// The system's words.
+        cause: String,
+    },
+    /// The control connection was refused.
+    #[error("nothing listens at {address}: start `windhover serve` there")]
+    NothingListens {
+        /// Where.
+        address: String,
+    },
+    /// The control connection was not answered.
+    #[error("{address} does not answer: check the address and that no firewall drops its TCP port")]
+    NoAnswer {
+        /// Where.
+        address: String,
+    },
+    /// The control connection could not be made.
+    #[error("connecting to {address} failed: {cause}")]
+    Connect {
+        /// Where.
+        address: String,
+        /// The system's error.
+        cause: std::io::Error,
+    },
+    /// The control connection failed.
+    #[error("the control connection to {address} failed: {cause}")]
+    Control {
+        /// Where.
+        address: String,
+        /// The system's error.
+        cause: std::io::Error,
+    },
+    /// The control session ended: wrong key or version, a refusal, a peer that hung up.
+    #[error("{address}: {cause}")]
+    Session {
+        /// Where.
+        address: String,
+        /// Why.
+        cause: SessionError,
+    },
+    /// The endpoint took too long over an answer.
+    #[error("{address} did not answer within {seconds} s while {during}: is it a windhover endpoint, and is it alive?")]
+    Silent {
+        /// Where.
+        address: String,
+        /// At which step.
+        during: &'static str,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The endpoint answered something else.
+    #[error("{address} answered out of order while {during}: use the same windhover at both ends")]
+    OutOfOrder {
+        /// Where.
+        address: String,
+        /// At which step.
+        during: &'static str,
+    },
+    /// The data path's first messages never reached the endpoint.
+    #[error("{address} never saw our {protocol} messages: check that no firewall drops {protocol} between the hosts")]
+    NotProved {
+        /// Where.
+        address: String,
+        /// What carries them.
+        protocol: Protocol,
+    },
+    /// The peer ended, or all of a sudden nothing came back any more. What was measured before is kept.
+    #[error("the peer at {address} vanished while measuring {size} bytes: {why}")]
+    PeerVanished {
+        /// Where.
+        address: String,
+        /// The size that was being measured.
+        size: u32,
+        /// What was seen.
+        why: String,
+    },
+    /// The data path failed for another reason than the peer. What was measured before is kept.
+    #[error("measuring {size} bytes with {address}: {cause}")]
+    Path {
+        /// Where.
+        address: String,
+        /// The size that was being measured.
+        size: u32,
+        /// What failed.
+        cause: net::PathError,
+    },
+}
+
+impl ProbeError {
+    /// The design's exit code: 2 for what is wrong with the task itself, 1 for what went wrong while running.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Spec(_) | Self::Conflict { .. } | Self::Key(_) => 2,
+            Self::Task(error) => match error {
+                task::TaskError::NoSuchCpu { .. }
+                | task::TaskError::CpuNotAllowed { .. }
+                | task::TaskError::PolicyNotPermitted { .. } => 2,
+                _ => 1,
+            },
+            Self::Net(error) => match error {
+                net::NetError::Address { .. }
+                | net::NetError::UnknownHost { .. }
+                | net::NetError::NoAddressOfFamily { .. }
+                | net::NetError::NoInterface { .. }
+                | net::NetError::NoInterfaceWithAddress { .. } => 2,
+                _ => 1,
+            },
+            Self::Session { cause, .. } => match cause {
+                SessionError::WrongKey
+                | SessionError::KeyRequired
+                | SessionError::KeyNotExpected
+                | SessionError::Version { .. } => 2,
+                SessionError::Refused { code, .. } => match code {
+                    RefuseCode::WrongKey
+                    | RefuseCode::KeyRequired
+                    | RefuseCode::Version
+                    | RefuseCode::Limit
+                    | RefuseCode::Unsupported
+                    | RefuseCode::BadRequest => 2,
+                    _ => 1,
+                },
+                _ => 1,
+            },
+            _ => 1,
+        }
+    }
+}

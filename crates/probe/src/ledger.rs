@@ -1,0 +1,204 @@
+//! Which round an answer belongs to: the current one, one that had been given up, or one answered already.
+//!
+//! One round is in flight at a time, so an answer that is not the current round's is either *late* (its round was
+//! counted as lost) or a *duplicate*. Messages shorter than a full sequence number carry only its low bytes; an answer
+//! is then taken for the youngest round that fits. With one byte a straggler from 256 rounds ago is mistaken for the
+//! current answer: nothing in the message tells them apart. Nothing here allocates: it is part of the measured loop.
+
+/// How many lost rounds are remembered for answers that still may come. Older ones are forgotten, and their answers
+/// count as duplicates.
+const REMEMBERED: usize = 256;
+
+/// A round that was given up.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lost {
+    /// Its number on the wire.
+    number: u64,
+    /// Its number among the timed rounds.
+    seq: u64,
+    /// When it was sent, in ticks.
+    sent: u64,
+    /// Answers that have not come; 0: the entry is free.
+    missing: u32,
+    /// Whether it was a timed round.
+    timed: bool,
+}
+
+/// What an answer turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It belongs to the round in flight, and more answers are to come.
+    Part,
+    /// It is the last one that the round in flight waited for.
+    Whole,
+    /// It completes a round that had been counted as lost.
+    Late {
+        /// Number among the timed rounds.
+        seq: u64,
+        /// When that round was sent, in ticks.
+        sent: u64,
+        /// Whether a later round had been answered before.
+        reordered: bool,
+        /// Whether the round was a timed one.
+        timed: bool,
+    },
+    /// It belongs to a lost round that still misses other answers.
+    LatePart,
+    /// Its round had been answered already.
+    Duplicate,
+}
+
+/// The rounds of one size.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    mask: u64,
+    current: Lost,
+    answered: Option<u64>,
+    lost: [Lost; REMEMBERED],
+    next: usize,
+}
+
+impl Ledger {
+    /// A ledger for messages that carry the low `bytes` bytes of the number (0 to 8). With 0 every answer is the
+    /// current round's.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let mask = match bytes {
+            0 => 0,
+            1..=7 => (1u64 << (8 * bytes)) - 1,
+            _ => u64::MAX,
+        };
+        Self { mask, current: Lost::default(), answered: None, lost: [Lost::default(); REMEMBERED], next: 0 }
+    }
+
+    /// Whether messages carry any part of the number.
+    pub(crate) fn numbered(&self) -> bool {
+        self.mask != 0
+    }
+
+    /// A round goes out: `number` on the wire, `seq` among the timed ones, and `answers` to come.
+    #[inline]
+    pub(crate) fn begin(&mut self, number: u64, seq: u64, answers: u32, timed: bool) {
+        self.current = Lost { number, seq, sent: 0, missing: answers, timed };
+    }
+
+    /// An answer came whose number, as far as it is carried, is `got`.
+    #[inline]
+    pub(crate) fn answer(&mut self, got: u64) -> Answer {
+        if got & self.mask == self.current.number & self.mask && self.current.missing > 0 {
+            self.current.missing -= 1;
+            if self.current.missing > 0 {
+                return Answer::Part;
+            }
+            self.answered = Some(self.current.number);
+            return Answer::Whole;
+        }
+        self.stray(got)
+    }
+
+    /// The current round is given up; `sent` is when it was sent.
+    pub(crate) fn lose(&mut self, sent: u64) {
+        if self.mask == 0 {
+            return;
+        }
+        self.current.sent = sent;
+        self.lost[self.next] = self.current;
+        self.next = (self.next + 1) % REMEMBERED;
+        self.current.missing = 0;
+    }
+
+    #[cold]
+    fn stray(&mut self, got: u64) -> Answer {
+        // Youngest first: with few bytes several rounds fit.
+        for back in 1..=REMEMBERED {
+            let entry = &mut self.lost[(self.next + REMEMBERED - back) % REMEMBERED];
+            if entry.missing == 0 || entry.number & self.mask != got & self.mask {
+                continue;
+            }
+            entry.missing -= 1;
+            if entry.missing > 0 {
+                return Answer::LatePart;
+            }
+            let reordered = self.answered.is_some_and(|answered| answered > entry.number);
+            return Answer::Late { seq: entry.seq, sent: entry.sent, reordered, timed: entry.timed };
+        }
+        Answer::Duplicate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_in_turn_are_whole() {
+        let mut ledger = Ledger::new(8);
+        for number in 0..5 {
+            ledger.begin(number, number, 1, true);
+            assert_eq!(ledger.answer(number), Answer::Whole);
+        }
+    }
+
+    #[test]
+    fn a_second_answer_is_a_duplicate() {
+        let mut ledger = Ledger::new(2);
+        ledger.begin(7, 0, 1, true);
+        assert_eq!(ledger.answer(7), Answer::Whole);
+        ledger.begin(8, 1, 1, true);
+        assert_eq!(ledger.answer(7), Answer::Duplicate);
+        assert_eq!(ledger.answer(8), Answer::Whole);
+    }
+
+    #[test]
+    fn a_lost_round_answered_later_is_late_once() {
+        let mut ledger = Ledger::new(4);
+        ledger.begin(3, 30, 1, true);
+        ledger.lose(99);
+        ledger.begin(4, 31, 1, true);
+        assert_eq!(ledger.answer(3), Answer::Late { seq: 30, sent: 99, reordered: false, timed: true });
+        assert_eq!(ledger.answer(3), Answer::Duplicate);
+        assert_eq!(ledger.answer(4), Answer::Whole);
+    }
+
+    #[test]
+    fn late_after_a_later_answer_is_reordered() {
+        let mut ledger = Ledger::new(8);
+        ledger.begin(3, 3, 1, true);
+        ledger.lose(9);
+        ledger.begin(4, 4, 1, false);
+        assert_eq!(ledger.answer(4), Answer::Whole);
+        ledger.begin(5, 5, 1, true);
+        assert_eq!(ledger.answer(3), Answer::Late { seq: 3, sent: 9, reordered: true, timed: true });
+    }
+
+    #[test]
+    fn several_answers_make_one_round() {
+        let mut ledger = Ledger::new(1);
+        ledger.begin(300, 0, 3, true);
+        assert_eq!(ledger.answer(300 & 0xff), Answer::Part);
+        assert_eq!(ledger.answer(300 & 0xff), Answer::Part);
+        ledger.lose(1);
+        ledger.begin(301, 1, 3, true);
+        assert_eq!(ledger.answer(300 & 0xff), Answer::Late { seq: 0, sent: 1, reordered: false, timed: true });
+    }
+
+    #[test]
+    fn without_numbers_every_answer_is_the_current_one() {
+        let mut ledger = Ledger::new(0);
+        ledger.begin(1, 0, 1, true);
+        ledger.lose(5);
+        ledger.begin(2, 1, 1, true);
+        assert_eq!(ledger.answer(0), Answer::Whole);
+    }
+
+    #[test]
+    fn the_youngest_fitting_round_is_taken() {
+        let mut ledger = Ledger::new(1);
+        for number in [1u64, 257] {
+            ledger.begin(number, number, 1, true);
+            ledger.lose(number);
+        }
+        ledger.begin(258, 258, 1, true);
+        assert_eq!(ledger.answer(1), Answer::Late { seq: 257, sent: 257, reordered: false, timed: true });
+        assert_eq!(ledger.answer(1), Answer::Late { seq: 1, sent: 1, reordered: false, timed: true });
+    }
+}

@@ -1,0 +1,101 @@
+//! Opening the way to the peer: control session, data path, its proof, and what the addresses tell.
+
+use crate::document::Place;
+use crate::engine::{Peer, Way};
+use crate::session::Session;
+use crate::{Context, ProbeError, check, local};
+use model::worker::ProbeTask;
+use model::{Probe, ProbeSpec, Protocol};
+use net::DataSocket;
+use std::net::SocketAddr;
+use std::time::Duration;
+use wire::{Key, OpenRequest, data};
+
+/// How long a TCP data connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long the token may take to leave.
+const SHOW: Duration = Duration::from_secs(1);
+
+/// Opens the way that the task asks for.
+pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeError> {
+    let spec = &task.spec;
+    let protocol = spec.socket.protocol;
+    if spec.probe == Probe::Ping {
+        let target = net::resolve(&task.target.control, 0, None)?;
+        return Ok(Peer { session: None, way: Way::Echo(target), tag: 0, place: place(context, None, target), child: None });
+    }
+    if protocol == Protocol::Icmp {
+        return Err(ProbeError::Conflict {
+            what: format!("{} over icmp has no reflector", spec.probe),
+            remedy: "use `windhover ping`".to_owned(),
+        });
+    }
+    if protocol.is_local() {
+        check::same_machine(spec)?;
+        return local::open(spec, context);
+    }
+    let key = task.target.key.as_deref().map(Key::from_hex).transpose()?;
+    let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
+    if net::route::is_local(control.ip()).unwrap_or(false) {
+        check::same_machine(spec)?;
+    }
+    over_network(spec, context, Session::connect(control, key)?)
+}
+
+/// What the reflector is asked for.
+pub(crate) fn request(spec: &ProbeSpec) -> OpenRequest {
+    let response = spec.response_size.filter(|_| spec.probe == Probe::Rr).unwrap_or(0);
+    OpenRequest {
+        probe: spec.probe,
+        socket: spec.socket.clone(),
+        end: spec.reflector.clone(),
+        pings: spec.pings,
+        pongs: spec.pongs,
+        max_size: spec.sizes.max().max(response),
+        connect_each: spec.connect_each,
+    }
+}
+
+fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Result<Peer, ProbeError> {
+    let protocol = spec.socket.protocol;
+    let opened = session.open(request(spec))?;
+    let Some(address) = session.data_address(&opened) else {
+        return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
+    };
+    let tag = opened.token.tag();
+    if spec.connect_each {
+        session.prove(protocol, || Ok(()))?;
+        let place = place(context, None, address);
+        return Ok(Peer { session: Some(session), way: Way::ConnectEach(address), tag, place, child: None });
+    }
+    let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, CONNECT)?;
+    let proof = data::prove(&opened.token);
+    let mut shown = false;
+    let seen_as = session.prove(protocol, || {
+        // A stream delivers it; datagrams may be lost.
+        if protocol.is_stream() && std::mem::replace(&mut shown, true) {
+            return Ok(());
+        }
+        Ok(socket.send_once(&proof, SHOW)?)
+    })?;
+    let local = socket.local_address().filter(|own| !own.ip().is_unspecified()).or(seen_as);
+    let place = place(context, local, address);
+    Ok(Peer { session: Some(session), way: Way::Data(Box::new(socket)), tag, place, child: None })
+}
+
+fn place(context: &Context, local: Option<SocketAddr>, peer: SocketAddr) -> Place {
+    Place {
+        host: host_name(),
+        local: local.map(|address| address.to_string()),
+        peer: Some(peer.to_string()),
+        // Where the kernel does not tell, nothing is claimed.
+        is_local: net::route::is_local(peer.ip()).unwrap_or(false),
+        loopback_intended: context.claims_loopback || peer.ip().to_canonical().is_loopback(),
+    }
+}
+
+/// The host's name as the kernel has it.
+pub(crate) fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}

@@ -1,0 +1,468 @@
+//! The measured loop: rounds of pings and pongs over any path, each timed, one sample a round.
+//!
+//! Between [`Rounds::batch`]'s first and last line nothing is allocated, locked, printed or logged, and no system call
+//! is made beside the path's own (and the gap's sleep, when one is asked for). The clock is read directly before the
+//! first send and directly after the last receive of a round. Samples go into memory that was touched before.
+
+use crate::ledger::{Answer, Ledger};
+use clock::Clock;
+use model::{Gap, Sample, SampleFlags};
+use net::{Path, PathError, Received};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use task::Progress;
+use wire::{Tier, data};
+
+/// Samples that a batch has room for beyond its rounds, for late and double answers.
+const SPARE_SAMPLES: usize = 1024;
+
+/// Longest single sleep in a gap, so that a request to end is seen in time.
+const SLEEP_SLICE: Duration = Duration::from_millis(50);
+
+/// Fewest rounds in a row that must go unanswered, and for how long, before the peer counts as gone.
+const SILENT_ROUNDS: u32 = 10;
+const SILENT_NS: u64 = 5_000_000_000;
+
+/// Drains give up on a path that does not fall silent after so many time-outs.
+const MOST_DRAINS: u32 = 8;
+
+/// What a round is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    /// Messages out.
+    pub pings: u32,
+    /// Messages back.
+    pub pongs: u32,
+    /// Bytes of each message out.
+    pub send_bytes: usize,
+    /// Bytes of each message back.
+    pub receive_bytes: usize,
+    /// MSG_MORE on all but the last message out.
+    pub more: bool,
+    /// What messages carry both ways; [`Tier::for_exchange`], or nothing where answers are no echoes.
+    pub tier: Tier,
+    /// Whether messages have no borders; silence is then no loss but a broken path.
+    pub stream: bool,
+    /// Whether each round has a connection of its own, so that nothing of a lost one can come later.
+    pub fresh: bool,
+    /// The session's tag in messages that have room for it.
+    pub tag: u64,
+    /// After so many ns without a whole answer a round is lost.
+    pub timeout_ns: u64,
+    /// Idle time after each round.
+    pub gap: Gap,
+}
+
+/// How long a batch may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit {
+    /// Rounds.
+    pub rounds: u64,
+    /// No round begins after this tick.
+    pub until: u64,
+}
+
+/// What the rounds of a batch are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Warm-up: not timed, and without gaps, which would only draw it out.
+    WarmUp,
+    /// After a pause for recording: not timed, and like a timed one otherwise.
+    Again,
+    /// Timed.
+    Timed,
+}
+
+/// Why a batch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its rounds are done, its time is over, or its samples are full.
+    Done,
+    /// The program was asked to end. The round in flight is not recorded.
+    Stopped,
+}
+
+/// Why no further round can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The path failed.
+    Path(PathError),
+    /// A stream was silent for the whole time-out, or datagrams were lost one after the other for 10 rounds and 5 s.
+    Silent,
+}
+
+impl From<PathError> for Broken {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
+}
+
+/// What was received and belongs to no round of this size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Strays {
+    /// Datagrams of another length or another session's tag.
+    pub foreign: u64,
+    /// Late or double answers that found no room among the samples.
+    pub overrun: u64,
+}
+
+/// The state of one size's loop. Everything it needs is taken in [`Rounds::new`].
+#[derive(Debug)]
+pub(crate) struct Rounds<'a> {
+    clock: Clock,
+    stop: &'a AtomicBool,
+    progress: &'a Progress,
+    plan: Plan,
+    tier: Tier,
+    timeout: u64,
+    spin: u64,
+    sleep: Duration,
+    ledger: Ledger,
+    out: Vec<u8>,
+    input: Vec<u8>,
+    samples: Vec<Sample>,
+    first_number: u64,
+    number: u64,
+    seq: u64,
+    /// Messages of rounds in flight that came in time.
+    taken: u64,
+    strays: Strays,
+    /// Rounds lost in a row, and when the first of them was sent.
+    unanswered: u32,
+    unanswered_since: u64,
+    /// Rounds lost in this batch.
+    lost: u64,
+}
+
+enum Round {
+    Answered(u64),
+    Lost(u64),
+    Stopped,
+}
+
+impl<'a> Rounds<'a> {
+    /// Takes and touches all memory. `first_number` is the first round's number on the wire: numbers go on from size to
+    /// size, so that a straggler of the size before is none of this one's.
+    pub(crate) fn new(
+        clock: Clock,
+        plan: Plan,
+        first_number: u64,
+        batch_rounds: u64,
+        stop: &'a AtomicBool,
+        progress: &'a Progress,
+    ) -> Self {
+        let tier = plan.tier;
+        let room = usize::try_from(batch_rounds).unwrap_or(usize::MAX).saturating_add(SPARE_SAMPLES);
+        // Filled with another value than zero, so that each page is really written to.
+        let mut samples = vec![Sample { seq: u64::MAX, ..Sample::default() }; room];
+        samples.clear();
+        Self {
+            clock,
+            stop,
+            progress,
+            plan,
+            tier,
+            timeout: clock.ticks(plan.timeout_ns),
+            spin: clock.ticks(u64::from(plan.gap.spin_us) * 1000),
+            sleep: Duration::from_micros(u64::from(plan.gap.sleep_us)),
+            ledger: Ledger::new(tier.bytes().min(8)),
+            out: pattern(plan.send_bytes),
+            input: pattern(plan.receive_bytes),
+            samples,
+            first_number,
+            number: first_number,
+            seq: 0,
+            taken: 0,
+            strays: Strays::default(),
+            unanswered: 0,
+            unanswered_since: 0,
+            lost: 0,
+        }
+    }
+
+    /// Samples of the last batch, in the order that their rounds ended.
+    pub(crate) fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Rounds begun so far, untimed ones included.
+    pub(crate) fn rounds_sent(&self) -> u64 {
+        self.number - self.first_number
+    }
+
+    /// Messages that came in time for their round, those of untimed rounds included.
+    pub(crate) fn answers(&self) -> u64 {
+        self.taken
+    }
+
+    /// Rounds lost in the last batch.
+    pub(crate) fn lost_in_batch(&self) -> u64 {
+        self.lost
+    }
+
+    /// The number that the next round would have on the wire.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.number
+    }
+
+    /// Timed rounds so far, lost ones included.
+    pub(crate) fn timed_rounds(&self) -> u64 {
+        self.seq
+    }
+
+    /// What came and belongs to no round.
+    pub(crate) fn strays(&self) -> Strays {
+        self.strays
+    }
+
+    /// Whether messages carry enough to know doubles and order.
+    pub(crate) fn numbered(&self) -> bool {
+        self.ledger.numbered()
+    }
+
+    /// Makes rounds until `limit`. The samples of the batch before are forgotten.
+    ///
+    /// # Errors
+    /// The path is broken; the samples up to then are kept.
+    pub(crate) fn batch<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, Broken> {
+        self.samples.clear();
+        self.lost = 0;
+        self.progress.arm();
+        let ended = self.rounds(path, limit, phase);
+        self.progress.disarm();
+        ended
+    }
+
+    fn rounds<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, Broken> {
+        let full = self.samples.capacity() - SPARE_SAMPLES / 2;
+        let idle = phase != Phase::WarmUp && (self.spin > 0 || !self.sleep.is_zero());
+        let timed = phase == Phase::Timed;
+        for _ in 0..limit.rounds {
+            let before = self.seq;
+            let round = self.round(path, timed);
+            if !matches!(round, Ok(Round::Answered(_) | Round::Lost(_))) {
+                self.seq = before;
+            }
+            let now = match round? {
+                Round::Answered(now) => now,
+                Round::Lost(now) => {
+                    if !self.ledger.numbered() && !self.plan.fresh && self.settle(path)? == Ended::Stopped {
+                        return Ok(Ended::Stopped);
+                    }
+                    now
+                }
+                Round::Stopped => return Ok(Ended::Stopped),
+            };
+            if idle {
+                self.idle();
+            }
+            if now >= limit.until || self.samples.len() >= full || self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    #[inline(always)]
+    fn round<P: Path>(&mut self, path: &mut P, timed: bool) -> Result<Round, Broken> {
+        let number = self.number;
+        self.number += 1;
+        let seq = self.seq;
+        self.seq += u64::from(timed);
+        self.ledger.begin(number, seq, self.plan.pongs, timed);
+        data::write(number, self.plan.tag, &mut self.out);
+        let mut flags = if timed { SampleFlags::default() } else { SampleFlags::WARMUP };
+        self.progress.advance();
+        let sent = self.clock.now();
+        for ping in 1..=self.plan.pings {
+            let more = self.plan.more && ping < self.plan.pings;
+            while let Err(error) = path.send(&self.out, more) {
+                if error != PathError::Interrupted {
+                    return Err(error.into());
+                }
+                flags = flags.with(SampleFlags::INTERRUPTED);
+                if let Some(end) = self.overdue(seq, sent, flags)? {
+                    return Ok(end);
+                }
+            }
+        }
+        loop {
+            match path.receive(&mut self.input) {
+                Ok(Received::Bytes(bytes)) => {
+                    let received = self.clock.now();
+                    if self.take(bytes, received) {
+                        self.unanswered = 0;
+                        self.push(Sample { seq, intended: sent, sent, received, flags, ..Sample::default() });
+                        return Ok(Round::Answered(received));
+                    }
+                    if received.wrapping_sub(sent) >= self.timeout
+                        && let Some(end) = self.overdue(seq, sent, flags)?
+                    {
+                        return Ok(end);
+                    }
+                }
+                Ok(Received::Interrupted) => {
+                    flags = flags.with(SampleFlags::INTERRUPTED);
+                    if let Some(end) = self.overdue(seq, sent, flags)? {
+                        return Ok(end);
+                    }
+                }
+                Ok(Received::TimedOut) => {
+                    if let Some(end) = self.overdue(seq, sent, flags)? {
+                        return Ok(end);
+                    }
+                }
+                Ok(Received::Stopped) => return Ok(Round::Stopped),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Whether a message completes the round in flight; what belongs to another round is noted here.
+    #[inline(always)]
+    fn take(&mut self, bytes: usize, received: u64) -> bool {
+        if bytes != self.plan.receive_bytes {
+            self.strays.foreign += 1;
+            return false;
+        }
+        let number = match self.tier {
+            Tier::Nothing => 0,
+            tier => match data::read(tier, self.plan.tag, &self.input) {
+                Some(number) => number,
+                None => {
+                    self.strays.foreign += 1;
+                    return false;
+                }
+            },
+        };
+        match self.ledger.answer(number) {
+            Answer::Whole => {
+                self.taken += 1;
+                true
+            }
+            Answer::Part => {
+                self.taken += 1;
+                false
+            }
+            other => {
+                self.stray(other, received);
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn stray(&mut self, answer: Answer, received: u64) {
+        let sample = match answer {
+            Answer::Late { seq, sent, reordered, timed: true } => {
+                let flags = if reordered { SampleFlags::LATE.with(SampleFlags::REORDERED) } else { SampleFlags::LATE };
+                Sample { seq, intended: sent, sent, received, flags, ..Sample::default() }
+            }
+            Answer::Duplicate => Sample {
+                seq: self.seq.saturating_sub(1),
+                intended: received,
+                sent: received,
+                received,
+                flags: SampleFlags::DUPLICATE,
+                ..Sample::default()
+            },
+            // An untimed round's answer was never counted as lost, and the rest of a round follows or does not.
+            Answer::Late { .. } | Answer::LatePart | Answer::Part | Answer::Whole => return,
+        };
+        if self.samples.len() < self.samples.capacity() {
+            self.samples.push(sample);
+        } else {
+            self.strays.overrun += 1;
+        }
+    }
+
+    /// A wait ended without an answer: the round is lost if its time is over.
+    #[cold]
+    fn overdue(&mut self, seq: u64, sent: u64, flags: SampleFlags) -> Result<Option<Round>, Broken> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Ok(Some(Round::Stopped));
+        }
+        let now = self.clock.now();
+        if now.wrapping_sub(sent) < self.timeout {
+            return Ok(None);
+        }
+        if self.plan.stream {
+            return Err(Broken::Silent);
+        }
+        self.ledger.lose(sent);
+        self.lost += 1;
+        // The signal that ended the wait is ours; the round has no latency that it could falsify.
+        let flags = SampleFlags(flags.0 & !SampleFlags::INTERRUPTED.0).with(SampleFlags::LOST);
+        self.push(Sample { seq, intended: sent, sent, received: now, flags, ..Sample::default() });
+        if self.unanswered == 0 {
+            self.unanswered_since = sent;
+        }
+        self.unanswered += 1;
+        if self.unanswered >= SILENT_ROUNDS && self.clock.ns(now.wrapping_sub(self.unanswered_since)) >= SILENT_NS {
+            return Err(Broken::Silent);
+        }
+        Ok(Some(Round::Lost(now)))
+    }
+
+    #[inline(always)]
+    fn push(&mut self, sample: Sample) {
+        // Never grows: a batch ends while there is room left.
+        if self.samples.len() < self.samples.capacity() {
+            self.samples.push(sample);
+        } else {
+            self.strays.overrun += 1;
+        }
+    }
+
+    /// After a loss at a size without numbers: waits until the path was silent for a whole time-out, so that the lost
+    /// round's answer is not taken for the next one's.
+    #[cold]
+    fn settle<P: Path>(&mut self, path: &mut P) -> Result<Ended, Broken> {
+        for _ in 0..MOST_DRAINS {
+            path.drain(&mut self.input)?;
+            self.progress.advance();
+            let since = self.clock.now();
+            let quiet = loop {
+                match path.receive(&mut self.input)? {
+                    Received::Bytes(_) => break false,
+                    Received::Stopped => return Ok(Ended::Stopped),
+                    Received::TimedOut | Received::Interrupted => {
+                        if self.stop.load(Ordering::Relaxed) {
+                            return Ok(Ended::Stopped);
+                        }
+                        if self.clock.now().wrapping_sub(since) >= self.timeout {
+                            break true;
+                        }
+                    }
+                }
+            };
+            if quiet {
+                break;
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    /// The gap between two rounds: sleep, then spin. Standing still is right meanwhile.
+    fn idle(&self) {
+        self.progress.disarm();
+        let mut left = self.sleep;
+        while !left.is_zero() && !self.stop.load(Ordering::Relaxed) {
+            let slice = left.min(SLEEP_SLICE);
+            std::thread::sleep(slice);
+            left = left.saturating_sub(slice);
+        }
+        if self.spin > 0 {
+            let since = self.clock.now();
+            while self.clock.now().wrapping_sub(since) < self.spin && !self.stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        }
+        self.progress.arm();
+    }
+}
+
+/// A message of so many bytes, touched: neither zeros (which a stack or a disk may treat specially) nor secret.
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..=u8::MAX).cycle().take(bytes).collect()
+}

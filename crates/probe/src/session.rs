@@ -1,0 +1,239 @@
+//! The control session as blocking calls: wire's machine driven over a TCP or UNIX stream.
+//!
+//! Nothing here runs while messages are measured: the connection stays quiet between `start` and `stop`.
+
+use crate::ProbeError;
+use model::Protocol;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use wire::{ClientConfig, ClientEvent, ClientSession, Key, OpenRequest, Opened, ServerHello, SessionError, StopReport};
+
+/// How long a connection or one answer of the endpoint may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the data path may take to be proved.
+const PROVE_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two showings of the token.
+const PROVE_AGAIN: Duration = Duration::from_millis(50);
+/// How long a broken peer is waited for when it is asked for its last report.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn set_read_timeout(&self, timeout: Duration) -> std::io::Result<()> {
+        let timeout = Some(timeout.max(Duration::from_millis(1)));
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(timeout),
+            Self::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.write_all(bytes),
+            Self::Unix(stream) => stream.write_all(bytes),
+        }
+    }
+}
+
+/// An open control session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    stream: Stream,
+    machine: ClientSession,
+    /// The endpoint as people write it, for errors.
+    name: String,
+    /// The control connection's far end; absent for a child.
+    peer: Option<SocketAddr>,
+}
+
+impl Session {
+    /// Connects and makes the handshake.
+    pub(crate) fn connect(address: SocketAddr, key: Option<Key>) -> Result<Self, ProbeError> {
+        let name = address.to_string();
+        let failed = |cause: std::io::Error| match cause.kind() {
+            ErrorKind::ConnectionRefused => ProbeError::NothingListens { address: name.clone() },
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => ProbeError::NoAnswer { address: name.clone() },
+            _ => ProbeError::Connect { address: name.clone(), cause },
+        };
+        let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
+        let configured = stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        configured.map_err(|cause| ProbeError::Connect { address: name.clone(), cause })?;
+        Self::greet(Stream::Tcp(stream), name, Some(address), key)
+    }
+
+    /// Makes the handshake with a reflector that was started as a child.
+    pub(crate) fn over(stream: UnixStream, name: String) -> Result<Self, ProbeError> {
+        let configured = stream.set_write_timeout(Some(PATIENCE));
+        configured.map_err(|cause| ProbeError::Connect { address: name.clone(), cause })?;
+        Self::greet(Stream::Unix(stream), name, None, None)
+    }
+
+    fn greet(stream: Stream, name: String, peer: Option<SocketAddr>, key: Option<Key>) -> Result<Self, ProbeError> {
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
+        let machine = ClientSession::new(ClientConfig::new(key, nonce));
+        let mut session = Self { stream, machine, name, peer };
+        match session.wait(PATIENCE)? {
+            Some(ClientEvent::Ready { .. }) => Ok(session),
+            Some(_) => Err(session.out_of_order("the handshake")),
+            None => Err(session.silent("the handshake")),
+        }
+    }
+
+    /// What the endpoint said that it is and allows.
+    pub(crate) fn server(&self) -> Option<&ServerHello> {
+        self.machine.server()
+    }
+
+    /// The endpoint as people write it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks for a data path.
+    pub(crate) fn open(&mut self, request: OpenRequest) -> Result<Opened, ProbeError> {
+        self.machine.open(request).map_err(|cause| self.failed(cause))?;
+        match self.wait(PATIENCE)? {
+            Some(ClientEvent::Opened(opened)) => Ok(opened),
+            Some(_) => Err(self.out_of_order("opening the data path")),
+            None => Err(self.silent("opening the data path")),
+        }
+    }
+
+    /// The address of the data path. Absent for inherited descriptors.
+    pub(crate) fn data_address(&self, opened: &Opened) -> Option<SocketAddr> {
+        let mut address = self.peer?;
+        if let Some(ip) = opened.address
+            && ip != address.ip()
+        {
+            address.set_ip(ip);
+        }
+        address.set_port(opened.port);
+        Some(address)
+    }
+
+    /// Waits until the data path is proved, calling `show` at once and then every 50 ms. Returns our address as the
+    /// endpoint sees it.
+    pub(crate) fn prove(
+        &mut self,
+        protocol: Protocol,
+        mut show: impl FnMut() -> Result<(), ProbeError>,
+    ) -> Result<Option<SocketAddr>, ProbeError> {
+        let start = Instant::now();
+        loop {
+            show()?;
+            match self.wait(PROVE_AGAIN)? {
+                Some(ClientEvent::Proved { address }) => return Ok(address),
+                Some(_) => return Err(self.out_of_order("proving the data path")),
+                None if start.elapsed() < PROVE_PATIENCE => {}
+                None => return Err(ProbeError::NotProved { protocol, address: self.name.clone() }),
+            }
+        }
+    }
+
+    /// Begins a size: the reflector waits for messages when this returns.
+    pub(crate) fn start(&mut self, size: u32, response_size: u32) -> Result<(), ProbeError> {
+        self.machine.start(size, response_size).map_err(|cause| self.failed(cause))?;
+        match self.wait(PATIENCE)? {
+            Some(ClientEvent::Started) => Ok(()),
+            Some(_) => Err(self.out_of_order("starting a size")),
+            None => Err(self.silent("starting a size")),
+        }
+    }
+
+    /// Ends a size and takes the reflector's report. `broken`: the data path failed, so the peer is not waited for
+    /// long.
+    pub(crate) fn stop(&mut self, broken: bool) -> Result<StopReport, ProbeError> {
+        self.machine.stop().map_err(|cause| self.failed(cause))?;
+        match self.wait(if broken { FAREWELL } else { PATIENCE })? {
+            Some(ClientEvent::Stopped(report)) => Ok(*report),
+            Some(_) => Err(self.out_of_order("stopping a size")),
+            None => Err(self.silent("stopping a size")),
+        }
+    }
+
+    /// Why the endpoint has hung up or ended the session, if it has; waits 1 ms at most. Not for the measured loop.
+    pub(crate) fn ended(&mut self) -> Option<ProbeError> {
+        match self.wait(Duration::ZERO) {
+            Ok(None) => None,
+            Ok(Some(_)) => Some(self.out_of_order("measuring")),
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Says good-bye; failures no longer matter.
+    pub(crate) fn close(mut self) {
+        let _ = self.machine.close();
+        let _ = self.flush();
+    }
+
+    fn flush(&mut self) -> Result<(), ProbeError> {
+        while let Some(bytes) = self.machine.poll_transmit() {
+            if let Err(cause) = self.stream.write_all(&bytes) {
+                // What the endpoint said before it hung up tells more than the broken pipe.
+                let _ = self.read_once(Duration::from_millis(10));
+                return Err(ProbeError::Control { address: self.name.clone(), cause });
+            }
+        }
+        Ok(())
+    }
+
+    /// The next event, or none within `patience`.
+    fn wait(&mut self, patience: Duration) -> Result<Option<ClientEvent>, ProbeError> {
+        let start = Instant::now();
+        loop {
+            self.flush()?;
+            if let Some(event) = self.machine.poll_event() {
+                return Ok(Some(event));
+            }
+            let left = patience.saturating_sub(start.elapsed());
+            if !self.read_once(left)? && left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads what there is, waiting for it at most so long (at least 1 ms); says whether something came.
+    fn read_once(&mut self, patience: Duration) -> Result<bool, ProbeError> {
+        let control = |name: &str, cause| ProbeError::Control { address: name.to_owned(), cause };
+        self.stream.set_read_timeout(patience).map_err(|cause| control(&self.name, cause))?;
+        let mut buffer = [0; 4096];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.machine.handle_end().map(|()| false).map_err(|cause| self.failed(cause)),
+            Ok(bytes) => {
+                let bytes = buffer.get(..bytes).unwrap_or_default();
+                self.machine.handle_bytes(bytes).map(|()| true).map_err(|cause| self.failed(cause))
+            }
+            Err(cause) => match cause.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(false),
+                _ => Err(control(&self.name, cause)),
+            },
+        }
+    }
+
+    fn failed(&self, cause: SessionError) -> ProbeError {
+        ProbeError::Session { address: self.name.clone(), cause }
+    }
+
+    fn silent(&self, during: &'static str) -> ProbeError {
+        ProbeError::Silent { address: self.name.clone(), during, seconds: PATIENCE.as_secs() }
+    }
+
+    fn out_of_order(&self, during: &'static str) -> ProbeError {
+        ProbeError::OutOfOrder { address: self.name.clone(), during }
+    }
+}

@@ -1,0 +1,214 @@
+//! One size on one path: warm-up, then batches until the stop rule, with the samplers around exactly the measured part.
+
+use crate::rounds::{Broken, Ended, Limit, Phase, Rounds};
+use crate::stop::{self, BATCH_NS, BATCH_ROUNDS, Next};
+use clock::{Clock, MapRecorder};
+use host::{CounterSampler, UsageSampler};
+use model::{ClockMap, Counters, EndUsage, Probe, ProbeSpec, Sample, SampleFlags, StopRule};
+use net::{Path, PathVisitor};
+use record::Recorder;
+
+/// What one size's loop needs. Made before the path is.
+pub(crate) struct SizeLoop<'r, 'a> {
+    /// What was asked for.
+    pub spec: &'r ProbeSpec,
+    /// The calibrated clock.
+    pub clock: Clock,
+    /// The loop and its memory.
+    pub rounds: &'r mut Rounds<'a>,
+    /// Where samples go between batches.
+    pub recorder: &'r mut Recorder,
+    /// Asked between batches, only when the last one lost something: has the peer ended?
+    pub peer_ended: &'r mut dyn FnMut() -> bool,
+}
+
+/// How a size ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The stop rule.
+    Met,
+    /// The program was asked to end.
+    Stopped,
+    /// The path is broken or the peer does not answer any more.
+    Broken(Broken),
+    /// The control connection ended.
+    PeerEnded,
+}
+
+/// What is left of a size's loop beside the recorder's content.
+#[derive(Debug)]
+pub(crate) struct SizeDone {
+    /// How it ended.
+    pub end: End,
+    /// CPU and scheduling of the measuring thread, over the measured part.
+    pub usage: EndUsage,
+    /// Where this host dropped messages meanwhile.
+    pub counters: Counters,
+    /// The clocks over the measured part.
+    pub map: ClockMap,
+    /// Answered rounds a second of each pass, from the first send to the last answer of its batches.
+    pub rates: Vec<f64>,
+    /// Datagrams that came from somebody else.
+    pub foreign: u64,
+    /// When the first message of the warm-up was sent, in ticks.
+    pub first_message: u64,
+}
+
+impl PathVisitor for SizeLoop<'_, '_> {
+    type Output = SizeDone;
+
+    fn visit<P: Path>(mut self, path: &mut P) -> SizeDone {
+        let first_message = self.clock.now();
+        let warm = self.warm_up(path);
+        // All memory of the measured part is taken before the usage sampler starts: its page faults are the loop's.
+        let mut rates = Vec::with_capacity(stop::MAX_PASSES);
+        let mut map = MapRecorder::new(self.clock);
+        let counters = CounterSampler::start();
+        task::prefault_stack(128 * 1024);
+        let mut usage = UsageSampler::start(self.spec.initiator.cpu);
+        let end = match warm {
+            Ok(Ended::Done) => self.measure(path, &mut map, &mut usage, &mut rates),
+            Ok(Ended::Stopped) => End::Stopped,
+            Err(broken) => End::Broken(broken),
+        };
+        let usage = usage.finish();
+        let counters = counters.finish();
+        SizeDone { end, usage, counters, map: map.finish(), rates, foreign: path.foreign(), first_message }
+    }
+}
+
+impl SizeLoop<'_, '_> {
+    /// Untimed rounds until both the time and the count asked for are reached. The recorder sees them too, so that its
+    /// code and memory are warm; it does not count them.
+    fn warm_up<P: Path>(&mut self, path: &mut P) -> Result<Ended, Broken> {
+        let warmup = self.spec.warmup;
+        let end = self.clock.now().saturating_add(self.clock.ticks(u64::from(warmup.time_ms) * 1_000_000));
+        let mut left = u64::from(warmup.count);
+        while left > 0 || self.clock.now() < end {
+            let before = self.rounds.next_number();
+            let limit = Limit { rounds: if left > 0 { left.min(BATCH_ROUNDS) } else { BATCH_ROUNDS }, until: self.batch_end() };
+            // With the count reached, only the time is left to wait for.
+            let limit = if left == 0 { Limit { until: limit.until.min(end), ..limit } } else { limit };
+            let ended = self.rounds.batch(path, limit, Phase::WarmUp)?;
+            self.recorder.ingest(self.rounds.samples());
+            if ended == Ended::Stopped {
+                return Ok(Ended::Stopped);
+            }
+            left = left.saturating_sub(self.rounds.next_number() - before);
+        }
+        Ok(Ended::Done)
+    }
+
+    fn batch_end(&self) -> u64 {
+        self.clock.now().saturating_add(self.clock.ticks(BATCH_NS))
+    }
+
+    fn measure<P: Path>(
+        &mut self,
+        path: &mut P,
+        map: &mut MapRecorder,
+        usage: &mut UsageSampler,
+        rates: &mut Vec<f64>,
+    ) -> End {
+        if self.spec.probe != Probe::Rr {
+            return match self.pass(path, &self.spec.stop, map, usage) {
+                Ok(_) => End::Met,
+                Err(end) => end,
+            };
+        }
+        // In `rr` the interval asked for is that of the rate over passes.
+        let rule = StopRule { interval_percent: None, ..self.spec.stop };
+        while stop::another_pass(self.spec.stop.interval_percent, rates) {
+            match self.pass(path, &rule, map, usage) {
+                Ok(rate) => rates.push(rate),
+                Err(end) => return end,
+            }
+        }
+        End::Met
+    }
+
+    /// Batches until the stop rule; returns the answered rounds a second.
+    fn pass<P: Path>(
+        &mut self,
+        path: &mut P,
+        rule: &StopRule,
+        map: &mut MapRecorder,
+        usage: &mut UsageSampler,
+    ) -> Result<f64, End> {
+        let start = self.clock.now();
+        let first_round = self.rounds.timed_rounds();
+        let (mut answered, mut active_ticks) = (0, 0);
+        let mut paused = false;
+        loop {
+            let now = self.clock.now();
+            let progress = stop::Progress {
+                elapsed_ns: self.clock.ns(now.saturating_sub(start)),
+                rounds: self.rounds.timed_rounds() - first_round,
+                width_percent: rule.interval_percent.and_then(|_| self.recorder.interval_percent()),
+            };
+            let Next::Batch { rounds, ns } = stop::next(rule, progress) else { break };
+            if std::mem::replace(&mut paused, true) {
+                // The pause for recording let caches and the peer go cold.
+                self.batch(path, Limit { rounds: 1, until: u64::MAX }, Phase::Again)?;
+            }
+            let until = self.clock.now().saturating_add(self.clock.ticks(ns));
+            let outcome = self.batch(path, Limit { rounds, until }, Phase::Timed);
+            let (count, ticks) = span(self.rounds.samples());
+            answered += count;
+            active_ticks += ticks;
+            map.push_if_due(self.clock.now());
+            usage.observe_cpu();
+            outcome?;
+            if self.rounds.lost_in_batch() > 0 && (self.peer_ended)() {
+                return Err(End::PeerEnded);
+            }
+        }
+        let seconds = self.clock.ns(active_ticks) as f64 / 1e9;
+        Ok(if seconds > 0.0 { answered as f64 / seconds } else { 0.0 })
+    }
+
+    /// One batch, recorded also when it ends badly.
+    fn batch<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<(), End> {
+        let outcome = self.rounds.batch(path, limit, phase);
+        self.recorder.ingest(self.rounds.samples());
+        match outcome {
+            Ok(Ended::Done) => Ok(()),
+            Ok(Ended::Stopped) => Err(End::Stopped),
+            Err(broken) => Err(End::Broken(broken)),
+        }
+    }
+}
+
+/// Answered rounds of a batch, and the ticks from its first send to its last answer or time-out.
+fn span(samples: &[Sample]) -> (u64, u64) {
+    let mut answered = 0;
+    let mut rounds = samples.iter().filter(|sample| {
+        !sample.flags.has(SampleFlags::LATE) && !sample.flags.has(SampleFlags::DUPLICATE)
+    });
+    let Some(first) = rounds.next() else { return (0, 0) };
+    let mut last = first;
+    for sample in std::iter::once(first).chain(rounds) {
+        answered += u64::from(!sample.flags.has(SampleFlags::LOST));
+        last = sample;
+    }
+    (answered, last.received.saturating_sub(first.sent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_leaves_late_and_double_answers_out() {
+        let sample = |sent, received, flags| Sample { sent, received, flags, ..Sample::default() };
+        let samples = [
+            sample(1, 1, SampleFlags::DUPLICATE),
+            sample(10, 20, SampleFlags::default()),
+            sample(30, 90, SampleFlags::LOST),
+            sample(30, 95, SampleFlags::LATE),
+            sample(100, 110, SampleFlags::default()),
+        ];
+        assert_eq!(span(&samples), (2, 100));
+        assert_eq!(span(&[]), (0, 0));
+    }
+}

@@ -1,0 +1,89 @@
+//! The measuring thread and the calling thread: one measures, the other hands results on, never both at once.
+
+use crate::{Context, ProbeError};
+use model::ProbeSpec;
+use model::worker::Measured;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+use task::Interrupter;
+
+/// How often the calling thread looks whether the program was asked to end.
+const LOOK: Duration = Duration::from_millis(200);
+/// Between two signals to a measuring thread that shall end.
+const NUDGE: Duration = Duration::from_millis(1);
+
+/// Says something from the measuring thread to the calling one.
+enum News {
+    /// Who measures.
+    Measuring(Interrupter),
+    /// A result; the measuring thread waits until it is handed on.
+    Result(Box<Measured>),
+}
+
+/// Runs `measure` on a thread of its own. Results go through `sink` on the calling thread while the measuring one waits.
+/// Once the program is asked to end, the measuring thread's blocked calls are interrupted until it comes back.
+pub(crate) fn on_its_own_thread<T: Send>(
+    spec: &ProbeSpec,
+    context: &Context,
+    sink: &mut dyn FnMut(Measured),
+    measure: impl FnOnce(&mut dyn FnMut(Measured)) -> Result<T, ProbeError> + Send,
+) -> Result<T, ProbeError> {
+    let _aside = StepAside::from(spec.initiator.cpu);
+    std::thread::scope(|scope| {
+        let (news, heard) = sync_channel(1);
+        let (handed_on, go_on) = sync_channel(1);
+        let builder = std::thread::Builder::new().name("measure".to_owned());
+        let thread = builder
+            .spawn_scoped(scope, move || {
+                let _ = news.send(News::Measuring(Interrupter::for_current_thread()?));
+                measure(&mut |measured| {
+                    if news.send(News::Result(Box::new(measured))).is_ok() {
+                        let _: Result<(), _> = go_on.recv();
+                    }
+                })
+            })
+            .map_err(|cause| ProbeError::Task(task::TaskError::Thread { name: "measure", cause }))?;
+        let mut measuring = None;
+        loop {
+            let pause = if context.stopping() { NUDGE } else { LOOK };
+            match heard.recv_timeout(pause) {
+                Ok(News::Measuring(thread)) => measuring = Some(thread),
+                Ok(News::Result(measured)) => {
+                    sink(*measured);
+                    let _ = handed_on.send(());
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(thread) = measuring.filter(|_| context.stopping()) {
+                        thread.interrupt();
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Keeps the calling thread off the measuring CPU, and lets it back when dropped.
+struct StepAside(Option<model::CpuList>);
+
+impl StepAside {
+    fn from(measuring: Option<u32>) -> Self {
+        let Some(cpu) = measuring else { return Self(None) };
+        let before = task::allowed_cpus().ok();
+        // Best effort: a thread that only waits disturbs little.
+        let _ = task::set_affinity(&task::housekeeping_cpus(Some(cpu)));
+        Self(before)
+    }
+}
+
+impl Drop for StepAside {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = task::set_affinity(before);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! When a size is done. Pure: times and counts in, a decision out. Asked only between batches.
+
+use model::StopRule;
+
+/// Most rounds in one batch: what the loop records before it pauses to have them counted.
+pub(crate) const BATCH_ROUNDS: u64 = 1024;
+
+/// Longest batch in ns, so that a slow path (an idle gap, a time-out) is looked at often enough too.
+pub(crate) const BATCH_NS: u64 = 100_000_000;
+
+/// What a size has behind it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    /// Since the first timed message, in ns.
+    pub elapsed_ns: u64,
+    /// Timed rounds, lost ones included.
+    pub rounds: u64,
+    /// Width of the median's 95 % interval, in percent of the median, once it is known.
+    pub width_percent: Option<f64>,
+}
+
+/// Whether the size goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Another batch of at most so many rounds, for at most so many ns.
+    Batch {
+        /// Rounds.
+        rounds: u64,
+        /// Time.
+        ns: u64,
+    },
+    /// Done: the time or count asked for is used up.
+    Full,
+    /// Done: the interval asked for is narrow enough.
+    Narrow,
+}
+
+/// Decides.
+pub(crate) fn next(rule: &StopRule, progress: Progress) -> Next {
+    let max_ns = u64::from(rule.max_ms) * 1_000_000;
+    let min_ns = u64::from(rule.min_ms) * 1_000_000;
+    if progress.rounds >= rule.max_count || progress.elapsed_ns >= max_ns {
+        return Next::Full;
+    }
+    if let (Some(asked), Some(width)) = (rule.interval_percent, progress.width_percent)
+        && progress.rounds >= rule.min_count
+        && progress.elapsed_ns >= min_ns
+        && width <= asked
+    {
+        return Next::Narrow;
+    }
+    Next::Batch {
+        rounds: BATCH_ROUNDS.min(rule.max_count - progress.rounds),
+        ns: BATCH_NS.min(max_ns - progress.elapsed_ns),
+    }
+}
+
+/// Fewest passes of `rr` when an interval is asked for (netperf's floor).
+pub(crate) const MIN_PASSES: usize = 3;
+
+/// Most passes of `rr` when an interval is asked for (netperf's cap).
+pub(crate) const MAX_PASSES: usize = 30;
+
+/// The 95 % confidence interval of a rate over passes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RateInterval {
+    /// Mean of the passes.
+    pub mean: f64,
+    /// Half the width in percent of the mean; absent below [`MIN_PASSES`] passes.
+    pub half_width_percent: Option<f64>,
+}
+
+/// Summarises the rates of passes.
+pub(crate) fn rate_interval(rates: &[f64]) -> RateInterval {
+    let mean = if rates.is_empty() { 0.0 } else { rates.iter().sum::<f64>() / rates.len() as f64 };
+    let half_width_percent = (rates.len() >= MIN_PASSES && mean > 0.0)
+        .then(|| stats::interval_of(rates).map(|(_, half)| 100.0 * half / mean))
+        .flatten();
+    RateInterval { mean, half_width_percent }
+}
+
+/// Whether `rr` makes another pass. As in netperf's `-I`, the interval asked for is the whole width.
+pub(crate) fn another_pass(asked_percent: Option<f64>, rates: &[f64]) -> bool {
+    let Some(asked) = asked_percent else { return rates.is_empty() };
+    if rates.len() >= MAX_PASSES {
+        return false;
+    }
+    rate_interval(rates).half_width_percent.is_none_or(|half| 2.0 * half > asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule() -> StopRule {
+        StopRule { min_ms: 10, max_ms: 1000, min_count: 100, max_count: 5000, interval_percent: Some(2.0) }
+    }
+
+    #[test]
+    fn the_last_batch_is_exact() {
+        let progress = Progress { elapsed_ns: 950_000_000, rounds: 4096, width_percent: None };
+        assert_eq!(next(&rule(), progress), Next::Batch { rounds: 904, ns: 50_000_000 });
+        assert_eq!(next(&rule(), Progress { rounds: 5000, ..progress }), Next::Full);
+        assert_eq!(next(&rule(), Progress { elapsed_ns: 1_000_000_000, ..progress }), Next::Full);
+    }
+
+    #[test]
+    fn a_narrow_interval_stops_only_after_the_minimum() {
+        let narrow = Progress { elapsed_ns: 20_000_000, rounds: 2000, width_percent: Some(1.9) };
+        assert_eq!(next(&rule(), narrow), Next::Narrow);
+        for early in [
+            Progress { elapsed_ns: 9_000_000, ..narrow },
+            Progress { rounds: 99, ..narrow },
+            Progress { width_percent: Some(2.1), ..narrow },
+            Progress { width_percent: None, ..narrow },
+        ] {
+            assert!(matches!(next(&rule(), early), Next::Batch { .. }), "{early:?}");
+        }
+    }
+
+    #[test]
+    fn one_pass_unless_an_interval_is_asked_for() {
+        assert!(another_pass(None, &[]));
+        assert!(!another_pass(None, &[100.0]));
+    }
+
+    #[test]
+    fn passes_go_on_until_narrow_or_thirty() {
+        assert!(another_pass(Some(5.0), &[100.0, 100.0]), "two passes tell nothing");
+        assert!(!another_pass(Some(5.0), &[100.0, 100.1, 99.9]));
+        assert!(another_pass(Some(5.0), &[100.0, 150.0, 50.0]));
+        let wild: Vec<f64> = (0..30).map(|i| if i % 2 == 0 { 50.0 } else { 150.0 }).collect();
+        assert!(!another_pass(Some(5.0), &wild));
+    }
+}
