@@ -1,0 +1,50 @@
+//! A reflector that was started as a child: its control connection and its data descriptors come from the parent.
+
+use crate::server::Shared;
+use crate::{EndpointError, Stop, session};
+use model::{Limits, Protocol};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+/// Data descriptors made by the parent before it started this process.
+#[derive(Debug)]
+pub enum InheritedData {
+    /// One end of a pair of UNIX sockets (`unix-stream`, `unix-dgram`).
+    Socket(OwnedFd),
+    /// The read end of one pipe and the write end of another (`pipe`).
+    Pipes {
+        /// Requests come from here.
+        read: OwnedFd,
+        /// Answers go here.
+        write: OwnedFd,
+    },
+}
+
+impl InheritedData {
+    /// Whether these descriptors carry a protocol.
+    pub(crate) fn fits(&self, protocol: Protocol) -> bool {
+        match self {
+            Self::Socket(_) => matches!(protocol, Protocol::UnixStream | Protocol::UnixDgram),
+            Self::Pipes { .. } => protocol == Protocol::Pipe,
+        }
+    }
+
+    /// The descriptor to read, and the one to write where that is another.
+    pub(crate) fn into_fds(self) -> (OwnedFd, Option<OwnedFd>) {
+        match self {
+            Self::Socket(fd) => (fd, None),
+            Self::Pipes { read, write } => (read, Some(write)),
+        }
+    }
+}
+
+/// Serves one session over descriptors that this process was started with, until the parent closes the control socket.
+/// The parent is trusted: no key, no limits but those of the protocol.
+///
+/// # Errors
+/// The session failed; the parent was told why.
+pub fn serve_inherited(control: UnixStream, data: InheritedData) -> Result<(), EndpointError> {
+    let stop = Stop::new()?;
+    let shared = Shared::new(Limits { max_rate_pps: u32::MAX, ..Limits::default() }, None)?;
+    session::run_inherited(control, data, &shared, &stop)
+}

@@ -1,0 +1,398 @@
+//! The reflector's measured loop: receive all pings of a round, send all pongs, nothing else.
+//!
+//! Between the first and the last line of a batch nothing is allocated, locked, printed or logged, and no system call
+//! is made beside the path's own. The clock is read once a batch. The answer is sent from the buffer that the request
+//! came into, so the initiator's number comes back without being looked at.
+
+use crate::halt::Halt;
+use clock::Clock;
+use host::{CounterSampler, UsageSampler};
+use model::{Counters, EndUsage};
+use net::{Path, PathError, PathVisitor, Received};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Rounds between two looks at the clock.
+const BATCH: u32 = 1024;
+/// Longest single sleep of a stream that is held back.
+const SLEEP: Duration = Duration::from_millis(5);
+
+/// What one size asks of the loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) size: usize,
+    pub(crate) response: usize,
+    pub(crate) pings: u32,
+    pub(crate) pongs: u32,
+    /// MSG_MORE on all but the last pong.
+    pub(crate) more: bool,
+    /// Whether messages may be dropped to keep the rate; a stream is held back instead.
+    pub(crate) datagrams: bool,
+}
+
+/// What a loop counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) ignored: u64,
+    pub(crate) over_rate: u64,
+}
+
+/// What one size left behind.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) tally: Tally,
+    pub(crate) usage: EndUsage,
+    pub(crate) counters: Counters,
+    /// Why the path can carry no more; absent when the loop was halted.
+    pub(crate) broken: Option<PathError>,
+}
+
+/// Keeps the owner's limit of messages a second, looking at the clock once a batch only.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    clock: Clock,
+    /// Ticks that a batch must last.
+    least: u64,
+    began: u64,
+    rounds: u32,
+}
+
+impl Pace {
+    /// A limit of `pps` messages a second, for rounds of `pings` messages.
+    pub(crate) fn new(clock: Clock, pps: u32, pings: u32) -> Self {
+        let pps = pps.max(1);
+        // With a low limit batches are short, or a whole second's messages would pass before the first look.
+        let rounds = (pps / 64 / pings.max(1)).clamp(1, BATCH);
+        let messages = u64::from(rounds) * u64::from(pings);
+        let least = clock.ticks(messages.saturating_mul(1_000_000_000) / u64::from(pps));
+        Self { clock, least, began: clock.now(), rounds }
+    }
+
+    /// Rounds until the next look.
+    #[inline]
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// At the end of a batch: the tick before which nothing may be answered, when the batch was too fast.
+    #[inline]
+    pub(crate) fn look(&mut self) -> Option<u64> {
+        let now = self.clock.now();
+        let earliest = self.began.wrapping_add(self.least);
+        self.began = now;
+        if now.wrapping_sub(earliest) < u64::MAX / 2 {
+            return None;
+        }
+        self.began = earliest;
+        Some(earliest)
+    }
+
+    /// Whether a tick is still to come.
+    #[inline]
+    pub(crate) fn is_before(&self, tick: u64) -> bool {
+        self.clock.now().wrapping_sub(tick) >= u64::MAX / 2
+    }
+
+    /// Sleeps until a tick, or until the halt.
+    pub(crate) fn sleep_until(&self, tick: u64, halt: &Halt) {
+        while self.is_before(tick) && !halt.flag().load(Ordering::Relaxed) {
+            let left = Duration::from_nanos(self.clock.ns(tick.wrapping_sub(self.clock.now())));
+            std::thread::sleep(left.min(SLEEP));
+        }
+    }
+}
+
+/// The loop over one size.
+pub(crate) struct Reflect<'a, F> {
+    pub(crate) shape: Shape,
+    pub(crate) pace: Pace,
+    pub(crate) buffer: &'a mut [u8],
+    pub(crate) halt: &'a Halt,
+    /// The CPU that the thread is pinned to.
+    pub(crate) cpu: Option<u32>,
+    /// Told when messages are waited for.
+    pub(crate) started: F,
+}
+
+impl<F: FnOnce()> PathVisitor for Reflect<'_, F> {
+    type Output = Outcome;
+
+    fn visit<P: Path>(self, path: &mut P) -> Outcome {
+        let Self { shape, mut pace, buffer, halt, cpu, started } = self;
+        if let Err(broken) = clear(path, buffer) {
+            // The client is told of its start all the same: the end follows, with the reason.
+            started();
+            halt.leave();
+            return Outcome { broken: Some(broken), ..Outcome::default() };
+        }
+        let foreign = path.foreign();
+        let counters = CounterSampler::start();
+        started();
+        let mut usage = UsageSampler::start(cpu);
+        let mut tally = Tally::default();
+        let end = reflect(path, shape, buffer, &mut pace, halt, &mut tally, || usage.observe_cpu());
+        halt.leave();
+        let usage = usage.finish();
+        let counters = counters.finish();
+        tally.ignored += path.foreign() - foreign;
+        Outcome { tally, usage, counters, broken: end.err() }
+    }
+}
+
+/// Drops what came before the size was announced: proofs sent twice, stragglers of the size before.
+fn clear<P: Path>(path: &mut P, scratch: &mut [u8]) -> Result<(), PathError> {
+    // An ICMP error that waits is reported once by the next call; more than a few of them are somebody's flood.
+    for _ in 0..8 {
+        match path.drain(scratch) {
+            Err(PathError::Refused) => {}
+            other => return other.map(|_| ()),
+        }
+    }
+    Ok(())
+}
+
+fn reflect<P: Path>(
+    path: &mut P,
+    shape: Shape,
+    buffer: &mut [u8],
+    pace: &mut Pace,
+    halt: &Halt,
+    tally: &mut Tally,
+    mut between: impl FnMut(),
+) -> Result<(), PathError> {
+    loop {
+        for _ in 0..pace.rounds() {
+            if !take_pings(path, shape, buffer, halt, tally)? {
+                return Ok(());
+            }
+            for pong in 1..=shape.pongs {
+                let more = shape.more && pong < shape.pongs;
+                if !give(path, buffer.get(..shape.response).unwrap_or_default(), more, halt)? {
+                    return Ok(());
+                }
+            }
+            tally.sent += u64::from(shape.pongs);
+        }
+        between();
+        let Some(earliest) = pace.look() else { continue };
+        if shape.datagrams {
+            while pace.is_before(earliest) {
+                if !take_pings(path, Shape { pings: 1, ..shape }, buffer, halt, tally)? {
+                    return Ok(());
+                }
+                tally.over_rate += 1;
+            }
+        } else {
+            tally.over_rate += 1;
+            pace.sleep_until(earliest, halt);
+        }
+    }
+}
+
+/// Receives a round's pings; `false` when the loop is to end.
+#[inline(always)]
+fn take_pings<P: Path>(
+    path: &mut P,
+    shape: Shape,
+    buffer: &mut [u8],
+    halt: &Halt,
+    tally: &mut Tally,
+) -> Result<bool, PathError> {
+    let request = buffer.get_mut(..shape.size).unwrap_or_default();
+    let mut left = shape.pings;
+    let mut number = 0;
+    while left > 0 {
+        match path.receive(request) {
+            Ok(Received::Bytes(bytes)) if bytes == shape.size => {
+                tally.received += 1;
+                if shape.pings > 1 && shape.datagrams {
+                    // All pings of a round carry one number. Another one means that a ping of the round before was
+                    // lost: count anew, or every later round would be answered too early.
+                    let found = head(request);
+                    if found != number {
+                        number = found;
+                        left = shape.pings;
+                    }
+                }
+                left -= 1;
+            }
+            Ok(Received::Bytes(_)) => tally.ignored += 1,
+            Ok(Received::Stopped) => return Ok(false),
+            Ok(Received::Interrupted | Received::TimedOut) => {
+                if halt.flag().load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+            }
+            // The initiator's socket was closed for a moment, or somebody claims so; its control connection will tell.
+            Err(PathError::Refused) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// Sends one pong; `false` when the loop is to end.
+#[inline(always)]
+fn give<P: Path>(path: &mut P, response: &[u8], more: bool, halt: &Halt) -> Result<bool, PathError> {
+    loop {
+        match path.send(response, more) {
+            Ok(()) | Err(PathError::Refused) => return Ok(true),
+            Err(PathError::Interrupted) => {
+                if halt.flag().load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The number at the start of a message, as far as it has room for one.
+fn head(message: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let room = message.len().min(8);
+    bytes[..room].copy_from_slice(&message[..room]);
+    u64::from_le_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::sync::atomic::AtomicU64;
+
+    /// What a scripted path does at the next receive.
+    enum Act {
+        Message(Vec<u8>),
+        Fail(PathError),
+        Interrupt,
+    }
+
+    /// A path that plays a script and then is halted.
+    struct Script<'a> {
+        acts: VecDeque<Act>,
+        sent: Vec<(Vec<u8>, bool)>,
+        drains: VecDeque<Result<u64, PathError>>,
+        halt: &'a Halt,
+    }
+
+    impl Path for Script<'_> {
+        fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError> {
+            self.sent.push((message.to_vec(), more));
+            Ok(())
+        }
+
+        fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError> {
+            match self.acts.pop_front() {
+                Some(Act::Message(message)) => {
+                    let room = message.len().min(buffer.len());
+                    buffer[..room].copy_from_slice(&message[..room]);
+                    Ok(Received::Bytes(message.len()))
+                }
+                Some(Act::Fail(error)) => Err(error),
+                Some(Act::Interrupt) => Ok(Received::Interrupted),
+                None => {
+                    assert!(self.halt.halt(Duration::ZERO) || self.halt.flag().load(Ordering::Relaxed));
+                    Ok(Received::Interrupted)
+                }
+            }
+        }
+
+        fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
+            self.drains.pop_front().unwrap_or(Ok(0))
+        }
+
+        fn foreign(&self) -> u64 {
+            0
+        }
+    }
+
+    fn shape(size: usize, response: usize, pings: u32, pongs: u32) -> Shape {
+        Shape { size, response, pings, pongs, more: true, datagrams: true }
+    }
+
+    fn play(shape: Shape, pps: u32, acts: Vec<Act>) -> (Outcome, Vec<(Vec<u8>, bool)>) {
+        let halt = Halt::default();
+        halt.enter();
+        let mut path = Script { acts: acts.into(), sent: Vec::new(), drains: VecDeque::new(), halt: &halt };
+        let told = AtomicU64::new(0);
+        let clock = Clock::raw();
+        let plan = Reflect {
+            shape,
+            pace: Pace::new(clock, pps, shape.pings),
+            buffer: &mut [0; 64],
+            halt: &halt,
+            cpu: None,
+            started: || {
+                told.fetch_add(1, Ordering::Relaxed);
+            },
+        };
+        let outcome = plan.visit(&mut path);
+        assert_eq!(told.load(Ordering::Relaxed), 1);
+        (outcome, path.sent)
+    }
+
+    fn numbered(number: u64, size: usize) -> Act {
+        let mut message = vec![0; size];
+        wire::data::write(number, 9, &mut message);
+        Act::Message(message)
+    }
+
+    #[test]
+    fn an_answer_carries_the_number_that_came() {
+        let acts = vec![numbered(5, 20), Act::Interrupt, Act::Fail(PathError::Refused), numbered(6, 20)];
+        let (outcome, sent) = play(shape(20, 30, 1, 2), u32::MAX, acts);
+        assert_eq!(outcome.tally, Tally { received: 2, sent: 4, ..Tally::default() });
+        assert_eq!(outcome.broken, None);
+        let numbers: Vec<u64> = sent.iter().map(|(message, _)| head(message)).collect();
+        assert_eq!(numbers, [5, 5, 6, 6]);
+        assert!(sent.iter().all(|(message, _)| message.len() == 30 && message[8..16] == 9u64.to_le_bytes()));
+        assert_eq!(sent.iter().map(|(_, more)| *more).collect::<Vec<_>>(), [true, false, true, false]);
+    }
+
+    #[test]
+    fn another_size_is_ignored_and_never_answered() {
+        let acts = vec![numbered(1, 19), numbered(1, 21), numbered(1, 0), numbered(2, 20)];
+        let (outcome, sent) = play(shape(20, 20, 1, 1), u32::MAX, acts);
+        assert_eq!(outcome.tally, Tally { received: 1, sent: 1, ignored: 3, over_rate: 0 });
+        assert_eq!(sent.len(), 1);
+        let (outcome, sent) = play(shape(0, 0, 1, 1), u32::MAX, vec![numbered(1, 1), numbered(1, 0)]);
+        assert_eq!((outcome.tally.sent, outcome.tally.ignored, sent.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_round_that_lost_a_ping_is_not_finished_by_the_next_one() {
+        // Two pings a round: round 7 lost its second one.
+        let acts = vec![numbered(7, 16), numbered(8, 16), numbered(8, 16), numbered(9, 16), numbered(9, 16)];
+        let (_, sent) = play(shape(16, 16, 2, 1), u32::MAX, acts);
+        assert_eq!(sent.iter().map(|(message, _)| head(message)).collect::<Vec<_>>(), [8, 9]);
+    }
+
+    #[test]
+    fn messages_above_the_rate_are_dropped_and_counted() {
+        // At 64 a second each message has its own look at the clock, so of a burst only the first is answered.
+        let acts = (0..50).map(|number| numbered(number, 16)).collect();
+        let (outcome, sent) = play(shape(16, 16, 1, 1), 64, acts);
+        assert_eq!(outcome.tally.received, 50);
+        assert!(outcome.tally.over_rate > 0 && sent.len() < 50, "{:?}", outcome.tally);
+        assert_eq!(outcome.tally.over_rate + outcome.tally.sent, 50);
+    }
+
+    #[test]
+    fn a_broken_path_ends_the_loop_with_the_reason() {
+        let (outcome, sent) = play(shape(16, 16, 1, 1), u32::MAX, vec![numbered(0, 16), Act::Fail(PathError::Closed)]);
+        assert_eq!((outcome.broken, sent.len()), (Some(PathError::Closed), 1));
+    }
+
+    #[test]
+    fn an_icmp_error_from_before_does_not_end_a_size() {
+        let halt = Halt::default();
+        let drains = VecDeque::from([Err(PathError::Refused), Err(PathError::Refused), Ok(3)]);
+        let mut path = Script { acts: VecDeque::new(), sent: Vec::new(), drains, halt: &halt };
+        assert_eq!(clear(&mut path, &mut [0]), Ok(()));
+        path.drains.push_back(Err(PathError::Closed));
+        assert_eq!(clear(&mut path, &mut [0]), Err(PathError::Closed));
+    }
+}

@@ -1,0 +1,413 @@
+//! A session's reflector thread: opens the data path, has it proved, carries the client's policy and CPU, and reflects
+//! one size after the other.
+//!
+//! It talks to the control thread by channels and a socket pair that poll(2) can wait for. Nothing of that happens
+//! while messages are reflected.
+
+use crate::EndpointError;
+use crate::halt::Halt;
+use crate::inherited::InheritedData;
+use crate::reflect::{Outcome, Pace, Reflect, Shape};
+use crate::transactions;
+use clock::Clock;
+use model::{Finding, FindingId, Protocol, Receive};
+use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use task::Interrupter;
+use wire::data::{PROVE_BYTES, read_prove};
+use wire::{OpenRequest, Opened, RefuseCode, StopReport, Token};
+
+/// A data path that is not proved by then is given up.
+const PROVE: Duration = Duration::from_secs(10);
+/// Between two looks whether the session still wants the proof.
+const LOOK: Duration = Duration::from_millis(50);
+/// What a connection to the data port gets to show its token.
+const SHOW: Duration = Duration::from_millis(500);
+/// How long the end of a session waits for its reflector.
+const END: Duration = Duration::from_secs(5);
+/// Stack of the thread, all of it locked where memory is; what the loop needs is touched before it begins.
+const STACK_BYTES: usize = 512 << 10;
+const STACK_TOUCHED: usize = 128 << 10;
+/// What a spinning real-time reflector may use beyond the longest session before the kernel ends the process.
+const SPARE: Duration = Duration::from_secs(60);
+
+/// Where data comes from.
+pub(crate) enum Source {
+    /// The network.
+    Network {
+        /// Our address on the control connection, with port 0.
+        local: SocketAddr,
+        /// The client's address on it.
+        peer: IpAddr,
+        /// Whether the client has proved the shared key.
+        keyed: bool,
+    },
+    /// Descriptors from the parent.
+    Inherited(InheritedData),
+}
+
+/// What a reflector is to do.
+pub(crate) struct Plan {
+    pub(crate) request: OpenRequest,
+    pub(crate) source: Source,
+    pub(crate) token: Token,
+    pub(crate) clock: Clock,
+    pub(crate) max_rate_pps: u32,
+    /// Longest session.
+    pub(crate) longest: Duration,
+    /// To go into every report.
+    pub(crate) notes: Vec<Finding>,
+}
+
+/// What a reflector says.
+pub(crate) enum Report {
+    Opened(Opened),
+    Proved(Option<SocketAddr>),
+    Started,
+    Stopped(Box<StopReport>),
+    /// It gave up, and its thread has ended.
+    Failed(RefuseCode, String),
+}
+
+struct Start {
+    size: u32,
+    response_size: u32,
+}
+
+/// The control thread's handle. Dropping it ends the thread.
+pub(crate) struct Reflector {
+    commands: Option<mpsc::Sender<Start>>,
+    reports: mpsc::Receiver<Report>,
+    wake: UnixStream,
+    halt: Arc<Halt>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reflector {
+    /// Starts the thread. Its first report is `Opened` or `Failed`.
+    pub(crate) fn start_thread(plan: Plan) -> Result<Self, EndpointError> {
+        let system = |step| move |cause| EndpointError::System { step, cause };
+        let (wake, bell) = UnixStream::pair().map_err(system("making a socket pair"))?;
+        wake.set_nonblocking(true).map_err(system("preparing a socket pair"))?;
+        bell.set_nonblocking(true).map_err(system("preparing a socket pair"))?;
+        let (commands, orders) = mpsc::channel();
+        let (sender, reports) = mpsc::channel();
+        let halt = Arc::new(Halt::default());
+        let link = Link { reports: sender, bell, halt: Arc::clone(&halt) };
+        let thread = std::thread::Builder::new()
+            .name("reflector".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                if let Err((code, reason)) = run(plan, &orders, &link) {
+                    link.halt.leave();
+                    link.report(Report::Failed(code, reason));
+                }
+                link.halt.leave();
+            })
+            .map_err(system("starting the reflector's thread"))?;
+        Ok(Self { commands: Some(commands), reports, wake, halt, thread: Some(thread) })
+    }
+
+    /// Begins a size.
+    pub(crate) fn start(&self, size: u32, response_size: u32) {
+        self.halt.enter();
+        let command = Start { size, response_size };
+        if self.commands.as_ref().is_none_or(|commands| commands.send(command).is_err()) {
+            // The thread has given up; its last report says why.
+            self.halt.leave();
+        }
+    }
+
+    /// Ends a size; says whether the reflector came out of its loop in time.
+    pub(crate) fn halt(&self, timeout: Duration) -> bool {
+        self.halt.halt(timeout)
+    }
+
+    /// The next thing it says.
+    pub(crate) fn hear(&mut self) -> Option<Report> {
+        // First the bells, then the report: one that rings in between is heard the next time.
+        let mut bells = [0; 16];
+        while matches!((&self.wake).read(&mut bells), Ok(1..)) {}
+        self.reports.try_recv().ok()
+    }
+}
+
+impl AsFd for Reflector {
+    /// Readable when it said something.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+impl Drop for Reflector {
+    fn drop(&mut self) {
+        self.halt.end();
+        drop(self.commands.take());
+        let Some(thread) = self.thread.take() else { return };
+        let started = Instant::now();
+        while !thread.is_finished() && started.elapsed() < END {
+            self.halt.wake();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // One that is stuck for longer keeps its thread; the server goes on.
+        if thread.is_finished() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The reflector's side.
+struct Link {
+    reports: mpsc::Sender<Report>,
+    bell: UnixStream,
+    halt: Arc<Halt>,
+}
+
+impl Link {
+    fn report(&self, report: Report) {
+        // Without a listener the session is over, and a full bell rings already.
+        let _ = self.reports.send(report);
+        let _ = (&self.bell).write(&[1]);
+    }
+}
+
+type Failure = (RefuseCode, String);
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    (RefuseCode::Failed, error.to_string())
+}
+
+/// What carries the messages once it is proved.
+enum Data {
+    Socket(DataSocket),
+    Transactions { listener: DataListener, client: IpAddr },
+}
+
+fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Failure> {
+    let Plan { request, source, token, clock, max_rate_pps, longest, notes } = plan;
+    link.halt.attach(Interrupter::for_current_thread().map_err(failed)?);
+    let Some(mut data) = open(&request, source, &token, longest, link)? else { return Ok(()) };
+    let bytes = usize::try_from(request.max_size).map_err(failed)?.max(PROVE_BYTES);
+    // Filled with another value than zero, so that each page is really there.
+    let mut buffer = vec![0x5a; bytes];
+    task::prefault_stack(STACK_TOUCHED);
+    let protocol = request.socket.protocol;
+    while let Ok(Start { size, response_size }) = orders.recv() {
+        let shape = Shape {
+            size: usize::try_from(size).map_err(failed)?,
+            response: usize::try_from(response_size).map_err(failed)?,
+            pings: request.pings,
+            pongs: request.pongs,
+            more: request.socket.more,
+            datagrams: !protocol.is_stream(),
+        };
+        let options = PathOptions {
+            receive: request.end.receive,
+            idle: request.end.idle,
+            clock,
+            timeout_ns: 0,
+            stop: link.halt.flag(),
+        };
+        let dropped = data.dropped();
+        let loop_ = Reflect {
+            shape,
+            pace: Pace::new(clock, max_rate_pps, request.pings),
+            buffer: &mut buffer,
+            halt: &link.halt,
+            cpu: request.end.cpu,
+            started: || link.report(Report::Started),
+        };
+        let outcome = match &mut data {
+            Data::Socket(socket) => net::with_path(socket, &options, loop_).map_err(failed)?,
+            Data::Transactions { listener, client } => {
+                transactions::serve(listener, *client, &options, loop_).map_err(failed)?
+            }
+        };
+        let mut report = summary(outcome, &notes, clock);
+        report.counters.socket_overflow += u64::from(data.dropped().saturating_sub(dropped));
+        link.report(Report::Stopped(Box::new(report)));
+        if link.halt.is_over() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
+    let mut notes = notes.to_vec();
+    match outcome.broken {
+        // An initiator that closes its data connection first does so because it is done or broken itself: it knows.
+        None | Some(PathError::Closed) => {}
+        Some(error) => {
+            let detail = format!("the reflector's data path broke: {error}");
+            notes.push(Finding::at(FindingId::PeerVanished, "reflector", detail));
+        }
+    }
+    StopReport {
+        usage: outcome.usage,
+        counters: outcome.counters,
+        received: outcome.tally.received,
+        sent: outcome.tally.sent,
+        ignored: outcome.tally.ignored,
+        over_rate: outcome.tally.over_rate,
+        clock_read_ns: Some(clock.read_cost_ns()),
+        notes,
+        stack_environment: host::stack_environment(),
+    }
+}
+
+impl Data {
+    /// Datagrams that the socket dropped so far for want of buffer.
+    fn dropped(&self) -> u32 {
+        match self {
+            Self::Socket(socket) => socket.dropped().unwrap_or(0),
+            Self::Transactions { .. } => 0,
+        }
+    }
+}
+
+/// Opens the data path, takes on the client's CPU and policy, and has the path proved. `None` when the session ended
+/// meanwhile.
+fn open(
+    request: &OpenRequest,
+    source: Source,
+    token: &Token,
+    longest: Duration,
+    link: &Link,
+) -> Result<Option<Data>, Failure> {
+    let opened = |port| {
+        link.report(Report::Opened(Opened { port, address: request.end.bind, token: token.clone() }));
+    };
+    let (local, client) = match source {
+        Source::Inherited(data) => {
+            let (read, write) = data.into_fds();
+            let socket = DataSocket::inherit(request.socket.protocol, read, write).map_err(failed)?;
+            settle(request, longest)?;
+            opened(0);
+            link.report(Report::Proved(None));
+            return Ok(Some(Data::Socket(socket)));
+        }
+        Source::Network { local, peer, keyed } => (local, Client { address: peer, keyed }),
+    };
+    let deadline = Instant::now() + PROVE;
+    let proved = if request.socket.protocol == Protocol::Tcp {
+        let listener = DataListener::bind(&request.socket, &request.end, local).map_err(failed)?;
+        settle(request, longest)?;
+        opened(listener.local_address().port());
+        if request.connect_each {
+            // A token in each connection would add 20 bytes and a receive call to every transaction, so it would
+            // change what is measured. Connections are taken from the client's own address instead, which the
+            // control connection's handshake has proved.
+            link.report(Report::Proved(None));
+            return Ok(Some(Data::Transactions { listener, client: client.address }));
+        }
+        accept(&listener, client, token, deadline, link)?
+    } else {
+        let mut socket = DataSocket::bind(&request.socket, &request.end, local).map_err(failed)?;
+        settle(request, longest)?;
+        let port = socket.local_address().map_or(0, |address| address.port());
+        opened(port);
+        prove(&mut socket, client, token, deadline, link)?.map(|()| socket)
+    };
+    let Some(socket) = proved else { return Ok(None) };
+    link.report(Report::Proved(socket.peer_address()));
+    Ok(Some(Data::Socket(socket)))
+}
+
+/// Puts this thread where the client wants it. It is the last thing before the client hears that the path is open, so
+/// what is not permitted is refused there and then.
+fn settle(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
+    let end = &request.end;
+    let words = |error: task::TaskError| (RefuseCode::Failed, format!("at the reflector: {error}"));
+    if let Some(cpu) = end.cpu {
+        task::pin(cpu).map_err(words)?;
+    }
+    if end.policy.is_real_time() && end.receive == Receive::Spin {
+        // The last resort should this server go wrong: the kernel ends it then.
+        task::set_rt_limit(Some(longest.saturating_add(SPARE))).map_err(words)?;
+    }
+    task::apply_policy(end.policy).map_err(words)
+}
+
+/// Whose data is answered.
+#[derive(Debug, Clone, Copy)]
+struct Client {
+    address: IpAddr,
+    keyed: bool,
+}
+
+impl Client {
+    /// Whether data may come from an address. A proof names only the port: a datagram's source can be forged, so one
+    /// from another address than the control connection's (which a TCP handshake has proved) would make us send to a
+    /// stranger. A client that knows the key is believed, for it may have several addresses.
+    fn may_use(self, from: IpAddr) -> bool {
+        self.keyed || from.to_canonical() == self.address.to_canonical()
+    }
+}
+
+fn late() -> Failure {
+    let seconds = PROVE.as_secs();
+    let reason = format!("the data path was not proved within {seconds} s: check the route and the firewall for it");
+    (RefuseCode::TimedOut, reason)
+}
+
+/// Waits for the datagram with the token; everything else is ignored and nothing is answered.
+fn prove(
+    socket: &mut DataSocket,
+    client: Client,
+    token: &Token,
+    deadline: Instant,
+    link: &Link,
+) -> Result<Option<()>, Failure> {
+    // One byte more than a proof, so that a longer datagram is not taken for one.
+    let mut datagram = [0; PROVE_BYTES + 1];
+    while !link.halt.is_over() {
+        if Instant::now() >= deadline {
+            return Err(late());
+        }
+        let received = match socket.receive_once(&mut datagram, LOOK) {
+            Ok(received) => received,
+            // A report of an ICMP error, which anybody may cause.
+            Err(NetError::Exchange { .. }) => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        let Some((bytes, Some(from))) = received else { continue };
+        let shown = datagram.get(..bytes).and_then(read_prove);
+        if shown.as_ref() == Some(token) && client.may_use(from.ip()) {
+            socket.set_peer(from).map_err(failed)?;
+            return Ok(Some(()));
+        }
+    }
+    Ok(None)
+}
+
+/// Waits for the connection that begins with the token; others are closed.
+fn accept(
+    listener: &DataListener,
+    client: Client,
+    token: &Token,
+    deadline: Instant,
+    link: &Link,
+) -> Result<Option<DataSocket>, Failure> {
+    while !link.halt.is_over() {
+        if Instant::now() >= deadline {
+            return Err(late());
+        }
+        let Some(mut socket) = listener.accept(LOOK).map_err(failed)? else { continue };
+        if !socket.peer_address().is_some_and(|from| client.may_use(from.ip())) {
+            continue;
+        }
+        let mut shown = [0; PROVE_BYTES];
+        let whole = matches!(socket.receive_once(&mut shown, SHOW), Ok(Some((PROVE_BYTES, _))));
+        if whole && read_prove(&shown).as_ref() == Some(token) {
+            return Ok(Some(socket));
+        }
+    }
+    Ok(None)
+}

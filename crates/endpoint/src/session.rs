@@ -1,0 +1,378 @@
+//! One session's control thread: moves bytes between the connection and [`ServerSession`], and commands and reports
+//! between that and the reflector. While messages are reflected it sleeps in poll(2).
+
+use crate::address::is_closed;
+use crate::inherited::InheritedData;
+use crate::reflector::{Plan, Reflector, Report, Source};
+use crate::server::{Seat, Shared};
+use crate::{EndpointError, Stop};
+use model::{Finding, FindingId};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{setsockopt, sockopt};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use wire::control::capability;
+use wire::{
+    Nonce, OpenRequest, RefuseCode, ServerConfig, ServerEvent, ServerSession, SessionError, StopReport, Token, Versions,
+};
+
+/// A client that has not finished its handshake by then is dropped.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
+/// A client that says nothing so long between two sizes is dropped.
+const IDLE: Duration = Duration::from_secs(60);
+/// A client that does not take a message of ours within this time is dropped.
+const WRITE: Duration = Duration::from_secs(5);
+/// How long a reflector may take to come out of its loop.
+const HALT: Duration = Duration::from_secs(2);
+/// Bytes read at once.
+const PORTION: usize = 16 << 10;
+
+/// Where a session's client and data are.
+pub(crate) enum Place {
+    /// Behind a control connection over TCP.
+    Network {
+        /// Our address on it.
+        local: SocketAddr,
+        /// The client's.
+        peer: SocketAddr,
+        /// Whether the client has proved the shared key.
+        keyed: bool,
+    },
+    /// In the parent process.
+    Inherited(Option<InheritedData>),
+}
+
+/// What the control thread needs of a connection.
+pub(crate) trait Connection: Read + Write + AsFd {}
+impl<T: Read + Write + AsFd> Connection for T {}
+
+/// Why a session ended, beside the client's wish.
+enum End {
+    /// The connection is gone or unusable, or the client was told all there is to tell.
+    Gone,
+    /// To be told to the client.
+    Refuse(RefuseCode, String),
+    /// The protocol machine has told the client.
+    Told(SessionError),
+}
+
+impl From<SessionError> for End {
+    fn from(error: SessionError) -> Self {
+        Self::Told(error)
+    }
+}
+
+/// Runs a session of a TCP client to its end. Failures are the client's to hear; nobody here waits for them.
+pub(crate) fn run_tcp(stream: TcpStream, place: Place, shared: &Shared, stop: &Stop) {
+    // All best effort: without them the session works, only slower to notice a client that was switched off.
+    let _ = stream.set_nodelay(true);
+    let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
+    let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &15);
+    let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &5);
+    let _ = setsockopt(&stream, sockopt::TcpKeepCount, &3);
+    if stream.set_write_timeout(Some(WRITE)).is_err() {
+        return;
+    }
+    let _ = run(stream, place, shared, stop);
+}
+
+/// Runs a session to its end.
+pub(crate) fn run(
+    connection: impl Connection,
+    place: Place,
+    shared: &Shared,
+    stop: &Stop,
+) -> Result<(), EndpointError> {
+    let machine = ServerSession::new(config(&place, shared)?)?;
+    let now = Instant::now();
+    let mut session = Session {
+        connection,
+        place,
+        shared,
+        stop,
+        machine,
+        reflector: None,
+        seat: None,
+        started: now,
+        heard: now,
+        running: false,
+        early: None,
+    };
+    let end = session.serve();
+    session.finish(end)
+}
+
+fn config(place: &Place, shared: &Shared) -> Result<ServerConfig, EndpointError> {
+    let words: &[&str] = match place {
+        Place::Network { .. } => &[capability::TCP, capability::UDP, capability::MULTICAST, capability::CONNECT_EACH],
+        Place::Inherited(_) => &[capability::INHERITED],
+    };
+    Ok(ServerConfig {
+        versions: Versions::OURS,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        build: None,
+        capabilities: words.iter().map(|&word| word.to_owned()).collect(),
+        limits: shared.limits.clone(),
+        key: if matches!(place, Place::Network { .. }) { shared.key.clone() } else { None },
+        nonce: Nonce(random()?),
+        session: shared.number(),
+    })
+}
+
+/// Random bytes of the system.
+fn random<const N: usize>() -> Result<[u8; N], EndpointError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| EndpointError::System {
+        step: "drawing random bytes",
+        cause: std::io::Error::other(error.to_string()),
+    })?;
+    Ok(bytes)
+}
+
+struct Session<'a, C> {
+    connection: C,
+    place: Place,
+    shared: &'a Shared,
+    stop: &'a Stop,
+    machine: ServerSession,
+    reflector: Option<Reflector>,
+    /// Its place among the accepted sessions.
+    seat: Option<Seat<'a>>,
+    started: Instant,
+    /// When the client last said something whole.
+    heard: Instant,
+    /// Whether messages are reflected: then the client is silent by right.
+    running: bool,
+    /// The report of a size whose data path broke before the client asked for its end.
+    early: Option<Box<StopReport>>,
+}
+
+/// What poll(2) found.
+#[derive(Default)]
+struct Ready {
+    control: bool,
+    reflector: bool,
+    stopping: bool,
+}
+
+impl<C: Connection> Session<'_, C> {
+    fn serve(&mut self) -> Result<(), End> {
+        let mut portion = vec![0; PORTION];
+        loop {
+            self.flush()?;
+            if self.machine.is_done() {
+                return Ok(());
+            }
+            let ready = self.wait()?;
+            if ready.stopping {
+                return Err(End::Refuse(RefuseCode::Stopping, "the reflector is being stopped".to_owned()));
+            }
+            if ready.reflector {
+                self.hear_reflector()?;
+            }
+            if ready.control {
+                match self.connection.read(&mut portion) {
+                    // A client that hung up without a word vanished: nobody is left to tell.
+                    Ok(0) => return self.machine.handle_end().map_err(|_| End::Gone),
+                    Ok(bytes) => self.machine.handle_bytes(portion.get(..bytes).unwrap_or_default())?,
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(_) => return Err(End::Gone),
+                }
+                while let Some(event) = self.machine.poll_event() {
+                    self.heard = Instant::now();
+                    self.obey(event)?;
+                }
+            }
+        }
+    }
+
+    /// Tells the client how it ended, and brings the reflector down.
+    fn finish(mut self, end: Result<(), End>) -> Result<(), EndpointError> {
+        // The reflector first: when the client hears of the end, nothing reflects any more.
+        drop(self.reflector.take());
+        let outcome = match end {
+            Ok(()) | Err(End::Gone) => Ok(()),
+            Err(End::Refuse(code, reason)) => {
+                self.machine.refuse(code, &reason);
+                Err(EndpointError::Refused { reason })
+            }
+            Err(End::Told(error)) => Err(EndpointError::Session(error)),
+        };
+        let _ = self.flush();
+        outcome
+    }
+
+    fn flush(&mut self) -> Result<(), End> {
+        while let Some(bytes) = self.machine.poll_transmit() {
+            self.connection.write_all(&bytes).map_err(|_| End::Gone)?;
+        }
+        Ok(())
+    }
+
+    /// When the session's patience ends, and what to say then.
+    fn deadline(&self) -> (Instant, String) {
+        if !self.machine.is_accepted() {
+            return (self.started + HANDSHAKE, "the handshake took longer than 5 s".to_owned());
+        }
+        let longest = u64::from(self.shared.limits.max_session_s);
+        let end = self.started + Duration::from_secs(longest);
+        let idle = self.heard + IDLE;
+        if !self.running && idle < end {
+            return (idle, "the client was silent for 60 s".to_owned());
+        }
+        (end, format!("the session lasted longer than the reflector's limit of {longest} s"))
+    }
+
+    fn wait(&self) -> Result<Ready, End> {
+        loop {
+            let (deadline, reason) = self.deadline();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(End::Refuse(RefuseCode::TimedOut, reason));
+            }
+            // One millisecond more, because poll cuts the rest of one off.
+            let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+            let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+            let mut waiting = vec![readable(self.connection.as_fd()), readable(self.stop.as_fd())];
+            waiting.extend(self.reflector.as_ref().map(|reflector| readable(reflector.as_fd())));
+            match poll(&mut waiting, timeout) {
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) => {
+                    let any = |at: usize| waiting.get(at).and_then(PollFd::any).unwrap_or(false);
+                    return Ok(Ready { control: any(0), stopping: any(1), reflector: any(2) });
+                }
+                Err(_) => return Err(End::Gone),
+            }
+        }
+    }
+
+    fn obey(&mut self, event: ServerEvent) -> Result<(), End> {
+        match event {
+            ServerEvent::Accepted { .. } => {
+                let most = self.shared.limits.max_sessions;
+                self.seat = Seat::take(&self.shared.sessions, most);
+                if self.seat.is_none() {
+                    let reason = format!("it has its {most} sessions already: wait, or raise its --max-sessions");
+                    return Err(End::Refuse(RefuseCode::Busy, reason));
+                }
+            }
+            ServerEvent::Open(request) => self.open(*request)?,
+            ServerEvent::Start { size, response_size } => {
+                let Some(reflector) = &self.reflector else { return Err(End::Gone) };
+                reflector.start(size, response_size);
+                self.running = true;
+            }
+            ServerEvent::Stop => {
+                let Some(reflector) = &self.reflector else { return Err(End::Gone) };
+                if !reflector.halt(HALT) {
+                    let reason = "its reflector did not come to a stop within 2 s".to_owned();
+                    return Err(End::Refuse(RefuseCode::Failed, reason));
+                }
+                self.running = false;
+                if let Some(report) = self.early.take() {
+                    self.machine.stopped(*report)?;
+                }
+            }
+            ServerEvent::Closed => {}
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, request: OpenRequest) -> Result<(), End> {
+        let refuse = |code, reason: String| Err(End::Refuse(code, reason));
+        let protocol = request.socket.protocol;
+        let source = match &mut self.place {
+            Place::Network { .. } if protocol.is_local() => {
+                let reason = format!("{protocol} needs both ends on one machine, started by one windhover");
+                return refuse(RefuseCode::Unsupported, reason);
+            }
+            Place::Network { local, peer, keyed } => {
+                let bind = request.end.bind.unwrap_or(local.ip());
+                if !*keyed && !is_closed(bind) {
+                    let reason = format!("binding data to {bind} needs a key, because others can reach it");
+                    return refuse(RefuseCode::KeyRequired, reason);
+                }
+                Source::Network { local: data_address(*local), peer: peer.ip(), keyed: *keyed }
+            }
+            Place::Inherited(data) => match data.take() {
+                Some(data) if data.fits(protocol) => Source::Inherited(data),
+                Some(_) => {
+                    let reason = format!("the inherited descriptors do not carry {protocol}");
+                    return refuse(RefuseCode::BadRequest, reason);
+                }
+                None => return refuse(RefuseCode::BadRequest, "the data path was opened before".to_owned()),
+            },
+        };
+        let token = random().map_err(|error| End::Refuse(RefuseCode::Failed, error.to_string()))?;
+        let notes = self.notes();
+        if let Some(cpu) = request.end.cpu {
+            // This thread must not wait behind a reflector that spins in a real-time class.
+            let _ = task::set_affinity(&task::housekeeping_cpus(Some(cpu)));
+        }
+        let limits = &self.shared.limits;
+        let plan = Plan {
+            request,
+            source,
+            token: Token(token),
+            clock: self.shared.clock,
+            max_rate_pps: limits.max_rate_pps,
+            longest: Duration::from_secs(u64::from(limits.max_session_s)),
+            notes,
+        };
+        match Reflector::start_thread(plan) {
+            Ok(reflector) => self.reflector = Some(reflector),
+            Err(error) => return refuse(RefuseCode::Failed, error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn notes(&self) -> Vec<Finding> {
+        let note = |why: &String| Finding::at(FindingId::NotPermitted, "reflector", why.clone());
+        self.shared.unlocked.iter().map(note).collect()
+    }
+
+    fn hear_reflector(&mut self) -> Result<(), End> {
+        while let Some(report) = self.reflector.as_mut().and_then(Reflector::hear) {
+            match report {
+                Report::Opened(opened) => self.machine.opened(opened)?,
+                Report::Proved(address) => self.machine.proved(address)?,
+                Report::Started => self.machine.started()?,
+                Report::Stopped(report) if self.running => self.early = Some(report),
+                Report::Stopped(report) => self.machine.stopped(*report)?,
+                Report::Failed(code, reason) => return Err(End::Refuse(code, reason)),
+            }
+            // The client may take the same time again for its next word.
+            self.heard = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// Where data is bound unless the client says otherwise: our address on the control connection, with a port that the
+/// system chooses. An IPv4 client of an IPv6 listener gets an IPv4 socket; a link-local address keeps its interface.
+fn data_address(control: SocketAddr) -> SocketAddr {
+    match control.ip().to_canonical() {
+        v4 @ IpAddr::V4(_) => SocketAddr::new(v4, 0),
+        IpAddr::V6(_) => {
+            let mut address = control;
+            address.set_port(0);
+            address
+        }
+    }
+}
+
+/// A session of its own for inherited descriptors.
+pub(crate) fn run_inherited(
+    control: std::os::unix::net::UnixStream,
+    data: InheritedData,
+    shared: &Shared,
+    stop: &Stop,
+) -> Result<(), EndpointError> {
+    control
+        .set_write_timeout(Some(WRITE))
+        .map_err(|cause| EndpointError::System { step: "preparing the inherited control socket", cause })?;
+    run(control, Place::Inherited(Some(data)), shared, stop)
+}

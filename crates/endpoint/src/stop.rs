@@ -1,0 +1,72 @@
+//! The wish that a server ends, in a form that poll(2) can wait for.
+//!
+//! The write end of a socket pair is closed once; all read ends are at end of file from then on. So neither the accept
+//! loop nor a session has to wake up now and then to look, which would disturb what is being measured beside them.
+
+use crate::EndpointError;
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+type Check = Box<dyn Fn() -> bool + Send + Sync>;
+
+struct Inner {
+    write: Mutex<Option<UnixStream>>,
+    read: UnixStream,
+    check: OnceLock<Check>,
+}
+
+/// Ends an [`crate::Endpoint`] from any thread. Copies refer to the same wish.
+#[derive(Clone)]
+pub struct Stop(Arc<Inner>);
+
+impl Stop {
+    /// A wish that nobody has uttered yet.
+    ///
+    /// # Errors
+    /// [`EndpointError::System`] when no socket pair can be made.
+    pub fn new() -> Result<Self, EndpointError> {
+        let (write, read) =
+            UnixStream::pair().map_err(|cause| EndpointError::System { step: "making a socket pair", cause })?;
+        Ok(Self(Arc::new(Inner { write: Mutex::new(Some(write)), read, check: OnceLock::new() })))
+    }
+
+    /// Also stops when `check` says so. It is asked whenever a signal interrupts [`crate::Endpoint::serve`], so it fits
+    /// `task::Termination::requested`: serve on the main thread, which the kernel prefers for signals to a process.
+    /// Only the first call counts.
+    pub fn stop_when(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.0.check.set(Box::new(check));
+    }
+
+    /// Ends the server. It ends its sessions, then returns.
+    pub fn stop(&self) {
+        drop(self.0.write.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Whether the server is to end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.0.write.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// After a signal: whether it was one that ends the server.
+    pub(crate) fn look(&self) {
+        if self.0.check.get().is_some_and(|check| check()) {
+            self.stop();
+        }
+    }
+}
+
+impl AsFd for Stop {
+    /// Readable once the server is to end.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.read.as_fd()
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stop({})", self.is_stopped())
+    }
+}
