@@ -1,1 +1,25 @@
-//! Where hosts come from; opens their pipes.
+//! Where hosts come from: namespaces of this machine joined by veth pairs, this host itself, or any command that
+//! opens a pipe to an agent.
+//!
+//! Namespaces and links are made with iproute2's `ip`, started through `task`. Every lab is written down in a registry
+//! before anything is made, with its owner, so that what a killed owner left behind is found and removed. Nothing here
+//! prints, and nothing here changes the namespaces that were there before, except that ports which a lab is asked to
+//! use are moved away and given back.
+
+pub mod addresses;
+pub mod build;
+pub mod error;
+pub mod owner;
+pub mod pipe;
+pub mod registry;
+
+mod ip;
+mod life;
+
+pub use addresses::Subnet;
+pub use build::{LabHost, LabRecord, LabSpec, Port};
+pub use error::LabError;
+pub use life::{Lab, LabStatus, down, down_stale, exec, list};
+pub use owner::Owner;
+pub use pipe::{AgentCommand, Client, PipeError};
+pub use registry::Registry;

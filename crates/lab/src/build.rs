@@ -1,0 +1,334 @@
+//! What a lab consists of: pure planning, no system calls. The record is what the registry keeps; the batches are what
+//! `ip` is told.
+
+use crate::{LabError, Owner, Subnet};
+use model::plan::{LabKind, LabPlan};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+/// Name of the measured device in every host's namespace, unless it is a real port.
+pub const DEVICE: &str = "wh0";
+
+/// Where iproute2 keeps named namespaces.
+pub const NETNS_FOLDER: &str = "/run/netns";
+
+/// A lab as asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabSpec {
+    /// Its name: 1 to 32 lower-case letters, digits and `-`.
+    pub name: String,
+    /// What its hosts are made of.
+    pub kind: LabKind,
+    /// How many hosts, 1 to 26 (`a`, `b`, `c` …).
+    pub hosts: u32,
+    /// Real ports, one a host, instead of veth pairs; the cable between them must be there.
+    pub ports: Vec<String>,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+impl LabSpec {
+    /// Two hosts joined by a veth pair, owned by the calling process.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), kind: LabKind::Netns, hosts: 2, ports: Vec::new(), owner: Owner::this_process() }
+    }
+
+    /// The lab that a plan asks for, owned by the calling process.
+    #[must_use]
+    pub fn from_plan(name: &str, plan: &LabPlan) -> Self {
+        Self { kind: plan.kind, hosts: plan.hosts, ports: plan.ports.clone(), ..Self::new(name) }
+    }
+
+    /// Checks what can be checked without the system.
+    ///
+    /// # Errors
+    /// [`LabError::Name`], [`LabError::Hosts`] and [`LabError::Ports`].
+    pub fn check(&self) -> Result<(), LabError> {
+        check_name(&self.name)?;
+        if !(1..=26).contains(&self.hosts) {
+            return Err(LabError::Hosts { given: self.hosts, accepted: "1 to 26" });
+        }
+        if !self.ports.is_empty() && self.ports.len() != self.hosts as usize {
+            return Err(LabError::Ports { ports: self.ports.len(), hosts: self.hosts });
+        }
+        Ok(())
+    }
+}
+
+/// Refuses names that cannot be part of a namespace's name or of a path.
+///
+/// # Errors
+/// [`LabError::Name`].
+pub fn check_name(name: &str) -> Result<(), LabError> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.is_empty() || name.len() > 32 || !name.chars().all(plain) || name.starts_with('-') {
+        return Err(LabError::Name { name: name.to_owned() });
+    }
+    Ok(())
+}
+
+/// A real port that a lab borrowed.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Port {
+    /// Its name, which it keeps.
+    pub name: String,
+    /// Whether it was up before.
+    pub up: bool,
+    /// Its addresses with prefix length before, without those that the kernel makes itself.
+    pub addresses: Vec<String>,
+}
+
+/// One host of a lab.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LabHost {
+    /// `a`, `b`, `c` …
+    pub name: String,
+    /// Its network namespace; absent on a loopback lab.
+    pub netns: Option<String>,
+    /// Its IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// Its IPv6 address; absent where the kernel has no IPv6.
+    pub ipv6: Option<Ipv6Addr>,
+    /// The device that carries these addresses.
+    pub device: String,
+    /// The real port, when the device is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<Port>,
+}
+
+impl LabHost {
+    /// The file to enter its namespace by (setns(2)); absent on a loopback lab.
+    #[must_use]
+    pub fn netns_path(&self) -> Option<PathBuf> {
+        self.netns.as_ref().map(|netns| PathBuf::from(NETNS_FOLDER).join(netns))
+    }
+
+    /// Its IPv4 address.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        IpAddr::V4(self.ipv4)
+    }
+}
+
+/// A lab as the registry keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LabRecord {
+    /// Format number.
+    pub format: u32,
+    /// Its name.
+    pub name: String,
+    /// What its hosts are made of.
+    pub kind: LabKind,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Its network; absent on a loopback lab.
+    pub subnet: Option<Subnet>,
+    /// The namespace that holds the bridge, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<String>,
+    /// Its hosts.
+    pub hosts: Vec<LabHost>,
+}
+
+/// Commands for one run of `ip -batch`, in one namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// The namespace (`ip -n`); absent: the current one.
+    pub netns: Option<String>,
+    /// One command a line.
+    pub lines: Vec<String>,
+}
+
+impl LabRecord {
+    /// Plans a lab: names and addresses, nothing made yet. `ports` are the states of the ports that the spec names, in
+    /// its order.
+    #[must_use]
+    pub fn plan(spec: &LabSpec, subnet: Option<Subnet>, has_ipv6: bool, ports: Vec<Port>) -> Self {
+        let mut ports = ports.into_iter();
+        let hosts = ('a'..='z')
+            .take(spec.hosts as usize)
+            .zip(0_u8..)
+            .map(|(letter, number)| match (spec.kind, subnet) {
+                (LabKind::Netns, Some(subnet)) => {
+                    let port = ports.next();
+                    LabHost {
+                        name: letter.to_string(),
+                        netns: Some(format!("wh-{}-{letter}", spec.name)),
+                        ipv4: subnet.ipv4(number),
+                        ipv6: has_ipv6.then(|| subnet.ipv6(number)),
+                        device: port.as_ref().map_or_else(|| DEVICE.to_owned(), |port| port.name.clone()),
+                        port,
+                    }
+                }
+                _ => LabHost {
+                    name: letter.to_string(),
+                    netns: None,
+                    ipv4: Ipv4Addr::LOCALHOST,
+                    ipv6: has_ipv6.then_some(Ipv6Addr::LOCALHOST),
+                    device: "lo".to_owned(),
+                    port: None,
+                },
+            })
+            .collect();
+        let bridged = spec.kind == LabKind::Netns && spec.ports.is_empty() && spec.hosts > 2;
+        Self {
+            format: model::FORMAT,
+            name: spec.name.clone(),
+            kind: spec.kind,
+            owner: spec.owner.clone(),
+            subnet,
+            switch: bridged.then(|| format!("wh-{}-sw", spec.name)),
+            hosts,
+        }
+    }
+
+    /// A host by name.
+    ///
+    /// # Errors
+    /// [`LabError::NoHost`].
+    pub fn host(&self, name: &str) -> Result<&LabHost, LabError> {
+        self.hosts.iter().find(|host| host.name == name).ok_or_else(|| LabError::NoHost {
+            lab: self.name.clone(),
+            host: name.to_owned(),
+            known: self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// All namespaces of the lab, the bridge's first.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.switch.as_deref().into_iter().chain(self.hosts.iter().filter_map(|host| host.netns.as_deref()))
+    }
+
+    /// What `ip` is told to make the lab, in this order.
+    #[must_use]
+    pub fn batches(&self) -> Vec<Batch> {
+        let mut outside: Vec<String> = self.namespaces().map(|netns| format!("netns add {netns}")).collect();
+        let placed: Vec<(&LabHost, &str)> =
+            self.hosts.iter().filter_map(|host| Some((host, host.netns.as_deref()?))).collect();
+        if let Some(switch) = &self.switch {
+            for (host, netns) in &placed {
+                outside.push(format!(
+                    "link add {} netns {netns} type veth peer name {} netns {switch}",
+                    host.device,
+                    bridge_port(host)
+                ));
+            }
+        } else if placed.iter().all(|(host, _)| host.port.is_some()) {
+            for (host, netns) in &placed {
+                outside.push(format!("link set {} netns {netns}", host.device));
+            }
+        } else if let [(a, netns_a), (b, netns_b)] = placed.as_slice() {
+            outside.push(format!(
+                "link add {} netns {netns_a} type veth peer name {} netns {netns_b}",
+                a.device, b.device
+            ));
+        }
+        let mut batches = vec![Batch { netns: None, lines: outside }];
+        if let Some(switch) = &self.switch {
+            // Without snooping the bridge floods multicast, as a plain switch does; without STP it forwards at once.
+            let mut lines = vec![
+                "link set lo up".to_owned(),
+                "link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0".to_owned(),
+                "link set br0 up".to_owned(),
+            ];
+            for (host, _) in &placed {
+                lines.push(format!("link set {} master br0", bridge_port(host)));
+                lines.push(format!("link set {} up", bridge_port(host)));
+            }
+            batches.push(Batch { netns: Some(switch.clone()), lines });
+        }
+        for (host, netns) in &placed {
+            let device = &host.device;
+            let mut lines = vec!["link set lo up".to_owned()];
+            // A lone host without a port has nothing to be joined to.
+            if host.port.is_some() || placed.len() > 1 {
+                lines.push(format!("link set {device} up"));
+                lines.push(format!("addr add {}/{} dev {device}", host.ipv4, Subnet::PREFIX4));
+                lines.push(format!("route add 224.0.0.0/4 dev {device}"));
+                if let Some(ipv6) = host.ipv6 {
+                    // Duplicate address detection would keep the address from being bound for a second or two.
+                    lines.push(format!("addr add {ipv6}/{} dev {device} nodad", Subnet::PREFIX6));
+                    lines.push(format!("route replace ff00::/8 dev {device} table local"));
+                }
+            }
+            batches.push(Batch { netns: Some((*netns).to_owned()), lines });
+        }
+        batches
+    }
+}
+
+fn bridge_port(host: &LabHost) -> String {
+    format!("to-{}", host.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(hosts: u32, ports: &[&str]) -> LabRecord {
+        let spec = LabSpec { hosts, ports: ports.iter().map(|&port| port.to_owned()).collect(), ..LabSpec::new("t") };
+        let state = |name: &&str| Port { name: (*name).to_owned(), up: true, addresses: vec![] };
+        LabRecord::plan(&spec, Some(Subnet::try_from(3).unwrap()), true, ports.iter().map(state).collect())
+    }
+
+    #[test]
+    fn two_hosts_are_joined_directly() {
+        let record = record(2, &[]);
+        assert_eq!(record.switch, None);
+        let batches = record.batches();
+        assert_eq!(
+            batches[0].lines,
+            ["netns add wh-t-a", "netns add wh-t-b", "link add wh0 netns wh-t-a type veth peer name wh0 netns wh-t-b"]
+        );
+        assert_eq!(batches[2].netns.as_deref(), Some("wh-t-b"));
+        assert!(batches[2].lines.contains(&"addr add 198.18.3.2/24 dev wh0".to_owned()));
+        assert!(batches[2].lines.contains(&"addr add fd00:198:18:3::2/64 dev wh0 nodad".to_owned()));
+    }
+
+    #[test]
+    fn more_hosts_are_joined_by_a_bridge_of_their_own() {
+        let record = record(4, &[]);
+        assert_eq!(record.namespaces().collect::<Vec<_>>(), ["wh-t-sw", "wh-t-a", "wh-t-b", "wh-t-c", "wh-t-d"]);
+        let batches = record.batches();
+        assert_eq!(batches.len(), 6);
+        assert!(batches[1].lines.contains(&"link set to-d master br0".to_owned()));
+    }
+
+    #[test]
+    fn ports_are_moved_and_nothing_is_made() {
+        let record = record(2, &["eth1", "eth2"]);
+        let batches = record.batches();
+        assert!(batches[0].lines.contains(&"link set eth2 netns wh-t-b".to_owned()));
+        assert!(batches.iter().flat_map(|batch| &batch.lines).all(|line| !line.contains("veth")));
+        assert!(batches[2].lines.contains(&"addr add 198.18.3.2/24 dev eth2".to_owned()));
+    }
+
+    #[test]
+    fn a_loopback_lab_needs_no_namespace() {
+        let spec = LabSpec { kind: LabKind::Loopback, ..LabSpec::new("t") };
+        let record = LabRecord::plan(&spec, None, true, vec![]);
+        assert_eq!(record.hosts.len(), 2);
+        assert_eq!(record.host("b").unwrap().address(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert_eq!(record.namespaces().count(), 0);
+    }
+
+    #[test]
+    fn bad_specs_are_refused_with_the_remedy() {
+        for name in ["", "A", "a/b", "-a", "../x", "a b", &"x".repeat(33)] {
+            assert!(matches!(check_name(name), Err(LabError::Name { .. })), "{name}");
+        }
+        assert!(LabSpec { hosts: 0, ..LabSpec::new("t") }.check().is_err());
+        assert!(LabSpec { hosts: 27, ..LabSpec::new("t") }.check().is_err());
+        assert!(LabSpec { ports: vec!["eth1".to_owned()], ..LabSpec::new("t") }.check().is_err());
+        let error = record(2, &[]).host("z").unwrap_err();
+        assert_eq!(error.to_string(), "lab 't' has no host 'z': it has a, b");
+    }
+
+    #[test]
+    fn what_the_registry_keeps_reads_back() {
+        let record = record(2, &["eth1", "eth2"]);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<LabRecord>(&text).unwrap(), record);
+    }
+}

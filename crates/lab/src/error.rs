@@ -1,0 +1,143 @@
+//! What can go wrong when a lab is made, used or removed.
+
+use std::path::PathBuf;
+
+/// A step of a lab that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A lab's name that cannot be part of a namespace's name.
+    #[error("lab name '{name}' cannot be used: take 1 to 32 lower-case letters, digits and '-'")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A number of hosts that a lab cannot have.
+    #[error("a lab cannot have {given} hosts: use {accepted}")]
+    Hosts {
+        /// How many were asked for.
+        given: u32,
+        /// The accepted numbers, for people.
+        accepted: &'static str,
+    },
+    /// Ports and hosts do not match.
+    #[error("{ports} ports were named for {hosts} hosts: name one port for each host")]
+    Ports {
+        /// How many ports.
+        ports: usize,
+        /// How many hosts.
+        hosts: u32,
+    },
+    /// A port that is not in the current network namespace.
+    #[error("port '{port}' does not exist here: see `ip link` for the names")]
+    NoPort {
+        /// Its name.
+        port: String,
+    },
+    /// A port that this host is reached over.
+    #[error("port '{port}' carries this host's default route: name a port that nothing else needs")]
+    PortInUse {
+        /// Its name.
+        port: String,
+    },
+    /// Not enough privileges.
+    #[error("network namespaces need root: run as root, or use --lab loopback")]
+    NotRoot,
+    /// `ip` is not installed.
+    #[error("the program 'ip' is missing: apt install iproute2")]
+    NoIproute,
+    /// The name is taken by a living lab.
+    #[error("a lab named '{name}' exists ({owner}): use another name, or windhover lab down {name}")]
+    Exists {
+        /// The name.
+        name: String,
+        /// Who has it.
+        owner: String,
+    },
+    /// A namespace of that name is there without a lab.
+    #[error("network namespace '{netns}' exists and belongs to no lab: remove it with ip netns delete {netns}")]
+    NamespaceExists {
+        /// Its name.
+        netns: String,
+    },
+    /// No lab of that name.
+    #[error("there is no lab named '{name}': windhover lab list shows those that are up")]
+    NoLab {
+        /// The name.
+        name: String,
+    },
+    /// No host of that name in the lab.
+    #[error("lab '{lab}' has no host '{host}': it has {known}")]
+    NoHost {
+        /// The lab.
+        lab: String,
+        /// The host asked for.
+        host: String,
+        /// Those it has.
+        known: String,
+    },
+    /// A command to run is missing.
+    #[error("no command was given for host '{host}' of lab '{lab}': name one, as in -- ip address")]
+    NoCommand {
+        /// The lab.
+        lab: String,
+        /// The host.
+        host: String,
+    },
+    /// All /24 networks of 198.18.0.0/15 are taken.
+    #[error("all 512 networks of 198.18.0.0/15 are taken by labs: remove some with windhover lab down --stale")]
+    NoSubnet,
+    /// The registry cannot be read or written.
+    #[error("cannot {step} {}: {source}", path.display())]
+    Registry {
+        /// What was tried ("read").
+        step: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A registry file that is not one.
+    #[error("{} does not describe a lab ({why}): remove the file and the namespaces it stands for", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The parser's words.
+        why: String,
+    },
+    /// `ip` refused a command.
+    #[error("ip {command}: {why}")]
+    Ip {
+        /// The command that failed.
+        command: String,
+        /// What it said, on one line.
+        why: String,
+    },
+    /// A program could not be started.
+    #[error("cannot start {program}: {why}")]
+    Start {
+        /// Its name.
+        program: String,
+        /// The cause.
+        why: String,
+    },
+    /// A link did not come up.
+    #[error("link {device} in namespace {netns} did not come up within {seconds} s: check the cable or its peer")]
+    NoLink {
+        /// The device.
+        device: String,
+        /// The namespace.
+        netns: String,
+        /// How long it was given.
+        seconds: u64,
+    },
+    /// Something of a lab is still there after its removal.
+    #[error("{what} of lab '{lab}' could not be removed: {why}")]
+    Left {
+        /// What is left.
+        what: String,
+        /// The lab.
+        lab: String,
+        /// The cause.
+        why: String,
+    },
+}

@@ -1,0 +1,341 @@
+//! A lab's life: made, listed, used, removed.
+
+use crate::build::{Batch, LabHost, LabRecord, LabSpec, NETNS_FOLDER, Port};
+use crate::registry::Lock;
+use crate::{LabError, Owner, Registry, ip};
+use model::plan::LabKind;
+use serde_json::Value;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use task::{Launch, Stream};
+
+/// How long a veth pair may take to come up, in seconds.
+const VETH_SECONDS: u64 = 5;
+/// How long two real ports may take to agree on a link, in seconds.
+const PORT_SECONDS: u64 = 30;
+/// CAP_NET_ADMIN and CAP_SYS_ADMIN (linux/capability.h), which namespaces and their links need.
+const NEEDED_CAPABILITIES: u64 = 1 << 12 | 1 << 21;
+
+/// A lab that is up. Dropping it takes it down again if the calling process owns it, errors unseen; call
+/// [`Lab::down`] to see them.
+#[derive(Debug)]
+pub struct Lab {
+    record: LabRecord,
+    registry: Registry,
+    ours: bool,
+}
+
+/// A lab of the registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabStatus {
+    /// What it consists of.
+    pub record: LabRecord,
+    /// Whether its owner is gone, so that it may be removed.
+    pub stale: bool,
+}
+
+impl Lab {
+    /// Makes a lab and waits until its links are up. Removes stale labs first. What was made before a failure is
+    /// removed again. A loopback lab makes nothing and is not written down.
+    ///
+    /// # Errors
+    /// [`LabError`], each naming its remedy.
+    pub fn up(registry: &Registry, spec: &LabSpec) -> Result<Self, LabError> {
+        spec.check()?;
+        if spec.kind == LabKind::Loopback {
+            let record = LabRecord::plan(spec, None, has_ipv6(), Vec::new());
+            return Ok(Self { record, registry: registry.clone(), ours: false });
+        }
+        need_privileges()?;
+        let lock = registry.lock()?;
+        remove_stale(registry, &lock)?;
+        if let Some(existing) = registry.get(&spec.name)? {
+            return Err(LabError::Exists { name: spec.name.clone(), owner: existing.owner.to_string() });
+        }
+        let ports = spec.ports.iter().map(|port| look_at_port(port)).collect::<Result<Vec<_>, _>>()?;
+        let record = LabRecord::plan(spec, Some(registry.free_subnet()?), has_ipv6(), ports);
+        if let Some(netns) = record.namespaces().find(|netns| namespace_exists(netns)) {
+            return Err(LabError::NamespaceExists { netns: netns.to_owned() });
+        }
+        // Written down before anything is made: a kill in between leaves nothing that nobody knows of.
+        registry.put(&record)?;
+        let made = record.batches().iter().try_for_each(ip::run).and_then(|()| wait_for_links(&record));
+        if let Err(error) = made {
+            // The first failure is the one to report; what cannot be removed stays in the registry for later.
+            let _ = remove(registry, &lock, &record);
+            return Err(error);
+        }
+        let ours = matches!(&record.owner, Owner::Process { pid, .. } if *pid == std::process::id());
+        Ok(Self { record, registry: registry.clone(), ours })
+    }
+
+    /// A lab that is up already.
+    ///
+    /// # Errors
+    /// [`LabError::NoLab`], and as [`Registry::get`].
+    pub fn open(registry: &Registry, name: &str) -> Result<LabRecord, LabError> {
+        registry.get(name)?.ok_or_else(|| LabError::NoLab { name: name.to_owned() })
+    }
+
+    /// What it consists of.
+    #[must_use]
+    pub fn record(&self) -> &LabRecord {
+        &self.record
+    }
+
+    /// Its hosts.
+    #[must_use]
+    pub fn hosts(&self) -> &[LabHost] {
+        &self.record.hosts
+    }
+
+    /// Removes it. A loopback lab has nothing to remove.
+    ///
+    /// # Errors
+    /// As [`down`].
+    pub fn down(mut self) -> Result<(), LabError> {
+        self.ours = false;
+        match self.record.kind {
+            LabKind::Netns => down(&self.registry, &self.record.name),
+            LabKind::Loopback => Ok(()),
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if self.ours {
+            let _ = down(&self.registry, &self.record.name);
+        }
+    }
+}
+
+/// Removes a lab, whoever owns it, and gives borrowed ports back. Processes that still run in it lose their network.
+///
+/// # Errors
+/// [`LabError::NoLab`], [`LabError::NotRoot`], [`LabError::Left`] when something could not be removed (the lab stays
+/// in the registry then), and those of the registry.
+pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
+    Lab::open(registry, name)?;
+    need_privileges()?;
+    let lock = registry.lock()?;
+    // Looked at again under the lock: somebody else may have been faster.
+    match registry.get(name)? {
+        Some(record) => remove(registry, &lock, &record),
+        None => Err(LabError::NoLab { name: name.to_owned() }),
+    }
+}
+
+/// Removes all labs whose owner is gone; returns their names.
+///
+/// # Errors
+/// As [`down`].
+pub fn down_stale(registry: &Registry) -> Result<Vec<String>, LabError> {
+    if !registry.all()?.iter().any(|record| record.owner.is_gone()) {
+        return Ok(Vec::new());
+    }
+    need_privileges()?;
+    let lock = registry.lock()?;
+    remove_stale(registry, &lock)
+}
+
+/// All labs of the registry, by name.
+///
+/// # Errors
+/// Those of the registry.
+pub fn list(registry: &Registry) -> Result<Vec<LabStatus>, LabError> {
+    Ok(registry.all()?.into_iter().map(|record| LabStatus { stale: record.owner.is_gone(), record }).collect())
+}
+
+/// Runs a command on a host of a lab with this process' own stdin, stdout, stderr and process group; returns its exit
+/// status as a shell would (128 + N for signal N). The caller should not die of a SIGINT meant for the command
+/// (`task::Termination` sees to that).
+///
+/// # Errors
+/// [`LabError::NoLab`], [`LabError::NoHost`], [`LabError::NotRoot`] and [`LabError::Start`].
+pub fn exec(registry: &Registry, lab: &str, host: &str, argv: &[String]) -> Result<i32, LabError> {
+    let record = Lab::open(registry, lab)?;
+    let host = record.host(host)?;
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(LabError::NoCommand { lab: lab.to_owned(), host: host.name.clone() });
+    };
+    let mut launch = Launch::new(program).args(arguments).in_our_group().stdin(Stream::Inherit).stdout(Stream::Inherit);
+    if let Some(netns) = host.netns_path() {
+        need_privileges()?;
+        launch = launch.netns(netns);
+    }
+    let failed = |error: task::TaskError| LabError::Start { program: program.clone(), why: error.to_string() };
+    let status = launch.start().map_err(failed)?.wait().map_err(failed)?;
+    Ok(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1))
+}
+
+fn remove_stale(registry: &Registry, lock: &Lock) -> Result<Vec<String>, LabError> {
+    let mut removed = Vec::new();
+    for record in registry.all()?.into_iter().filter(|record| record.owner.is_gone()) {
+        remove(registry, lock, &record)?;
+        removed.push(record.name);
+    }
+    Ok(removed)
+}
+
+/// Takes down whatever of a lab is there, looks at what is left, and forgets it when nothing is.
+fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), LabError> {
+    let here = std::process::id();
+    for host in &record.hosts {
+        let Some(netns) = host.netns.as_deref().filter(|netns| namespace_exists(netns)) else { continue };
+        let device = &host.device;
+        // Links go at once when deleted by name; with their namespace they go some time later, or never while a
+        // process still holds it.
+        let lines = match &host.port {
+            Some(_) => vec![format!("link set {device} down"), format!("link set {device} netns {here}")],
+            None => vec![format!("link del {device}")],
+        };
+        ip::run_all(&Batch { netns: Some(netns.to_owned()), lines })?;
+    }
+    let lines = record.namespaces().filter(|netns| namespace_exists(netns)).map(|netns| format!("netns del {netns}"));
+    ip::run_all(&Batch { netns: None, lines: lines.collect() })?;
+    if let Some(netns) = record.namespaces().find(|netns| namespace_exists(netns)) {
+        return Err(LabError::Left {
+            what: format!("namespace {netns}"),
+            lab: record.name.clone(),
+            why: format!("ip netns delete {netns} does not remove it"),
+        });
+    }
+    for port in record.hosts.iter().filter_map(|host| host.port.as_ref()) {
+        give_back(record, port)?;
+    }
+    registry.forget(&record.name)
+}
+
+fn give_back(record: &LabRecord, port: &Port) -> Result<(), LabError> {
+    let name = &port.name;
+    if ip::ask(None, &["link", "show", "dev", name])?.is_none_or(|links| links.is_empty()) {
+        return Err(LabError::Left {
+            what: format!("port {name}"),
+            lab: record.name.clone(),
+            why: "it is not in this network namespace: is the command run in the one it was taken from?".to_owned(),
+        });
+    }
+    let mut lines = Vec::new();
+    if port.up {
+        lines.push(format!("link set {name} up"));
+    }
+    lines.extend(port.addresses.iter().map(|address| format!("addr replace {address} dev {name}")));
+    ip::run_all(&Batch { netns: None, lines })
+}
+
+/// What a port is before it is borrowed.
+fn look_at_port(name: &str) -> Result<Port, LabError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
+    let missing = || LabError::NoPort { port: name.to_owned() };
+    if name.is_empty() || name.len() > 15 || !name.chars().all(plain) {
+        return Err(missing());
+    }
+    let links = ip::ask(None, &["addr", "show", "dev", name])?.ok_or_else(missing)?;
+    let link = links.first().ok_or_else(missing)?;
+    for family in ["-4", "-6"] {
+        let routes = ip::ask(None, &[family, "route", "show", "default", "dev", name])?.unwrap_or_default();
+        if !routes.is_empty() {
+            return Err(LabError::PortInUse { port: name.to_owned() });
+        }
+    }
+    Ok(port_from(name, link))
+}
+
+fn port_from(name: &str, link: &Value) -> Port {
+    let words = |key: &str| link.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let addresses = words("addr_info")
+        .iter()
+        // The kernel makes link-local addresses itself when the port comes up.
+        .filter(|address| address.get("scope").and_then(Value::as_str) == Some("global"))
+        .filter_map(|address| {
+            let local = address.get("local")?.as_str()?.parse::<std::net::IpAddr>().ok()?;
+            Some(format!("{local}/{}", address.get("prefixlen")?.as_u64()?))
+        })
+        .collect();
+    let up = words("flags").iter().any(|flag| flag.as_str() == Some("UP"));
+    Port { name: name.to_owned(), up, addresses }
+}
+
+fn wait_for_links(record: &LabRecord) -> Result<(), LabError> {
+    for host in &record.hosts {
+        let Some(netns) = host.netns.as_deref() else { continue };
+        let seconds = if host.port.is_some() { PORT_SECONDS } else { VETH_SECONDS };
+        if record.hosts.len() == 1 && host.port.is_none() {
+            continue;
+        }
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while !link_is_up(netns, &host.device)? {
+            if Instant::now() > end {
+                return Err(LabError::NoLink { device: host.device.clone(), netns: netns.to_owned(), seconds });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
+}
+
+fn link_is_up(netns: &str, device: &str) -> Result<bool, LabError> {
+    let links = ip::ask(Some(netns), &["link", "show", "dev", device])?.unwrap_or_default();
+    // Drivers without carrier detection stay at UNKNOWN and work.
+    Ok(links.iter().any(|link| matches!(link.get("operstate").and_then(Value::as_str), Some("UP" | "UNKNOWN"))))
+}
+
+fn namespace_exists(netns: &str) -> bool {
+    Path::new(NETNS_FOLDER).join(netns).exists()
+}
+
+/// Whether addresses of IPv6 can be given in a new namespace, which starts with this one's settings or the kernel's.
+fn has_ipv6() -> bool {
+    let disabled = |which: &str| {
+        std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"))
+            .map_or(true, |text| text.trim() != "0")
+    };
+    !disabled("all") && !disabled("default")
+}
+
+fn need_privileges() -> Result<(), LabError> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    match effective_capabilities(&status) {
+        Some(capabilities) if capabilities & NEEDED_CAPABILITIES != NEEDED_CAPABILITIES => Err(LabError::NotRoot),
+        // Without /proc `ip` itself will say what it may not do.
+        _ => Ok(()),
+    }
+}
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ports_own_addresses_are_kept_and_the_kernels_are_not() {
+        let link = serde_json::json!({
+            "ifname": "eth1", "flags": ["BROADCAST", "UP", "LOWER_UP"],
+            "addr_info": [
+                { "family": "inet", "local": "192.0.2.5", "prefixlen": 24, "scope": "global" },
+                { "family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "link" },
+                { "family": "inet6", "local": "2001:db8::5", "prefixlen": 64, "scope": "global" },
+                { "family": "inet", "local": "1; rm", "prefixlen": 24, "scope": "global" },
+            ],
+        });
+        let port = port_from("eth1", &link);
+        assert!(port.up);
+        assert_eq!(port.addresses, ["192.0.2.5/24", "2001:db8::5/64"]);
+        assert!(!port_from("eth1", &serde_json::json!({ "flags": ["BROADCAST"] })).up);
+    }
+
+    #[test]
+    fn capabilities_decide_and_not_the_user() {
+        let root = effective_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n").unwrap();
+        assert_eq!(root & NEEDED_CAPABILITIES, NEEDED_CAPABILITIES);
+        let nobody = effective_capabilities("CapEff:\t0000000000000000\n").unwrap();
+        assert_ne!(nobody & NEEDED_CAPABILITIES, NEEDED_CAPABILITIES);
+        assert_eq!(effective_capabilities(""), None);
+    }
+}

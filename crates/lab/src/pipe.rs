@@ -1,0 +1,249 @@
+//! Pipes to agents: opening them, and asking through them, one request at a time.
+
+use crate::LabError;
+use crate::build::LabHost;
+use model::worker::{EndpointTask, Measured, ProbeTask};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use wire::LaunchSpec;
+
+/// A command whose stdin and stdout are a pipe to an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentCommand {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Network namespace to start it in.
+    pub netns: Option<PathBuf>,
+}
+
+impl AgentCommand {
+    /// `PROGRAM agent` on a host of a lab.
+    #[must_use]
+    pub fn on_lab_host(program: &Path, host: &LabHost) -> Self {
+        Self { argv: vec![program.to_string_lossy().into_owned(), "agent".to_owned()], netns: host.netns_path() }
+    }
+
+    /// Any command, such as `ssh b windhover agent`.
+    #[must_use]
+    pub fn of(argv: &[String]) -> Self {
+        Self { argv: argv.to_vec(), netns: None }
+    }
+}
+
+/// What went wrong at a pipe.
+#[derive(Debug, thiserror::Error)]
+pub enum PipeError {
+    /// The agent could not be started.
+    #[error("host {host}: {source}")]
+    Start {
+        /// The host's name.
+        host: String,
+        /// The cause.
+        source: LabError,
+    },
+    /// The agent is of another build.
+    #[error(transparent)]
+    Build(#[from] wire::agent::BuildMismatch),
+    /// The agent is gone.
+    #[error("host {host} was lost: {why}")]
+    Lost {
+        /// The host's name.
+        host: String,
+        /// What was seen last.
+        why: String,
+    },
+    /// The agent did not answer in time.
+    #[error("host {host} did not answer within {seconds} s while it was asked to {step}")]
+    Silent {
+        /// The host's name.
+        host: String,
+        /// What it was asked for.
+        step: &'static str,
+        /// How long it was given.
+        seconds: u64,
+    },
+    /// The agent answered something else than what was asked for.
+    #[error("host {host} answered out of turn when asked to {step}: use the same windhover at both ends")]
+    OutOfTurn {
+        /// The host's name.
+        host: String,
+        /// What it was asked for.
+        step: &'static str,
+    },
+    /// The request failed there; the agent goes on.
+    #[error("host {host}: {message}")]
+    Failed {
+        /// The host's name.
+        host: String,
+        /// The design's exit code.
+        code: u8,
+        /// One line naming the thing and the remedy.
+        message: String,
+    },
+}
+
+impl PipeError {
+    /// The design's exit code: 5 for a lost host, 2 for a command or build to be put right, else what the agent said.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Start { .. } | Self::Build(_) => 2,
+            Self::Lost { .. } | Self::Silent { .. } | Self::OutOfTurn { .. } => 5,
+            Self::Failed { code, .. } => *code,
+        }
+    }
+
+    /// Whether the agent is gone and the client cannot be used again.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        !matches!(self, Self::Failed { .. })
+    }
+}
+
+/// Who answered.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// Hash of its binary.
+    pub build: String,
+    /// Boot id of its machine: hosts that share it are one machine.
+    pub boot_id: String,
+    /// Host name.
+    pub hostname: String,
+    /// User id that it runs as.
+    pub uid: u32,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// An endpoint that an agent started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedEndpoint {
+    /// Names it in [`Client::stop_endpoint`].
+    pub id: u32,
+    /// Address and port of its control connection.
+    pub address: String,
+}
+
+/// A load that an agent started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartedLoad {
+    /// Names it in [`Client::stop_load`].
+    pub id: u32,
+    /// Whether it was steady within the time given.
+    pub steady: bool,
+    /// How long that took, in ns.
+    pub steady_after_ns: u64,
+}
+
+/// This end of a pipe to one host's agent.
+///
+/// The agent ends with the thread that opened the pipe (prctl(2), PR_SET_PDEATHSIG): open it on one that stays.
+#[derive(Debug)]
+pub struct Client {
+    host: String,
+    identity: Identity,
+}
+
+impl Client {
+    /// Starts an agent and greets it. `build` is the hash of this binary; the agent's must be the same. What the agent
+    /// writes to stderr goes to `on_stderr` line by line, from a thread of its own.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn open(
+        host: &str,
+        command: &AgentCommand,
+        build: &str,
+        on_stderr: impl FnMut(&str) + Send + 'static,
+    ) -> Result<Self, PipeError> {
+        let _ = (command, build, on_stderr);
+        Ok(Self { host: host.to_owned(), identity: Identity::default() })
+    }
+
+    fn todo<T>(&self) -> Result<T, PipeError> {
+        Err(PipeError::Lost { host: self.host.clone(), why: "not yet".to_owned() })
+    }
+
+    /// The host's name in the plan.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Who answered.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What its machine and host are.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn facts(&mut self) -> Result<(MachineFacts, HostFacts), PipeError> {
+        self.todo()
+    }
+
+    /// Starts an endpoint and waits until it listens.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn start_endpoint(&mut self, task: &EndpointTask, launch: &LaunchSpec) -> Result<StartedEndpoint, PipeError> {
+        let _ = (task, launch);
+        self.todo()
+    }
+
+    /// Stops an endpoint and waits until it is gone.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn stop_endpoint(&mut self, id: u32) -> Result<(), PipeError> {
+        let _ = id;
+        self.todo()
+    }
+
+    /// Runs a probe to its end and gives each size's measurement to `sink`. `cancel` is looked at ten times a second;
+    /// once it is set the probe is stopped, what it measured so far is given to `sink`, and the answer is
+    /// [`PipeError::Failed`] with code 130.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn run_probe(
+        &mut self,
+        task: &ProbeTask,
+        launch: &LaunchSpec,
+        cancel: &AtomicBool,
+        sink: &mut dyn FnMut(Measured),
+    ) -> Result<(), PipeError> {
+        let _ = (task, launch, cancel, sink);
+        self.todo()
+    }
+
+    /// Starts a load and waits until it is steady, `timeout` at most.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn start_load(&mut self, spec: &LoadSpec, timeout: Duration) -> Result<StartedLoad, PipeError> {
+        let _ = (spec, timeout);
+        self.todo()
+    }
+
+    /// Stops a load and takes its report.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn stop_load(&mut self, id: u32) -> Result<LoadReport, PipeError> {
+        let _ = id;
+        self.todo()
+    }
+
+    /// Says good-bye and waits until the agent has ended.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn bye(self) -> Result<(), PipeError> {
+        Ok(())
+    }
+}

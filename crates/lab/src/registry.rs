@@ -1,0 +1,204 @@
+//! The registry of labs: one JSON file a lab in a folder of /run, changed only under a lock.
+
+use crate::build::{LabRecord, check_name};
+use crate::{LabError, Subnet};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where labs are written down.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    folder: PathBuf,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self { folder: PathBuf::from("/run/windhover/labs") }
+    }
+}
+
+/// The registry's lock, free again when dropped or when the process ends. It is not inherited by programs started
+/// meanwhile (std opens with O_CLOEXEC).
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Registry {
+    /// A registry in another folder than /run/windhover/labs.
+    #[must_use]
+    pub fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Waits for the lock. Makes the folder where needed.
+    ///
+    /// # Errors
+    /// [`LabError::Registry`].
+    pub fn lock(&self) -> Result<Lock, LabError> {
+        fs::create_dir_all(&self.folder).map_err(|source| self.failed("make", &self.folder, source))?;
+        let path = self.folder.join(".lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|source| self.failed("open", &path, source))?;
+        file.lock().map_err(|source| self.failed("lock", &path, source))?;
+        Ok(Lock { _file: file })
+    }
+
+    fn failed(&self, step: &'static str, path: &Path, source: std::io::Error) -> LabError {
+        LabError::Registry { step, path: path.to_owned(), source }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+
+    /// A lab by name; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`LabError::Name`], [`LabError::Registry`] and [`LabError::Damaged`].
+    pub fn get(&self, name: &str) -> Result<Option<LabRecord>, LabError> {
+        check_name(name)?;
+        self.read(&self.file(name))
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<LabRecord>, LabError> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(self.failed("read", path, source)),
+        };
+        parse(path, &text).map(Some)
+    }
+
+    /// All labs by name.
+    ///
+    /// # Errors
+    /// [`LabError::Registry`] and [`LabError::Damaged`].
+    pub fn all(&self) -> Result<Vec<LabRecord>, LabError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(self.failed("list", &self.folder, source)),
+        };
+        let mut records = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|source| self.failed("list", &self.folder, source))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                records.extend(self.read(&path)?);
+            }
+        }
+        records.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(records)
+    }
+
+    /// The first network that no lab has.
+    ///
+    /// # Errors
+    /// [`LabError::NoSubnet`], and as [`Registry::all`].
+    pub fn free_subnet(&self) -> Result<Subnet, LabError> {
+        let taken: Vec<Subnet> = self.all()?.iter().filter_map(|record| record.subnet).collect();
+        Subnet::first_free(&taken).ok_or(LabError::NoSubnet)
+    }
+
+    /// Writes a lab down; call it under the lock. The file is complete or not there.
+    ///
+    /// # Errors
+    /// [`LabError::Registry`].
+    pub fn put(&self, record: &LabRecord) -> Result<(), LabError> {
+        let path = self.file(&record.name);
+        let new = self.folder.join(format!("{}.new", record.name));
+        let text = serde_json::to_vec_pretty(record).unwrap_or_default();
+        File::create(&new)
+            .and_then(|mut file| file.write_all(&text))
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(|source| self.failed("write", &path, source))
+    }
+
+    /// Forgets a lab; call it under the lock.
+    ///
+    /// # Errors
+    /// [`LabError::Registry`].
+    pub fn forget(&self, name: &str) -> Result<(), LabError> {
+        let path = self.file(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(self.failed("remove", &path, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads a registry file. Names in it become command lines, so those that do not follow the grammar are refused.
+///
+/// # Errors
+/// [`LabError::Damaged`].
+pub fn parse(path: &Path, text: &str) -> Result<LabRecord, LabError> {
+    let damaged = |why: String| LabError::Damaged { path: path.to_owned(), why };
+    let record: LabRecord = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
+    check_name(&record.name).map_err(|error| damaged(error.to_string()))?;
+    let prefix = format!("wh-{}-", record.name);
+    if record.namespaces().any(|netns| !netns.starts_with(&prefix) || netns.contains(['/', '\n', ' '])) {
+        return Err(damaged(format!("its namespaces do not begin with {prefix}")));
+    }
+    let plain =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@:/".contains(c));
+    let ports = || record.hosts.iter().filter_map(|host| host.port.as_ref());
+    let words = record.hosts.iter().map(|host| &host.device).chain(ports().map(|port| &port.name));
+    if !words.chain(ports().flat_map(|port| &port.addresses)).all(|word| plain(word)) {
+        return Err(damaged("a device or an address in it is not one".to_owned()));
+    }
+    Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LabSpec;
+
+    fn record(name: &str, subnet: u16) -> LabRecord {
+        LabRecord::plan(&LabSpec::new(name), Subnet::try_from(subnet).ok(), true, vec![])
+    }
+
+    #[test]
+    fn keeps_and_forgets() {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = Registry::at(&folder.path().join("labs"));
+        assert!(registry.all().unwrap().is_empty());
+        let _lock = registry.lock().unwrap();
+        registry.put(&record("x", 0)).unwrap();
+        registry.put(&record("y", 1)).unwrap();
+        assert_eq!(registry.get("x").unwrap(), Some(record("x", 0)));
+        assert_eq!(registry.free_subnet().unwrap(), Subnet::try_from(2).unwrap());
+        registry.forget("x").unwrap();
+        registry.forget("x").unwrap();
+        assert_eq!(registry.get("x").unwrap(), None);
+        assert_eq!(registry.free_subnet().unwrap(), Subnet::try_from(0).unwrap());
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = Registry::at(folder.path());
+        let lock = registry.lock().unwrap();
+        let second = File::open(folder.path().join(".lock")).unwrap();
+        assert!(second.try_lock().is_err());
+        drop(lock);
+        assert!(second.try_lock().is_ok());
+    }
+
+    #[test]
+    fn a_file_that_names_other_namespaces_is_refused() {
+        let path = Path::new("x.json");
+        let text = serde_json::to_string(&record("x", 0)).unwrap();
+        assert!(parse(path, &text).is_ok());
+        assert!(parse(path, &text.replace("wh-x-a", "production")).is_err());
+        assert!(parse(path, &text.replace("wh-x-a", "wh-x-a/../../etc")).is_err());
+        assert!(parse(path, &text.replace("\"wh0\"", "\"wh0\\nlink del eth0\"")).is_err());
+        assert!(parse(path, &text[..text.len() / 2]).is_err());
+        assert!(parse(path, "").is_err());
+    }
+}
