@@ -15,9 +15,13 @@ pub fn inode_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|data| data.st_ino())
 }
 
-/// Whether the calling thread is in the network namespace of process 1; `None` where that cannot be read (it takes
-/// root, and in a container process 1 is the container's own).
+/// Whether the calling thread is in the machine's initial network namespace: that of process 1, where it can be read;
+/// else told by a setting of the whole machine, which /proc/sys shows there alone.
 #[must_use]
 pub fn is_initial() -> Option<bool> {
-    Some(inode()? == inode_of(Path::new("/proc/1/ns/net"))?)
+    match (inode(), inode_of(Path::new("/proc/1/ns/net"))) {
+        (Some(mine), Some(initial)) => Some(mine == initial),
+        _ if Path::new("/proc/sys/net/core").is_dir() => Some(Path::new("/proc/sys/net/core/dev_weight").exists()),
+        _ => None,
+    }
 }

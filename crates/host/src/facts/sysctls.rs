@@ -104,14 +104,18 @@ pub(crate) fn host(tree: Tree<'_>) -> BTreeMap<String, String> {
     read_all(tree, &HOST)
 }
 
-/// /proc/sys/net shows the reader's own network namespace, so a thread of its own enters the initial one and ends.
+/// /proc/sys/net shows the reader's own network namespace, so a thread of its own enters the initial one and ends. Process
+/// 1 is in it, and where that may not be looked at, the process that started this one probably is.
 fn from_initial_namespace() -> Option<BTreeMap<String, String>> {
-    let initial = File::open("/proc/1/ns/net").ok()?;
-    let reader = std::thread::Builder::new().name("initial-netns".to_owned()).spawn(move || {
-        setns(initial, CloneFlags::CLONE_NEWNET).ok()?;
-        Some(read_all(Tree("/".as_ref()), &INITIAL_NETWORK))
-    });
-    reader.ok()?.join().ok()?
+    let processes = [1, nix::unistd::getppid().as_raw()];
+    processes.into_iter().find_map(|process| {
+        let namespace = File::open(format!("/proc/{process}/ns/net")).ok()?;
+        let reader = std::thread::Builder::new().name("initial-netns".to_owned()).spawn(move || {
+            setns(namespace, CloneFlags::CLONE_NEWNET).ok()?;
+            (netns::is_initial() == Some(true)).then(|| read_all(Tree("/".as_ref()), &INITIAL_NETWORK))
+        });
+        reader.ok()?.join().ok()?
+    })
 }
 
 fn read_all(tree: Tree<'_>, names: &[&str]) -> BTreeMap<String, String> {
