@@ -110,7 +110,7 @@ pub fn pin(cpu: u32) -> Result<(), TaskError> {
 /// [`TaskError::NoSuchCpu`], [`TaskError::CpuNotAllowed`], [`TaskError::NoCpu`] or [`TaskError::Affinity`].
 pub fn set_affinity(cpus: &CpuList) -> Result<(), TaskError> {
     let _ = allowed_at_first();
-    exist(cpus)?;
+    require_online(cpus)?;
     let failed = |cause: io::Error| refused(cpus, cause);
     Mask::new(cpus).apply().map_err(failed)?;
     let got = allowed_cpus()?;
@@ -120,8 +120,11 @@ pub fn set_affinity(cpus: &CpuList) -> Result<(), TaskError> {
     }
 }
 
-/// Whether all CPUs of a list are online.
-pub(crate) fn exist(cpus: &CpuList) -> Result<(), TaskError> {
+/// Checks that a list names at least one CPU and that all of them are online.
+///
+/// # Errors
+/// [`TaskError::NoSuchCpu`] or [`TaskError::NoCpu`]; [`TaskError::Affinity`] where the CPUs cannot be read.
+pub fn require_online(cpus: &CpuList) -> Result<(), TaskError> {
     if cpus.is_empty() {
         return Err(TaskError::NoCpu);
     }

@@ -13,8 +13,11 @@ mod limit;
 mod memory;
 mod policy;
 mod signal;
+mod stdio;
 
-pub use cpu::{allowed_cpus, allowed_cpus_of, current_cpu, housekeeping_cpus, online_cpus, pin, set_affinity};
+pub use cpu::{
+    allowed_cpus, allowed_cpus_of, current_cpu, housekeeping_cpus, online_cpus, pin, require_online, set_affinity,
+};
 pub use error::TaskError;
 pub use heap::keep_heap;
 pub use launch::{Child, Containment, Finished, Launch, Stream};
@@ -25,3 +28,4 @@ pub use signal::interrupt::{Interrupter, install_interrupt_handler, interrupt_si
 pub use signal::stopper::Stopper;
 pub use signal::termination::Termination;
 pub use signal::watchdog::{Progress, Watchdog};
+pub use stdio::keep_stdout;

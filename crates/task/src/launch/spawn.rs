@@ -24,7 +24,7 @@ pub(super) fn spawn(launch: Launch) -> Result<Child, TaskError> {
         remedy: "",
     };
     if let Some(cpus) = &launch.cpus {
-        cpu::exist(cpus)?;
+        cpu::require_online(cpus)?;
     }
     let netns = match &launch.netns {
         Some(path) => Some(File::open(path).map_err(|cause| TaskError::Namespace { path: path.clone(), cause })?),

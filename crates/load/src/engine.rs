@@ -1,0 +1,238 @@
+//! A load from its start to its report.
+
+use crate::LoadError;
+use crate::evenness;
+use crate::profile;
+use crate::sampler::{Look, Measure, Sampler, busy_share};
+use crate::scratch::Scratch;
+use model::{CpuList, LoadProfile, LoadReport, LoadSpec, Policy};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The time that is usually given to [`Load::wait_steady`]: loads are steady after one second or will hardly ever be.
+pub const STEADY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The most jobs accepted.
+const MOST_JOBS: u32 = 1024;
+/// The papers' `make -j11`.
+const BUILD_JOBS: u32 = 11;
+/// Between two looks at the samples.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What the threads of a load share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The CPUs that all of it runs on.
+    pub(crate) cpus: CpuList,
+    work: AtomicU64,
+    stop: AtomicBool,
+    failure: Mutex<Option<LoadError>>,
+}
+
+impl Shared {
+    /// Counts finished work.
+    pub(crate) fn done(&self, units: u64) {
+        self.work.fetch_add(units, Ordering::Relaxed);
+    }
+
+    pub(crate) fn work(&self) -> u64 {
+        self.work.load(Ordering::Relaxed)
+    }
+
+    /// Whether the load shall end.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the first failure; the load as a whole has failed then.
+    fn fail(&self, error: LoadError) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn take_failure(&self) -> Option<LoadError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// One thread's work: runs until [`Shared::stopping`].
+pub(crate) type Job = Box<dyn FnOnce(&Shared) -> Result<(), LoadError> + Send>;
+
+/// From when on a load is measured.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    look: Look,
+    steady: bool,
+}
+
+/// A running load. Dropping it ends it too, without a report.
+#[derive(Debug)]
+pub struct Load {
+    spec: LoadSpec,
+    measure: Measure,
+    method: String,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    sampler: Sampler,
+    start: Look,
+    mark: Option<Mark>,
+    // Last, so that it is removed after all who write to it are gone.
+    scratch: Option<Scratch>,
+}
+
+impl Load {
+    /// Starts a load. Its threads and children run with ordinary policy on the CPUs of the spec, else on those that this process
+    /// had at first, whatever the calling thread has.
+    ///
+    /// # Errors
+    /// [`LoadError`]: what cannot be used and what to do. Nothing is left running or lying about then.
+    pub fn start(spec: &LoadSpec) -> Result<Self, LoadError> {
+        if spec.command.is_some() && spec.profile != LoadProfile::Build {
+            return Err(LoadError::Command { profile: spec.profile });
+        }
+        let cpus = match &spec.cpus {
+            Some(cpus) => cpus.clone(),
+            None => task::housekeeping_cpus(None),
+        };
+        task::require_online(&cpus)?;
+        let count = match (spec.jobs, spec.profile) {
+            (Some(jobs), _) => jobs,
+            (None, LoadProfile::Build) => BUILD_JOBS,
+            (None, _) => u32::try_from(cpus.len()).unwrap_or(MOST_JOBS).clamp(1, MOST_JOBS),
+        };
+        if !(1..=MOST_JOBS).contains(&count) {
+            return Err(LoadError::Jobs { jobs: count, most: MOST_JOBS });
+        }
+        let shared =
+            Arc::new(Shared { cpus, work: AtomicU64::new(0), stop: AtomicBool::new(false), failure: Mutex::new(None) });
+        let crew = profile::crew(spec, count, &shared.cpus)?;
+        let sampler = Sampler::start(&shared)?;
+        let start = sampler.now()?;
+        let mut load = Self {
+            spec: spec.clone(),
+            measure: crew.measure,
+            method: crew.method,
+            shared,
+            threads: Vec::with_capacity(crew.jobs.len()),
+            sampler,
+            start,
+            mark: None,
+            scratch: crew.scratch,
+        };
+        // From here on dropping `load` ends what was started.
+        let (tell, told) = mpsc::channel();
+        let started = crew.jobs.len();
+        for job in crew.jobs {
+            load.add_thread(job, tell.clone())?;
+        }
+        drop(tell);
+        for _ in 0..started {
+            told.recv().unwrap_or(Err(LoadError::Broken))?;
+        }
+        Ok(load)
+    }
+
+    fn add_thread(&mut self, job: Job, tell: mpsc::Sender<Result<(), LoadError>>) -> Result<(), LoadError> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new()
+            .name("load".to_owned())
+            .spawn(move || {
+                // A thread inherits policy and CPUs of the one that started it.
+                let ready = task::apply_policy(Policy::Other).and_then(|()| task::set_affinity(&shared.cpus));
+                let go = ready.is_ok();
+                let _ = tell.send(ready.map_err(LoadError::Task));
+                drop(tell);
+                if go && let Err(error) = job(&shared) {
+                    shared.fail(error);
+                }
+            })
+            .map_err(|cause| LoadError::Thread { cause })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// How it works, for the record: the compiler used, or what stands in for it.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The folder that its files are in, while it runs.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.scratch.as_ref().map(Scratch::path)
+    }
+
+    /// Waits until the load is steady, at most `timeout` (usually [`STEADY_TIMEOUT`]), and says whether it is. What the
+    /// report says is measured from the return of this call on.
+    ///
+    /// The rule: its work per 100 ms (for `build` the busy share of its CPUs) was even over one second, with a coefficient of
+    /// variation of at most 5 %, or it at least no longer rose or fell: the means of the halves of that second
+    /// differ by at most 10 % and no 100 ms went without work.
+    ///
+    /// # Errors
+    /// What made the load break off.
+    pub fn wait_steady(&mut self, timeout: Duration) -> Result<bool, LoadError> {
+        let start = Instant::now();
+        let steady = loop {
+            if let Some(error) = self.shared.take_failure() {
+                return Err(error);
+            }
+            if evenness::steady(&self.measure.rates(&self.sampler.looks())) {
+                break true;
+            }
+            if start.elapsed() >= timeout {
+                break false;
+            }
+            std::thread::sleep(PAUSE);
+        };
+        self.mark = Some(Mark { look: self.sampler.now()?, steady });
+        Ok(steady)
+    }
+
+    /// Ends the load, its children and its files, and says what it delivered since it was steady: `work` and `work_cv`
+    /// cover the time from the return of [`Load::wait_steady`] to this call.
+    ///
+    /// # Errors
+    /// What made the load break off; it is ended all the same.
+    pub fn stop(mut self) -> Result<LoadReport, LoadError> {
+        let end = self.sampler.now();
+        let looks = self.sampler.looks();
+        let sound = self.end();
+        if let Some(error) = self.shared.take_failure() {
+            return Err(error);
+        }
+        let end = end?;
+        if !sound {
+            return Err(LoadError::Broken);
+        }
+        let mark = self.mark.unwrap_or(Mark { look: self.start, steady: false });
+        let from = mark.look;
+        let since: Vec<Look> =
+            looks.into_iter().filter(|look| look.at_ns >= from.at_ns && look.at_ns <= end.at_ns).collect();
+        Ok(LoadReport {
+            spec: self.spec.clone(),
+            work: end.work.saturating_sub(from.work),
+            busy_percent: 100.0 * busy_share(&from, &end).unwrap_or(0.0),
+            work_cv: evenness::cv(&self.measure.rates(&since)),
+            steady_after_ns: from.at_ns.saturating_sub(self.start.at_ns),
+            steady: mark.steady,
+            elapsed_ns: end.at_ns.saturating_sub(from.at_ns),
+        })
+    }
+
+    /// Stops all threads and waits for them; false when one panicked.
+    fn end(&mut self) -> bool {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // All of them, also after the first that panicked.
+        self.threads.drain(..).map(|thread| thread.join().is_ok()).filter(|sound| !sound).count() == 0
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,45 @@
+//! File writes with fsync. A unit of work is one MiB that the kernel says is on the disk.
+
+use super::Crew;
+use crate::LoadError;
+use crate::engine::{Job, Shared};
+use crate::sampler::Measure;
+use crate::scratch::Scratch;
+use model::LoadSpec;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+const MIB: usize = 1 << 20;
+/// A job's file starts over at this size, so that the load never fills a disk.
+const MOST_MIB: u64 = 64;
+
+pub(super) fn crew(spec: &LoadSpec, count: u32) -> Result<Crew, LoadError> {
+    let scratch = Scratch::new(spec.directory.as_deref())?;
+    let jobs = (0..count)
+        .map(|number| {
+            let path = scratch.path().join(format!("data-{number}"));
+            Box::new(move |shared: &Shared| work(shared, &path)) as Job
+        })
+        .collect();
+    let method = format!("writes of 1 MiB with fdatasync, at most {MOST_MIB} MiB a job");
+    Ok(Crew { jobs, measure: Measure::Work, method, scratch: Some(scratch) })
+}
+
+fn work(shared: &Shared, path: &Path) -> Result<(), LoadError> {
+    let failed = |cause| LoadError::Write { path: PathBuf::from(path), cause };
+    let mut file = File::create(path).map_err(failed)?;
+    let block = vec![0x5A_u8; MIB];
+    let mut written = 0;
+    while !shared.stopping() {
+        if written == MOST_MIB {
+            file.seek(SeekFrom::Start(0)).map_err(failed)?;
+            written = 0;
+        }
+        file.write_all(&block).map_err(failed)?;
+        file.sync_data().map_err(failed)?;
+        written += 1;
+        shared.done(1);
+    }
+    Ok(())
+}
