@@ -195,7 +195,7 @@ impl Hosts for LabHosts {
             let ended = client.run_probe(
                 task,
                 &serde_json::from_value(launch(stack)).unwrap_or_default(),
-                &cancel,
+                cancel,
                 &mut |measured| results.push(measured),
             );
             drop(finished);

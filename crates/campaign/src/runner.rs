@@ -92,6 +92,9 @@ pub fn run_on(
 /// [`CampaignError`]: the run cannot be read or is being written; its plan no longer fits; its hosts are others.
 pub fn resume(path: &Path, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
     let (dir, run) = RunDir::open_for_resume(path)?;
+    if run.missing().is_empty() {
+        return nothing_missing(dir, &run);
+    }
     let plan = plan_of(&run)?;
     let mut hosts = LabHosts::open(&plan, options)?;
     let ended = go_on(dir, &run, &plan, &mut hosts, options, observer);
@@ -110,6 +113,9 @@ pub fn resume_on(
     observer: &mut dyn Observer,
 ) -> Result<Summary, CampaignError> {
     let (dir, run) = RunDir::open_for_resume(path)?;
+    if run.missing().is_empty() {
+        return nothing_missing(dir, &run);
+    }
     let plan = plan_of(&run)?;
     go_on(dir, &run, &plan, hosts, options, observer)
 }
@@ -122,6 +128,30 @@ fn plan_of(run: &store::Run) -> Result<Plan, CampaignError> {
         plan.hosts.clear();
     }
     Ok(plan)
+}
+
+/// A run that has all its results needs no hosts. One that was killed after its last cell only gets its end.
+fn nothing_missing(mut dir: RunDir, run: &store::Run) -> Result<Summary, CampaignError> {
+    let outcome = Outcome::Done;
+    if run.run.outcome.as_deref() != Some(outcome.word()) {
+        end(&mut dir, &mut run.run.clone(), outcome)?;
+    }
+    let (steps, done) = (run.run.order.len(), run.results.len());
+    let untrusted = untrusted(run);
+    Ok(Summary { path: dir.path().to_owned(), outcome, steps, done, failed: 0, untrusted })
+}
+
+fn untrusted(run: &store::Run) -> usize {
+    run.results.iter().filter(|(_, result)| !result.verdict.trusted).count()
+}
+
+/// Writes how the run ended, into run.json and the journal.
+fn end(dir: &mut RunDir, document: &mut RunDocument, outcome: Outcome) -> Result<(), CampaignError> {
+    let at_ns = now_ns();
+    document.ended_ns = Some(at_ns);
+    document.outcome = Some(outcome.word().to_owned());
+    dir.write_run(document)?;
+    Ok(dir.journal(&JournalLine::End { at_ns, outcome: outcome.word().to_owned() })?)
 }
 
 fn go_on(
@@ -164,7 +194,7 @@ fn go_on(
     let mut dir = dir;
     dir.write_run(&document)?;
     dir.journal(&JournalLine::Begin { at_ns: now_ns(), tool_version: options.tool_version.clone() })?;
-    let untrusted = run.results.iter().filter(|(_, result)| !result.verdict.trusted).count();
+    let untrusted = untrusted(run);
     let (total, done) = (run.run.order.len(), run.results.len());
     Runner { dir, document, hosts, options, observer, cast, total, done, failed: 0, untrusted }.all(&steps)
 }
@@ -221,7 +251,7 @@ impl Runner<'_> {
             Ok(outcome) => *outcome,
             Err(_) => Outcome::Failed,
         };
-        let closed = self.close(outcome);
+        let closed = end(&mut self.dir, &mut self.document, outcome);
         // What ended the run is told rather than what followed from it (a disk that is still full).
         ended?;
         closed?;
@@ -233,14 +263,6 @@ impl Runner<'_> {
             failed: self.failed,
             untrusted: self.untrusted,
         })
-    }
-
-    fn close(&mut self, outcome: Outcome) -> Result<(), CampaignError> {
-        let at_ns = now_ns();
-        self.document.ended_ns = Some(at_ns);
-        self.document.outcome = Some(outcome.word().to_owned());
-        self.dir.write_run(&self.document)?;
-        Ok(self.dir.journal(&JournalLine::End { at_ns, outcome: outcome.word().to_owned() })?)
     }
 
     fn steps(&mut self, steps: &[Step]) -> Result<Outcome, CampaignError> {

@@ -1,0 +1,160 @@
+//! Hosts that measure nothing, for tests: they answer at once and do what a script tells them.
+
+use model::plan::StackPlan;
+use model::worker::{EndpointTask, Measured, ProbeTask};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use windhover_campaign::{HostError, Hosts, Options, WorkerId};
+
+/// What the next probe does instead of measuring.
+pub(crate) type Script = Box<dyn FnMut(&ProbeTask, u32) -> Option<HostError>>;
+
+pub(crate) struct Fake {
+    /// Boot id and kernel of each host.
+    pub(crate) hosts: BTreeMap<String, (String, String)>,
+    pub(crate) script: Script,
+    /// How long a probe takes.
+    pub(crate) length: Duration,
+    pub(crate) probes: u32,
+    /// What runs now: `load@a`, `endpoint@b`.
+    pub(crate) running: BTreeMap<u32, String>,
+    /// All that was asked for, in order.
+    pub(crate) log: Vec<String>,
+    pub(crate) work_cv: f64,
+    pub(crate) address: bool,
+    next: u32,
+}
+
+impl Fake {
+    /// Two hosts of one machine.
+    pub(crate) fn new() -> Self {
+        let host = |name: &str| (name.to_owned(), ("boot-1".to_owned(), "6.1".to_owned()));
+        Self {
+            hosts: [host("a"), host("b")].into_iter().collect(),
+            script: Box::new(|_, _| None),
+            length: Duration::ZERO,
+            probes: 0,
+            running: BTreeMap::new(),
+            log: Vec::new(),
+            work_cv: 0.01,
+            address: true,
+            next: 0,
+        }
+    }
+
+    fn start(&mut self, what: String) -> WorkerId {
+        self.next += 1;
+        self.log.push(format!("start {what}"));
+        self.running.insert(self.next, what);
+        WorkerId(self.next)
+    }
+
+    fn stop(&mut self, id: WorkerId) {
+        let what = self.running.remove(&id.0).expect("only what runs is stopped");
+        self.log.push(format!("stop {what}"));
+    }
+}
+
+impl Hosts for Fake {
+    fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError> {
+        let (boot_id, kernel) = self.hosts[host].clone();
+        let machine = MachineFacts {
+            boot_id: boot_id.clone(),
+            kernel_release: Some(kernel),
+            cpu_model: Some("Model 1".to_owned()),
+            ..MachineFacts::default()
+        };
+        Ok((machine, HostFacts { boot_id, hostname: Some("machine".to_owned()), ..HostFacts::default() }))
+    }
+
+    fn address(&self, host: &str) -> Option<IpAddr> {
+        let last = if host == "a" { 1 } else { 2 };
+        self.address.then(|| IpAddr::from([198, 18, 0, last]))
+    }
+
+    fn start_loads(
+        &mut self,
+        on: &[String],
+        spec: &LoadSpec,
+        _limit: Duration,
+        started: &mut Vec<(String, WorkerId)>,
+    ) -> Result<(), HostError> {
+        for host in on {
+            let id = self.start(format!("{}@{host}", spec.profile));
+            started.push((host.clone(), id));
+        }
+        Ok(())
+    }
+
+    fn stop_load(&mut self, _host: &str, load: WorkerId) -> Result<LoadReport, HostError> {
+        self.stop(load);
+        let report = json!({ "spec": { "profile": "cpu" }, "work": 5, "busy_percent": 99.0, "work_cv": self.work_cv,
+                             "steady_after_ns": 1, "steady": true, "elapsed_ns": 2 });
+        Ok(serde_json::from_value(report).unwrap())
+    }
+
+    fn start_endpoint(
+        &mut self,
+        host: &str,
+        task: &EndpointTask,
+        _stack: &StackPlan,
+    ) -> Result<(WorkerId, String), HostError> {
+        assert_eq!(task.key.as_ref().map(String::len), Some(64), "a fresh key of 32 bytes");
+        Ok((self.start(format!("endpoint@{host}")), task.bind.replace(":0", ":4711")))
+    }
+
+    fn stop_endpoint(&mut self, _host: &str, endpoint: WorkerId) -> Result<(), HostError> {
+        self.stop(endpoint);
+        Ok(())
+    }
+
+    fn probe(
+        &mut self,
+        host: &str,
+        task: &ProbeTask,
+        _stack: &StackPlan,
+        _limit: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Measured>, HostError> {
+        self.log.push(format!("probe@{host} against {}", task.target.control));
+        self.probes += 1;
+        if let Some(error) = (self.script)(task, self.probes) {
+            return Err(error);
+        }
+        std::thread::sleep(self.length);
+        if stop.load(Ordering::Relaxed) {
+            return Err(HostError::Interrupted);
+        }
+        let size = task.spec.sizes.max();
+        let result = json!({
+            "format": 1, "probe": task.spec.probe, "started_ns": 5, "elapsed_ns": 9,
+            "factors": { "protocol": task.spec.socket.protocol, "size": size },
+            "ends": { "initiator": {}, "reflector": {} },
+            "latency": null,
+            "messages": { "sent": 10, "received": 10, "lost": 0, "duplicated": 0, "reordered": 0 },
+            "verdict": { "trusted": true, "invalid": [], "disturbed": [] }
+        });
+        let hlog = format!("Tag=rtt,0.000,1.000,{size}.000,HISTFAAA\n");
+        Ok(vec![serde_json::from_value(json!({ "result": result, "hlog": hlog })).unwrap()])
+    }
+}
+
+/// A plan of 12 steps: two loads, three sizes, two repetitions.
+pub(crate) const PLAN: &str = "name = \"t\"\nrepetitions = 2\nseed = 3\n[lab]\nkind = \"netns\"\n[roles]\n\
+    initiator = \"a\"\nreflectors = [\"b\"]\n[labels]\nnic = \"none\"\nos = \"test\"\n[measure]\nseconds = 0.01\n\
+    [[grid]]\nload = [\"none\", \"cpu\"]\nsize = [1, 2, 3]\n";
+
+pub(crate) fn plan(text: &str) -> Plan {
+    Plan::parse("plan.toml", text).unwrap()
+}
+
+pub(crate) fn options(output: &Path, text: &str) -> Options {
+    let mut options = Options::new(text, "windhover");
+    options.output = output.to_owned();
+    options
+}
