@@ -26,7 +26,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// A client that does not take a message of ours within this time is dropped.
 const WRITE: Duration = Duration::from_secs(5);
 /// How long a reflector may take to come out of its loop.
-const HALT: Duration = Duration::from_secs(2);
+const HALT: Duration = Duration::from_secs(5);
 /// Bytes read at once.
 const PORTION: usize = 16 << 10;
 
@@ -70,7 +70,7 @@ pub(crate) fn run_tcp(stream: TcpStream, place: Place, shared: &Shared, stop: &S
     // All best effort: without them the session works, only slower to notice a client that was switched off.
     let _ = stream.set_nodelay(true);
     let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
-    let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &15);
+    let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &60);
     let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &5);
     let _ = setsockopt(&stream, sockopt::TcpKeepCount, &3);
     if stream.set_write_timeout(Some(WRITE)).is_err() {
@@ -268,7 +268,7 @@ impl<C: Connection> Session<'_, C> {
             ServerEvent::Stop => {
                 let Some(reflector) = &self.reflector else { return Err(End::Gone) };
                 if !reflector.halt(HALT) {
-                    let reason = "its reflector did not come to a stop within 2 s".to_owned();
+                    let reason = "its reflector did not come to a stop within 5 s".to_owned();
                     return Err(End::Refuse(RefuseCode::Failed, reason));
                 }
                 self.running = false;
