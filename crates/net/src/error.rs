@@ -174,6 +174,16 @@ pub enum NetError {
         /// Why.
         cause: io::Error,
     },
+    /// The group cannot be reached through the interface: usually IPv6, whose groups need a route for each interface.
+    #[error(
+        "there is no route to multicast group {group} on {interface}: add one with 'ip -6 route add multicast ff00::/8 dev {interface} table local'"
+    )]
+    NoGroupRoute {
+        /// The group.
+        group: IpAddr,
+        /// The interface.
+        interface: String,
+    },
     /// Two addresses of different families where one family is needed.
     #[error("{one} and {other} are of different families: use two IPv4 or two IPv6 addresses")]
     FamilyMismatch {

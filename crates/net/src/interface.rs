@@ -61,6 +61,8 @@ pub fn name_of(index: u32) -> Result<String, NetError> {
     nix::net::if_::if_indextoname(index)
         .ok()
         .and_then(|name| name.into_string().ok())
+        // nix 0.31 takes the null that means "none" for success, with an empty name.
+        .filter(|name| !name.is_empty())
         .ok_or_else(|| NetError::NoInterface { name: index.to_string() })
 }
 

@@ -1,11 +1,12 @@
 //! UDP over a multicast group: joining it on one interface and sending to it through that interface.
 
 use crate::NetError;
+use crate::address::RawAddress;
 use crate::{interface, sys};
 use libc::c_int;
 use model::{EndSpec, Multicast};
-use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::RawFd;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
 
 /// The interface that an end uses: the one named, else the end's device, else the one that owns `local`.
 ///
@@ -82,6 +83,38 @@ pub(crate) fn join(fd: RawFd, multicast: &Multicast, index: u32, source: IpAddr,
         }
     }
     Ok(())
+}
+
+/// Whether messages to the group find a route through interface `index`: connecting a second socket tells, and sends
+/// nothing. IPv4 needs none.
+pub(crate) fn check_route(group: IpAddr, index: u32) -> Result<(), NetError> {
+    if group.is_ipv4() {
+        return Ok(());
+    }
+    if interface::index_of("lo").is_ok_and(|lo| lo == index) {
+        return Err(NetError::Unsupported {
+            protocol: model::Protocol::Udp,
+            why: "to an IPv6 group is not delivered on the loopback interface: use IPv4, or two hosts of a lab",
+        });
+    }
+    let socket = sys::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)
+        .map_err(|cause| NetError::Socket { what: "UDP/IPv6", cause })?;
+    let fd = socket.as_raw_fd();
+    let signed = c_int::try_from(index).unwrap_or(c_int::MAX);
+    sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &signed).map_err(|cause| NetError::Option {
+        option: "IPV6_MULTICAST_IF",
+        value: index.to_string(),
+        cause,
+    })?;
+    // Discard; any port but 0 will do.
+    let target = RawAddress::new(SocketAddr::new(group, 9));
+    match sys::connect(fd, target.as_bytes()) {
+        Err(cause) if cause.raw_os_error() == Some(libc::ENETUNREACH) => {
+            let interface = interface::name_of(index).unwrap_or_else(|_| index.to_string());
+            Err(NetError::NoGroupRoute { group, interface })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// linux/in6.h; the libc crate has no name for it.

@@ -117,6 +117,7 @@ impl DataSocket {
                 options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
             }
             let index = multicast::interface_for(interface, end, source)?;
+            multicast::check_route(group.group, index)?;
             multicast::join(fd, group, index, source, spec.ttl.unwrap_or(1))?;
             // A socket bound to a unicast address would not hear the group.
             bind_to.set_ip(if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() });
@@ -225,12 +226,12 @@ impl DataSocket {
 
     /// Datagrams that this socket dropped since it was made, for want of buffer space or with a wrong checksum: the
     /// counter that SO_RXQ_OVFL reports (socket(7)), read once through SO_MEMINFO instead of with each message.
-    /// `None` where the kernel or a preloaded stack does not tell, and for pipes.
+    /// `None` where the kernel or a preloaded stack does not tell, and for streams and pipes, which lose nothing.
     #[must_use]
     pub fn dropped(&self) -> Option<u32> {
         // Indices of include/uapi/linux/sock_diag.h: SK_MEMINFO_DROPS is the ninth.
         const DROPS: usize = 8;
-        if self.kind == Kind::Pipe {
+        if self.protocol.is_stream() {
             return None;
         }
         let mut values = [0; DROPS + 1];
