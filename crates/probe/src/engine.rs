@@ -46,7 +46,7 @@ pub(crate) struct Peer {
     /// Addresses, and whether they are one host's.
     pub place: Place,
     /// The reflector's process, when it is ours. Last, so that its data path is closed before it is waited for.
-    pub child: Option<local::Reflector>,
+    pub _child: Option<local::Reflector>,
 }
 
 /// The measuring thread's own state. Made on that thread.

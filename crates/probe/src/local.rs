@@ -58,5 +58,5 @@ pub(crate) fn open(spec: &ProbeSpec, context: &Context) -> Result<Peer, ProbeErr
     let opened = session.open(peer::request(spec))?;
     session.prove(protocol, || Ok(()))?;
     let place = Place { host: peer::host_name(), loopback_intended: true, ..Place::default() };
-    Ok(Peer { session: Some(session), way: Way::Data(Box::new(here)), tag: opened.token.tag(), place, child: Some(child) })
+    Ok(Peer { session: Some(session), way: Way::Data(Box::new(here)), tag: opened.token.tag(), place, _child: Some(child) })
 }

@@ -22,7 +22,7 @@ pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeErr
     let protocol = spec.socket.protocol;
     if spec.probe == Probe::Ping {
         let target = net::resolve(&task.target.control, 0, None)?;
-        return Ok(Peer { session: None, way: Way::Echo(target), tag: 0, place: place(context, None, target), child: None });
+        return Ok(Peer { session: None, way: Way::Echo(target), tag: 0, place: place(context, None, target), _child: None });
     }
     if protocol == Protocol::Icmp {
         return Err(ProbeError::Conflict {
@@ -66,7 +66,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Re
     if spec.connect_each {
         session.prove(protocol, || Ok(()))?;
         let place = place(context, None, address);
-        return Ok(Peer { session: Some(session), way: Way::ConnectEach(address), tag, place, child: None });
+        return Ok(Peer { session: Some(session), way: Way::ConnectEach(address), tag, place, _child: None });
     }
     let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, CONNECT)?;
     let proof = data::prove(&opened.token);
@@ -80,7 +80,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Re
     })?;
     let local = socket.local_address().filter(|own| !own.ip().is_unspecified()).or(seen_as);
     let place = place(context, local, address);
-    Ok(Peer { session: Some(session), way: Way::Data(Box::new(socket)), tag, place, child: None })
+    Ok(Peer { session: Some(session), way: Way::Data(Box::new(socket)), tag, place, _child: None })
 }
 
 fn place(context: &Context, local: Option<SocketAddr>, peer: SocketAddr) -> Place {

@@ -215,11 +215,6 @@ impl<'a> Rounds<'a> {
         self.strays
     }
 
-    /// Whether messages carry enough to know doubles and order.
-    pub(crate) fn numbered(&self) -> bool {
-        self.ledger.numbered()
-    }
-
     /// Makes rounds until `limit`. The samples of the batch before are forgotten.
     ///
     /// # Errors
@@ -466,3 +461,6 @@ impl<'a> Rounds<'a> {
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..=u8::MAX).cycle().take(bytes).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use wire::{ClientConfig, ClientEvent, ClientSession, Key, OpenRequest, Opened, ServerHello, SessionError, StopReport};
+use wire::{ClientConfig, ClientEvent, ClientSession, Key, OpenRequest, Opened, SessionError, StopReport};
 
 /// How long a connection or one answer of the endpoint may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,11 +92,6 @@ impl Session {
             Some(_) => Err(session.out_of_order("the handshake")),
             None => Err(session.silent("the handshake")),
         }
-    }
-
-    /// What the endpoint said that it is and allows.
-    pub(crate) fn server(&self) -> Option<&ServerHello> {
-        self.machine.server()
     }
 
     /// The endpoint as people write it.

@@ -48,8 +48,6 @@ pub(crate) struct SizeDone {
     pub map: ClockMap,
     /// Answered rounds a second of each pass, from the first send to the last answer of its batches.
     pub rates: Vec<f64>,
-    /// Datagrams that came from somebody else.
-    pub foreign: u64,
     /// When the first message of the warm-up was sent, in ticks.
     pub first_message: u64,
 }
@@ -73,7 +71,7 @@ impl PathVisitor for SizeLoop<'_, '_> {
         };
         let usage = usage.finish();
         let counters = counters.finish();
-        SizeDone { end, usage, counters, map: map.finish(), rates, foreign: path.foreign(), first_message }
+        SizeDone { end, usage, counters, map: map.finish(), rates, first_message }
     }
 }
 
