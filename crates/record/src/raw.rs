@@ -35,3 +35,37 @@ pub fn encode(samples: &[Sample], rate: TickRate, first_tick: u64) -> String {
     bytes.extend(samples.iter().flat_map(|sample| sample.flags.0.to_le_bytes()));
     STANDARD.encode(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::SampleFlags;
+
+    #[test]
+    fn columns_are_where_the_layout_says() {
+        let samples: Vec<Sample> = (0..3_u64)
+            .map(|seq| Sample {
+                seq,
+                intended: 1000 + seq * 100 - 7,
+                sent: 1000 + seq * 100,
+                received: 1050 + seq * 100,
+                peer_rx: 5 + seq,
+                peer_tx: 6 + seq,
+                flags: SampleFlags(if seq == 2 { 1 } else { 0 }),
+            })
+            .collect();
+        let bytes = STANDARD.decode(encode(&samples, TickRate { mult: 2, shift: 0 }, 1000)).unwrap();
+        assert_eq!(&bytes[..8], MARK);
+        assert_eq!(bytes.len(), 16 + 3 * 52);
+        let number = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let column = |index: usize| (0..3).map(|row| number(16 + index * 24 + row * 8)).collect::<Vec<_>>();
+        assert_eq!(number(8), 3);
+        assert_eq!(column(0), [0, 1, 2]);
+        assert_eq!(column(1), [-14, 186, 386]);
+        assert_eq!(column(2), [0, 200, 400]);
+        assert_eq!(column(3), [100, 300, 500]);
+        assert_eq!(column(4), [5, 6, 7]);
+        assert_eq!(column(5), [6, 7, 8]);
+        assert_eq!(bytes[16 + 6 * 24..], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+    }
+}

@@ -291,7 +291,7 @@ impl Recorder {
 
     /// Full width of the 95 % confidence interval of the median so far, in percent of the median: what the stop rule's
     /// `interval_percent` is compared with. `None` while there are too few messages. Does not allocate; takes some
-    /// 10 µs, so ask once a batch.
+    /// tens of µs, so ask once a batch.
     #[must_use]
     pub fn interval_percent(&self) -> Option<f64> {
         let median = self.timeline.median()? as f64;

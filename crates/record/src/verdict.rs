@@ -312,7 +312,7 @@ fn steal(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
 fn load_uneven(evidence: &Evidence<'_>) -> Option<Finding> {
     let load = evidence.load?;
     let profile = load.spec.profile;
-    let detail = if let Some(cv) = load.work_cv.filter(|cv| !(*cv <= LOAD_CV)) {
+    let detail = if let Some(cv) = load.work_cv.filter(|cv| cv.is_nan() || *cv > LOAD_CV) {
         format!("the load {profile} was uneven: its work per 100 ms varied by {cv:.2} of its mean, more than {LOAD_CV}")
     } else if !load.steady {
         format!(

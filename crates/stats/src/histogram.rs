@@ -4,7 +4,7 @@ use crate::StatsError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
 /// The top of the range: 1 hour. Longer times are counted there, and in [`Histogram::overflowed`].
 pub const HOUR_NS: u64 = 3_600_000_000_000;
@@ -14,7 +14,7 @@ const LONGEST_TEXT: usize = 1 << 20;
 
 /// One bucket that holds values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recorded {
+pub struct Bucket {
     /// Smallest value of the bucket, in ns.
     pub low_ns: u64,
     /// Largest value of the bucket, in ns.
@@ -25,7 +25,7 @@ pub struct Recorded {
 
 /// Counts of times in ns by bucket; a bucket is at most a thousandth of its value wide. All memory (270 KB) is taken
 /// and touched by [`Histogram::new`]; recording and merging do not allocate. Layout, recording and encoding are those
-/// of the `hdrhistogram` crate.
+/// of the `hdrhistogram` crate; reading is our own, as files may be damaged.
 ///
 /// **Quantile rule**: nearest rank (Hyndman and Fan's type 1, the inverse of the empirical distribution): of n values the
 /// q-quantile is the ⌈q·n⌉-th smallest, given as the largest value of its bucket, and never more than the largest
@@ -146,15 +146,9 @@ impl Histogram {
         if self.is_empty() {
             return None;
         }
-        let rank = rank(q, self.count());
-        let mut seen = 0_u64;
-        for bucket in self.counts.iter_recorded() {
-            seen += bucket.count_since_last_iteration();
-            if seen >= rank {
-                return Some(self.counts.highest_equivalent(bucket.value_iterated_to()).min(self.max).max(self.min));
-            }
-        }
-        Some(self.max)
+        // Half a place below the rank, so that the library's ceiling of q·n is the rank whatever the rounding.
+        let place = (rank(q, self.count()) as f64 - 0.5) / self.count() as f64;
+        Some(self.counts.value_at_quantile(place).min(self.max).max(self.min))
     }
 
     /// The value at a quantile when at least `beyond` values lie beyond it (above it for q of 0.5 and more, below it
@@ -175,8 +169,8 @@ impl Histogram {
     }
 
     /// The buckets that hold values, in ascending order.
-    pub fn iter_recorded(&self) -> impl Iterator<Item = Recorded> + '_ {
-        self.counts.iter_recorded().map(|bucket| Recorded {
+    pub fn iter_recorded(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.counts.iter_recorded().map(|bucket| Bucket {
             low_ns: self.counts.lowest_equivalent(bucket.value_iterated_to()),
             high_ns: self.counts.highest_equivalent(bucket.value_iterated_to()),
             count: bucket.count_since_last_iteration(),
@@ -212,14 +206,7 @@ impl Histogram {
             return Err(StatsError::TooLong { bytes: text.len(), limit: LONGEST_TEXT });
         }
         let bytes = STANDARD.decode(text).map_err(|error| StatsError::Base64 { why: one_line(&error) })?;
-        let decoded: Hdr<u64> = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|error| StatsError::Decode { why: one_line(&error) })?;
-        let mut histogram = Self::new();
-        for bucket in decoded.iter_recorded() {
-            histogram
-                .record_n(decoded.lowest_equivalent(bucket.value_iterated_to()), bucket.count_since_last_iteration());
-        }
+        let mut histogram = crate::decode::decode(&bytes)?;
         if !histogram.is_empty() {
             histogram.max = histogram.counts.highest_equivalent(histogram.max.min(HOUR_NS));
         }

@@ -4,6 +4,7 @@
 //! it. What is called between timed messages (`record`, `add`, `push`) never allocates; each type says so.
 
 mod batches;
+mod decode;
 mod error;
 mod histogram;
 mod moments;
@@ -13,7 +14,7 @@ mod tally;
 
 pub use batches::{BatchIntervals, Interval};
 pub use error::StatsError;
-pub use histogram::{HOUR_NS, Histogram, Recorded};
+pub use histogram::{Bucket, HOUR_NS, Histogram};
 pub use moments::Moments;
 pub use student::{cv, interval_of, t_quantile};
 pub use tally::Tally;

@@ -1,0 +1,216 @@
+//! Reading HdrHistogram's V2 encoding from text that may be damaged or hostile.
+//!
+//! The library's own reader takes memory by lengths that the text names (up to 4 GiB for 40 bytes of it) and negates
+//! counts without a check. This one takes memory for our own layout only and refuses what does not add up. The format: a
+//! header of ten 32-bit words (cookie, payload length, normalising offset, digits, lowest and highest value as 64-bit
+//! words, a 64-bit floating-point ratio), then the counts of all buckets as zig-zag varints of at most nine bytes, where
+//! a negative one stands for that many empty buckets. The compressed form has a cookie and a length before a zlib stream
+//! of the same.
+
+use crate::{Histogram, StatsError};
+use flate2::read::ZlibDecoder;
+use std::io::Read;
+
+const PLAIN: u32 = 0x1c84_9313;
+const COMPRESSED: u32 = 0x1c84_9314;
+const HEADER: usize = 40;
+/// The longest plain form that is read: 33,792 buckets of ours take 9 bytes each at most, finer layouts some more.
+const LONGEST: u64 = 4 << 20;
+
+fn damaged(why: &str) -> StatsError {
+    StatsError::Decode { why: why.to_owned() }
+}
+
+/// Takes bytes from the front.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], StatsError> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or_else(|| damaged("it ends too early"))?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn word(&mut self) -> Result<u32, StatsError> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn long(&mut self) -> Result<u64, StatsError> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    /// A varint: seven bits a byte, lowest first, the ninth byte with all its eight; then zig-zag to signed.
+    fn count(&mut self) -> Result<i64, StatsError> {
+        let mut value = 0_u64;
+        for place in 0..9_u32 {
+            let [byte] = self.take()?;
+            if place == 8 {
+                value |= u64::from(byte) << 56;
+                break;
+            }
+            value |= u64::from(byte & 0x7f) << (7 * place);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+    }
+}
+
+/// Which value a bucket stands for, in the layout that a header describes.
+struct Layout {
+    half_bits: u32,
+    unit_bits: u32,
+}
+
+impl Layout {
+    fn new(digits: u32, lowest: u64) -> Result<Self, StatsError> {
+        if digits > 5 || lowest == 0 {
+            return Err(damaged("no such precision or range"));
+        }
+        // Single units up to twice ten to the digits, rounded up to a power of two.
+        let half_bits = (2 * 10_u32.pow(digits)).next_power_of_two().trailing_zeros() - 1;
+        Ok(Self { half_bits, unit_bits: lowest.ilog2() })
+    }
+
+    /// The smallest value of a bucket; `None` beyond 63 bits.
+    fn value(&self, bucket: u64) -> Option<u64> {
+        let shift = (bucket >> self.half_bits).saturating_sub(1);
+        let within = bucket - (shift << self.half_bits);
+        let shift = u32::try_from(shift).ok()?.checked_add(self.unit_bits)?;
+        (shift + self.half_bits < 63).then(|| within << shift)
+    }
+}
+
+/// Reads either form.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Histogram, StatsError> {
+    let mut front = Bytes(bytes);
+    match front.word()? {
+        PLAIN => plain(bytes),
+        COMPRESSED => {
+            let length = front.word()? as usize;
+            let body = front.0.get(..length).ok_or_else(|| damaged("it ends too early"))?;
+            let mut inflated = Vec::new();
+            ZlibDecoder::new(body)
+                .take(LONGEST)
+                .read_to_end(&mut inflated)
+                .map_err(|error| damaged(&error.to_string().replace('\n', " ")))?;
+            plain(&inflated)
+        }
+        _ => Err(damaged("it does not begin with the mark of V2")),
+    }
+}
+
+fn plain(bytes: &[u8]) -> Result<Histogram, StatsError> {
+    let mut header = Bytes(bytes.get(..HEADER).ok_or_else(|| damaged("it ends within the header"))?);
+    if header.word()? != PLAIN {
+        return Err(damaged("it does not begin with the mark of V2"));
+    }
+    let length = header.word()? as usize;
+    if header.word()? != 0 {
+        return Err(damaged("it has a normalising offset, which is not supported"));
+    }
+    let digits = header.word()?;
+    let layout = Layout::new(digits, header.long()?)?;
+    let _highest = header.long()?;
+    if f64::from_bits(header.long()?).to_bits() != 1.0_f64.to_bits() {
+        return Err(damaged("it holds scaled fractions, which is not supported"));
+    }
+    let payload = bytes.get(HEADER..).and_then(|rest| rest.get(..length));
+    let mut payload = Bytes(payload.ok_or_else(|| damaged("it ends too early"))?);
+    let mut histogram = Histogram::new();
+    let mut bucket = 0_u64;
+    let mut total = 0_u64;
+    while !payload.0.is_empty() {
+        let count = payload.count()?;
+        if count < 0 {
+            bucket = bucket.checked_add(count.unsigned_abs()).ok_or_else(|| damaged("it has too many buckets"))?;
+            continue;
+        }
+        if count > 0 {
+            let value = layout.value(bucket).ok_or_else(|| damaged("it has too many buckets"))?;
+            let times = count.unsigned_abs();
+            total = total.checked_add(times).ok_or_else(|| damaged("its counts add up to more than 2^64"))?;
+            histogram.record_n(value, times);
+        }
+        bucket = bucket.checked_add(1).ok_or_else(|| damaged("it has too many buckets"))?;
+    }
+    Ok(histogram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::Histogram as Hdr;
+    use hdrhistogram::serialization::{Serializer, V2DeflateSerializer, V2Serializer};
+    use proptest::prelude::*;
+
+    fn header(length: u32, digits: u32, lowest: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for word in [PLAIN, length, 0, digits] {
+            bytes.extend(word.to_be_bytes());
+        }
+        bytes.extend(lowest.to_be_bytes());
+        bytes.extend(3_600_000_000_000_u64.to_be_bytes());
+        bytes.extend(1.0_f64.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn lengths_are_not_believed() {
+        let mut bytes = header(u32::MAX, 3, 1);
+        bytes.extend([2, 2]);
+        assert!(matches!(decode(&bytes), Err(StatsError::Decode { .. })));
+        let mut bytes = header(2, 3, 1);
+        bytes.extend([2, 2]);
+        assert_eq!(decode(&bytes).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn the_most_negative_count_is_refused() {
+        let mut bytes = header(18, 3, 1);
+        bytes.extend([0xff; 18]);
+        assert!(decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_bomb_of_zeros_is_cut_off() {
+        let mut bytes = header(u32::MAX, 3, 1);
+        bytes.resize(8 << 20, 0);
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, &bytes).unwrap();
+        let body = encoder.finish().unwrap();
+        let mut bomb = COMPRESSED.to_be_bytes().to_vec();
+        bomb.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        bomb.extend(body);
+        assert!(matches!(decode(&bomb), Err(StatsError::Decode { .. })));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn never_panics(digits in 0_u32..7, lowest in 0_u64..5000, payload in prop::collection::vec(any::<u8>(), 0..80)) {
+            let mut bytes = header(u32::try_from(payload.len()).unwrap(), digits, lowest);
+            bytes.extend(payload);
+            let _ = decode(&bytes);
+        }
+
+        #[test]
+        fn reads_what_the_library_writes(
+            digits in 1_u8..=5, lowest in 1_u64..5000, values in prop::collection::vec(0_u64..60_000_000_000, 0..60),
+        ) {
+            let mut foreign = Hdr::<u64>::new_with_bounds(lowest, 60_000_000_000, digits).unwrap();
+            values.iter().for_each(|&value| foreign.record(value).unwrap());
+            let mut expected = Histogram::new();
+            for bucket in foreign.iter_recorded() {
+                expected.record_n(foreign.lowest_equivalent(bucket.value_iterated_to()), bucket.count_since_last_iteration());
+            }
+            let (mut plain, mut compressed) = (Vec::new(), Vec::new());
+            V2Serializer::new().serialize(&foreign, &mut plain).unwrap();
+            V2DeflateSerializer::new().serialize(&foreign, &mut compressed).unwrap();
+            prop_assert!(decode(&plain).unwrap().buckets_equal(&expected));
+            prop_assert!(decode(&compressed).unwrap().buckets_equal(&expected));
+        }
+    }
+}
