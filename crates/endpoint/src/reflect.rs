@@ -395,4 +395,55 @@ mod tests {
         path.drains.push_back(Err(PathError::Closed));
         assert_eq!(clear(&mut path, &mut [0]), Err(PathError::Closed));
     }
+
+    /// Echoes so many messages from nothing, then halts.
+    struct Endless<'a> {
+        left: u32,
+        halt: &'a Halt,
+    }
+
+    impl Path for Endless<'_> {
+        fn send(&mut self, _message: &[u8], _more: bool) -> Result<(), PathError> {
+            Ok(())
+        }
+
+        fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError> {
+            if self.left == 0 {
+                self.halt.end();
+                return Ok(Received::Stopped);
+            }
+            self.left -= 1;
+            Ok(if self.left.is_multiple_of(7) { Received::Interrupted } else { Received::Bytes(buffer.len()) })
+        }
+
+        fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
+            Ok(0)
+        }
+
+        fn foreign(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn the_loop_allocates_nothing() {
+        let halt = Halt::default();
+        let clock = Clock::raw();
+        let mut tally = Tally::default();
+        let mut buffer = [0; 64];
+        let mut pace = Pace::new(clock, u32::MAX, 2);
+        let mut path = Endless { left: 100_000, halt: &halt };
+        let shape = Shape { datagrams: false, ..shape(32, 64, 2, 3) };
+        let looks = AtomicU64::new(0);
+        let counted = allocation_counter::measure(|| {
+            let end = reflect(&mut path, shape, &mut buffer, &mut pace, &halt, &mut tally, || {
+                looks.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(end, Ok(()));
+        });
+        assert_eq!(counted.count_total, 0);
+        assert!(tally.received > 80_000 && looks.load(Ordering::Relaxed) > 20, "{tally:?}");
+        // The counter counts, or the figure above says nothing.
+        assert!(allocation_counter::measure(|| drop(std::hint::black_box(vec![1; 10]))).count_total > 0);
+    }
 }

@@ -281,9 +281,9 @@ fn open(
     longest: Duration,
     link: &Link,
 ) -> Result<Option<Data>, Failure> {
-    let opened = |port| {
-        link.report(Report::Opened(Opened { port, address: request.end.bind, token: token.clone() }));
-    };
+    // A wildcard is no address to send to: then the client keeps the one that it found us at.
+    let address = request.end.bind.filter(|bind| !bind.is_unspecified());
+    let opened = |port| link.report(Report::Opened(Opened { port, address, token: token.clone() }));
     let (local, client) = match source {
         Source::Inherited(data) => {
             let (read, write) = data.into_fds();
@@ -357,7 +357,8 @@ fn late() -> Failure {
     (RefuseCode::TimedOut, reason)
 }
 
-/// Waits for the datagram with the token; everything else is ignored and nothing is answered.
+/// Waits for the datagram with the token; everything else is ignored and nothing is answered. So no stranger can make
+/// this host send anything, and answers longer than their requests (`rr`) go only where they were asked for.
 fn prove(
     socket: &mut DataSocket,
     client: Client,
@@ -374,7 +375,10 @@ fn prove(
         let received = match socket.receive_once(&mut datagram, LOOK) {
             Ok(received) => received,
             // A report of an ICMP error, which anybody may cause.
-            Err(NetError::Exchange { .. }) => continue,
+            Err(NetError::Exchange { .. }) => {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
             Err(error) => return Err(failed(error)),
         };
         let Some((bytes, Some(from))) = received else { continue };

@@ -340,6 +340,15 @@ impl OpenRequest {
         if self.connect_each && protocol != Protocol::Tcp {
             return bad(format!("a connection for each transaction needs tcp, not {protocol}"));
         }
+        if self.connect_each && !matches!(self.end.receive, Receive::Block | Receive::Spin) {
+            return bad(format!(
+                "a connection for each transaction waits with block or spin, not {}",
+                self.end.receive
+            ));
+        }
+        if self.socket.more && protocol == Protocol::Udp && (self.pings > 1 || self.pongs > 1) {
+            return bad("MSG_MORE joins udp messages into one datagram: leave --more out, or use tcp".to_owned());
+        }
         if protocol == Protocol::Icmp {
             return bad("icmp is answered by the far kernel and needs no reflector".to_owned());
         }

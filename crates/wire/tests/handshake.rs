@@ -285,6 +285,15 @@ fn limits_hold_at_both_ends() {
         change(&|open| open.pings = 0),
         change(&|open| open.pongs = 1001),
         change(&|open| open.connect_each = true),
+        change(&|open| {
+            open.socket.protocol = Protocol::Tcp;
+            open.connect_each = true;
+            open.end.receive = Receive::Epoll;
+        }),
+        change(&|open| {
+            open.socket.more = true;
+            open.pongs = 2;
+        }),
         change(&|open| open.socket.protocol = Protocol::Icmp),
         change(&|open| open.end.device = Some("../../etc".to_owned())),
     ];
