@@ -5,9 +5,9 @@ use crate::cell::CellLoads;
 use model::worker::Measured;
 use model::{Finding, FindingId, ResultDocument};
 
-/// A load is called uneven when its work per 100 ms varies by more than this share of its mean. A load of even
-/// independent jobs stays below it; one that stops and starts, as a build between two targets does, does not.
-const UNEVEN: f64 = 0.25;
+/// A load is called uneven when its work per 100 ms varies by more than this share of its mean: one that stops and
+/// starts, as a build between two targets does. Loads of independent jobs stay below it.
+const UNEVEN: f64 = 0.5;
 
 /// Adds cell, repetition, factors, host names and load to a result, and what the load says about it.
 pub(crate) fn attach(
@@ -44,7 +44,8 @@ fn judge_loads(result: &mut ResultDocument, loads: &CellLoads) {
         }
         if let Some(cv) = report.work_cv.filter(|&cv| cv > UNEVEN) {
             let detail = format!(
-                "the work of the {profile} load on host '{host}' varied by {:.0} % per 100 ms (coefficient of variation)",
+                "the work of the {profile} load on host '{host}' varied by {:.0} % per 100 ms (coefficient of variation): \
+                 use longer cells or fewer jobs",
                 cv * 100.0
             );
             result.verdict.add(Finding::new(FindingId::LoadUneven, detail));

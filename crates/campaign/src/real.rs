@@ -62,7 +62,7 @@ impl LabHosts {
 
     /// Says good-bye to all agents and takes the lab down. Gives back what went wrong, one line each.
     pub(crate) fn close(mut self) -> Vec<String> {
-        let mut problems = Vec::new();
+        let mut problems = self.notes();
         for client in std::mem::take(&mut self.clients).into_values() {
             if let Err(error) = client.bye() {
                 problems.push(error.to_string());

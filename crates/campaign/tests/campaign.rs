@@ -107,7 +107,7 @@ fn what_needs_no_endpoint_gets_none() {
 fn an_uneven_load_is_a_finding() {
     let folder = tempfile::tempdir().unwrap();
     let mut fake = Fake::new();
-    fake.work_cv = 0.4;
+    fake.work_cv = 0.6;
     let summary = run_on(&plan(PLAN), &mut fake, &options(folder.path(), PLAN), &mut Silent).unwrap();
     for (step, result) in Run::load(&summary.path).unwrap().results {
         let uneven = result.verdict.disturbed.iter().any(|finding| finding.id == FindingId::LoadUneven);

@@ -14,7 +14,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file system is full, or the user's quota is used up. What was written before stays valid.
-    #[error("disk full while writing {}: free some space, then 'windhover campaign resume' goes on", .path.display())]
+    #[error("disk full while writing {}: free some space; a run that had begun goes on with 'windhover campaign resume'", .path.display())]
     DiskFull {
         /// The file that could not be written.
         path: PathBuf,

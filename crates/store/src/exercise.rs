@@ -35,5 +35,7 @@ pub fn plan(bytes: &[u8]) {
 /// `cells/NNNN.hlog`.
 pub fn hlog(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let _ = hlog::read(Path::new("0001.hlog"), text);
+    for interval in hlog::read(Path::new("0001.hlog"), text).unwrap_or_default() {
+        let _ = interval.decode();
+    }
 }

@@ -20,6 +20,16 @@ pub struct Interval {
     pub histogram: String,
 }
 
+impl Interval {
+    /// The histogram, decoded; values in the unit of the log's writer (ns here).
+    ///
+    /// # Errors
+    /// [`stats::StatsError`] for a text that is no histogram, or one too large to be of a measurement.
+    pub fn decode(&self) -> Result<stats::Histogram, stats::StatsError> {
+        stats::Histogram::from_base64_v2(&self.histogram)
+    }
+}
+
 /// Reads the text of a log. `path` is only named in errors. The histograms are not decoded.
 ///
 /// # Errors

@@ -5,6 +5,7 @@ use model::JournalLine;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The journal's lines, and how many bytes of the file they take.
 ///
@@ -93,13 +94,21 @@ impl JournalWriter {
     }
 }
 
+/// How often, and how far apart, the lock is tried: a listing takes it for a moment to see whether it is free, and must
+/// not be taken for a runner.
+const TRIES: u32 = 10;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
 fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
     let run = path.parent().unwrap_or(path);
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Busy { path: run.to_owned() }),
-        Err(TryLockError::Error(cause)) => Err(StoreError::writing(path, cause)),
+    for _ in 0..TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_TRIES),
+            Err(TryLockError::Error(cause)) => return Err(StoreError::writing(path, cause)),
+        }
     }
+    Err(StoreError::Busy { path: run.to_owned() })
 }
 
 /// Whether a living process holds the journal's lock. A file that cannot be asked is taken as free.

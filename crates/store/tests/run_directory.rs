@@ -277,3 +277,14 @@ fn a_discarded_run_leaves_nothing() {
     make_run(folder.path(), 1, 0).discard().unwrap();
     assert!(names(folder.path()).is_empty());
 }
+
+#[test]
+fn histograms_of_a_log_are_decoded() {
+    let mut histogram = stats::Histogram::new();
+    histogram.record(12_345);
+    let text = format!("Tag=rtt,0.000,1.000,12.345,{}\n", histogram.to_base64_v2().unwrap());
+    let interval = store::hlog::read(Path::new("x"), &text).unwrap().remove(0);
+    assert_eq!(interval.decode().unwrap().count(), 1);
+    let noise = store::hlog::read(Path::new("x"), "0,1,2,HISTFAAA\n").unwrap().remove(0);
+    assert!(noise.decode().is_err());
+}
