@@ -30,6 +30,8 @@ pub(crate) struct Parts<'a> {
     pub reflector: Option<StopReport>,
     /// Answered transactions a second of each pass of `rr`.
     pub rates: &'a [f64],
+    /// Width of the median's interval that ended the size, in percent, when it did.
+    pub width_percent: Option<f64>,
     /// The tool's own cost.
     pub self_cost: SelfCost,
     /// Findings made so far.
@@ -60,8 +62,21 @@ pub(crate) fn kind(spec: &ProbeSpec) -> LatencyKind {
 
 /// Puts the document together and judges it.
 pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
-    let Parts { task, size, place, recorded, map, usage, counters, reflector, rates, self_cost, mut found, vanished } =
-        parts;
+    let Parts {
+        task,
+        size,
+        place,
+        recorded,
+        map,
+        usage,
+        counters,
+        reflector,
+        rates,
+        width_percent,
+        self_cost,
+        mut found,
+        vanished,
+    } = parts;
     let spec = &task.spec;
     let rate = map.rate;
     if let Some(report) = &reflector {
@@ -87,7 +102,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
             peer: place.peer.as_deref().unwrap_or("this machine"),
         },
         found: &found,
-        interval_percent: rate_width(spec, rates),
+        interval_percent: rate_width(spec, rates).or(width_percent),
         peer_vanished: vanished.as_deref(),
         load: None,
     });
@@ -195,7 +210,13 @@ mod tests {
         let clock = Clock::raw();
         let mut recorder = Recorder::new(RecorderConfig::new(clock.rate(), kind(&spec), 1000));
         let samples: Vec<Sample> = (0..200)
-            .map(|seq| Sample { seq, intended: seq * 20_000, sent: seq * 20_000, received: seq * 20_000 + 10_000 + seq % 5, ..Sample::default() })
+            .map(|seq| Sample {
+                seq,
+                intended: seq * 20_000,
+                sent: seq * 20_000,
+                received: seq * 20_000 + 10_000 + seq % 5,
+                ..Sample::default()
+            })
             .collect();
         recorder.ingest(&samples);
         let map = MapRecorder::new(clock).finish();
@@ -211,6 +232,7 @@ mod tests {
             counters: Counters::default(),
             reflector: Some(StopReport { over_rate: 3, ..StopReport::default() }),
             rates,
+            width_percent: None,
             self_cost: SelfCost::default(),
             found: Vec::new(),
             vanished: None,

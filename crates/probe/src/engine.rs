@@ -88,24 +88,11 @@ impl<'a> Engine<'a> {
             }
             task::apply_policy(spec.initiator.policy)?;
         }
-        Ok(Self {
-            task,
-            context,
-            clock,
-            progress,
-            _watchdog: watchdog,
-            found,
-            number: 1,
-            outcome: Outcome::default(),
-        })
+        Ok(Self { task, context, clock, progress, _watchdog: watchdog, found, number: 1, outcome: Outcome::default() })
     }
 
     /// Measures all sizes, gives each result to `give`, and ends the session.
-    pub(crate) fn measure(
-        mut self,
-        mut peer: Peer,
-        give: &mut dyn FnMut(Measured),
-    ) -> Result<Outcome, ProbeError> {
+    pub(crate) fn measure(mut self, mut peer: Peer, give: &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError> {
         let mut result = Ok(());
         for size in self.task.spec.sizes.iter() {
             if self.context.stopping() {
@@ -149,6 +136,7 @@ impl<'a> Engine<'a> {
             clock: self.clock,
             rounds: &mut rounds,
             recorder: &mut recorder,
+            width_percent: None,
             peer_ended: &mut peer_ended,
         };
         let options = PathOptions {
@@ -209,11 +197,7 @@ impl<'a> Engine<'a> {
             outliers: spec.outliers,
             raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
             has_header: plan.tier != Tier::Nothing,
-            ..RecorderConfig::new(
-                self.clock.rate(),
-                document::kind(spec),
-                u32::try_from(max_ms).unwrap_or(u32::MAX),
-            )
+            ..RecorderConfig::new(self.clock.rate(), document::kind(spec), u32::try_from(max_ms).unwrap_or(u32::MAX))
         }
     }
 
@@ -294,6 +278,7 @@ impl<'a> Engine<'a> {
             counters: done.counters,
             reflector,
             rates: &done.rates,
+            width_percent: done.width_percent,
             self_cost,
             found,
             vanished,

@@ -36,13 +36,10 @@ impl Drop for Reflector {
 pub(crate) fn open(spec: &ProbeSpec, context: &Context) -> Result<Peer, ProbeError> {
     let protocol = spec.socket.protocol;
     let (here, there) = net::local_pair(&spec.socket, &spec.initiator, &spec.reflector)?;
-    let (control, its_control) = UnixStream::pair().map_err(|cause| ProbeError::Connect {
-        address: "the local reflector".to_owned(),
-        cause,
-    })?;
+    let (control, its_control) =
+        UnixStream::pair().map_err(|cause| ProbeError::Connect { address: "the local reflector".to_owned(), cause })?;
     let (read, write) = there.into_fds();
-    let inherited =
-        Inherited { protocol, control: CONTROL, read: READ, write: write.as_ref().map(|_| WRITE) };
+    let inherited = Inherited { protocol, control: CONTROL, read: READ, write: write.as_ref().map(|_| WRITE) };
     let mut launch = Launch::new(context.worker_program.clone())
         .args(&context.worker_args)
         .env(INHERITED_VARIABLE, inherited.to_string())
@@ -58,5 +55,11 @@ pub(crate) fn open(spec: &ProbeSpec, context: &Context) -> Result<Peer, ProbeErr
     let opened = session.open(peer::request(spec))?;
     session.prove(protocol, || Ok(()))?;
     let place = Place { host: peer::host_name(), loopback_intended: true, ..Place::default() };
-    Ok(Peer { session: Some(session), way: Way::Data(Box::new(here)), tag: opened.token.tag(), place, _child: Some(child) })
+    Ok(Peer {
+        session: Some(session),
+        way: Way::Data(Box::new(here)),
+        tag: opened.token.tag(),
+        place,
+        _child: Some(child),
+    })
 }

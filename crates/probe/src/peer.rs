@@ -22,7 +22,13 @@ pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeErr
     let protocol = spec.socket.protocol;
     if spec.probe == Probe::Ping {
         let target = net::resolve(&task.target.control, 0, None)?;
-        return Ok(Peer { session: None, way: Way::Echo(target), tag: 0, place: place(context, None, target), _child: None });
+        return Ok(Peer {
+            session: None,
+            way: Way::Echo(target),
+            tag: 0,
+            place: place(context, None, target),
+            _child: None,
+        });
     }
     if protocol == Protocol::Icmp {
         return Err(ProbeError::Conflict {

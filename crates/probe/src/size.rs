@@ -18,6 +18,8 @@ pub(crate) struct SizeLoop<'r, 'a> {
     pub rounds: &'r mut Rounds<'a>,
     /// Where samples go between batches.
     pub recorder: &'r mut Recorder,
+    /// Filled in when the stop rule's interval ends the size.
+    pub width_percent: Option<f64>,
     /// Asked between batches, only when the last one lost something: has the peer ended?
     pub peer_ended: &'r mut dyn FnMut() -> bool,
 }
@@ -48,6 +50,8 @@ pub(crate) struct SizeDone {
     pub map: ClockMap,
     /// Answered rounds a second of each pass, from the first send to the last answer of its batches.
     pub rates: Vec<f64>,
+    /// Width of the median's interval that met the stop rule, in percent, when it was that which ended the size.
+    pub width_percent: Option<f64>,
     /// When the first message of the warm-up was sent, in ticks.
     pub first_message: u64,
 }
@@ -71,7 +75,7 @@ impl PathVisitor for SizeLoop<'_, '_> {
         };
         let usage = usage.finish();
         let counters = counters.finish();
-        SizeDone { end, usage, counters, map: map.finish(), rates, first_message }
+        SizeDone { end, usage, counters, map: map.finish(), rates, width_percent: self.width_percent, first_message }
     }
 }
 
@@ -84,7 +88,8 @@ impl SizeLoop<'_, '_> {
         let mut left = u64::from(warmup.count);
         while left > 0 || self.clock.now() < end {
             let before = self.rounds.next_number();
-            let limit = Limit { rounds: if left > 0 { left.min(BATCH_ROUNDS) } else { BATCH_ROUNDS }, until: self.batch_end() };
+            let limit =
+                Limit { rounds: if left > 0 { left.min(BATCH_ROUNDS) } else { BATCH_ROUNDS }, until: self.batch_end() };
             // With the count reached, only the time is left to wait for.
             let limit = if left == 0 { Limit { until: limit.until.min(end), ..limit } } else { limit };
             let ended = self.rounds.batch(path, limit, Phase::WarmUp)?;
@@ -144,7 +149,14 @@ impl SizeLoop<'_, '_> {
                 rounds: self.rounds.timed_rounds() - first_round,
                 width_percent: rule.interval_percent.and_then(|_| self.recorder.interval_percent()),
             };
-            let Next::Batch { rounds, ns } = stop::next(rule, progress) else { break };
+            let (rounds, ns) = match stop::next(rule, progress) {
+                Next::Batch { rounds, ns } => (rounds, ns),
+                Next::Narrow => {
+                    self.width_percent = progress.width_percent;
+                    break;
+                }
+                Next::Full => break,
+            };
             if std::mem::replace(&mut paused, true) {
                 // The pause for recording let caches and the peer go cold.
                 self.batch(path, Limit { rounds: 1, until: u64::MAX }, Phase::Again)?;
@@ -180,9 +192,9 @@ impl SizeLoop<'_, '_> {
 /// Answered rounds of a batch, and the ticks from its first send to its last answer or time-out.
 fn span(samples: &[Sample]) -> (u64, u64) {
     let mut answered = 0;
-    let mut rounds = samples.iter().filter(|sample| {
-        !sample.flags.has(SampleFlags::LATE) && !sample.flags.has(SampleFlags::DUPLICATE)
-    });
+    let mut rounds = samples
+        .iter()
+        .filter(|sample| !sample.flags.has(SampleFlags::LATE) && !sample.flags.has(SampleFlags::DUPLICATE));
     let Some(first) = rounds.next() else { return (0, 0) };
     let mut last = first;
     for sample in std::iter::once(first).chain(rounds) {

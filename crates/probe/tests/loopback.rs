@@ -1,0 +1,355 @@
+//! Measurements against a real endpoint over loopback.
+
+mod common;
+
+use common::{Served, check_sane, has, one, run, run_at_once, run_with, spec, task};
+use model::{FindingId, LatencyKind, Limits, Probe, Protocol, Receive, SizeList};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+#[test]
+fn pingpong_in_every_receive_mode() {
+    let served = Served::start();
+    for protocol in [Protocol::Udp, Protocol::Tcp] {
+        for receive in common::MODES {
+            let mut spec = spec(Probe::Pingpong, protocol);
+            spec.initiator.receive = receive;
+            spec.reflector.receive = receive;
+            let measured = one(&task(spec, served.address));
+            check_sane(&measured);
+            let result = &measured.result;
+            assert_eq!(result.latency.as_ref().unwrap().kind, LatencyKind::RttHalf);
+            assert_eq!(result.messages.lost, 0, "{protocol} {receive}");
+            assert_eq!(result.factor("protocol").as_deref(), Some(protocol.word()));
+            assert_eq!((result.size(), result.factor("load").as_deref()), (Some(32), Some("none")));
+            let reflector = result.ends.reflector.as_ref().unwrap();
+            assert_eq!(reflector.spec.receive, receive);
+            assert!(reflector.usage.elapsed_ns > 0, "{protocol} {receive}: {reflector:?}");
+            assert!(!has(&measured, FindingId::PathIsLocal), "127.0.0.1 is local on purpose");
+        }
+    }
+}
+
+#[test]
+fn a_count_is_exact() {
+    let served = Served::start();
+    for count in [1, 100, 2500] {
+        let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+        spec.stop.max_ms = 60_000;
+        spec.stop.max_count = count;
+        let measured = one(&task(spec, served.address));
+        assert_eq!(measured.result.messages.received, count);
+        assert_eq!(measured.result.latency.unwrap().count, count);
+    }
+}
+
+#[test]
+fn several_sizes_each_give_a_document_in_order() {
+    let served = Served::start();
+    let sizes: SizeList = "0,1,7,8,16,1473,5000".parse().unwrap();
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.sizes = sizes.clone();
+    spec.stop.max_ms = 10;
+    let (all, outcome) = run(&task(spec, served.address));
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.sizes, 7);
+    for (measured, size) in all.iter().zip(sizes.iter()) {
+        check_sane(measured);
+        assert_eq!(measured.result.size(), Some(u64::from(size)));
+        assert_eq!(measured.result.messages.lost, 0, "{size}");
+        assert_eq!(measured.result.messages.duplicated.is_some(), size > 0);
+    }
+    assert!(all[0].result.self_cost.startup_ns.is_some_and(|ns| ns > 0));
+    assert_eq!(all[1].result.self_cost.startup_ns, None, "only the first size starts the process");
+}
+
+#[test]
+fn several_pings_and_pongs() {
+    let served = Served::start();
+    for (protocol, more) in [(Protocol::Udp, false), (Protocol::Tcp, false), (Protocol::Tcp, true)] {
+        for size in [1, 64] {
+            let mut spec = spec(Probe::Pingpong, protocol);
+            spec.sizes = SizeList::one(size);
+            (spec.pings, spec.pongs, spec.socket.more) = (3, 4, more);
+            spec.stop.max_count = 300;
+            spec.stop.max_ms = 60_000;
+            let measured = one(&task(spec, served.address));
+            let messages = &measured.result.messages;
+            assert_eq!((messages.received, messages.lost), (300, 0), "{protocol} {size}");
+            assert_eq!(messages.duplicated, Some(0), "{protocol} {size}");
+        }
+    }
+}
+
+#[test]
+fn the_width_of_the_interval_stops_early() {
+    let served = Served::start();
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.stop.max_ms = 20_000;
+    spec.stop.min_count = 2000;
+    spec.stop.interval_percent = Some(60.0);
+    let measured = one(&task(spec, served.address));
+    check_sane(&measured);
+    assert!(measured.result.messages.received >= 2000);
+    assert!(measured.result.elapsed_ns < 15_000_000_000, "it stopped before its time");
+    assert!(!has(&measured, FindingId::IntervalNotReached));
+}
+
+#[test]
+fn an_interval_that_is_not_reached_is_said() {
+    let served = Served::start();
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.stop.max_count = 3000;
+    spec.stop.interval_percent = Some(1e-9);
+    assert!(has(&one(&task(spec, served.address)), FindingId::IntervalNotReached));
+}
+
+#[test]
+fn gaps_space_the_rounds() {
+    let served = Served::start();
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.gap.sleep_us = 1000;
+    spec.gap.spin_us = 500;
+    spec.stop.max_count = 20;
+    let measured = one(&task(spec, served.address));
+    assert_eq!(measured.result.messages.received, 20);
+    // 19 gaps of 1.5 ms lie between the first send and the last answer.
+    assert!(measured.result.elapsed_ns >= 19 * 1_500_000, "{}", measured.result.elapsed_ns);
+}
+
+#[test]
+fn rtt_is_twice_the_half() {
+    let served = Served::start();
+    let mut spec = spec(Probe::Pingpong, Protocol::Tcp);
+    spec.rtt = true;
+    spec.raw = true;
+    spec.stop.max_count = 500;
+    let measured = one(&task(spec, served.address));
+    let latency = measured.result.latency.as_ref().unwrap();
+    assert_eq!(latency.kind, LatencyKind::Rtt);
+    assert!(measured.raw.is_some_and(|raw| !raw.is_empty()));
+    let outlier = measured.outliers.iter().map(|outlier| outlier.rtt_ns).max().unwrap();
+    assert_eq!(latency.max_ns, Some(outlier), "the worst message is kept");
+}
+
+#[test]
+fn unconnected_sockets_and_ipv6() {
+    let served = Served::start();
+    let mut unconnected = spec(Probe::Pingpong, Protocol::Udp);
+    unconnected.socket.connected = false;
+    check_sane(&one(&task(unconnected, served.address)));
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        eprintln!("SKIPPED unconnected_sockets_and_ipv6: no IPv6 loopback");
+        return;
+    }
+    let six = Served::at("[::1]:0", Limits::default(), None);
+    for protocol in [Protocol::Udp, Protocol::Tcp] {
+        check_sane(&one(&task(spec(Probe::Pingpong, protocol), six.address)));
+    }
+}
+
+#[test]
+fn rr_counts_transactions() {
+    let served = Served::start();
+    for protocol in [Protocol::Udp, Protocol::Tcp] {
+        let mut spec = spec(Probe::Rr, protocol);
+        spec.sizes = SizeList::one(100);
+        spec.response_size = Some(3000);
+        let measured = one(&task(spec, served.address));
+        check_sane(&measured);
+        let result = &measured.result;
+        let transactions = result.transactions.as_ref().unwrap();
+        assert_eq!((transactions.request_bytes, transactions.response_bytes), (100, 3000));
+        assert_eq!((transactions.passes, transactions.ci95_percent), (1, None));
+        // Transactions follow one another at once, so the rate and the mean round trip say the same, within the gaps
+        // between them.
+        let rtt_s = 2.0 * result.latency.as_ref().unwrap().mean_ns.unwrap() / 1e9;
+        let busy = transactions.per_second * rtt_s;
+        assert!((0.3..=1.001).contains(&busy), "{busy}: {transactions:?}");
+        assert!(result.ends.initiator.usage.machine_percent().is_some());
+    }
+}
+
+#[test]
+fn rr_repeats_passes_for_an_interval() {
+    let served = Served::start();
+    let mut spec = spec(Probe::Rr, Protocol::Tcp);
+    spec.stop.max_ms = 20;
+    spec.stop.interval_percent = Some(150.0);
+    let measured = one(&task(spec.clone(), served.address));
+    let transactions = measured.result.transactions.as_ref().unwrap();
+    assert!((3..=30).contains(&transactions.passes), "{transactions:?}");
+    assert!(transactions.ci95_percent.is_some());
+    spec.stop.max_ms = 2;
+    spec.stop.interval_percent = Some(1e-6);
+    let measured = one(&task(spec, served.address));
+    assert_eq!(measured.result.transactions.as_ref().unwrap().passes, 30);
+    assert!(has(&measured, FindingId::IntervalNotReached));
+}
+
+#[test]
+fn rr_with_a_connection_for_each_transaction() {
+    let served = Served::start();
+    for receive in [Receive::Block, Receive::Spin] {
+        let mut spec = spec(Probe::Rr, Protocol::Tcp);
+        spec.connect_each = true;
+        spec.initiator.receive = receive;
+        spec.reflector.receive = receive;
+        spec.response_size = Some(7);
+        spec.stop.max_count = 200;
+        spec.stop.max_ms = 60_000;
+        let measured = one(&task(spec, served.address));
+        let messages = &measured.result.messages;
+        assert_eq!((messages.received, messages.lost, messages.duplicated), (200, 0, None), "{receive}");
+        assert!(measured.result.transactions.as_ref().unwrap().connect_each);
+    }
+}
+
+#[test]
+fn a_key_is_used_and_a_wrong_one_is_told() {
+    let served = Served::with(Limits::default(), Some(KEY));
+    let mut keyed = task(spec(Probe::Pingpong, Protocol::Udp), served.address);
+    keyed.target.key = Some(KEY.to_owned());
+    check_sane(&one(&keyed));
+    keyed.target.key = Some(KEY.replace('0', "f"));
+    let (all, outcome) = run(&keyed);
+    let error = outcome.unwrap_err();
+    assert!(all.is_empty());
+    assert!(error.to_string().contains("wrong key"), "{error}");
+    assert_eq!(error.exit_code(), 2);
+    keyed.target.key = None;
+    let error = run(&keyed).1.unwrap_err();
+    assert!(error.to_string().contains("--key-file"), "{error}");
+    keyed.target.key = Some("zz".to_owned());
+    assert_eq!(run(&keyed).1.unwrap_err().exit_code(), 2);
+}
+
+#[test]
+fn limits_of_the_owner_are_told() {
+    let served = Served::with(Limits { max_size: 1000, allow_spin: false, ..Limits::default() }, None);
+    let mut large = spec(Probe::Pingpong, Protocol::Udp);
+    large.sizes = SizeList::one(1001);
+    let error = run(&task(large, served.address)).1.unwrap_err();
+    assert!(error.to_string().contains("1000"), "{error}");
+    assert_eq!(error.exit_code(), 2);
+    let mut spinning = spec(Probe::Pingpong, Protocol::Udp);
+    spinning.reflector.receive = Receive::Spin;
+    assert_eq!(run(&task(spinning, served.address)).1.unwrap_err().exit_code(), 2);
+}
+
+#[test]
+fn nothing_listens() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = run(&task(spec(Probe::Pingpong, Protocol::Tcp), free)).1.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains(&free.to_string()) && text.contains("windhover serve"), "{text}");
+    assert!(!text.contains('\n'));
+    assert_eq!(error.exit_code(), 1);
+    let error = run(&task(spec(Probe::Pingpong, Protocol::Tcp), "no-such-host.invalid")).1.unwrap_err();
+    assert_eq!(error.exit_code(), 2, "{error}");
+}
+
+#[test]
+fn an_endpoint_that_ends_leaves_what_was_measured() {
+    let _alone = common::alone();
+    for (protocol, receive) in [
+        (Protocol::Udp, Receive::Block),
+        (Protocol::Udp, Receive::Spin),
+        (Protocol::Tcp, Receive::Block),
+        (Protocol::Tcp, Receive::Epoll),
+    ] {
+        let served = Served::start();
+        let mut spec = spec(Probe::Pingpong, protocol);
+        spec.initiator.receive = receive;
+        spec.stop.max_ms = 60_000;
+        spec.sizes = "32,64".parse().unwrap();
+        spec.timeout_ms = 200;
+        let task = task(spec, served.address);
+        let (all, outcome) = std::thread::scope(|scope| {
+            let running = scope.spawn(|| run_at_once(&task, &common::context()));
+            std::thread::sleep(Duration::from_millis(400));
+            served.stop();
+            running.join().unwrap()
+        });
+        let error = outcome.unwrap_err();
+        assert_eq!(error.exit_code(), 1, "{error}");
+        assert!(error.to_string().contains("vanished"), "{error}");
+        assert_eq!(all.len(), 1, "{protocol} {receive}: the second size was never begun");
+        assert!(all[0].result.messages.received > 0);
+        assert!(has(&all[0], FindingId::PeerVanished), "{protocol} {receive}");
+        assert!(!all[0].result.verdict.trusted);
+    }
+}
+
+#[test]
+fn a_request_to_end_ends_the_run_and_keeps_the_size() {
+    let _alone = common::alone();
+    let served = Served::start();
+    for receive in [Receive::Block, Receive::Spin] {
+        let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+        spec.initiator.receive = receive;
+        spec.stop.max_ms = 60_000;
+        spec.sizes = "32,64".parse().unwrap();
+        let context = common::context();
+        let task = task(spec, served.address);
+        let (all, outcome) = std::thread::scope(|scope| {
+            let running = scope.spawn(|| run_at_once(&task, &context));
+            std::thread::sleep(Duration::from_millis(300));
+            context.stop.store(true, Ordering::Relaxed);
+            running.join().unwrap()
+        });
+        let outcome = outcome.unwrap();
+        assert!(outcome.interrupted);
+        assert_eq!((outcome.exit_code(), all.len()), (130, 1), "{receive}");
+        check_sane(&all[0]);
+    }
+}
+
+#[test]
+fn both_ends_spinning_on_one_cpu_are_refused() {
+    let served = Served::start();
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    let cpu = task::allowed_cpus().unwrap().iter().next();
+    (spec.initiator.cpu, spec.reflector.cpu) = (cpu, cpu);
+    spec.initiator.receive = Receive::Spin;
+    let error = run(&task(spec, served.address)).1.unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("spins"), "{error}");
+}
+
+#[test]
+fn a_pinned_end_stays_where_it_was_put() {
+    let served = Served::start();
+    let before = task::allowed_cpus().unwrap();
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.initiator.cpu = before.iter().last();
+    let measured = one(&task(spec.clone(), served.address));
+    let usage = &measured.result.ends.initiator.usage;
+    assert_eq!((usage.cpu, usage.migrations), (spec.initiator.cpu, 0), "{usage:?}");
+    assert!(usage.other_tasks_ns.is_some());
+    assert_eq!(task::allowed_cpus().unwrap(), before, "the calling thread is let back");
+}
+
+#[test]
+fn own_addresses_are_local_unless_claimed() {
+    // An address of this namespace that is not loopback by name.
+    let own = net::interface::addresses().unwrap().into_iter().map(|entry| entry.address).find(|address| {
+        !address.is_loopback() && address.is_ipv4() && std::net::TcpListener::bind((*address, 0)).is_ok()
+    });
+    let Some(own) = own else {
+        eprintln!("SKIPPED own_addresses_are_local_unless_claimed: only loopback addresses here");
+        return;
+    };
+    let served = Served::at(&format!("{own}:0"), Limits::default(), Some(KEY));
+    let mut task = task(spec(Probe::Pingpong, Protocol::Udp), served.address);
+    task.target.key = Some(KEY.to_owned());
+    let measured = one(&task);
+    assert!(has(&measured, FindingId::PathIsLocal));
+    let mut context = common::context();
+    context.claims_loopback = true;
+    let (all, outcome) = run_with(&task, &context);
+    outcome.unwrap();
+    assert!(!has(&all[0], FindingId::PathIsLocal));
+}
