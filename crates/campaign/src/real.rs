@@ -100,9 +100,12 @@ fn failed(error: PipeError) -> HostError {
     }
 }
 
-/// The fields of the lab's launch spec.
-fn launch(stack: &StackPlan) -> serde_json::Value {
-    serde_json::json!({ "prefix": stack.prefix, "environment": stack.environment })
+/// How a worker is started, as the lab's client takes it: `fill` sets what is not at its default. The type belongs to a
+/// room that this one does not use, so it is taken from the client's own signature.
+fn launch<L: Default, R>(_: fn(&mut Client, &EndpointTask, &L) -> R, fill: impl FnOnce(&mut L)) -> L {
+    let mut launch = L::default();
+    fill(&mut launch);
+    launch
 }
 
 impl Hosts for LabHosts {
@@ -165,10 +168,11 @@ impl Hosts for LabHosts {
         task: &EndpointTask,
         stack: &StackPlan,
     ) -> Result<(WorkerId, String), HostError> {
-        let endpoint = self
-            .client(host)?
-            .start_endpoint(task, &serde_json::from_value(launch(stack)).unwrap_or_default())
-            .map_err(failed)?;
+        let launch = launch(Client::start_endpoint, |launch| {
+            launch.prefix.clone_from(&stack.prefix);
+            launch.environment.clone_from(&stack.environment);
+        });
+        let endpoint = self.client(host)?.start_endpoint(task, &launch).map_err(failed)?;
         Ok((WorkerId(endpoint.id), endpoint.address))
     }
 
@@ -184,6 +188,10 @@ impl Hosts for LabHosts {
         limit: Option<Duration>,
         stop: &AtomicBool,
     ) -> Result<Vec<Measured>, HostError> {
+        let launch = launch(Client::start_endpoint, |launch| {
+            launch.prefix.clone_from(&stack.prefix);
+            launch.environment.clone_from(&stack.environment);
+        });
         let client = self.client(host)?;
         let mut results = Vec::new();
         let cancel = AtomicBool::new(false);
@@ -192,12 +200,7 @@ impl Hosts for LabHosts {
             let (finished, over) = mpsc::channel();
             let (cancel, too_long) = (&cancel, &too_long);
             scope.spawn(move || watch(over, limit, stop, cancel, too_long));
-            let ended = client.run_probe(
-                task,
-                &serde_json::from_value(launch(stack)).unwrap_or_default(),
-                cancel,
-                &mut |measured| results.push(measured),
-            );
+            let ended = client.run_probe(task, &launch, cancel, &mut |measured| results.push(measured));
             drop(finished);
             ended
         });

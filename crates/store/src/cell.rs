@@ -90,9 +90,7 @@ fn lines<T: serde::Serialize>(what: &str, items: &[T]) -> Result<Vec<u8>, StoreE
     Ok(text)
 }
 
-/// Series by quantity turned into one object an interval of each end:
-/// `{"host":"initiator","at_ns":0,"interval_ns":1000000000,"received":41234,"rtt_max_ns":61000}`. `at_ns` counts from
-/// the first timed message; a quantity that was not counted in an interval is null, one that ended earlier is absent.
+/// Series by quantity turned into one object an interval of each end; the crate's text has the form.
 fn intervals(series: &[Series]) -> Vec<Map<String, Value>> {
     let mut groups: BTreeMap<(&str, u64), Vec<&Series>> = BTreeMap::new();
     for one in series {

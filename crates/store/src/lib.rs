@@ -15,6 +15,10 @@
 //!   cells/NNNN.raw.zst          raw samples, zstd; only when asked for
 //! ```
 //!
+//! A line of `series.jsonl` is one interval of one end, quantities by name:
+//! `{"host":"initiator","at_ns":0,"interval_ns":1000000000,"received":41234,"rtt_max_ns":61000}`. `at_ns` counts from the
+//! first timed message; a quantity that was not counted in an interval is null, one that ended earlier is absent.
+//!
 //! A cell counts as done only when its files are on disk and its `done` line is fsynced. What a writer killed at any
 //! moment leaves behind is readable: at most the last journal line is torn, and at most files of the cell in flight are
 //! incomplete. This crate reads no clock, prints nothing and never overwrites a run.
