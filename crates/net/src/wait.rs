@@ -281,11 +281,7 @@ impl Set {
 
     #[inline]
     fn control(&self, operation: c_int, fd: RawFd) -> c_int {
-        #[expect(
-            clippy::cast_sign_loss,
-            clippy::cast_possible_wrap,
-            reason = "EPOLLIN is 1; descriptors are not negative"
-        )]
+        #[expect(clippy::cast_sign_loss, reason = "EPOLLIN is 1; descriptors are not negative")]
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
         // SAFETY: the event lives through the call.
         unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }

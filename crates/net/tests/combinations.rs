@@ -1,5 +1,5 @@
 //! Every protocol with every receive mode and family, both roles in threads, over loopback.
-#![expect(clippy::unwrap_used, clippy::panic, unsafe_code, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, unsafe_code, reason = "tests")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Names and routes in a namespace that has only its loopback interface, and in one with two ends.
-#![expect(clippy::unwrap_used, unsafe_code, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, unsafe_code, reason = "tests")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! What a path says when the peer is gone, a signal comes, nothing arrives, or somebody else sends.
-#![expect(clippy::unwrap_used, clippy::panic, unsafe_code, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, unsafe_code, reason = "tests")]
 
 mod common;
 

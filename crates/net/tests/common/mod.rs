@@ -1,4 +1,12 @@
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests, each of which takes what it needs"
+)]
 //! What the tests of the datapaths share: ends for each protocol, an echoing loop, and a way to interrupt a thread.
 
 use clock::Clock;
