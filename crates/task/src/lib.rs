@@ -8,6 +8,7 @@
 mod cpu;
 mod error;
 mod heap;
+mod inherit;
 mod launch;
 mod limit;
 mod memory;
@@ -20,6 +21,7 @@ pub use cpu::{
 };
 pub use error::TaskError;
 pub use heap::keep_heap;
+pub use inherit::take_inherited;
 pub use launch::{Child, Containment, Finished, Launch, Stream};
 pub use limit::{raise_open_files, set_rt_limit};
 pub use memory::{lock_memory, prefault_stack, unlock_memory};

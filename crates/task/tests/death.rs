@@ -160,3 +160,22 @@ fn what_a_leader_leaves_in_its_group_is_killed_when_it_is_waited_for() {
     assert!(eventually(|| marked(&marker).is_empty()), "{:?}", marked(&marker));
     assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(3), "asked again it says the same");
 }
+
+/// Init of a pid namespace that kills a group of its own: whom nobody else reaps, it reaps itself.
+#[test]
+fn an_init_that_kills_a_group_keeps_no_zombies() {
+    const NAME: &str = "an_init_that_kills_a_group_keeps_no_zombies";
+    if role().as_deref() == Some("init") {
+        let mut child = Launch::new("sh").arg("-c").arg("sleep 1000 & sleep 1000; true").start().unwrap();
+        // Long enough for the shell to have both; if it has not, the test is easier, not wrong.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        child.kill().unwrap();
+        // ECHILD: there is no child left, neither living nor dead.
+        println!("\nsays {:?}", nix::sys::wait::waitpid(None, Some(nix::sys::wait::WaitPidFlag::WNOHANG)));
+        return;
+    }
+    let launch = copy(NAME, "init").pid_namespace();
+    let done = launch.finish(&[], SOON).unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(said.contains("says Err(ECHILD)"), "{said}");
+}

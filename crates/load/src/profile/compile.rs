@@ -11,8 +11,8 @@ const COMPILERS: [&str; 3] = ["cc", "gcc", "clang"];
 /// A compiler that takes longer for an empty file is none for this purpose.
 const TRIAL: Duration = Duration::from_secs(10);
 /// Functions of the smallest unit and by how many more the biggest has: some tens of milliseconds of compiling.
-const FUNCTIONS: u64 = 24;
-const MORE_FUNCTIONS: u64 = 24;
+const FUNCTIONS: u64 = 3;
+const MORE_FUNCTIONS: u64 = 6;
 
 /// What does the compiling.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How long an intermediate gets to take its namespace down before it is killed itself.
 const INTERMEDIATE: Duration = Duration::from_secs(2);
+/// How long the rest of a killed group may take to be gone; somebody else may have to reap it.
+const GROUP: Duration = Duration::from_millis(500);
 /// Between two looks at a child on kernels without process descriptors.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -137,7 +139,8 @@ impl Child {
         })
     }
 
-    /// Kills it and its group (SIGKILL) and waits until it is gone; with a pid namespace, until all of its descendants are.
+    /// Kills it and its group (SIGKILL) and waits until all of them are gone; with a pid namespace, until all of its
+    /// descendants are.
     ///
     /// # Errors
     /// [`TaskError::Wait`].
@@ -236,7 +239,28 @@ impl Child {
         }
         let status = self.inner.wait().map_err(|cause| self.wait_failed(cause))?;
         self.status = Some(status);
+        if self.own_group {
+            self.clear_group();
+        }
         Ok(status)
+    }
+
+    /// Waits until the killed group is empty, so that what was started is gone and not merely dying. Members that
+    /// came to us when their parent died (we may be init of a pid namespace) are reaped; nobody else would.
+    fn clear_group(&self) {
+        let Ok(group) = libc::pid_t::try_from(self.inner.id()) else { return };
+        let start = Instant::now();
+        loop {
+            let mut status = 0;
+            // SAFETY: `status` is valid; only children of ours in that group can be meant.
+            while unsafe { libc::waitpid(-group, &raw mut status, libc::WNOHANG) } > 0 {}
+            // SAFETY: takes numbers only; signal 0 only asks.
+            let empty = unsafe { libc::kill(-group, 0) } == -1;
+            if empty || start.elapsed() >= GROUP {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn wait_failed(&self, cause: io::Error) -> TaskError {

@@ -120,8 +120,8 @@ impl Launch {
         self
     }
 
-    /// The child's scheduling policy. Real-time ones carry SCHED_RESET_ON_FORK; without this call a starter that is
-    /// real-time itself starts children of ordinary policy.
+    /// The child's scheduling policy. Real-time ones carry SCHED_RESET_ON_FORK. Without this call the child gets the
+    /// starter's, or SCHED_OTHER when the starter became real-time by [`crate::apply_policy`].
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
