@@ -51,8 +51,21 @@ fn cargo_test(extra: &[String]) -> Result<Counts> {
     eprintln!("$ {cargo} {}", arguments.join(" "));
     let mut child = process::command(&cargo, &arguments)
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {cargo}"))?;
+    // A test may write to the real standard error, past the harness.
+    let stderr = child.stderr.take().context("cargo test has no errors")?;
+    let beside = std::thread::spawn(move || {
+        let mut skipped = Vec::new();
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            match line.strip_prefix("SKIPPED ") {
+                Some(test) => skipped.push(test.to_owned()),
+                None => eprintln!("{line}"),
+            }
+        }
+        skipped
+    });
     let mut counts = Counts::default();
     let mut quiet = false;
     let stdout = child.stdout.take().context("cargo test has no output")?;
@@ -79,6 +92,11 @@ fn cargo_test(extra: &[String]) -> Result<Counts> {
         }
     }
     let status = child.wait().context("waiting for cargo test")?;
+    for skipped in beside.join().unwrap_or_default() {
+        if !counts.skipped.contains(&skipped) {
+            counts.skipped.push(skipped);
+        }
+    }
     if !status.success() && counts.failed == 0 {
         bail!("cargo test ended with {status}");
     }

@@ -1,0 +1,109 @@
+//! Flags of `campaign`, `report` and `show`.
+
+use super::lab::Kind;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// `windhover campaign`
+#[derive(Debug, Args)]
+pub(crate) struct Campaign {
+    #[command(subcommand)]
+    pub(crate) command: CampaignCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CampaignCommand {
+    /// Check a plan and show its cells and how long it takes
+    Plan {
+        /// The plan (TOML)
+        plan: PathBuf,
+    },
+    /// Run a plan and write a run directory
+    Run {
+        /// The plan (TOML)
+        plan: PathBuf,
+        /// Folder that the run directory is made in
+        #[arg(long, short, value_name = "DIR", default_value = ".")]
+        output: PathBuf,
+        /// Use this kind of built-in lab instead of the plan's
+        #[arg(long, value_enum, value_name = "KIND")]
+        lab: Option<Kind>,
+        /// Set a label, such as nic=X520; may be repeated
+        #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
+        /// Seed of the order instead of the plan's
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Repetitions instead of the plan's
+        #[arg(long, value_name = "N")]
+        repetitions: Option<u32>,
+    },
+    /// Go on with a run that was interrupted or killed
+    Resume {
+        /// The run directory
+        run: PathBuf,
+    },
+    /// List the runs in a folder
+    List {
+        /// The folder
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("use NAME=VALUE, such as nic=X520".to_owned()),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Aligned text
+    Table,
+    /// Markdown
+    Markdown,
+    /// One row a cell and repetition
+    Csv,
+    /// An array of result documents
+    Json,
+    /// One self-contained file
+    Html,
+}
+
+/// `windhover report`
+#[derive(Debug, Args)]
+pub(crate) struct ReportCommand {
+    /// Run directories; several are put side by side
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Form of the report
+    #[arg(long, value_enum, default_value_t = ReportFormat::Html)]
+    pub(crate) format: ReportFormat,
+    /// File to write; never overwritten without --force [default: report.html in the first run for html, else standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite the file
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Add the papers' published rows, marked as measured on other hardware
+    #[arg(long)]
+    pub(crate) reference: bool,
+    /// Message size of the papers' table in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 32)]
+    pub(crate) size: u64,
+}
+
+/// `windhover show`
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The run directory
+    pub(crate) run: PathBuf,
+    /// Add the papers' published rows, marked as measured on other hardware
+    #[arg(long)]
+    pub(crate) reference: bool,
+    /// Show each cell's figures and verdicts too
+    #[arg(long)]
+    pub(crate) cells: bool,
+}

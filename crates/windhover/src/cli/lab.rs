@@ -1,0 +1,57 @@
+//! Flags of `lab`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// `windhover lab`
+#[derive(Debug, Args)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// Network namespaces joined by a veth pair or a bridge; needs root
+    Netns,
+    /// This host talking to itself
+    Loopback,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Make a lab that stays until `lab down`
+    Up {
+        /// Name of the lab
+        #[arg(default_value = "lab")]
+        name: String,
+        /// How many hosts
+        #[arg(long, value_name = "N", default_value_t = 2)]
+        hosts: u32,
+        /// Move these real ports into the hosts instead of making a veth pair: a cable between two ports is then used
+        #[arg(long, value_name = "PORT,PORT", value_delimiter = ',')]
+        ports: Vec<String>,
+    },
+    /// Remove a lab
+    Down {
+        /// Name of the lab
+        #[arg(default_value = "lab")]
+        name: String,
+        /// Remove the labs whose owner is gone
+        #[arg(long)]
+        stale: bool,
+    },
+    /// List labs, their hosts and addresses
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command on a host of a lab; its exit status is passed on
+    Exec {
+        /// Host as NAME (of the lab called `lab`) or LAB/NAME
+        host: String,
+        /// The command
+        #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+}

@@ -1,0 +1,486 @@
+//! Flags of the measuring commands.
+
+use super::Format;
+use clap::{Args, ValueEnum};
+use model::{OutlierRule, Policy, Probe, ProbeSpec, Protocol, Receive, SizeList, SocketSpec};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Protocols of the measuring commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolWord {
+    /// TCP
+    Tcp,
+    /// UDP, unicast or multicast
+    Udp,
+    /// A UNIX stream socket between two processes of this machine
+    UnixStream,
+    /// A UNIX datagram socket between two processes of this machine
+    UnixDgram,
+    /// Two pipes between two processes of this machine
+    Pipe,
+}
+
+impl From<ProtocolWord> for Protocol {
+    fn from(word: ProtocolWord) -> Self {
+        match word {
+            ProtocolWord::Tcp => Self::Tcp,
+            ProtocolWord::Udp => Self::Udp,
+            ProtocolWord::UnixStream => Self::UnixStream,
+            ProtocolWord::UnixDgram => Self::UnixDgram,
+            ProtocolWord::Pipe => Self::Pipe,
+        }
+    }
+}
+
+/// Where the far end is.
+#[derive(Debug, Args)]
+pub(crate) struct Peer {
+    /// What carries the messages
+    #[arg(value_enum)]
+    pub(crate) protocol: ProtocolWord,
+    /// The endpoint, as ADDR, ADDR:PORT, [V6]:PORT or a host name; not for unix-stream, unix-dgram and pipe
+    #[arg(value_name = "ADDR[:PORT]")]
+    pub(crate) address: Option<String>,
+    /// File with the endpoint's key (see `windhover key`)
+    #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Use IPv4 when a name has both
+    #[arg(long, short = '4', conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// Use IPv6 when a name has both
+    #[arg(long, short = '6')]
+    pub(crate) ipv6: bool,
+}
+
+/// Both ends' behaviour.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Ends")]
+pub(crate) struct Ends {
+    /// How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel
+    #[arg(long, default_value = "block", value_name = "MODE")]
+    pub(crate) receive: Receive,
+    /// How the far end waits [default: as this end]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) remote_receive: Option<Receive>,
+    /// Scheduling policy of this end: other, batch, idle, fifo:N, rr:N
+    #[arg(long, default_value = "other", value_name = "POLICY")]
+    pub(crate) policy: Policy,
+    /// Scheduling policy of the far end [default: other]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) remote_policy: Option<Policy>,
+    /// CPU of this end
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// CPU of the far end
+    #[arg(long, value_name = "N")]
+    pub(crate) remote_cpu: Option<u32>,
+    /// SO_BUSY_POLL of this end in µs
+    #[arg(long, value_name = "US")]
+    pub(crate) busy_poll: Option<u32>,
+    /// SO_BUSY_POLL of the far end in µs
+    #[arg(long, value_name = "US")]
+    pub(crate) remote_busy_poll: Option<u32>,
+    /// SO_SNDBUF of both ends in bytes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) send_buffer: Option<u32>,
+    /// SO_RCVBUF of both ends in bytes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) receive_buffer: Option<u32>,
+    /// Local address of the data socket
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Network device that the data socket is bound to
+    #[arg(long, value_name = "DEV")]
+    pub(crate) device: Option<String>,
+}
+
+/// Idle descriptors beside the data socket of both ends.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Idle descriptors (pad the set of select, poll and epoll at both ends)")]
+pub(crate) struct Idle {
+    /// Idle pipes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) idle_pipes: u32,
+    /// Idle UNIX datagram sockets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) idle_unix_dgram: u32,
+    /// Idle UNIX stream sockets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) idle_unix_stream: u32,
+    /// Idle UDP sockets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) idle_udp: u32,
+    /// Idle connected TCP sockets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) idle_tcp: u32,
+    /// Idle listening TCP sockets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) idle_tcp_listen: u32,
+}
+
+/// Sizes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Messages")]
+pub(crate) struct Sizes {
+    /// Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol's own list
+    #[arg(long, value_name = "LIST", default_value = "32")]
+    pub(crate) size: String,
+    /// Leave out sizes below this
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) min_size: Option<u32>,
+    /// Leave out sizes above this
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_size: Option<u32>,
+}
+
+impl Sizes {
+    fn list(&self, protocol: Protocol) -> Result<SizeList, model::ModelError> {
+        let list =
+            if self.size == "default" { SizeList::default_for(protocol) } else { self.size.parse::<SizeList>()? };
+        Ok(list.within(self.min_size.unwrap_or(0), self.max_size.unwrap_or(u32::MAX)))
+    }
+}
+
+/// Socket options.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Socket options")]
+pub(crate) struct Socket {
+    /// Leave Nagle's algorithm on (no TCP_NODELAY)
+    #[arg(long)]
+    pub(crate) no_nodelay: bool,
+    /// Do not connect UDP sockets: sendto and recvfrom
+    #[arg(long)]
+    pub(crate) unconnected: bool,
+    /// MSG_MORE on all but the last message of a round
+    #[arg(long)]
+    pub(crate) more: bool,
+    /// Time to live, or hop limit, of data
+    #[arg(long, value_name = "N")]
+    pub(crate) ttl: Option<u8>,
+    /// Multicast group that carries UDP messages both ways [sfnt-pingpong's are 224.1.2.48 and ff05::142]
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) mcast: Option<IpAddr>,
+    /// Interface of the group by name or address
+    #[arg(long, value_name = "IF", requires = "mcast")]
+    pub(crate) mcast_interface: Option<String>,
+    /// Loop sent multicast messages back to this host
+    #[arg(long, requires = "mcast")]
+    pub(crate) mcast_loop: bool,
+}
+
+/// When it is done.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Warm-up and stop rule (for each size)")]
+pub(crate) struct Stop {
+    /// Measure so long [default: 1, or until --count]
+    #[arg(long, value_name = "S")]
+    pub(crate) seconds: Option<f64>,
+    /// Measure so many rounds at most
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Measure at least so long
+    #[arg(long, value_name = "S")]
+    pub(crate) min_seconds: Option<f64>,
+    /// Measure at least so many rounds
+    #[arg(long, value_name = "N")]
+    pub(crate) min_count: Option<u64>,
+    /// Stop once the 95 % interval is narrower than this percentage: of the median (pingpong) or the rate (rr)
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) interval: Option<f64>,
+    /// Untimed rounds before each size for so many ms
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    pub(crate) warmup: u32,
+    /// And at least so many untimed rounds
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) warmup_count: u32,
+    /// A datagram is lost, a stream broken, after so many ms
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub(crate) timeout: u32,
+}
+
+/// What comes out.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Output {
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) raw: Option<PathBuf>,
+    /// Keep the worst so many messages one by one
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) worst: u32,
+    /// Keep messages over this RTT in µs one by one
+    #[arg(long, value_name = "US")]
+    pub(crate) over: Option<f64>,
+}
+
+/// `windhover pingpong`
+#[derive(Debug, Args)]
+pub(crate) struct Pingpong {
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// Messages sent before waiting for an answer
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) pings: u32,
+    /// Messages that the far end answers with
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) pongs: u32,
+    /// Sleep between rounds in µs
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    pub(crate) sleep_gap: u32,
+    /// Spin between rounds in µs
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    pub(crate) spin_gap: u32,
+    /// Report RTT instead of RTT/2
+    #[arg(long)]
+    pub(crate) rtt: bool,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+    #[command(flatten)]
+    pub(crate) ends: Ends,
+    #[command(flatten)]
+    pub(crate) socket: Socket,
+    #[command(flatten)]
+    pub(crate) idle: Idle,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// `windhover rr`
+#[derive(Debug, Args)]
+pub(crate) struct Rr {
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// Response size in bytes [default: as the request]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) response: Option<u32>,
+    /// A new TCP connection for each transaction (netperf's TCP_CRR)
+    #[arg(long)]
+    pub(crate) connect_each: bool,
+    /// Report RTT/2 instead of RTT
+    #[arg(long)]
+    pub(crate) half: bool,
+    #[command(flatten)]
+    pub(crate) stop: Stop,
+    #[command(flatten)]
+    pub(crate) ends: Ends,
+    #[command(flatten)]
+    pub(crate) socket: Socket,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// `windhover ping`
+#[derive(Debug, Args)]
+pub(crate) struct Ping {
+    /// The host
+    #[arg(value_name = "ADDR")]
+    pub(crate) address: String,
+    /// Use IPv4 when a name has both
+    #[arg(long, short = '4', conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// Use IPv6 when a name has both
+    #[arg(long, short = '6')]
+    pub(crate) ipv6: bool,
+    /// Send so many echoes
+    #[arg(long, short = 'c', value_name = "N", default_value_t = 10)]
+    pub(crate) count: u64,
+    /// Time between two echoes in seconds
+    #[arg(long, short = 'i', value_name = "S", default_value_t = 0.1)]
+    pub(crate) interval: f64,
+    /// Data bytes after the ICMP header
+    #[arg(long, short = 's', value_name = "BYTES", default_value_t = 56)]
+    pub(crate) size: u32,
+    /// An echo is lost after so many ms
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub(crate) timeout: u32,
+    /// Time to live, or hop limit
+    #[arg(long, value_name = "N")]
+    pub(crate) ttl: Option<u8>,
+    /// Local address
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Network device that the socket is bound to
+    #[arg(long, value_name = "DEV")]
+    pub(crate) device: Option<String>,
+    /// Scheduling policy: other, batch, idle, fifo:N, rr:N
+    #[arg(long, default_value = "other", value_name = "POLICY")]
+    pub(crate) policy: Policy,
+    /// CPU to run on
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// Seconds as a person writes them, to ms.
+fn ms(what: &'static str, seconds: f64) -> Result<u32, model::ModelError> {
+    let ms = (seconds * 1000.0).round();
+    if !(1.0..=86_400_000.0).contains(&ms) {
+        return Err(model::ModelError::OutOfRange {
+            what,
+            given: seconds.to_string(),
+            accepted: "0.001 to 86400".to_owned(),
+        });
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Ok(ms as u32)
+}
+
+impl Stop {
+    fn apply(&self, spec: &mut ProbeSpec) -> Result<(), model::ModelError> {
+        spec.stop.max_ms = match (self.seconds, self.count) {
+            (Some(seconds), _) => ms("--seconds", seconds)?,
+            (None, Some(_)) => u32::MAX,
+            (None, None) => 1000,
+        };
+        spec.stop.max_count = self.count.unwrap_or(u64::MAX);
+        spec.stop.min_ms = self.min_seconds.map_or(Ok(0), |seconds| ms("--min-seconds", seconds))?;
+        spec.stop.min_count = self.min_count.unwrap_or(1);
+        if let Some(percent) = self.interval
+            && !(0.01..=100.0).contains(&percent)
+        {
+            return Err(model::ModelError::OutOfRange {
+                what: "--interval",
+                given: percent.to_string(),
+                accepted: "0.01 to 100 percent".to_owned(),
+            });
+        }
+        spec.stop.interval_percent = self.interval;
+        if self.interval.is_some() && self.seconds.is_none() && self.count.is_none() && spec.probe == Probe::Pingpong {
+            spec.stop.max_ms = 60_000;
+        }
+        spec.warmup.time_ms = self.warmup;
+        spec.warmup.count = self.warmup_count;
+        spec.timeout_ms = self.timeout;
+        Ok(())
+    }
+}
+
+impl Ends {
+    fn apply(&self, spec: &mut ProbeSpec) {
+        let (initiator, reflector) = (&mut spec.initiator, &mut spec.reflector);
+        initiator.receive = self.receive;
+        reflector.receive = self.remote_receive.unwrap_or(self.receive);
+        initiator.policy = self.policy;
+        reflector.policy = self.remote_policy.unwrap_or_default();
+        initiator.cpu = self.cpu;
+        reflector.cpu = self.remote_cpu;
+        initiator.busy_poll_us = self.busy_poll;
+        reflector.busy_poll_us = self.remote_busy_poll;
+        for end in [&mut *initiator, &mut *reflector] {
+            end.send_buffer_bytes = self.send_buffer;
+            end.receive_buffer_bytes = self.receive_buffer;
+        }
+        initiator.bind = self.bind;
+        initiator.device.clone_from(&self.device);
+    }
+}
+
+impl Idle {
+    fn apply(&self, spec: &mut ProbeSpec) {
+        let idle = model::IdleDescriptors {
+            pipes: self.idle_pipes,
+            unix_datagrams: self.idle_unix_dgram,
+            unix_streams: self.idle_unix_stream,
+            udp: self.idle_udp,
+            tcp_connected: self.idle_tcp,
+            tcp_listening: self.idle_tcp_listen,
+        };
+        spec.initiator.idle = idle;
+        spec.reflector.idle = idle;
+    }
+}
+
+impl Socket {
+    fn spec(&self, protocol: Protocol) -> SocketSpec {
+        SocketSpec {
+            nodelay: !self.no_nodelay,
+            connected: !self.unconnected,
+            more: self.more,
+            ttl: self.ttl,
+            multicast: self.mcast.map(|group| model::Multicast {
+                group,
+                interface: self.mcast_interface.clone(),
+                loopback: self.mcast_loop,
+            }),
+            ..SocketSpec::new(protocol)
+        }
+    }
+}
+
+impl Output {
+    fn apply(&self, spec: &mut ProbeSpec) {
+        spec.raw = self.raw.is_some();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates; µs to ns")]
+        let over_ns = self.over.map(|us| (us * 1000.0) as u64);
+        spec.outliers = OutlierRule { worst: self.worst, over_ns };
+    }
+}
+
+impl Pingpong {
+    /// The measurement asked for.
+    pub(crate) fn spec(&self) -> Result<ProbeSpec, model::ModelError> {
+        let protocol = Protocol::from(self.peer.protocol);
+        let mut spec = ProbeSpec::new(Probe::Pingpong, protocol);
+        spec.socket = self.socket.spec(protocol);
+        spec.sizes = self.sizes.list(protocol)?;
+        spec.pings = self.pings;
+        spec.pongs = self.pongs;
+        spec.gap = model::Gap { sleep_us: self.sleep_gap, spin_us: self.spin_gap };
+        spec.rtt = self.rtt;
+        self.stop.apply(&mut spec)?;
+        self.ends.apply(&mut spec);
+        self.idle.apply(&mut spec);
+        self.output.apply(&mut spec);
+        spec.check()?;
+        Ok(spec)
+    }
+}
+
+impl Rr {
+    /// The measurement asked for.
+    pub(crate) fn spec(&self) -> Result<ProbeSpec, model::ModelError> {
+        let protocol = Protocol::from(self.peer.protocol);
+        let mut spec = ProbeSpec::new(Probe::Rr, protocol);
+        spec.socket = self.socket.spec(protocol);
+        spec.sizes = self.sizes.list(protocol)?;
+        spec.response_size = self.response;
+        spec.connect_each = self.connect_each;
+        spec.rtt = !self.half;
+        self.stop.apply(&mut spec)?;
+        self.ends.apply(&mut spec);
+        self.output.apply(&mut spec);
+        spec.check()?;
+        Ok(spec)
+    }
+}
+
+impl Ping {
+    /// The measurement asked for.
+    pub(crate) fn spec(&self) -> Result<ProbeSpec, model::ModelError> {
+        let mut spec = ProbeSpec::new(Probe::Ping, Protocol::Icmp);
+        spec.sizes = SizeList::one(self.size);
+        spec.rtt = true;
+        spec.stop.max_ms = u32::MAX;
+        spec.stop.max_count = self.count;
+        spec.gap.sleep_us = ms("--interval", self.interval)?.saturating_mul(1000);
+        spec.timeout_ms = self.timeout;
+        spec.socket.ttl = self.ttl;
+        spec.warmup = model::Warmup { time_ms: 0, count: 0 };
+        spec.initiator.bind = self.bind;
+        spec.initiator.device.clone_from(&self.device);
+        spec.initiator.policy = self.policy;
+        spec.initiator.cpu = self.cpu;
+        self.output.apply(&mut spec);
+        spec.check()?;
+        Ok(spec)
+    }
+}

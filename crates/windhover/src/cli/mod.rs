@@ -1,0 +1,82 @@
+//! The command line: one definition of each flag, from which help, man pages and completions are made.
+
+pub(crate) mod campaign;
+pub(crate) mod lab;
+pub(crate) mod measure;
+pub(crate) mod serve;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Measures what a message really experiences between two applications, and reports it.
+///
+/// Exit codes: 0 done, 1 the run failed, 2 usage or plan error, 3 a gate failed, 4 measured but not to be trusted,
+/// 5 a remote host was lost, 130 interrupted.
+#[derive(Debug, Parser)]
+#[command(name = "windhover", version, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// When to use colour
+    #[arg(long, value_enum, default_value_t = Colour::Auto, global = true, value_name = "WHEN")]
+    pub(crate) color: Colour,
+    /// Print no progress and no notes, only results and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// When standard error is a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a shared key for `serve` and its clients
+    Key,
+    /// Run an endpoint that sends messages back
+    Serve(serve::Serve),
+    /// Time messages there and back, one at a time
+    Pingpong(measure::Pingpong),
+    /// Count request/response transactions and the CPU they cost
+    Rr(measure::Rr),
+    /// Time ICMP echoes
+    Ping(measure::Ping),
+    /// Run a background load and report how even it was
+    Load(serve::LoadCommand),
+    /// Make, list, use and remove labs of hosts
+    Lab(lab::Lab),
+    /// Run a plan: all combinations of its factors, interleaved and repeated
+    Campaign(campaign::Campaign),
+    /// Report runs as a table, Markdown, CSV, JSON or one HTML file
+    Report(campaign::ReportCommand),
+    /// Show a run in the terminal
+    Show(campaign::Show),
+    /// Supervise one host for a campaign: requests on stdin, replies on stdout
+    Agent,
+    /// Keep the worker contract: a spec on stdin, events on stdout
+    #[command(hide = true)]
+    Worker,
+    /// Write man pages, completions and schemas
+    #[command(hide = true)]
+    Generate(serve::Generate),
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned text
+    Table,
+    /// One result document a line
+    Json,
+    /// One row a size
+    Csv,
+    /// A Markdown table
+    Markdown,
+    /// The columns of sfnt-pingpong, in ns
+    Sfnt,
+}

@@ -1,0 +1,98 @@
+//! Flags of `serve`, `load` and `generate`.
+
+use clap::Args;
+use model::{CpuList, LoadProfile, LoadSpec};
+use std::path::PathBuf;
+
+/// `windhover serve`
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Address to listen on; anything but loopback or a lab address needs a key
+    #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1")]
+    pub(crate) bind: String,
+    /// File with the shared key (see `windhover key`)
+    #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Largest message in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, help_heading = "Limits (clients are told them)")]
+    pub(crate) max_size: u32,
+    /// Longest session in seconds
+    #[arg(long, value_name = "S", default_value_t = 3600, help_heading = "Limits (clients are told them)")]
+    pub(crate) max_session: u32,
+    /// Sessions at once
+    #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Limits (clients are told them)")]
+    pub(crate) max_sessions: u32,
+    /// Messages a second that a session is answered
+    #[arg(long, value_name = "PPS", default_value_t = 10_000_000, help_heading = "Limits (clients are told them)")]
+    pub(crate) max_rate: u32,
+    /// Refuse real-time policies
+    #[arg(long, help_heading = "Limits (clients are told them)")]
+    pub(crate) no_real_time: bool,
+    /// Refuse spinning
+    #[arg(long, help_heading = "Limits (clients are told them)")]
+    pub(crate) no_spin: bool,
+    /// Refuse to be pinned to a CPU
+    #[arg(long, help_heading = "Limits (clients are told them)")]
+    pub(crate) no_cpu: bool,
+}
+
+impl Serve {
+    /// The limits asked for.
+    pub(crate) fn limits(&self) -> model::Limits {
+        model::Limits {
+            max_size: self.max_size,
+            max_session_s: self.max_session,
+            max_sessions: self.max_sessions,
+            max_rate_pps: self.max_rate,
+            allow_real_time: !self.no_real_time,
+            allow_cpu: !self.no_cpu,
+            allow_spin: !self.no_spin,
+            ..model::Limits::default()
+        }
+    }
+}
+
+/// `windhover load`
+#[derive(Debug, Args)]
+pub(crate) struct LoadCommand {
+    /// What it does: build, cpu, memory, disk, net, context
+    pub(crate) profile: LoadProfile,
+    /// Run so long; without it, until interrupted
+    #[arg(long, value_name = "S")]
+    pub(crate) seconds: Option<f64>,
+    /// Parallel jobs [default: 11 for build, else one a CPU]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<u32>,
+    /// CPUs it may use, such as 0,2-5
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<CpuList>,
+    /// build: run this command in a loop instead of the built-in tree
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+    /// Folder for the command, or for temporary files
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl LoadCommand {
+    /// The load asked for.
+    pub(crate) fn spec(&self) -> LoadSpec {
+        LoadSpec {
+            profile: self.profile,
+            jobs: self.jobs,
+            cpus: self.cpus.clone(),
+            command: self.command.clone(),
+            directory: self.directory.clone(),
+        }
+    }
+}
+
+/// `windhover generate`
+#[derive(Debug, Args)]
+pub(crate) struct Generate {
+    /// Folder to write to
+    pub(crate) folder: PathBuf,
+}

@@ -1,0 +1,20 @@
+//! `windhover agent`: one host's supervisor behind a byte pipe.
+
+use super::identity;
+use crate::output::Failure;
+use std::io::Write as _;
+use std::sync::Arc;
+
+/// Serves the runner at the other end of stdin and stdout.
+pub(crate) fn run() -> Result<u8, Failure> {
+    let context = agent::Context {
+        program: identity::executable()?,
+        build: identity::build()?,
+        lines: Arc::new(|line: &str| {
+            // The runner that would read this may be gone.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }),
+    };
+    agent::serve(std::io::stdin(), std::io::stdout(), &context)?;
+    Ok(0)
+}

@@ -1,0 +1,258 @@
+//! `windhover campaign`.
+
+use super::{identity, signals};
+use crate::cli::campaign::CampaignCommand;
+use crate::cli::lab::Kind;
+use crate::output::{Failure, Output};
+use anyhow::Context as _;
+use campaign::{Observer, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::Plan;
+use model::plan::{LabKind, LabPlan};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failure> {
+    match command {
+        CampaignCommand::Plan { plan } => show_plan(&plan, output),
+        CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions } => {
+            let text = read(&plan)?;
+            let parsed = with_lab(parse(&plan, &text)?, lab);
+            let mut options = options(text)?;
+            options.output = folder;
+            options.labels = labels.into_iter().collect::<BTreeMap<_, _>>();
+            options.seed = seed;
+            options.repetitions = repetitions;
+            let mut watcher = Watcher::new(output);
+            let ended = campaign::run(&parsed, &options, &mut watcher);
+            finish(ended, watcher, output)
+        }
+        CampaignCommand::Resume { run } => {
+            let options = options(String::new())?;
+            let mut watcher = Watcher::new(output);
+            let ended = campaign::resume(&run, &options, &mut watcher);
+            finish(ended, watcher, output)
+        }
+        CampaignCommand::List { folder } => list(&folder, output),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the plan {}", path.display()))
+        .map_err(Failure::usage)
+}
+
+fn parse(path: &Path, text: &str) -> Result<Plan, Failure> {
+    Plan::parse(&path.display().to_string(), text).map_err(Failure::usage)
+}
+
+/// The plan on another kind of built-in lab.
+fn with_lab(mut plan: Plan, kind: Option<Kind>) -> Plan {
+    let Some(kind) = kind else { return plan };
+    let kind = match kind {
+        Kind::Netns => LabKind::Netns,
+        Kind::Loopback => LabKind::Loopback,
+    };
+    match &mut plan.lab {
+        Some(lab) => lab.kind = kind,
+        None => {
+            plan.lab = Some(LabPlan { kind, hosts: 2, ports: Vec::new() });
+            plan.hosts.clear();
+        }
+    }
+    plan
+}
+
+fn options(plan_text: String) -> Result<campaign::Options, Failure> {
+    let mut options = campaign::Options::new(plan_text, identity::executable()?);
+    options.tool_version = identity::VERSION.to_owned();
+    options.build = Some(identity::build()?);
+    options.stop = signals::stop_flag()?;
+    Ok(options)
+}
+
+fn finish(
+    ended: Result<campaign::Summary, campaign::CampaignError>,
+    watcher: Watcher<'_>,
+    output: &Output,
+) -> Result<u8, Failure> {
+    let path = watcher.close();
+    // A run that was cut short is reported as far as it goes.
+    if let Some(path) = &path {
+        report(path, output)?;
+    }
+    let summary = ended.map_err(|error| Failure::new(error.exit_code(), error))?;
+    if summary.outcome == campaign::Outcome::Interrupted {
+        output.note(format_args!(
+            "interrupted after {} of {} cells; go on with: windhover campaign resume {}",
+            summary.done,
+            summary.steps,
+            summary.path.display()
+        ));
+    }
+    Ok(summary.exit_code())
+}
+
+/// The table on standard output and `report.html` in the run directory.
+fn report(path: &Path, output: &Output) -> Result<(), Failure> {
+    let run = store::Run::load(path).map_err(|error| Failure::new(error.exit_code(), error))?;
+    if run.results.is_empty() {
+        return Ok(());
+    }
+    let made = report::Report::from_runs(std::slice::from_ref(&run), &report::Options::default());
+    output.result(&made.table_text(super::report::width()))?;
+    let file = path.join("report.html");
+    std::fs::write(&file, made.html()?).with_context(|| format!("cannot write {}", file.display()))?;
+    output.note(format_args!("run directory: {}", path.display()));
+    output.note(format_args!("report:        {}", file.display()));
+    Ok(())
+}
+
+fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
+    let plan = parse(path, &read(path)?)?;
+    let cells = plan.cells().map_err(Failure::usage)?;
+    let seconds = campaign::plan_ns(&plan).map_err(Failure::usage)? / 1_000_000_000;
+    let mut text = String::new();
+    let _ = writeln!(text, "{}: {}", plan.name, plan.title.as_deref().unwrap_or("(no title)"));
+    let _ = writeln!(
+        text,
+        "{} cells, {} repetitions each, about {}",
+        cells.len(),
+        plan.repetitions,
+        duration(seconds.saturating_mul(1_000_000_000))
+    );
+    for cell in &cells {
+        let _ = writeln!(text, "  {}", varied(&cell.factors));
+    }
+    output.result(&text)?;
+    Ok(0)
+}
+
+fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
+    let runs = store::list(folder).map_err(|error| Failure::new(error.exit_code(), error))?;
+    if runs.is_empty() {
+        output.note(format_args!("no runs in {}", folder.display()));
+    }
+    let mut text = String::new();
+    for run in runs {
+        let _ = writeln!(text, "{run}");
+    }
+    output.result(&text)?;
+    Ok(0)
+}
+
+/// The factors that tell cells apart, those at their default left out.
+fn varied(factors: &BTreeMap<String, serde_json::Value>) -> String {
+    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let words = ["probe", "protocol", "size", "load", "stack", "receive", "policy", "cpu"];
+    let shown = words.iter().filter_map(|name| factors.get(*name).map(|value| (*name, plain(value))));
+    let shown = shown.filter(|(name, value)| !matches!((*name, value.as_str()), ("stack", "kernel") | ("cpu", "any")));
+    shown
+        .map(|(name, value)| {
+            if name == "size" {
+                format!("{value} B")
+            } else if name == "load" {
+                format!("load {value}")
+            } else {
+                value
+            }
+        })
+        .collect::<Vec<_>>()
+        .join("  ")
+}
+
+fn duration(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds:02} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes:02} min"),
+    }
+}
+
+/// One line a finished cell, and a progress bar where a person watches.
+struct Watcher<'a> {
+    output: &'a Output,
+    bar: ProgressBar,
+    steps: usize,
+    path: Option<PathBuf>,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(output: &'a Output) -> Self {
+        let target = if output.shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}") {
+            bar.set_style(style);
+        }
+        Self { output, bar, steps: 0, path: None }
+    }
+
+    fn line(&self, text: &str) {
+        if self.bar.is_hidden() {
+            self.output.note(text);
+        } else {
+            self.bar.println(text);
+        }
+    }
+
+    fn close(self) -> Option<PathBuf> {
+        self.bar.finish_and_clear();
+        self.path
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn observe(&mut self, progress: &Progress<'_>) {
+        match progress {
+            Progress::HostsReady { hosts, substrate } => {
+                self.line(&format!("hosts {} ready ({substrate})", hosts.join(", ")));
+            }
+            Progress::RunOpened { path, steps, done, eta_ns } => {
+                self.steps = *steps;
+                self.path = Some(path.to_path_buf());
+                self.bar.set_length(u64::try_from(*steps).unwrap_or(0));
+                self.bar.set_position(u64::try_from(*done).unwrap_or(0));
+                self.line(&format!(
+                    "{steps} cells, {done} done, about {} to go; writing {}",
+                    duration(*eta_ns),
+                    path.display()
+                ));
+            }
+            Progress::Warning(text) => self.output.warning(text),
+            Progress::CellStarted { step, eta_ns } => {
+                self.bar.set_message(format!("{}, {} left", varied(&step.factors), duration(*eta_ns)));
+            }
+            Progress::CellDone { step, result, .. } => {
+                self.bar.inc(1);
+                self.line(&cell_line(step, self.steps, result));
+            }
+            Progress::CellFailed { step, why, .. } => {
+                self.line(&format!("{:>4}/{}  {}  FAILED: {why}", step.index, self.steps, varied(&step.factors)));
+            }
+        }
+    }
+}
+
+fn cell_line(step: &model::run::RunStep, steps: usize, result: &model::ResultDocument) -> String {
+    let mut line = format!("{:>4}/{steps}  {:<44}", step.index, varied(&step.factors));
+    if let Some(latency) = &result.latency {
+        let us = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns / 1e3));
+        let _ = write!(
+            line,
+            " {} mean {:>8} stdev {:>8} max {:>9} µs",
+            latency.kind.title(),
+            us(latency.mean_ns),
+            us(latency.stdev_ns),
+            us(latency.max_ns.map(|ns| ns as f64))
+        );
+    }
+    let words: Vec<String> = result.verdict.iter().map(|finding| finding.id.word()).collect();
+    if !words.is_empty() {
+        let mark = if result.verdict.trusted { "*" } else { "!" };
+        let _ = write!(line, "  {mark} {}", words.join(", "));
+    }
+    line
+}

@@ -1,0 +1,60 @@
+//! `windhover generate`: man pages, completions, the command reference and schemas, all from the one definition of the
+//! command line and of the documents.
+
+use crate::cli::serve::Generate;
+use crate::output::Failure;
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+use std::path::Path;
+
+/// Writes everything below a folder.
+pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
+    let folder = arguments.folder.as_path();
+    let mut root = crate::cli::Cli::command();
+    root.build();
+    let mut reference =
+        String::from("# Command reference\n\nMade by `cargo xtask generate` from the same definitions as `--help`.\n");
+    pages(&root, "windhover", folder, &mut reference)?;
+    write(folder, "commands.md", reference.as_bytes())?;
+    for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut crate::cli::Cli::command(), "windhover", &mut script);
+        let name = match shell {
+            clap_complete::Shell::Zsh => "_windhover".to_owned(),
+            clap_complete::Shell::Fish => "windhover.fish".to_owned(),
+            _ => "windhover.bash".to_owned(),
+        };
+        write(folder, &format!("completions/{name}"), &script)?;
+    }
+    for (name, schema) in store::schemas() {
+        write(folder, &format!("schemas/{name}"), schema.as_bytes())?;
+    }
+    Ok(0)
+}
+
+/// A man page and a section of the reference for a command and all below it.
+fn pages(command: &clap::Command, name: &str, folder: &Path, reference: &mut String) -> Result<(), Failure> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone().bin_name(name))
+        .title(name.replace(' ', "-"))
+        .date("")
+        .render(&mut page)
+        .context("man page")?;
+    write(folder, &format!("man/{}.1", name.replace(' ', "-")), &page)?;
+    let help = command.clone().bin_name(name).term_width(100).render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    reference.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", help.join("\n")));
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        pages(sub, &format!("{name} {}", sub.get_name()), folder, reference)?;
+    }
+    Ok(())
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    let path = folder.join(name);
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    }
+    std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}

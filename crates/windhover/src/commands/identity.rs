@@ -1,0 +1,23 @@
+//! What this program is: its version, its build, its own file.
+
+use anyhow::Context as _;
+use std::hash::Hasher as _;
+use std::path::PathBuf;
+
+/// The version, as handshakes and documents name it.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// This executable.
+pub(crate) fn executable() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program's own file")
+}
+
+/// A fingerprint of this executable, so that both ends of a campaign are known to be the same build. It tells builds
+/// apart; it is no protection against somebody who wants to deceive.
+pub(crate) fn build() -> anyhow::Result<String> {
+    let path = executable()?;
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hasher = std::collections::hash_map::DefaultHasher::new();
+    hasher.write(&bytes);
+    Ok(format!("{VERSION}-{:016x}", hasher.finish()))
+}

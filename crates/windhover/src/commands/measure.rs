@@ -1,0 +1,133 @@
+//! `windhover pingpong`, `rr` and `ping`: a measurement typed by hand is the worker itself.
+
+use super::{identity, key, signals};
+use crate::cli::Format;
+use crate::cli::measure::{Output as Wanted, Peer, Ping, Pingpong, Rr};
+use crate::output::{Failure, Output};
+use anyhow::anyhow;
+use model::worker::{Measured, ProbeTask, Target};
+use model::{Family, ProbeSpec, Protocol, ResultDocument};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+pub(crate) fn pingpong(arguments: &Pingpong, output: &Output, started: Instant) -> Result<u8, Failure> {
+    let spec = arguments.spec().map_err(Failure::usage)?;
+    let target = target(&arguments.peer)?;
+    run(spec, target, &arguments.output, output, started)
+}
+
+pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8, Failure> {
+    let spec = arguments.spec().map_err(Failure::usage)?;
+    let target = target(&arguments.peer)?;
+    run(spec, target, &arguments.output, output, started)
+}
+
+pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Result<u8, Failure> {
+    let spec = arguments.spec().map_err(Failure::usage)?;
+    let control = resolved(&arguments.address, family(arguments.ipv4, arguments.ipv6))?;
+    run(spec, Target { control, key: None }, &arguments.output, output, started)
+}
+
+fn family(ipv4: bool, ipv6: bool) -> Option<Family> {
+    match (ipv4, ipv6) {
+        (true, _) => Some(Family::Ipv4),
+        (_, true) => Some(Family::Ipv6),
+        _ => None,
+    }
+}
+
+/// The endpoint's address, or nothing for protocols within one machine.
+fn target(peer: &Peer) -> Result<Target, Failure> {
+    let protocol = Protocol::from(peer.protocol);
+    let control = match (&peer.address, protocol.is_local()) {
+        (Some(address), false) => resolved(address, family(peer.ipv4, peer.ipv6))?,
+        (None, true) => String::new(),
+        (Some(address), true) => {
+            return Err(Failure::usage(anyhow!("{protocol} stays within this machine: leave out '{address}'")));
+        }
+        (None, false) => {
+            return Err(Failure::usage(anyhow!(
+                "{protocol} needs the endpoint's address: start 'windhover serve' there and give ADDR[:PORT]"
+            )));
+        }
+    };
+    Ok(Target { control, key: key::read(peer.key_file.as_deref())? })
+}
+
+fn resolved(address: &str, family: Option<Family>) -> Result<String, Failure> {
+    let found = net::resolve(address, net::DEFAULT_PORT, family).map_err(|error| Failure::new(2, error))?;
+    Ok(found.to_string())
+}
+
+fn run(spec: ProbeSpec, target: Target, wanted: &Wanted, output: &Output, started: Instant) -> Result<u8, Failure> {
+    let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
+    context.stop = signals::stop_flag()?;
+    context.started = started;
+    let task = ProbeTask { spec, target, factors: BTreeMap::new() };
+    let mut documents = Vec::new();
+    let mut printed = Ok(());
+    let several = task.spec.sizes.len() > 1;
+    let outcome = probe::run(&task, &context, &mut |measured| {
+        if several && wanted.format != Format::Json {
+            progress(&measured.result, output);
+        }
+        if printed.is_ok() {
+            printed = keep(measured, wanted, output, &mut documents);
+        }
+    });
+    printed?;
+    // What was measured is printed also when the run failed after it.
+    output.result(&text(&documents, wanted.format)?)?;
+    match outcome {
+        Ok(outcome) => Ok(outcome.exit_code()),
+        Err(error) => Err(Failure::new(error.exit_code(), error)),
+    }
+}
+
+fn progress(result: &ResultDocument, output: &Output) {
+    let median = result.latency.as_ref().and_then(|latency| latency.p50_ns.map(|ns| (latency.kind.title(), ns)));
+    if let (Some(size), Some((title, ns))) = (result.size(), median) {
+        output.note(format_args!("{size} bytes: {title} median {:.3} µs", ns as f64 / 1e3));
+    }
+}
+
+fn keep(
+    measured: Measured,
+    wanted: &Wanted,
+    output: &Output,
+    documents: &mut Vec<ResultDocument>,
+) -> Result<(), Failure> {
+    if let (Some(prefix), Some(raw)) = (&wanted.raw, &measured.raw) {
+        super::raw::write(prefix, &measured.result, raw)?;
+    }
+    if wanted.format == Format::Json {
+        let line = serde_json::to_string(&measured.result)?;
+        output.result(&format!("{line}\n"))?;
+    }
+    documents.push(measured.result);
+    Ok(())
+}
+
+/// The results in one of the forms for people or spreadsheets; JSON was written as it came.
+fn text(documents: &[ResultDocument], format: Format) -> Result<String, Failure> {
+    if documents.is_empty() {
+        return Ok(String::new());
+    }
+    Ok(match format {
+        Format::Table => report::single_text(documents),
+        Format::Markdown => report::single_markdown(documents),
+        Format::Csv => report::single_csv(documents)?,
+        Format::Sfnt => report::sfnt_text(documents, &sfnt_facts()),
+        Format::Json => String::new(),
+    })
+}
+
+/// What sfnt-pingpong says of its machine above its columns.
+fn sfnt_facts() -> report::SfntFacts {
+    report::SfntFacts {
+        command_line: Some(std::env::args().collect::<Vec<_>>().join(" ")),
+        version: Some(format!("windhover {}", identity::VERSION)),
+        machine: Some(host::facts::machine(Path::new("/"))),
+    }
+}

@@ -1,0 +1,38 @@
+//! One module a command: from parsed flags to calls into the rooms below, and to printing.
+
+mod agent;
+mod campaign;
+mod generate;
+mod identity;
+mod key;
+mod lab;
+mod load;
+mod measure;
+mod raw;
+mod report;
+mod serve;
+mod signals;
+mod worker;
+
+use crate::cli::{Cli, Command};
+use crate::output::{Failure, Output};
+use std::time::Instant;
+
+/// Runs a command; the value is the exit code.
+pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Failure> {
+    match cli.command {
+        Command::Key => key::run(output),
+        Command::Serve(arguments) => serve::run(&arguments, output),
+        Command::Pingpong(arguments) => measure::pingpong(&arguments, output, started),
+        Command::Rr(arguments) => measure::rr(&arguments, output, started),
+        Command::Ping(arguments) => measure::ping(&arguments, output, started),
+        Command::Load(arguments) => load::run(&arguments, output),
+        Command::Lab(arguments) => lab::run(arguments.command, output),
+        Command::Campaign(arguments) => campaign::run(arguments.command, output),
+        Command::Report(arguments) => report::report(&arguments, output),
+        Command::Show(arguments) => report::show(&arguments, output),
+        Command::Agent => agent::run(),
+        Command::Worker => worker::run(started),
+        Command::Generate(arguments) => generate::run(&arguments),
+    }
+}

@@ -1,0 +1,124 @@
+//! The worker contract: a spec as one line of JSON on stdin, events as marked lines on stdout.
+
+use super::{identity, signals};
+use crate::output::Failure;
+use anyhow::{Context as _, anyhow};
+use model::worker::{EndpointTask, INHERITED_VARIABLE, Inherited, ProbeTask};
+use model::{LoadSpec, WorkerEvent, WorkerSpec};
+use std::fs::File;
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::time::{Duration, Instant};
+
+/// How long a load may take until it is steady.
+const STEADY_LIMIT: Duration = Duration::from_secs(3);
+
+/// Runs what the spec says. Failures are told on stdout; the exit code says the same.
+pub(crate) fn run(started: Instant) -> Result<u8, Failure> {
+    if let Ok(inherited) = std::env::var(INHERITED_VARIABLE) {
+        return reflect(&inherited);
+    }
+    // What preloaded libraries print from here on goes to stderr, not between the events.
+    let mut events = Events(task::keep_stdout().context("cannot keep standard output")?);
+    let code = match spec().and_then(|spec| work(spec, &mut events, started)) {
+        Ok(code) => code,
+        Err(failure) => {
+            let message = format!("{:#}", failure.error).replace('\n', " ");
+            events.send(&WorkerEvent::Failed { code: failure.code, message })?;
+            failure.code
+        }
+    };
+    events.send(&WorkerEvent::Done)?;
+    Ok(code)
+}
+
+/// The reflector of a protocol within one machine, on descriptors that the initiator made.
+fn reflect(inherited: &str) -> Result<u8, Failure> {
+    let inherited: Inherited = inherited.parse().map_err(Failure::usage)?;
+    let take = |number: i32| task::take_inherited(number).with_context(|| format!("descriptor {number}"));
+    let control = take(inherited.control)?.into();
+    let read = take(inherited.read)?;
+    let data = match inherited.write {
+        Some(write) => endpoint::InheritedData::Pipes { read, write: take(write)? },
+        None => endpoint::InheritedData::Socket(read),
+    };
+    endpoint::serve_inherited(control, data)?;
+    Ok(0)
+}
+
+/// Where events go.
+struct Events(File);
+
+impl Events {
+    fn send(&mut self, event: &WorkerEvent) -> Result<(), Failure> {
+        self.0.write_all(event.line().as_bytes()).and_then(|()| self.0.flush()).context("the agent does not listen")?;
+        Ok(())
+    }
+}
+
+fn spec() -> Result<WorkerSpec, Failure> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).context("cannot read the spec from standard input")?;
+    serde_json::from_str(&line).context("the spec on standard input is none").map_err(Failure::usage)
+}
+
+fn work(spec: WorkerSpec, events: &mut Events, started: Instant) -> Result<u8, Failure> {
+    match spec {
+        WorkerSpec::Probe(task) => measure(&task, events, started),
+        WorkerSpec::Endpoint(task) => serve(&task, events),
+        WorkerSpec::Load(spec) => load(&spec, events),
+    }
+}
+
+fn measure(task: &ProbeTask, events: &mut Events, started: Instant) -> Result<u8, Failure> {
+    let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
+    context.stop = signals::stop_flag()?;
+    context.started = started;
+    let mut sent = Ok(());
+    let outcome = probe::run(task, &context, &mut |measured| {
+        if sent.is_ok() {
+            sent = events.send(&WorkerEvent::Measured(Box::new(measured)));
+        }
+    });
+    sent?;
+    let outcome = outcome.map_err(|error| Failure::new(error.exit_code(), error))?;
+    Ok(outcome.exit_code())
+}
+
+/// Calls `ask` when standard input ends (the supervisor is done, or gone) or a signal asks to end.
+fn when_input_ends(ask: impl Fn() + Clone + Send + 'static) -> Result<(), Failure> {
+    signals::on_stop(ask.clone())?;
+    std::thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(move || {
+            let mut rest = [0; 256];
+            while std::io::stdin().lock().read(&mut rest).is_ok_and(|count| count > 0) {}
+            ask();
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+fn serve(task: &EndpointTask, events: &mut Events) -> Result<u8, Failure> {
+    let endpoint = endpoint::Endpoint::bind(task).map_err(super::serve::failed)?;
+    let stop = endpoint::Stop::new().map_err(|error| Failure::new(1, error))?;
+    let asked = stop.clone();
+    when_input_ends(move || asked.stop())?;
+    events.send(&WorkerEvent::Ready { address: Some(endpoint.local_address().to_string()) })?;
+    endpoint.serve(&stop).map_err(super::serve::failed)?;
+    Ok(0)
+}
+
+fn load(spec: &LoadSpec, events: &mut Events) -> Result<u8, Failure> {
+    let mut load = load::Load::start(spec).map_err(|error| Failure::new(1, error))?;
+    load.wait_steady(STEADY_LIMIT).map_err(|error| Failure::new(1, error))?;
+    events.send(&WorkerEvent::Ready { address: None })?;
+    let (asked, wait) = std::sync::mpsc::channel();
+    when_input_ends(move || {
+        // Nobody waits any more once the first asked.
+        let _ = asked.send(());
+    })?;
+    let _ = wait.recv();
+    let report = load.stop().map_err(|error| Failure::new(1, anyhow!(error)))?;
+    events.send(&WorkerEvent::Load(report))?;
+    Ok(0)
+}

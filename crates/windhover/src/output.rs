@@ -1,0 +1,94 @@
+//! All printing: results on standard output, everything else on standard error.
+
+use crate::cli::{Cli, Colour};
+use anstyle::{AnsiColor, Style};
+use std::fmt;
+use std::io::{IsTerminal as _, Write as _};
+
+/// An error with the exit code it ends the program with.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The design's exit code.
+    pub(crate) code: u8,
+    /// What went wrong; its whole chain is printed on one line.
+    pub(crate) error: anyhow::Error,
+}
+
+impl Failure {
+    /// A usage or plan error.
+    pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self { code: 2, error: error.into() }
+    }
+
+    /// An error with its own exit code.
+    pub(crate) fn new(code: u8, error: impl Into<anyhow::Error>) -> Self {
+        Self { code, error: error.into() }
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { code: 1, error: error.into() }
+    }
+}
+
+/// Where and how to print.
+#[derive(Debug)]
+pub(crate) struct Output {
+    quiet: bool,
+    colour: anstream::ColorChoice,
+}
+
+impl Output {
+    pub(crate) fn new(cli: &Cli) -> Self {
+        let colour = match cli.color {
+            Colour::Auto => anstream::AutoStream::choice(&std::io::stderr()),
+            Colour::Always => anstream::ColorChoice::Always,
+            Colour::Never => anstream::ColorChoice::Never,
+        };
+        Self { quiet: cli.quiet, colour }
+    }
+
+    /// Writes a result. A reader that went away (a closed pipe) is no error.
+    pub(crate) fn result(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = std::io::stdout().lock();
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        match written {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::new(1, anyhow::anyhow!("cannot write the result to standard output: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes one line for people, unless --quiet.
+    pub(crate) fn note(&self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.line(Style::new(), "", &text);
+        }
+    }
+
+    /// Writes a warning, unless --quiet.
+    pub(crate) fn warning(&self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.line(AnsiColor::Yellow.on_default().bold(), "warning: ", &text);
+        }
+    }
+
+    /// Writes an error on one line.
+    pub(crate) fn error(&self, failure: &Failure) {
+        let text = format!("{:#}", failure.error).replace('\n', " ");
+        self.line(AnsiColor::Red.on_default().bold(), "windhover: ", &text);
+    }
+
+    /// Whether to draw progress: a person watches and did not ask for silence.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && std::io::stderr().is_terminal()
+    }
+
+    fn line(&self, style: Style, head: &str, text: &dyn fmt::Display) {
+        let mut stderr = anstream::AutoStream::new(std::io::stderr().lock(), self.colour);
+        // Nobody is left to tell when standard error cannot be written.
+        let _ = writeln!(stderr, "{style}{head}{style:#}{text}");
+    }
+}

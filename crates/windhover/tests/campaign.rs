@@ -1,0 +1,196 @@
+//! Campaigns end to end: run directory, report, interruption, kill and resume, on loopback and in namespaces.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use support::{Folder, assert_code, assert_refused, run, stderr, stdout, windhover};
+
+fn plan(kind: &str, seconds: &str, grid: &str) -> String {
+    format!(
+        "name = \"t\"\nrepetitions = 2\nseed = 7\n[lab]\nkind = \"{kind}\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
+         [measure]\nseconds = {seconds}\nwarmup_ms = 5\nwarmup_count = 10\n[[grid]]\n{grid}\n"
+    )
+}
+
+fn run_directory(folder: &Folder) -> PathBuf {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("run.json").is_file())
+        .collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+fn cells(run: &Path) -> usize {
+    std::fs::read_dir(run.join("cells"))
+        .map(|entries| {
+            entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|x| x == "json")).count()
+        })
+        .unwrap_or(0)
+}
+
+#[test]
+fn a_loopback_campaign_from_plan_to_report() {
+    let folder = Folder::new("campaign-loopback");
+    let file = folder.file("plan.toml", &plan("loopback", "0.1", "protocol = [\"tcp\", \"udp\"]\nsize = [32, 256]"));
+    let output = run(&["campaign", "run", &file, "--output", folder.path(), "--label", "nic=lo <x>"]);
+    assert_code(&output, 0);
+    let table = stdout(&output);
+    assert!(table.contains("RTT/2") && table.contains("µs"), "{table}");
+    let run_dir = run_directory(&folder);
+    assert_eq!(cells(&run_dir), 8);
+    let path = run_dir.to_str().unwrap();
+    assert_eq!(stdout(&run(&["show", path])), table);
+    let html = std::fs::read_to_string(run_dir.join("report.html")).unwrap();
+    assert!(html.contains("<svg") && !html.contains("lo <x>"), "labels are escaped");
+    let all: serde_json::Value = serde_json::from_str(&stdout(&run(&["report", path, "--format", "json"]))).unwrap();
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), 8);
+    for document in all {
+        assert_eq!(document["messages"]["lost"], 0, "{document}");
+        assert!(document["histogram"].is_string() && document["cell"].is_string(), "{document}");
+    }
+    let csv = stdout(&run(&["report", path, "--format", "csv"]));
+    assert_eq!(csv.lines().count(), 9, "{csv}");
+    let reference = stdout(&run(&["show", path, "--reference"]));
+    assert!(reference.contains("RedHawk") && reference.contains("published"), "{reference}");
+    assert!(stdout(&run(&["campaign", "list", folder.path()])).contains("8"), "listed");
+}
+
+#[test]
+fn a_killed_runner_loses_at_most_the_cell_in_flight() {
+    let folder = Folder::new("campaign-killed");
+    let file = folder.file("plan.toml", &plan("loopback", "0.3", "protocol = [\"tcp\", \"udp\"]\nsize = [32, 64]"));
+    let mut child = windhover(&["--quiet", "campaign", "run", &file, "--output", folder.path()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let done = loop {
+        let run_dir = std::fs::read_dir(&folder.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.join("cells").is_dir());
+        match run_dir.map(|path| cells(&path)) {
+            Some(count) if count >= 2 => break count,
+            _ if Instant::now() > deadline => panic!("no cell was done"),
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let run_dir = run_directory(&folder);
+    assert!(cells(&run_dir) < 8, "killed too late to show anything");
+    let output = run(&["campaign", "resume", run_dir.to_str().unwrap()]);
+    assert_code(&output, 0);
+    assert_eq!(cells(&run_dir), 8);
+    assert!(done >= 2);
+    // Each step is done exactly once in the journal.
+    let journal = std::fs::read_to_string(run_dir.join("journal.jsonl")).unwrap();
+    let mut indices: Vec<u64> = journal
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|line| line["step"] == "done")
+        .map(|line| line["index"].as_u64().unwrap())
+        .collect();
+    indices.sort_unstable();
+    indices.dedup();
+    assert_eq!(indices, (1..=8).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_interrupt_ends_cleanly_with_a_report() {
+    let folder = Folder::new("campaign-interrupted");
+    let file = folder.file("plan.toml", &plan("loopback", "0.3", "protocol = [\"tcp\", \"udp\"]\nsize = [32, 64]"));
+    let child = windhover(&["campaign", "run", &file, "--output", folder.path()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_dir(&folder.0).unwrap().any(|entry| cells(&entry.unwrap().path()) >= 1) {
+        assert!(Instant::now() < deadline, "no cell was done");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert_code(&output, 130);
+    assert!(stderr(&output).contains("campaign resume"), "{}", stderr(&output));
+    let run_dir = run_directory(&folder);
+    assert!(run_dir.join("report.html").is_file());
+    let document: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(run_dir.join("run.json")).unwrap()).unwrap();
+    assert_eq!(document["outcome"], "interrupted");
+}
+
+#[test]
+fn a_lab_of_namespaces_with_load() {
+    if !support::can_make_namespaces("a_lab_of_namespaces_with_load") {
+        return;
+    }
+    let folder = Folder::new("campaign-netns");
+    let grid = "protocol = [\"tcp\", \"udp\"]\nload = [\"none\", \"build\"]\n[[grid]]\nprobe = [\"rr\", \"ping\"]";
+    let text = plan("netns", "0.2", grid).replace("repetitions = 2", "repetitions = 1");
+    let file = folder.file("plan.toml", &text);
+    let before = namespaces();
+    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
+    assert_eq!(namespaces(), before, "the lab is removed");
+    let run_dir = run_directory(&folder);
+    let all: serde_json::Value =
+        serde_json::from_str(&stdout(&run(&["report", run_dir.to_str().unwrap(), "--format", "json"]))).unwrap();
+    let loaded: Vec<_> =
+        all.as_array().unwrap().iter().filter(|document| document["factors"]["load"] == "build").collect();
+    assert_eq!(loaded.len(), 2);
+    for document in loaded {
+        assert!(document["load"]["work"].as_u64() > Some(0), "{document}");
+        assert!(document["load"]["busy_percent"].as_f64() > Some(50.0), "{}", document["load"]);
+    }
+    let run_json = std::fs::read_to_string(run_dir.join("run.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&run_json).unwrap();
+    assert_eq!(document["substrate"], "netns");
+    assert_eq!(document["machines"].as_object().unwrap().len(), 1, "two hosts of one machine");
+    assert!(
+        document["hosts"]["b"]["facts"]["nics"].as_array().unwrap().iter().any(|nic| nic["driver"] == "veth"),
+        "{run_json}"
+    );
+}
+
+fn namespaces() -> String {
+    let output = std::process::Command::new("ip").args(["netns", "list"]).output().unwrap();
+    let mut lines: Vec<String> =
+        stdout(&output).lines().filter(|line| line.starts_with("wh-t")).map(str::to_owned).collect();
+    lines.sort();
+    lines.join("\n")
+}
+
+#[test]
+fn an_agent_behind_any_command_and_one_of_another_build() {
+    let folder = Folder::new("campaign-agents");
+    let exe = env!("CARGO_BIN_EXE_windhover");
+    let text = |command: &str| {
+        format!(
+            "name = \"t\"\nrepetitions = 1\n[hosts.a]\nagent_command = [\"{exe}\", \"agent\"]\naddress = \"127.0.0.1\"\n\
+             [hosts.b]\nagent_command = {command}\naddress = \"127.0.0.1\"\n[roles]\ninitiator = \"a\"\n\
+             reflectors = [\"b\"]\n[measure]\nseconds = 0.1\n[[grid]]\n"
+        )
+    };
+    let good = folder.file("good.toml", &text(&format!("[\"sh\", \"-c\", \"exec {exe} agent\"]")));
+    assert_code(&run(&["campaign", "run", &good, "--output", folder.path()]), 0);
+    // The same program with one byte more is another build.
+    let other = folder.0.join("other-windhover");
+    let mut bytes = std::fs::read(exe).unwrap();
+    bytes.push(0);
+    std::fs::write(&other, bytes).unwrap();
+    std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let file = folder.file("other.toml", &text(&format!("[\"{}\", \"agent\"]", other.display())));
+    assert_refused(&["--quiet", "campaign", "run", &file, "--output", folder.path()], 1, &["'b'", "build"]);
+    let file = folder.file("missing.toml", &text("[\"/nonexistent/agent\"]"));
+    let output = run(&["--quiet", "campaign", "run", &file, "--output", folder.path()]);
+    assert!(!output.status.success() && stderr(&output).contains("/nonexistent/agent"), "{}", stderr(&output));
+}

@@ -1,0 +1,103 @@
+//! The command line itself: help as snapshots, and bad input as one clear line with the right exit code.
+
+mod support;
+
+use support::{Folder, assert_code, assert_refused, run, stdout};
+
+#[test]
+fn help_of_every_command() {
+    for command in [
+        "",
+        "key",
+        "serve",
+        "pingpong",
+        "rr",
+        "ping",
+        "load",
+        "lab",
+        "lab up",
+        "lab down",
+        "lab list",
+        "lab exec",
+        "campaign",
+        "campaign plan",
+        "campaign run",
+        "campaign resume",
+        "campaign list",
+        "report",
+        "show",
+        "agent",
+    ] {
+        let mut arguments: Vec<&str> = command.split_whitespace().collect();
+        arguments.push("--help");
+        let output = run(&arguments);
+        assert_code(&output, 0);
+        let name = if command.is_empty() { "windhover".to_owned() } else { command.replace(' ', "-") };
+        insta::assert_snapshot!(format!("help-{name}"), stdout(&output));
+    }
+}
+
+#[test]
+fn usage_errors_end_with_2() {
+    for arguments in
+        [&["pingpong"][..], &["pingpong", "carrier-pigeon", "x"], &["nothing"], &["lab", "up", "--hosts", "x"]]
+    {
+        assert_code(&run(arguments), 2);
+    }
+}
+
+#[test]
+fn values_that_cannot_be_used() {
+    let to = "127.0.0.1:1";
+    assert_refused(&["pingpong", "tcp", to, "--size", "0"], 2, &["size 0", "1 to"]);
+    assert_refused(&["pingpong", "udp", to, "--size", "65508"], 2, &["65508", "65507"]);
+    assert_refused(&["pingpong", "udp", to, "--size", "8-1"], 2, &["8-1", "upwards"]);
+    assert_refused(&["pingpong", "udp", to, "--pings", "0"], 2, &["pings", "1 to 1000"]);
+    assert_refused(&["pingpong", "udp", to, "--seconds", "0"], 2, &["--seconds"]);
+    assert_refused(&["pingpong", "udp", to, "--timeout", "0"], 2, &["time-out"]);
+    assert_refused(&["pingpong", "tcp", to, "--mcast", "224.1.2.48"], 2, &["multicast", "udp"]);
+    assert_refused(&["pingpong", "udp", to, "--mcast", "10.0.0.1"], 2, &["10.0.0.1", "224.0.0.0/4"]);
+    assert_refused(&["pingpong", "udp"], 2, &["address", "windhover serve"]);
+    assert_refused(&["pingpong", "pipe", to], 2, &["pipe", "leave out"]);
+    assert_refused(&["rr", "udp", to, "--connect-each"], 2, &["tcp"]);
+    assert_refused(
+        &["pingpong", "pipe", "--cpu", "0", "--remote-cpu", "0", "--receive", "spin"],
+        2,
+        &["CPU 0", "spin"],
+    );
+}
+
+#[test]
+fn files_that_cannot_be_used() {
+    let folder = Folder::new("cli-files");
+    let key = folder.file("short.key", "abc\n");
+    assert_refused(&["pingpong", "udp", "127.0.0.1:1", "--key-file", &key], 2, &["short.key"]);
+    assert_refused(&["pingpong", "udp", "127.0.0.1:1", "--key-file", "/nonexistent/key"], 2, &["/nonexistent/key"]);
+    assert_refused(&["campaign", "plan", "/nonexistent/plan.toml"], 2, &["/nonexistent/plan.toml"]);
+    let head = "name = \"t\"\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n";
+    let plan = folder.file("unknown-key.toml", &format!("{head}[[grid]]\ncolour = [\"red\"]\n"));
+    assert_refused(&["campaign", "run", &plan, "--output", folder.path()], 2, &["colour", "line"]);
+    let plan = folder.file("empty-axis.toml", &format!("{head}[[grid]]\nsize = []\n"));
+    assert_refused(&["campaign", "run", &plan, "--output", folder.path()], 2, &["size", "no value"]);
+    let plan = folder.file("duplicate.toml", &format!("{head}[[grid]]\nsize = [32, 32]\n"));
+    assert_refused(&["campaign", "run", &plan, "--output", folder.path()], 2, &["twice"]);
+    let plan = folder.file("reflector.toml", &format!("{}[[grid]]\n", head.replace("[\"b\"]", "[]")));
+    assert_refused(&["campaign", "run", &plan, "--output", folder.path()], 2, &["reflector"]);
+    let plan = folder.file("host.toml", &format!("{}[[grid]]\n", head.replace("\"a\"", "\"zz\"")));
+    assert_refused(&["campaign", "run", &plan, "--output", folder.path()], 2, &["'zz'", "a, b"]);
+    let left: Vec<_> =
+        std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    assert_refused(&["show", folder.path()], 2, &["run.json"]);
+    folder.file("run.json", "{\"format\":99}");
+    assert_refused(&["show", folder.path()], 2, &["format 99", "newer windhover"]);
+    folder.file("run.json", "{\"format\":1");
+    assert_refused(&["show", folder.path()], 2, &["run.json", "damaged"]);
+}
+
+#[test]
+fn a_key_is_made_and_is_new_each_time() {
+    let (first, second) = (stdout(&run(&["key"])), stdout(&run(&["key"])));
+    assert_ne!(first, second);
+    assert!(first.lines().any(|line| line.len() == 64 && line.bytes().all(|byte| byte.is_ascii_hexdigit())), "{first}");
+}

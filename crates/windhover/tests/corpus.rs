@@ -1,0 +1,44 @@
+//! Every fuzz target over its corpus, so that what once broke a parser stays mended.
+
+#[path = "../../../fuzz/src/targets.rs"]
+#[allow(unreachable_pub, reason = "a library of its own in the fuzz package")]
+mod targets;
+
+use std::path::PathBuf;
+
+const TARGETS: [(&str, fn(&[u8])); 16] = [
+    ("frame", targets::frame as fn(&[u8])),
+    ("control_server", targets::control_server as fn(&[u8])),
+    ("control_client", targets::control_client as fn(&[u8])),
+    ("data_header", targets::data_header as fn(&[u8])),
+    ("key_file", targets::key_file as fn(&[u8])),
+    ("agent_reply", targets::agent_reply as fn(&[u8])),
+    ("run_json", targets::run_json as fn(&[u8])),
+    ("result_document", targets::result_document as fn(&[u8])),
+    ("journal", targets::journal as fn(&[u8])),
+    ("plan", targets::plan as fn(&[u8])),
+    ("hlog", targets::hlog as fn(&[u8])),
+    ("histogram", targets::histogram as fn(&[u8])),
+    ("typed_values", targets::typed_values as fn(&[u8])),
+    ("worker_line", targets::worker_line as fn(&[u8])),
+    ("icmp_reply", targets::icmp_reply as fn(&[u8])),
+    ("proc_files", targets::proc_files as fn(&[u8])),
+];
+
+#[test]
+fn no_corpus_file_breaks_its_target() {
+    let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for (name, target) in TARGETS {
+        let files: Vec<PathBuf> =
+            std::fs::read_dir(corpus.join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(!files.is_empty(), "{name} has no corpus");
+        for file in files {
+            target(&std::fs::read(&file).unwrap());
+        }
+    }
+    let known: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(known.contains(&name.as_str()), "{name} has a corpus but no target here");
+    }
+}

@@ -1,0 +1,95 @@
+//! Labs of namespaces through the command line.
+
+mod support;
+
+use std::process::Command;
+use support::{assert_code, assert_refused, run, stderr, stdout};
+
+fn exists(namespace: &str) -> bool {
+    stdout(&Command::new("ip").args(["netns", "list"]).output().unwrap())
+        .lines()
+        .any(|line| line.split_whitespace().next() == Some(namespace))
+}
+
+#[test]
+fn up_exec_down() {
+    if !support::can_make_namespaces("up_exec_down") {
+        return;
+    }
+    let name = format!("t{}", std::process::id());
+    let output = run(&["lab", "up", &name]);
+    assert_code(&output, 0);
+    assert!(stdout(&output).contains("198.1"), "{}", stdout(&output));
+    let result = std::panic::catch_unwind(|| {
+        assert_refused(&["lab", "up", &name], 2, &[&name]);
+        let host = |host: &str| format!("{name}/{host}");
+        let links = run(&["lab", "exec", &host("a"), "--", "ip", "-o", "link"]);
+        assert_code(&links, 0);
+        assert!(stdout(&links).contains("lo:") && !stdout(&links).contains("eth0"), "{}", stdout(&links));
+        // The exit status of the command is passed on.
+        assert_code(&run(&["lab", "exec", &host("b"), "--", "sh", "-c", "exit 7"]), 7);
+        let listed: serde_json::Value = serde_json::from_str(&stdout(&run(&["lab", "list", "--json"]))).unwrap();
+        let lab = listed.as_array().unwrap().iter().find(|lab| lab["name"] == name.as_str()).unwrap().clone();
+        for key in ["ipv4", "ipv6"] {
+            let address = lab["hosts"][1][key].as_str().unwrap().to_owned();
+            let bind = if key == "ipv6" { format!("[{address}]:7413") } else { format!("{address}:7413") };
+            let mut serve = support::windhover(&["lab", "exec", &host("b"), "--"])
+                .args([env!("CARGO_BIN_EXE_windhover"), "--quiet", "serve", "--bind", &bind])
+                .spawn()
+                .unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(400));
+            for protocol in ["udp", "tcp"] {
+                let output = run(&[
+                    "lab",
+                    "exec",
+                    &host("a"),
+                    "--",
+                    env!("CARGO_BIN_EXE_windhover"),
+                    "pingpong",
+                    protocol,
+                    &bind,
+                    "--count",
+                    "200",
+                    "--format",
+                    "json",
+                ]);
+                assert_code(&output, 0);
+            }
+            if key == "ipv4" {
+                let output = run(&[
+                    "lab",
+                    "exec",
+                    &host("a"),
+                    "--",
+                    env!("CARGO_BIN_EXE_windhover"),
+                    "pingpong",
+                    "udp",
+                    &bind,
+                    "--mcast",
+                    "224.1.2.48",
+                    "--count",
+                    "200",
+                    "--format",
+                    "json",
+                ]);
+                assert_code(&output, 0);
+                assert_eq!(support::documents(&output)[0]["messages"]["received"], 200, "{}", stderr(&output));
+            }
+            let _ = Command::new("kill").arg(serve.id().to_string()).status();
+            let _ = serve.wait();
+        }
+    });
+    assert_code(&run(&["lab", "down", &name]), 0);
+    assert!(!exists(&format!("wh-{name}-a")) && !exists(&format!("wh-{name}-b")));
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    assert_refused(&["lab", "down", "no-such-lab"], 2, &["no-such-lab"]);
+    assert_refused(&["lab", "exec", "no-such-lab/a", "true"], 2, &["no-such-lab"]);
+    assert_refused(&["lab", "up", "x/y"], 2, &["x/y"]);
+    assert_refused(&["lab", "up", "many", "--hosts", "1000"], 2, &["1000"]);
+}

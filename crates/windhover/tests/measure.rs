@@ -1,0 +1,241 @@
+//! Measurements typed by hand, end to end over loopback.
+
+mod support;
+
+use support::{Folder, Server, assert_code, assert_refused, documents, run, stderr, stdout};
+
+fn measure(arguments: &[&str]) -> serde_json::Value {
+    let output = run(&[arguments, &["--format", "json", "--warmup", "5", "--warmup-count", "10"]].concat());
+    assert_code(&output, 0);
+    let mut all = documents(&output);
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+#[test]
+fn every_protocol_and_receive_mode() {
+    let server = Server::start(&[]);
+    for protocol in ["tcp", "udp", "unix-stream", "unix-dgram", "pipe"] {
+        for mode in ["block", "spin", "poll", "select", "epoll", "epoll-mod", "epoll-adddel"] {
+            let mut arguments = vec!["pingpong", protocol];
+            if matches!(protocol, "tcp" | "udp") {
+                arguments.push(&server.address);
+            }
+            arguments.extend(["--count", "200", "--receive", mode, "--cpu", "0"]);
+            if cpus() > 1 {
+                arguments.extend(["--remote-cpu", "1"]);
+            } else if mode == "spin" {
+                continue;
+            }
+            let document = measure(&arguments);
+            assert_eq!(document["messages"]["received"], 200, "{protocol} {mode}: {document}");
+            assert_eq!(document["latency"]["kind"], "rtt_half");
+            assert_eq!(document["ends"]["initiator"]["receive"], mode);
+            let (min, p50, max) =
+                (&document["latency"]["min_ns"], &document["latency"]["p50_ns"], &document["latency"]["max_ns"]);
+            assert!(
+                min.as_u64() <= p50.as_u64() && p50.as_u64() <= max.as_u64() && min.as_u64() > Some(0),
+                "{document}"
+            );
+        }
+    }
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().unwrap().get()
+}
+
+#[test]
+fn rtt_is_twice_the_transit_time() {
+    let server = Server::start(&[]);
+    let output = run(&["pingpong", "udp", &server.address, "--count", "500", "--rtt", "--format", "json"]);
+    let document = documents(&output).remove(0);
+    assert_eq!(document["latency"]["kind"], "rtt");
+    let text = stdout(&run(&["pingpong", "udp", &server.address, "--count", "500"]));
+    assert!(text.contains("RTT/2") && text.contains("µs"), "{text}");
+}
+
+#[test]
+fn sizes_of_every_header_tier() {
+    let server = Server::start(&[]);
+    let arguments = [
+        "pingpong",
+        "udp",
+        &server.address,
+        "--size",
+        "0,1,7,8,15,16,31,32,1472,1473,60000",
+        "--count",
+        "50",
+        "--format",
+        "json",
+    ];
+    let output = run(&arguments);
+    assert_code(&output, 0);
+    let all = documents(&output);
+    assert_eq!(all.len(), 11);
+    for document in &all {
+        assert_eq!(document["messages"]["received"], 50, "{document}");
+    }
+    assert!(all[0]["messages"]["duplicated"].is_null());
+    assert_eq!(all[7]["messages"]["duplicated"], 0);
+}
+
+#[test]
+fn the_columns_of_sfnt_pingpong() {
+    let server = Server::start(&[]);
+    let output = run(&["pingpong", "tcp", &server.address, "--size", "1,32", "--count", "1000", "--format", "sfnt"]);
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    assert!(text.contains("#\tsize\tmean\tmin\tmedian\tmax\t%ile\tstddev\titer"), "{text}");
+    let rows: Vec<Vec<u64>> = text
+        .lines()
+        .filter(|line| line.starts_with('\t'))
+        .map(|line| line.split_whitespace().map(|field| field.parse().unwrap()).collect())
+        .collect();
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), [1, 32]);
+    assert!(rows.iter().all(|row| row.len() == 8 && row[7] == 1000), "{text}");
+}
+
+#[test]
+fn every_output_form_holds_the_same_count() {
+    let server = Server::start(&[]);
+    for form in ["table", "csv", "markdown"] {
+        let output = run(&["pingpong", "udp", &server.address, "--count", "1234", "--format", form]);
+        assert_code(&output, 0);
+        let text = stdout(&output).replace(',', "");
+        assert!(text.contains("1234"), "{form}: {text}");
+    }
+}
+
+#[test]
+fn raw_samples_are_written_one_a_line() {
+    let server = Server::start(&[]);
+    let folder = Folder::new("raw");
+    let prefix = folder.0.join("x");
+    let output = run(&[
+        "pingpong",
+        "udp",
+        &server.address,
+        "--count",
+        "300",
+        "--raw",
+        prefix.to_str().unwrap(),
+        "--format",
+        "json",
+    ]);
+    assert_code(&output, 0);
+    let text = std::fs::read_to_string(folder.0.join("x-32.dat")).unwrap();
+    let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(rows.len(), 300);
+    let max = rows.iter().map(|row| row.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()).max().unwrap();
+    let document = documents(&output).remove(0);
+    // The document's maximum is of RTT/2.
+    assert!(max.abs_diff(2 * document["latency"]["max_ns"].as_u64().unwrap()) <= 1, "{max} {document}");
+}
+
+#[test]
+fn transactions_have_a_rate_and_a_cost() {
+    let server = Server::start(&[]);
+    for arguments in [&["rr", "tcp"][..], &["rr", "udp"], &["rr", "tcp", "--connect-each"]] {
+        let mut all = arguments[..2].to_vec();
+        all.push(&server.address);
+        all.extend(&arguments[2..]);
+        all.extend(["--seconds", "0.2", "--response", "64"]);
+        let document = measure(&all);
+        assert!(document["transactions"]["per_second"].as_f64() > Some(1.0), "{document}");
+        assert_eq!(document["transactions"]["response_bytes"], 64);
+        assert!(document["ends"]["reflector"]["usage"]["elapsed_ns"].as_u64() > Some(0), "{document}");
+    }
+}
+
+#[test]
+fn icmp_echo_to_this_host() {
+    let output = run(&["ping", "127.0.0.1", "-c", "5", "-i", "0.01"]);
+    if output.status.code() == Some(1) && stderr(&output).contains("ping_group_range") {
+        eprintln!("SKIPPED icmp_echo_to_this_host: neither ping sockets nor raw sockets are allowed here");
+        return;
+    }
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    assert!(text.contains("min/avg/max/mdev") && text.contains("5 received"), "{text}");
+}
+
+#[test]
+fn what_goes_wrong_at_run_time_is_one_line() {
+    // A port that was just free: nothing listens there.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    assert_refused(&["pingpong", "udp", &format!("127.0.0.1:{port}")], 1, &["windhover serve"]);
+    let server = Server::start(&[]);
+    assert_refused(&["serve", "--bind", &server.address], 1, &["in use"]);
+    assert_refused(&["serve", "--bind", "0.0.0.0:0"], 2, &["key", "windhover key"]);
+    assert_refused(&["pingpong", "udp", &server.address, "--cpu", "4000"], 2, &["CPU 4000"]);
+    assert_refused(
+        &["pingpong", "udp", &server.address, "--cpu", "0", "--remote-cpu", "0", "--receive", "spin"],
+        2,
+        &["CPU 0"],
+    );
+}
+
+#[test]
+fn keys_must_agree() {
+    let folder = Folder::new("keys");
+    let (right, wrong) = (folder.file("right", &stdout(&run(&["key"]))), folder.file("wrong", &stdout(&run(&["key"]))));
+    let server = Server::start(&["--key-file", &right]);
+    let to = server.address.as_str();
+    assert_code(&run(&["pingpong", "udp", to, "--key-file", &right, "--count", "10"]), 0);
+    assert_refused(&["pingpong", "udp", to, "--key-file", &wrong, "--count", "10"], 2, &["wrong key"]);
+    assert_refused(&["pingpong", "udp", to, "--count", "10"], 2, &["key"]);
+}
+
+#[test]
+fn a_vanished_peer_keeps_what_was_measured() {
+    let server = Server::start(&[]);
+    let child = support::windhover(&[
+        "pingpong",
+        "tcp",
+        &server.address,
+        "--size",
+        "1,32",
+        "--seconds",
+        "1",
+        "--format",
+        "json",
+        "--timeout",
+        "300",
+    ])
+    .stdout(std::process::Stdio::piped())
+    .stderr(std::process::Stdio::piped())
+    .spawn()
+    .unwrap();
+    // The first size takes about 1.3 s with its warm-up; the second is under way after that.
+    std::thread::sleep(std::time::Duration::from_millis(1900));
+    drop(server);
+    let output = child.wait_with_output().unwrap();
+    assert_code(&output, 1);
+    let all = documents(&output);
+    assert!(!all.is_empty() && all[0]["messages"]["received"].as_u64() > Some(0), "{}", stdout(&output));
+    assert_eq!(stderr(&output).lines().filter(|line| line.starts_with("windhover:")).count(), 1);
+}
+
+#[test]
+fn a_server_serves_many_and_survives_the_vanished() {
+    let mut server = Server::start(&[]);
+    let start = |seconds: &str| {
+        support::windhover(&["pingpong", "udp", &server.address, "--seconds", seconds, "--format", "json"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let mut vanishing = start("30");
+    let others = [start("0.5"), start("0.5")];
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    vanishing.kill().unwrap();
+    vanishing.wait().unwrap();
+    for other in others {
+        let output = other.wait_with_output().unwrap();
+        assert_code(&output, 0);
+        assert_eq!(documents(&output)[0]["messages"]["lost"], 0);
+    }
+    assert!(server.is_alive());
+    assert_code(&run(&["pingpong", "tcp", &server.address, "--count", "10"]), 0);
+}

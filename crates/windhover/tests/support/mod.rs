@@ -1,0 +1,131 @@
+//! Running the binary and looking at what it says.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+/// The binary under test with these arguments, environment clean of what could change it.
+pub fn windhover(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windhover"));
+    command.args(arguments).env_remove("WINDHOVER_KEY_FILE").env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub fn run(arguments: &[&str]) -> Output {
+    windhover(arguments).output().unwrap()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Asserts an exit code, with what was printed when it differs.
+#[track_caller]
+pub fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "stdout:\n{}\nstderr:\n{}", stdout(output), stderr(output));
+}
+
+/// Asserts a failure of one line that holds all these words.
+#[track_caller]
+pub fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let output = run(arguments);
+    assert_code(&output, code);
+    let text = stderr(&output);
+    assert_eq!(text.trim_end().lines().count(), 1, "not one line: {text}");
+    for word in words {
+        assert!(text.contains(word), "'{word}' is not in: {text}");
+    }
+}
+
+/// The result documents of `--format json`.
+pub fn documents(output: &Output) -> Vec<serde_json::Value> {
+    stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().any(|line| line.starts_with("Uid:\t0\t"))
+}
+
+/// Whether namespaces can be made here; otherwise the test names itself as skipped.
+pub fn can_make_namespaces(test: &str) -> bool {
+    if !is_root() {
+        eprintln!("SKIPPED {test}: network namespaces need root");
+        return false;
+    }
+    let works = Command::new("unshare").args(["--net", "true"]).output().is_ok_and(|output| output.status.success());
+    if !works {
+        eprintln!("SKIPPED {test}: this machine gives no network namespaces");
+    }
+    works
+}
+
+/// `windhover serve` on a port of its own choice, killed at the end.
+pub struct Server {
+    child: Child,
+    pub address: String,
+}
+
+impl Server {
+    pub fn start(extra: &[&str]) -> Self {
+        let mut arguments = vec!["serve", "--bind", "127.0.0.1:0"];
+        arguments.extend(extra);
+        let mut child = windhover(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        let address = first.split_whitespace().nth(2).unwrap().trim_end_matches([',', ';']).to_owned();
+        assert!(address.contains(':'), "{first}");
+        // The rest is read so that the server never blocks on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, address }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder that is removed at the end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("windhover-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    pub fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
