@@ -75,18 +75,26 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
         high *= 2.0;
     }
     let mut low = if high > 2.0 { high / 2.0 } else { 0.0 };
+    // Newton's steps by the density, kept within the bracket.
+    let scale = (ln_gamma(f64::midpoint(df, 1.0)) - ln_gamma(df / 2.0)).exp() / (df * std::f64::consts::PI).sqrt();
+    let mut t = f64::midpoint(low, high);
     for _ in 0..100 {
-        let middle = f64::midpoint(low, high);
-        if t_below(middle, df) < p {
-            low = middle;
+        let off = t_below(t, df) - p;
+        if off < 0.0 {
+            low = t;
         } else {
-            high = middle;
+            high = t;
         }
-        if high - low <= 1e-12 * high {
+        let density = scale * (-f64::midpoint(df, 1.0) * (t * t / df).ln_1p()).exp();
+        let step = t - off / density;
+        let next = if step > low && step < high { step } else { f64::midpoint(low, high) };
+        let moved = (next - t).abs();
+        t = next;
+        if moved <= 1e-12 * t {
             break;
         }
     }
-    f64::midpoint(low, high)
+    t
 }
 
 fn mean_and_stdev(values: &[f64]) -> Option<(f64, f64)> {
