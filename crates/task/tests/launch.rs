@@ -125,7 +125,7 @@ fn waiting_with_a_bound_tells_running_from_ended() {
 #[test]
 fn errors_name_the_thing_and_the_remedy() {
     let says = |launch: Launch| launch.start().unwrap_err().to_string();
-    let missing = says(Launch::new("windhover-no-such-program"));
+    let missing = says(Launch::new("windhover-no-such-program").env("PATH", "/usr/bin:/bin"));
     assert!(missing.contains("windhover-no-such-program") && missing.contains("install"), "{missing}");
     let folder = says(Launch::new("true").directory("/nonexistent-folder"));
     assert!(folder.contains("/nonexistent-folder"), "{folder}");

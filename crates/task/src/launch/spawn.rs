@@ -199,7 +199,7 @@ fn explain(program: &str, step: Option<Step>, asked: Asked, cause: io::Error) ->
             program: program.to_owned(),
             remedy: match number {
                 Some(libc::ENOENT) => "; install it or give its path",
-                Some(libc::EACCES) => "; is it an executable file?",
+                Some(libc::EACCES) => "; it must be installed, executable, and in a folder that this user may enter",
                 _ => "",
             },
             cause,
