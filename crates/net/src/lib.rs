@@ -31,6 +31,8 @@ mod error;
 pub mod icmp;
 mod idle;
 pub mod interface;
+mod listener;
+mod local;
 mod multicast;
 mod options;
 mod path;
@@ -44,9 +46,11 @@ mod transport;
 mod wait;
 
 pub use error::NetError;
+pub use listener::DataListener;
+pub use local::local_pair;
 pub use path::{Path, PathError, PathOptions, PathVisitor, Received, with_path};
 pub use resolve::{resolve, resolve_all};
-pub use socket::{DataListener, DataSocket, local_pair};
+pub use socket::DataSocket;
 pub use transaction::{TransactionClient, TransactionServer};
 
 /// Port of the endpoint's control connection when none is named (TCP).

@@ -46,7 +46,7 @@ impl DataSocket {
     ///
     /// # Errors
     /// An option was refused, the reflector does not answer within `timeout` (TCP), or the protocol is a local one
-    /// ([`local_pair`] makes those).
+    /// ([`crate::local_pair`] makes those).
     pub fn connect(
         spec: &SocketSpec,
         end: &EndSpec,
@@ -135,7 +135,7 @@ impl DataSocket {
         })
     }
 
-    fn stream(protocol: Protocol, socket: OwnedFd, peer: Option<SocketAddr>) -> Self {
+    pub(crate) fn stream(protocol: Protocol, socket: OwnedFd, peer: Option<SocketAddr>) -> Self {
         Self {
             protocol,
             kind: Kind::Stream,
@@ -146,6 +146,11 @@ impl DataSocket {
             connect: false,
             group: None,
         }
+    }
+
+    /// An end that has its peer already and no address.
+    pub(crate) fn local(protocol: Protocol, kind: Kind, read: OwnedFd, write: Option<OwnedFd>) -> Self {
+        Self { protocol, kind, read, write, peer: None, addressing: None, connect: false, group: None }
     }
 
     /// Tells a UDP socket whom it talks to, and connects it when the spec asks for that (never with a multicast group:
@@ -174,30 +179,6 @@ impl DataSocket {
         let mut scratch = [0; 1];
         while sys::recv(self.read_fd(), &mut scratch, libc::MSG_DONTWAIT) >= 0 {}
         Ok(())
-    }
-
-    /// One end of a local pair, from descriptors that this process was started with: a socket, or a pipe's read end
-    /// and the other pipe's write end.
-    ///
-    /// # Errors
-    /// A descriptor is not of this kind, or the protocol is not a local one.
-    pub fn inherit(protocol: Protocol, read: OwnedFd, write: Option<OwnedFd>) -> Result<Self, NetError> {
-        let kind = match protocol {
-            Protocol::UnixStream => Kind::Stream,
-            Protocol::UnixDgram => Kind::Connected,
-            Protocol::Pipe => Kind::Pipe,
-            protocol => return Err(NetError::Unsupported { protocol, why: "descriptors are not inherited" }),
-        };
-        check_kind(protocol, kind, read.as_raw_fd())?;
-        match (&write, kind) {
-            (Some(write), Kind::Pipe) => check_kind(protocol, kind, write.as_raw_fd())?,
-            (None, Kind::Pipe) | (Some(_), _) => {
-                let cause = io::Error::from_raw_os_error(libc::EBADF);
-                return Err(NetError::Inherited { fd: read.as_raw_fd(), protocol, cause });
-            }
-            (None, _) => {}
-        }
-        Ok(Self { protocol, kind, read, write, peer: None, addressing: None, connect: false, group: None })
     }
 
     /// The descriptor to read and, for pipes, the one to write; for passing on to a child.
@@ -375,129 +356,6 @@ impl AsFd for DataSocket {
     }
 }
 
-/// Two connected ends of `unix-stream`, `unix-dgram` or `pipe`: the initiator's and the reflector's. Their descriptors
-/// are close-on-exec; whoever starts the reflector passes its end on with [`DataSocket::into_fds`].
-///
-/// # Errors
-/// No descriptors are left, a buffer size was refused, or the protocol is not a local one.
-pub fn local_pair(
-    spec: &SocketSpec,
-    initiator: &EndSpec,
-    reflector: &EndSpec,
-) -> Result<(DataSocket, DataSocket), NetError> {
-    let protocol = spec.protocol;
-    let failed = |cause| NetError::Descriptors { what: "a local pair", cause };
-    let kind = match protocol {
-        Protocol::UnixStream => libc::SOCK_STREAM,
-        Protocol::UnixDgram => libc::SOCK_DGRAM,
-        Protocol::Pipe => {
-            let (read_here, write_there) = sys::pipe().map_err(failed)?;
-            let (read_there, write_here) = sys::pipe().map_err(failed)?;
-            return Ok((
-                DataSocket::inherit(protocol, read_here, Some(write_here))?,
-                DataSocket::inherit(protocol, read_there, Some(write_there))?,
-            ));
-        }
-        protocol => {
-            return Err(NetError::Unsupported { protocol, why: "is no protocol between processes of one machine" });
-        }
-    };
-    let (here, there) = sys::socketpair(kind).map_err(failed)?;
-    options::apply(here.as_raw_fd(), options::Kind::Unix, spec, initiator)?;
-    options::apply(there.as_raw_fd(), options::Kind::Unix, spec, reflector)?;
-    Ok((DataSocket::inherit(protocol, here, None)?, DataSocket::inherit(protocol, there, None)?))
-}
-
-/// Where a reflector waits for TCP data connections.
-#[derive(Debug)]
-pub struct DataListener {
-    socket: OwnedFd,
-    local: SocketAddr,
-    nodelay: bool,
-}
-
-impl DataListener {
-    /// Listens at `local` (at [`EndSpec::bind`] and `local`'s port when that is set). Give the local address of the
-    /// control connection and port 0.
-    ///
-    /// # Errors
-    /// An option was refused, or the address is in use or not of this host.
-    pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
-        if spec.protocol != Protocol::Tcp {
-            return Err(NetError::Unsupported { protocol: spec.protocol, why: "does not listen for connections" });
-        }
-        let local = match end.bind {
-            Some(address) => with_scope(address, local.port(), scope_of(local)),
-            None => local,
-        };
-        let v6 = local.is_ipv6();
-        let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-        let socket = sys::socket(domain, libc::SOCK_STREAM, 0)
-            .map_err(|cause| NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause })?;
-        let fd = socket.as_raw_fd();
-        // Accepted sockets inherit the options, and buffers count in the handshake's window, so they are set here.
-        options::apply(fd, options::Kind::Tcp { v6 }, spec, end)?;
-        if local.port() != 0 {
-            // Or connections of an earlier run in TIME_WAIT would keep the port for a minute.
-            options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
-        }
-        bind(fd, local, "TCP")?;
-        let failed = |cause| NetError::Bind { protocol: "TCP", address: local, cause };
-        // SAFETY: no pointers.
-        if unsafe { libc::listen(fd, 128) } < 0 {
-            return Err(failed(sys::last()));
-        }
-        let local = own_address(fd).map_err(failed)?.unwrap_or(local);
-        Ok(Self { socket, local, nodelay: spec.nodelay })
-    }
-
-    /// Where it listens, with the port that was given.
-    #[must_use]
-    pub fn local_address(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] says from whom.
-    ///
-    /// # Errors
-    /// Accepting failed.
-    pub fn accept(&self, timeout: Duration) -> Result<Option<DataSocket>, NetError> {
-        let failed = |cause| NetError::Accept { address: self.local, cause };
-        let end = std::time::Instant::now() + timeout;
-        loop {
-            let left = end.saturating_duration_since(std::time::Instant::now());
-            if !sys::wait_for(self.fd(), libc::POLLIN, left).map_err(failed)? {
-                return Ok(None);
-            }
-            match sys::accept(self.fd()) {
-                Ok((socket, peer)) => {
-                    // Again, for stacks whose sockets do not inherit it.
-                    tcp::set_nodelay(socket.as_raw_fd(), self.nodelay)?;
-                    return Ok(Some(DataSocket::stream(Protocol::Tcp, socket, peer)));
-                }
-                // The peer gave up between the two calls.
-                Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ECONNABORTED)) => {
-                }
-                Err(cause) => return Err(failed(cause)),
-            }
-        }
-    }
-
-    pub(crate) fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
-    }
-
-    pub(crate) fn nodelay(&self) -> bool {
-        self.nodelay
-    }
-}
-
-impl AsFd for DataListener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
 /// The initiator's local address: the one asked for, else any of the peer's family; the kernel chooses the port.
 pub(crate) fn local_address(end: &EndSpec, peer: SocketAddr) -> Result<SocketAddr, NetError> {
     match end.bind {
@@ -532,7 +390,7 @@ fn connect_datagram(fd: RawFd, peer: SocketAddr) -> io::Result<()> {
 }
 
 /// getsockname(2); `None` for a family without IP addresses.
-fn own_address(fd: RawFd) -> io::Result<Option<SocketAddr>> {
+pub(crate) fn own_address(fd: RawFd) -> io::Result<Option<SocketAddr>> {
     let mut address = RawAddress::EMPTY;
     sys::getsockname(fd, address.room())?;
     Ok(address.decode())
@@ -557,23 +415,4 @@ fn retry(fd: RawFd, events: libc::c_short, timeout: Duration, call: &'static str
 
 fn no_network(protocol: Protocol) -> NetError {
     NetError::Unsupported { protocol, why: "does not go to an address: its ends are made as a pair" }
-}
-
-/// Whether a descriptor is what the protocol needs.
-fn check_kind(protocol: Protocol, kind: Kind, fd: RawFd) -> Result<(), NetError> {
-    let wrong = |cause| NetError::Inherited { fd, protocol, cause };
-    if kind == Kind::Pipe {
-        return if sys::is_pipe(fd).map_err(wrong)? {
-            Ok(())
-        } else {
-            Err(wrong(io::Error::from_raw_os_error(libc::ESPIPE)))
-        };
-    }
-    let mut found = [0];
-    sys::get_option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut found).map_err(wrong)?;
-    let wanted = if kind == Kind::Stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
-    if u32::try_from(wanted).is_ok_and(|wanted| wanted == found[0]) {
-        return Ok(());
-    }
-    Err(wrong(io::Error::from_raw_os_error(libc::EPROTOTYPE)))
 }

@@ -9,8 +9,8 @@
 
 use crate::NetError;
 use crate::address::RawAddress;
+use crate::listener::DataListener;
 use crate::path::{PathError, PathOptions, Received};
-use crate::socket::DataListener;
 use crate::wait::Patience;
 use crate::{sys, tcp};
 use model::{EndSpec, Protocol, Receive, SocketSpec};
@@ -102,13 +102,14 @@ impl<'a> TransactionClient<'a> {
     /// always waits in its call, since the peer's kernel answers it.
     ///
     /// # Errors
-    /// Another receive mode.
+    /// Another receive mode, or an option that is refused: found here rather than in the first transaction.
     pub fn new(
         spec: &'a SocketSpec,
         end: &'a EndSpec,
         to: SocketAddr,
         options: &PathOptions<'a>,
     ) -> Result<Self, NetError> {
+        drop(tcp::unconnected(spec, end, to)?);
         Ok(Self { spec, end, to, raw: RawAddress::new(to), waiting: Waiting::new(options)? })
     }
 

@@ -315,6 +315,40 @@ fn tcp_options() {
 }
 
 #[test]
+fn tcp_comes_from_the_address_and_device_asked_for() {
+    for (v6, bind) in [(false, "127.0.0.3"), (true, "::1")] {
+        if v6 && !common::has_v6() {
+            eprintln!("SKIPPED tcp_comes_from_the_address_and_device_asked_for: no IPv6 on the loopback interface");
+            return;
+        }
+        let mut asked = end(Receive::Block);
+        asked.bind = Some(bind.parse().unwrap());
+        asked.device = Some("lo".to_owned());
+        let (here, there) = ends(&SocketSpec::new(Protocol::Tcp), &asked, &end(Receive::Block), v6);
+        assert_eq!(here.local_address().unwrap().ip(), asked.bind.unwrap());
+        assert_eq!(there.peer_address(), here.local_address());
+    }
+    let asked = EndSpec { bind: Some("::1".parse().unwrap()), ..EndSpec::default() };
+    let error = DataSocket::connect(&SocketSpec::new(Protocol::Tcp), &asked, loopback(false), PATIENCE).unwrap_err();
+    assert!(matches!(error, NetError::FamilyMismatch { .. }), "{error}");
+}
+
+#[test]
+fn connecting_ends_in_time() {
+    if !common::own_namespace("connecting_ends_in_time") {
+        return;
+    }
+    // A neighbour that does not answer: nobody is at the other end of the cable.
+    common::ip(&["link", "add", "here", "type", "veth", "peer", "name", "there"]);
+    common::ip(&["address", "add", "198.18.9.1/24", "dev", "here"]);
+    common::ip(&["link", "set", "here", "up"]);
+    common::ip(&["link", "set", "there", "up"]);
+    let target = "198.18.9.2:7412".parse().unwrap();
+    let error = windhover_net::tcp::connect(target, None, None, Duration::from_millis(50)).unwrap_err();
+    assert!(matches!(error, NetError::ConnectTimeout { milliseconds: 50, .. }), "{error}");
+}
+
+#[test]
 fn busy_polling_is_set_or_the_capability_is_named() {
     let asked = EndSpec { busy_poll_us: Some(50), ..EndSpec::default() };
     match DataSocket::bind(&SocketSpec::new(Protocol::Udp), &asked, loopback(false)) {

@@ -1,0 +1,100 @@
+//! Where a reflector waits for TCP data connections.
+
+use crate::NetError;
+use crate::resolve::with_scope;
+use crate::socket::{DataSocket, bind, own_address, scope_of};
+use crate::{options, sys, tcp};
+use model::{EndSpec, Protocol, SocketSpec};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Where a reflector waits for TCP data connections.
+#[derive(Debug)]
+pub struct DataListener {
+    socket: OwnedFd,
+    local: SocketAddr,
+    nodelay: bool,
+}
+
+impl DataListener {
+    /// Listens at `local` (at [`EndSpec::bind`] and `local`'s port when that is set). Give the local address of the
+    /// control connection and port 0.
+    ///
+    /// # Errors
+    /// An option was refused, or the address is in use or not of this host.
+    pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
+        if spec.protocol != Protocol::Tcp {
+            return Err(NetError::Unsupported { protocol: spec.protocol, why: "does not listen for connections" });
+        }
+        let local = match end.bind {
+            Some(address) => with_scope(address, local.port(), scope_of(local)),
+            None => local,
+        };
+        let v6 = local.is_ipv6();
+        let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let socket = sys::socket(domain, libc::SOCK_STREAM, 0)
+            .map_err(|cause| NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause })?;
+        let fd = socket.as_raw_fd();
+        // Accepted sockets inherit the options, and buffers count in the handshake's window, so they are set here.
+        options::apply(fd, options::Kind::Tcp { v6 }, spec, end)?;
+        if local.port() != 0 {
+            // Or connections of an earlier run in TIME_WAIT would keep the port for a minute.
+            options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
+        }
+        bind(fd, local, "TCP")?;
+        let failed = |cause| NetError::Bind { protocol: "TCP", address: local, cause };
+        // SAFETY: no pointers.
+        if unsafe { libc::listen(fd, 128) } < 0 {
+            return Err(failed(sys::last()));
+        }
+        let local = own_address(fd).map_err(failed)?.unwrap_or(local);
+        Ok(Self { socket, local, nodelay: spec.nodelay })
+    }
+
+    /// Where it listens, with the port that was given.
+    #[must_use]
+    pub fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] says from whom.
+    ///
+    /// # Errors
+    /// Accepting failed.
+    pub fn accept(&self, timeout: Duration) -> Result<Option<DataSocket>, NetError> {
+        let failed = |cause| NetError::Accept { address: self.local, cause };
+        let end = std::time::Instant::now() + timeout;
+        loop {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            if !sys::wait_for(self.fd(), libc::POLLIN, left).map_err(failed)? {
+                return Ok(None);
+            }
+            match sys::accept(self.fd()) {
+                Ok((socket, peer)) => {
+                    // Again, for stacks whose sockets do not inherit it.
+                    tcp::set_nodelay(socket.as_raw_fd(), self.nodelay)?;
+                    return Ok(Some(DataSocket::stream(Protocol::Tcp, socket, peer)));
+                }
+                // The peer gave up between the two calls.
+                Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ECONNABORTED)) => {
+                }
+                Err(cause) => return Err(failed(cause)),
+            }
+        }
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    pub(crate) fn nodelay(&self) -> bool {
+        self.nodelay
+    }
+}
+
+impl AsFd for DataListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,86 @@
+//! Both ends of the protocols within one machine, made as a pair; one of them is passed on to a child.
+
+use crate::NetError;
+use crate::socket::{DataSocket, Kind};
+use crate::{options, sys};
+use model::{EndSpec, Protocol, SocketSpec};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Two connected ends of `unix-stream`, `unix-dgram` or `pipe`: the initiator's and the reflector's. Their descriptors
+/// are close-on-exec; whoever starts the reflector passes its end on with [`DataSocket::into_fds`].
+///
+/// # Errors
+/// No descriptors are left, a buffer size was refused, or the protocol is not a local one.
+pub fn local_pair(
+    spec: &SocketSpec,
+    initiator: &EndSpec,
+    reflector: &EndSpec,
+) -> Result<(DataSocket, DataSocket), NetError> {
+    let protocol = spec.protocol;
+    let failed = |cause| NetError::Descriptors { what: "a local pair", cause };
+    let kind = match protocol {
+        Protocol::UnixStream => libc::SOCK_STREAM,
+        Protocol::UnixDgram => libc::SOCK_DGRAM,
+        Protocol::Pipe => {
+            let (read_here, write_there) = sys::pipe().map_err(failed)?;
+            let (read_there, write_here) = sys::pipe().map_err(failed)?;
+            return Ok((
+                DataSocket::inherit(protocol, read_here, Some(write_here))?,
+                DataSocket::inherit(protocol, read_there, Some(write_there))?,
+            ));
+        }
+        protocol => {
+            return Err(NetError::Unsupported { protocol, why: "is no protocol between processes of one machine" });
+        }
+    };
+    let (here, there) = sys::socketpair(kind).map_err(failed)?;
+    options::apply(here.as_raw_fd(), options::Kind::Unix, spec, initiator)?;
+    options::apply(there.as_raw_fd(), options::Kind::Unix, spec, reflector)?;
+    Ok((DataSocket::inherit(protocol, here, None)?, DataSocket::inherit(protocol, there, None)?))
+}
+
+impl DataSocket {
+    /// One end of a local pair, from descriptors that this process was started with: a socket, or a pipe's read end
+    /// and the other pipe's write end.
+    ///
+    /// # Errors
+    /// A descriptor is not of this kind, or the protocol is not a local one.
+    pub fn inherit(protocol: Protocol, read: OwnedFd, write: Option<OwnedFd>) -> Result<Self, NetError> {
+        let kind = match protocol {
+            Protocol::UnixStream => Kind::Stream,
+            Protocol::UnixDgram => Kind::Connected,
+            Protocol::Pipe => Kind::Pipe,
+            protocol => return Err(NetError::Unsupported { protocol, why: "descriptors are not inherited" }),
+        };
+        check_kind(protocol, kind, read.as_raw_fd())?;
+        match (&write, kind) {
+            (Some(write), Kind::Pipe) => check_kind(protocol, kind, write.as_raw_fd())?,
+            (None, Kind::Pipe) | (Some(_), _) => {
+                let cause = io::Error::from_raw_os_error(libc::EBADF);
+                return Err(NetError::Inherited { fd: read.as_raw_fd(), protocol, cause });
+            }
+            (None, _) => {}
+        }
+        Ok(Self::local(protocol, kind, read, write))
+    }
+}
+
+/// Whether a descriptor is what the protocol needs.
+fn check_kind(protocol: Protocol, kind: Kind, fd: RawFd) -> Result<(), NetError> {
+    let wrong = |cause| NetError::Inherited { fd, protocol, cause };
+    if kind == Kind::Pipe {
+        return if sys::is_pipe(fd).map_err(wrong)? {
+            Ok(())
+        } else {
+            Err(wrong(io::Error::from_raw_os_error(libc::ESPIPE)))
+        };
+    }
+    let mut found = [0];
+    sys::get_option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut found).map_err(wrong)?;
+    let wanted = if kind == Kind::Stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
+    if u32::try_from(wanted).is_ok_and(|wanted| wanted == found[0]) {
+        return Ok(());
+    }
+    Err(wrong(io::Error::from_raw_os_error(libc::EPROTOTYPE)))
+}
