@@ -50,25 +50,33 @@ struct Span {
 }
 
 impl Grid {
-    /// Wraps the widest wrappable columns until the table fits, as far as words allow.
+    /// Wraps the widest wrappable columns until the table fits: first between words, then also within them.
     pub(crate) fn fit(&mut self, total: usize, wrappable: &[usize]) {
         const NARROWEST: usize = 10;
-        loop {
-            let widths = self.widths();
-            let used: usize = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
-            if used <= total {
-                return;
-            }
-            let widest = wrappable.iter().copied().max_by_key(|&column| widths.get(column).copied().unwrap_or(0));
-            let Some((column, now)) = widest.and_then(|column| Some((column, *widths.get(column)?))) else { return };
-            if now <= NARROWEST {
-                return;
-            }
-            if let Some(column) = self.columns.get_mut(column) {
-                column.max =
-                    Some((now - 1).min(now.saturating_sub((used - total) / wrappable.len().max(1))).max(NARROWEST));
+        let words: Vec<usize> = (0..self.columns.len()).map(|column| self.longest_word(column)).collect();
+        for within in [false, true] {
+            loop {
+                let widths = self.widths();
+                if widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1) <= total {
+                    return;
+                }
+                let least = |column: usize| if within { NARROWEST } else { words.get(column).copied().unwrap_or(0) };
+                let widest = wrappable
+                    .iter()
+                    .copied()
+                    .filter_map(|column| Some((*widths.get(column)?, column)))
+                    .filter(|(now, column)| *now > least(*column).max(NARROWEST))
+                    .max();
+                let Some((now, column)) = widest else { break };
+                if let Some(column) = self.columns.get_mut(column) {
+                    column.max = Some(now - 1);
+                }
             }
         }
+    }
+
+    fn longest_word(&self, column: usize) -> usize {
+        (0..self.rows.len()).flat_map(|row| self.cell(row, column).split_whitespace()).map(width).max().unwrap_or(0)
     }
 
     fn cell(&self, row: usize, column: usize) -> &str {
@@ -123,7 +131,11 @@ impl Grid {
             });
             out.push(line(cells, &widths, &self.columns));
         }
-        out.push(widths.iter().map(|width| "-".repeat(*width)).collect::<Vec<_>>().join(GAP));
+        let rules = widths.iter().zip(&self.columns).map(|(width, column)| {
+            let bare = column.heading.iter().all(String::is_empty);
+            if bare { " ".repeat(*width) } else { "-".repeat(*width) }
+        });
+        out.push(rules.collect::<Vec<_>>().join(GAP).trim_end().to_owned());
         let spans: Vec<Vec<Span>> = (0..self.columns.len()).map(|column| self.spans(column)).collect();
         let mut heights = vec![1usize; self.rows.len()];
         // Short spans first, so that long ones make use of the room that these need anyway.

@@ -118,6 +118,12 @@ impl Report {
         text::report(&self.document, width)
     }
 
+    /// All cells with their figures and findings as aligned plain text.
+    #[must_use]
+    pub fn cells_text(&self, width: usize) -> String {
+        text::all_cells(&self.document, width)
+    }
+
     /// The summary, the papers' table, all cells and the notes as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {

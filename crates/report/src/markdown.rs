@@ -11,11 +11,13 @@ pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' => {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' => {
                 out.push('\\');
                 out.push(c);
             }
             '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
             c if c.is_control() => out.push(' '),
             c => out.push(c),
         }

@@ -54,7 +54,9 @@ pub(crate) fn label_word(axis: &str, value: &str) -> String {
         ("shield", "no") => "no shield".to_owned(),
         ("shield", "yes") => "shield".to_owned(),
         ("shield", _) => format!("shield {value}"),
+        ("cpu", "any") => "any CPU".to_owned(),
         ("cpu", _) => format!("CPU {value}"),
+        ("policy", "other") => "policy other".to_owned(),
         ("nic" | "os" | "policy" | "receive" | "stack" | "run", _) => value,
         _ => format!("{axis} {value}"),
     }

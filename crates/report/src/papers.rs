@@ -135,13 +135,16 @@ pub(crate) struct RowKey {
     label: String,
 }
 
+/// What rows are sorted by: substrate, then the rank of each axis' value.
+type RowOrder = (Substrate, Vec<(usize, String)>);
+
 /// Gives each cell its row number and label; rows are numbered in the order that the table shows them.
 fn number_rows(cells: &mut [Cell], axes: &[String]) -> Vec<RowKey> {
     let values = |info: &CellInfo| -> Vec<String> {
         axes.iter().map(|axis| info.factors.get(axis).cloned().unwrap_or_else(|| "–".to_owned())).collect()
     };
-    let mut keys: BTreeMap<(Substrate, Vec<(usize, String)>), Vec<String>> = BTreeMap::new();
-    let order = |info: &CellInfo| {
+    let mut keys: BTreeMap<RowOrder, Vec<String>> = BTreeMap::new();
+    let order = |info: &CellInfo| -> RowOrder {
         let ranks = axes.iter().zip(values(info)).map(|(axis, value)| rank(axis, &value)).collect::<Vec<_>>();
         (info.substrate, ranks)
     };

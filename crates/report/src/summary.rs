@@ -5,7 +5,7 @@ use crate::cells::Cell;
 use crate::combine::{middle, spread};
 use crate::document::{CellInfo, Document, Mark, Spread};
 use crate::names::{is_baseline, label_word, measured_on, rank};
-use crate::units::{counted, list, span};
+use crate::units::{commas, counted, list, span, spans};
 use model::Substrate;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +128,7 @@ fn comparisons(document: &Document, cells: &[Cell]) -> Vec<String> {
                 out.push(comparison(document, pair));
             }
         }
-        if axis == "load" && of_axis.len() > 2 {
+        if axis == "load" && of_axis.len() > 2 && out.len() < MOST_COMPARISONS {
             out.push(tally(document, &of_axis));
         }
     }
@@ -158,7 +158,7 @@ fn varies(document: &Document, axis: &str) -> bool {
 }
 
 fn range(range: Spread) -> String {
-    format!("{} to {}", span(range.low_ns), span(range.high_ns))
+    spans(range.low_ns, "to", range.high_ns)
 }
 
 fn comparison(document: &Document, pair: &Pair<'_>) -> String {
@@ -166,12 +166,13 @@ fn comparison(document: &Document, pair: &Pair<'_>) -> String {
     let info = &after.info;
     let what = format!("{} {} at {} bytes", info.protocol.to_uppercase(), info.kind.title(), document.size_bytes);
     let middles = |cell: &Cell| middle(&cell.medians).or(cell.info.p50_ns).unwrap_or_default();
-    let (a, b) = (span(middles(before)), span(middles(after)));
+    let (a, b) = (middles(before), middles(after));
+    let (to, and) = (spans(a, "to", b), spans(a, "and", b));
     let median = match outcome(&before.medians, &after.medians) {
-        Outcome::Rose => format!("the median of {what} rose from {a} to {b}"),
-        Outcome::Fell => format!("the median of {what} fell from {a} to {b}"),
-        Outcome::Within => format!("the median of {what} stayed within the spread of the repetitions ({a} and {b})"),
-        Outcome::Unknown => format!("the median of {what} was {b}, against {a} without"),
+        Outcome::Rose => format!("the median of {what} rose from {to}"),
+        Outcome::Fell => format!("the median of {what} fell from {to}"),
+        Outcome::Within => format!("the median of {what} stayed within the spread of the repetitions ({and})"),
+        Outcome::Unknown => format!("the median of {what} was {}, against {}", span(b), span(a)),
     };
     let evidence = match (spread(&before.medians), spread(&after.medians)) {
         (Some(low), Some(high)) => {
@@ -187,12 +188,12 @@ fn comparison(document: &Document, pair: &Pair<'_>) -> String {
     };
     let jitter = match (middle(&before.stdevs), middle(&after.stdevs)) {
         (Some(a), Some(b)) => {
-            let (a, b) = (span(a), span(b));
+            let (to, and) = (spans(a, "to", b), spans(a, "and", b));
             match outcome(&before.stdevs, &after.stdevs) {
-                Outcome::Rose => format!("; its jitter (standard deviation) rose from {a} to {b}"),
-                Outcome::Fell => format!("; its jitter (standard deviation) fell from {a} to {b}"),
-                Outcome::Within => format!("; its jitter (standard deviation) stayed within the spread ({a} and {b})"),
-                Outcome::Unknown => format!("; its jitter (standard deviation) was {b}, against {a}"),
+                Outcome::Rose => format!("; its jitter (standard deviation) rose from {to}"),
+                Outcome::Fell => format!("; its jitter (standard deviation) fell from {to}"),
+                Outcome::Within => format!("; its jitter (standard deviation) stayed within the spread ({and})"),
+                Outcome::Unknown => format!("; its jitter (standard deviation) was {}, against {}", span(b), span(a)),
             }
         }
         _ => String::new(),
@@ -294,7 +295,7 @@ fn verdicts(document: &Document) -> String {
     let (sent, lost) = cells.iter().fold((0, 0), |(sent, lost), info| (sent + info.sent, lost + info.lost));
     parts.push(match lost {
         0 => "no message was lost".to_owned(),
-        _ => format!("{lost} of {sent} messages were lost"),
+        _ => format!("{} of {} messages were lost", commas(lost), commas(sent)),
     });
     format!("{}.", parts.join("; "))
 }

@@ -21,10 +21,19 @@ pub(crate) fn span(ns: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
+/// Two spans joined by a word, with one unit where they have the same: `5.46 to 5.94 µs`.
+pub(crate) fn spans(a: f64, joint: &str, b: f64) -> String {
+    let (first, second) = (span(a), span(b));
+    match (first.split_once(' '), second.split_once(' ')) {
+        (Some((value, unit)), Some((_, other))) if unit == other => format!("{value} {joint} {second}"),
+        _ => format!("{first} {joint} {second}"),
+    }
+}
+
 /// About three significant digits.
 pub(crate) fn three_digits(value: f64) -> String {
     match value.abs() {
-        v if v == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         v if v < 9.995 => format!("{value:.2}"),
         v if v < 99.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
@@ -34,7 +43,7 @@ pub(crate) fn three_digits(value: f64) -> String {
 /// A span on an axis: no trailing zeros (`500 ns`, `2 µs`, `1.5 ms`).
 pub(crate) fn tick(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
-        v if v == 0.0 => return "0".to_owned(),
+        0.0 => return "0".to_owned(),
         v if v < 999.5 => (ns, "ns"),
         v if v < 999.5e3 => (ns / 1e3, "µs"),
         v if v < 999.5e6 => (ns / 1e6, "ms"),
@@ -46,11 +55,20 @@ pub(crate) fn tick(ns: f64) -> String {
 
 /// A count in groups of three, separated by narrow no-break spaces: for HTML.
 pub(crate) fn grouped(count: u64) -> String {
+    in_threes(count, '\u{202f}')
+}
+
+/// A count in groups of three, separated by commas: for sentences.
+pub(crate) fn commas(count: u64) -> String {
+    in_threes(count, ',')
+}
+
+fn in_threes(count: u64, separator: char) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() * 2);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            out.push('\u{202f}');
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(separator);
         }
         out.push(digit);
     }
@@ -59,9 +77,9 @@ pub(crate) fn grouped(count: u64) -> String {
 
 /// A size in bytes as axis labels have it (`32`, `1k`, `64k`, `1M`).
 pub(crate) fn size(bytes: u64) -> String {
-    if bytes >= 1 << 20 && bytes % (1 << 20) == 0 {
+    if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) {
         format!("{}M", bytes >> 20)
-    } else if bytes >= 1024 && bytes % 1024 == 0 {
+    } else if bytes >= 1024 && bytes.is_multiple_of(1024) {
         format!("{}k", bytes >> 10)
     } else {
         bytes.to_string()
@@ -134,6 +152,8 @@ mod tests {
         assert_eq!(span(5_912.0), "5.91 µs");
         assert_eq!(span(50_140_000.0), "50.1 ms");
         assert_eq!(span(412.0), "412 ns");
+        assert_eq!(spans(5_461.0, "to", 5_938.0), "5.46 to 5.94 µs");
+        assert_eq!(spans(412.0, "and", 5_938.0), "412 ns and 5.94 µs");
         assert_eq!(tick(1_500_000.0), "1.5 ms");
         assert_eq!(tick(1_000.0), "1 µs");
         assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");

@@ -1,0 +1,322 @@
+//! What a report says of synthetic runs, in every form.
+
+#[path = "../examples/sample/mod.rs"]
+mod sample;
+
+use model::{Finding, FindingId, LatencyKind, Probe, Substrate};
+use sample::{Recipe, Shape};
+use windhover_report::{CSV_COLUMNS, Mark, Options, Report, RunInput, SfntFacts};
+
+const SMALL: Recipe = Recipe {
+    name: "small-20261121T214304Z",
+    substrate: Substrate::Netns,
+    protocols: &["tcp", "udp"],
+    loads: &["none", "build"],
+    policies: &["fifo:1"],
+    sizes: &[32, 1024],
+    repetitions: 3,
+    messages: 3000,
+    rr: true,
+    ping: false,
+};
+
+fn small() -> RunInput {
+    sample::run(&SMALL)
+}
+
+fn report(runs: &[RunInput]) -> Report {
+    Report::from_inputs(runs, &Options::default())
+}
+
+#[test]
+fn the_papers_table_as_text() {
+    insta::assert_snapshot!(report(&[small()]).table_text(100));
+}
+
+#[test]
+fn text_stays_within_a_hundred_columns() {
+    let mut run = small();
+    run.document.labels.insert("nic".into(), "Solarflare SFN5121T 10GBit Ethernet with OpenOnload".into());
+    for line in report(&[run]).table_text(100).lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_in_every_form() {
+    let (a, b) = (report(&[small()]), report(&[small()]));
+    assert_eq!(a.html().unwrap(), b.html().unwrap());
+    assert_eq!(a.json().unwrap(), b.json().unwrap());
+    assert_eq!((a.csv(), a.markdown()), (b.csv(), b.markdown()));
+}
+
+#[test]
+fn one_file_without_network_and_without_open_tags() {
+    let html = report(&[small()]).html().unwrap();
+    for word in ["http:", "https:", "src=", "@import", "url(", "<link"] {
+        let found = html.replace("http://www.w3.org/2000/svg", "");
+        assert!(!found.contains(word), "{word}");
+    }
+    for tag in ["table", "tr", "section", "details", "figure", "svg", "g", "dl", "ul", "td", "th", "tbody"] {
+        let opened = html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
+        assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    assert!(html.contains("between network namespaces of one machine"));
+    assert!(html.contains("prefers-color-scheme: dark") && html.contains("@media print"));
+}
+
+#[test]
+fn nothing_from_outside_becomes_markup() {
+    let evil = "<script>alert('x')</script>";
+    let mut run = small();
+    run.name = evil.into();
+    run.document.title = Some(evil.into());
+    run.document.labels.insert("nic".into(), evil.into());
+    run.document.labels.insert("os".into(), evil.into());
+    run.failed.push((evil.into(), evil.into()));
+    for host in run.document.hosts.values_mut() {
+        host.facts.hostname = Some(evil.into());
+    }
+    for (index, result) in run.results.iter_mut().enumerate() {
+        result.ends.initiator.host = Some(evil.into());
+        result.factors.insert("load".into(), serde_json::Value::from(format!("{evil}{}", index % 2)));
+        result.verdict.add(Finding::at(FindingId::Loss, evil, evil));
+    }
+    let report = report(&[run.clone()]);
+    let html = report.html().unwrap();
+    // The one script element is the template's own.
+    assert_eq!(html.matches("<script").count(), 1);
+    assert!(html.contains("&lt;script&gt;"));
+    assert!(!report.markdown().contains("<script"), "{}", report.markdown());
+    run.document.labels.insert("nic".into(), "\u{1b}[31mred".into());
+    assert!(!Report::from_inputs(&[run], &Options::default()).table_text(100).contains('\u{1b}'));
+}
+
+#[test]
+fn figures_are_those_of_all_repetitions_together() {
+    let run = small();
+    let report = report(std::slice::from_ref(&run));
+    let cell = report
+        .document()
+        .cells
+        .iter()
+        .find(|info| {
+            info.probe == "pingpong"
+                && info.protocol == "udp"
+                && info.size_bytes == 32
+                && info.factors["load"] == "none"
+        })
+        .unwrap();
+    let parts: Vec<_> = run
+        .results
+        .iter()
+        .filter(|r| {
+            r.probe == Probe::Pingpong
+                && r.factor("protocol").as_deref() == Some("udp")
+                && r.size() == Some(32)
+                && r.factor("load").as_deref() == Some("none")
+        })
+        .map(|r| r.latency.clone().unwrap())
+        .collect();
+    assert_eq!((parts.len(), cell.repetitions, cell.count), (3, 3, 9000));
+    let mean = parts.iter().map(|p| p.mean_ns.unwrap()).sum::<f64>() / 3.0;
+    assert!((cell.mean_ns.unwrap() - mean).abs() < 1e-6);
+    let range = cell.p50_range.unwrap();
+    assert!(range.low_ns <= cell.p50_ns.unwrap() * 1.002 && cell.p50_ns.unwrap() <= range.high_ns * 1.002);
+    assert_eq!(cell.max_ns, parts.iter().map(|p| p.max_ns.unwrap() as f64).reduce(f64::max));
+    assert!(cell.p99_999_ns.is_none(), "9000 messages say nothing about p99.999");
+}
+
+#[test]
+fn rtt_is_twice_rtt_half() {
+    let run = small();
+    let half = Report::from_inputs(std::slice::from_ref(&run), &Options::default());
+    let whole =
+        Report::from_inputs(std::slice::from_ref(&run), &Options { rtt: true, reference: true, ..Options::default() });
+    assert_eq!(whole.document().kind, LatencyKind::Rtt);
+    for (a, b) in half.document().cells.iter().zip(&whole.document().cells) {
+        for (a, b) in [(a.mean_ns, b.mean_ns), (a.stdev_ns, b.stdev_ns), (a.p99_ns, b.p99_ns)] {
+            let (a, b) = (a.unwrap(), b.unwrap());
+            assert!((b - 2.0 * a).abs() <= 2.0, "{a} {b}");
+        }
+    }
+    let text = whole.table_text(100);
+    assert!(text.contains("RTT and jitter") && !text.contains("RTT/2 and jitter"), "{text}");
+    assert!(text.contains("twice the RTT/2 printed") && text.contains("34.000"), "{text}");
+}
+
+#[test]
+fn untrusted_repetitions_are_left_out_and_said() {
+    let mut run = small();
+    let wanted = |r: &model::ResultDocument| {
+        r.probe == Probe::Pingpong
+            && r.size() == Some(32)
+            && r.factor("protocol").as_deref() == Some("udp")
+            && r.factor("load").as_deref() == Some("build")
+    };
+    let first = run.results.iter_mut().find(|r| wanted(r)).unwrap();
+    first.latency.as_mut().unwrap().mean_ns = Some(1e9);
+    first.verdict.add(Finding::at(FindingId::Migrated, "initiator", "moved twice"));
+    let one = report(std::slice::from_ref(&run));
+    let cell = one.document().cells.iter().find(|info| info.mark == Mark::Invalid).unwrap();
+    assert_eq!((cell.repetitions, cell.left_out), (2, 1));
+    assert!(cell.mean_ns.unwrap() < 1e6);
+    let text = one.table_text(100);
+    assert!(text.contains("!1") && text.contains("moved twice") && text.contains("left out"), "{text}");
+    for result in run.results.iter_mut().filter(|r| wanted(r)) {
+        result.verdict.add(Finding::at(FindingId::Migrated, "initiator", "moved twice"));
+    }
+    let all = report(std::slice::from_ref(&run));
+    let cell = all.document().cells.iter().find(|info| info.mark == Mark::Invalid).unwrap();
+    assert_eq!((cell.repetitions, cell.left_out), (3, 0));
+    assert!(all.table_text(1000).contains("No repetition can be trusted"));
+    assert!(
+        !all.document().summary.iter().any(|s| s.contains("Under load build the median of UDP")),
+        "{:?}",
+        all.document().summary
+    );
+}
+
+#[test]
+fn substrates_never_share_a_block() {
+    let metal = sample::run(&Recipe { name: "metal", substrate: Substrate::Metal, ..SMALL });
+    let report = report(&[small(), metal]);
+    let headings: Vec<&str> = report.document().blocks.iter().map(|block| block.heading.as_str()).collect();
+    assert_eq!(
+        headings,
+        ["Measured between separate computers (metal)", "Measured between network namespaces of one machine (netns)"]
+    );
+    assert!(report.document().summary[0].contains("not compared"), "{}", report.document().summary[0]);
+    assert!(!report.document().summary[0].contains("crossed a wire"));
+}
+
+#[test]
+fn the_same_conditions_from_two_runs_stay_apart() {
+    let again = sample::run(&Recipe { name: "again", ..SMALL });
+    let both = report(&[small(), again]);
+    assert_eq!(both.document().axes.last().map(String::as_str), Some("run"));
+    assert!(both.document().cells.iter().all(|info| info.repetitions == 3));
+    let mut other = small();
+    other.document.labels.insert("nic".into(), "another".into());
+    let two = report(&[small(), other]);
+    assert!(!two.document().axes.iter().any(|axis| axis == "run"), "the NIC tells them apart");
+    assert_eq!(two.document().blocks.len(), 1);
+}
+
+#[test]
+fn published_rows_are_marked_and_only_on_request() {
+    let plain = report(&[small()]);
+    assert!(!plain.html().unwrap().contains("SFN5121T"));
+    let with = Report::from_inputs(&[small()], &Options { reference: true, ..Options::default() });
+    let text = with.table_text(100);
+    assert!(text.contains("Published, other hardware (2012)") && text.contains("Published, other hardware (2019)"));
+    assert!(text.contains("114.756") && text.contains("313.876"), "{text}");
+    assert!(with.html().unwrap().matches("published, other hardware").count() >= 2);
+    let rows = with.csv().lines().filter(|line| line.contains("redhawk-")).count();
+    // 36 rows with four figures each, 36 without netperf's.
+    assert_eq!(rows, 36 * 4 + 36 * 2);
+    assert!(with.document().summary == plain.document().summary, "published rows are never compared");
+}
+
+#[test]
+fn csv_has_as_many_fields_as_columns() {
+    let csv = Report::from_inputs(&[small()], &Options { reference: true, ..Options::default() }).csv();
+    let heads = csv.lines().next().unwrap().split(',').count();
+    assert!(heads > CSV_COLUMNS.len());
+    for line in csv.lines().filter(|line| !line.contains('"')) {
+        assert_eq!(line.split(',').count(), heads, "{line}");
+    }
+}
+
+#[test]
+fn sentences_are_never_stronger_than_the_evidence() {
+    let once = sample::run(&Recipe { repetitions: 1, ..SMALL });
+    let text = report(&[once]).document().summary.join("\n");
+    assert!(text.contains("too few repetitions"), "{text}");
+    assert!(!text.contains(" rose ") && !text.contains(" fell "), "{text}");
+    let text = report(&[small()]).document().summary.join("\n");
+    assert!(text.contains("rose from") && text.contains("ranges do not overlap"), "{text}");
+    // The same distribution on both sides: no difference may be claimed, whatever the repetitions scatter.
+    let mut same = small();
+    let quiet: Vec<_> = same.results.iter().filter(|r| r.factor("load").as_deref() == Some("none")).cloned().collect();
+    same.results.clone_from(&quiet);
+    same.results.extend(quiet.into_iter().map(|mut result| {
+        result.factors.insert("load".into(), "build".into());
+        result
+    }));
+    let text = report(&[same]).document().summary.join("\n");
+    assert!(
+        text.contains("stayed within the spread") && !text.contains(" rose ") && !text.contains(" fell "),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_empty_or_unfinished_run_is_said() {
+    let mut run = small();
+    run.results.clear();
+    run.document.outcome = None;
+    run.failed.push(("udp".into(), "the peer vanished".into()));
+    let report = report(&[run]);
+    let text = report.table_text(100);
+    assert!(text.contains("0 of 36 steps") && text.contains("the peer vanished") && text.contains("No cell"), "{text}");
+    assert!(report.html().unwrap().contains("so this table is empty"));
+    let none = Report::from_inputs(&[], &Options::default());
+    assert!(none.html().is_ok() && none.json().is_ok() && !none.table_text(80).is_empty());
+}
+
+#[test]
+fn a_damaged_histogram_costs_only_itself() {
+    let mut run = small();
+    run.results[0].histogram = Some("AAAA".into());
+    let report = report(&[run]);
+    assert!(report.document().remarks.iter().any(|remark| remark.contains("cannot be read")));
+    assert!(report.html().is_ok());
+}
+
+fn shape(probe: Probe, protocol: &'static str, size: u64, messages: u64) -> Shape {
+    Shape { probe, protocol, load: "none", policy: "fifo:1", size, repetition: 1, messages }
+}
+
+#[test]
+fn a_pingpong_typed_by_hand() {
+    let sizes = [1, 32, 1024].map(|size| sample::result(&shape(Probe::Pingpong, "udp", size, 5000)));
+    insta::assert_snapshot!(windhover_report::single_text(&sizes));
+    insta::assert_snapshot!("a_pingpong_in_sfnts_columns", windhover_report::sfnt_text(&sizes, &SfntFacts::default()));
+}
+
+#[test]
+fn rr_and_ping_typed_by_hand() {
+    let rr = windhover_report::single_text(&[sample::result(&shape(Probe::Rr, "tcp", 32, 5000))]);
+    assert!(rr.contains("trans") && rr.contains("demand") && rr.contains("softirq"), "{rr}");
+    let ping = windhover_report::single_text(&[sample::result(&shape(Probe::Ping, "icmp", 56, 500))]);
+    assert!(ping.contains("RTT (round trip)") && ping.contains("rtt min/avg/max/mdev = 0."), "{ping}");
+    assert!(ping.contains("500 packets transmitted, 500 received, 0% packet loss"), "{ping}");
+}
+
+#[test]
+fn sfnt_rows_are_integers_led_by_tabs_even_with_few_messages() {
+    let mut result = sample::result(&shape(Probe::Pingpong, "udp", 32, 50));
+    assert_eq!(result.latency.as_ref().unwrap().p99_ns, None);
+    let text = windhover_report::sfnt_text(std::slice::from_ref(&result), &SfntFacts::default());
+    let row: Vec<&str> = text.lines().last().unwrap().split('\t').collect();
+    assert_eq!((row.len(), row[0]), (9, ""));
+    assert!(row[1..].iter().all(|field| field.parse::<u64>().is_ok()), "{row:?}");
+    assert!(text.contains("# percentile=99\n# reporting: 1/2 RTT\n"));
+    result.latency.as_mut().unwrap().kind = LatencyKind::Rtt;
+    assert!(windhover_report::sfnt_text(&[result], &SfntFacts::default()).contains("# reporting: RTT\n"));
+}
+
+#[test]
+fn markdown_rows_have_as_many_cells_as_heads() {
+    let markdown = report(&[small()]).markdown();
+    let mut heads = None;
+    for line in markdown.lines() {
+        if line.starts_with('|') {
+            let cells = line.matches(" |").count();
+            assert_eq!(*heads.get_or_insert(cells), cells, "{line}");
+        } else {
+            heads = None;
+        }
+    }
+}
