@@ -105,6 +105,12 @@ fn udp_multicast_v6() {
     common::ip(&["link", "set", "here", "up"]);
     common::ip(&["link", "set", "there", "up"]);
     let spec = multicast("ff15::7412", "here");
+    // The kernel notices the carrier, and with it the route for groups, a moment after the command.
+    let deadline = std::time::Instant::now() + common::PATIENCE;
+    while DataSocket::bind(&spec, &end(Receive::Block), "[2001:db8::1]:0".parse().unwrap()).is_err() {
+        assert!(std::time::Instant::now() < deadline, "the devices do not come up");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     for mode in [Receive::Block, Receive::Spin, Receive::Epoll] {
         let at = "[2001:db8::1]:0".parse().unwrap();
         let pair = ends_at(&spec, &end(mode), &end(mode), at);
