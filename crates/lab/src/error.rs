@@ -141,3 +141,18 @@ pub enum LabError {
         why: String,
     },
 }
+
+impl LabError {
+    /// The design's exit code: 2 for what the caller can put right by asking otherwise, 1 for what failed on the way.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Registry { .. }
+            | Self::Damaged { .. }
+            | Self::Ip { .. }
+            | Self::NoLink { .. }
+            | Self::Left { .. } => 1,
+            _ => 2,
+        }
+    }
+}

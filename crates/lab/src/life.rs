@@ -90,6 +90,11 @@ impl Lab {
         &self.record.hosts
     }
 
+    /// Leaves it up when this value is dropped. It stays in the registry with its owner.
+    pub fn keep(mut self) {
+        self.ours = false;
+    }
+
     /// Removes it. A loopback lab has nothing to remove.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! Labs in real namespaces. Each test uses names and a registry of its own; what it made is gone at its end, also when
 //! it fails.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "functions that tests share are tests too")]
+
 use lab::build::DEVICE;
 use lab::{Lab, LabError, LabSpec, Owner, Registry};
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +13,6 @@ use task::Launch;
 use windhover_lab as lab;
 
 /// Says why a test cannot run here, in the words that the test command collects.
-#[expect(clippy::print_stderr, reason = "the test command collects these lines")]
 fn skipped(test: &str) -> bool {
     let made = Command::new("unshare").args(["--net", "true"]).stderr(Stdio::null()).status();
     if made.is_ok_and(|status| status.success()) {

@@ -1,13 +1,15 @@
 //! Pipes to agents: opening them, and asking through them, one request at a time.
+//!
+//! While a probe runs nothing travels; this end only looks at its cancel flag ten times a second.
+
+mod client;
+mod transport;
+
+pub use client::Client;
 
 use crate::LabError;
 use crate::build::LabHost;
-use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-use wire::LaunchSpec;
 
 /// A command whose stdin and stdout are a pipe to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,115 +137,4 @@ pub struct StartedLoad {
     pub steady: bool,
     /// How long that took, in ns.
     pub steady_after_ns: u64,
-}
-
-/// This end of a pipe to one host's agent.
-///
-/// The agent ends with the thread that opened the pipe (prctl(2), PR_SET_PDEATHSIG): open it on one that stays.
-#[derive(Debug)]
-pub struct Client {
-    host: String,
-    identity: Identity,
-}
-
-impl Client {
-    /// Starts an agent and greets it. `build` is the hash of this binary; the agent's must be the same. What the agent
-    /// writes to stderr goes to `on_stderr` line by line, from a thread of its own.
-    ///
-    /// # Errors
-    /// [`PipeError`].
-    pub fn open(
-        host: &str,
-        command: &AgentCommand,
-        build: &str,
-        on_stderr: impl FnMut(&str) + Send + 'static,
-    ) -> Result<Self, PipeError> {
-        let _ = (command, build, on_stderr);
-        Ok(Self { host: host.to_owned(), identity: Identity::default() })
-    }
-
-    fn todo<T>(&self) -> Result<T, PipeError> {
-        Err(PipeError::Lost { host: self.host.clone(), why: "not yet".to_owned() })
-    }
-
-    /// The host's name in the plan.
-    #[must_use]
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Who answered.
-    #[must_use]
-    pub fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    /// What its machine and host are.
-    ///
-    /// # Errors
-    /// [`PipeError`].
-    pub fn facts(&mut self) -> Result<(MachineFacts, HostFacts), PipeError> {
-        self.todo()
-    }
-
-    /// Starts an endpoint and waits until it listens.
-    ///
-    /// # Errors
-    /// [`PipeError`].
-    pub fn start_endpoint(&mut self, task: &EndpointTask, launch: &LaunchSpec) -> Result<StartedEndpoint, PipeError> {
-        let _ = (task, launch);
-        self.todo()
-    }
-
-    /// Stops an endpoint and waits until it is gone.
-    ///
-    /// # Errors
-    /// [`PipeError`].
-    pub fn stop_endpoint(&mut self, id: u32) -> Result<(), PipeError> {
-        let _ = id;
-        self.todo()
-    }
-
-    /// Runs a probe to its end and gives each size's measurement to `sink`. `cancel` is looked at ten times a second;
-    /// once it is set the probe is stopped, what it measured so far is given to `sink`, and the answer is
-    /// [`PipeError::Failed`] with code 130.
-    ///
-    /// # Errors
-    /// [`PipeError`].
-    pub fn run_probe(
-        &mut self,
-        task: &ProbeTask,
-        launch: &LaunchSpec,
-        cancel: &AtomicBool,
-        sink: &mut dyn FnMut(Measured),
-    ) -> Result<(), PipeError> {
-        let _ = (task, launch, cancel, sink);
-        self.todo()
-    }
-
-    /// Starts a load and waits until it is steady, `timeout` at most.
-    ///
-    /// # Errors
-    /// [`PipeError`].
-    pub fn start_load(&mut self, spec: &LoadSpec, timeout: Duration) -> Result<StartedLoad, PipeError> {
-        let _ = (spec, timeout);
-        self.todo()
-    }
-
-    /// Stops a load and takes its report.
-    ///
-    /// # Errors
-    /// [`PipeError`].
-    pub fn stop_load(&mut self, id: u32) -> Result<LoadReport, PipeError> {
-        let _ = id;
-        self.todo()
-    }
-
-    /// Says good-bye and waits until the agent has ended.
-    ///
-    /// # Errors
-    /// [`PipeError`].
-    pub fn bye(self) -> Result<(), PipeError> {
-        Ok(())
-    }
 }

@@ -1,0 +1,328 @@
+//! The agent's one loop: takes events, keeps workers, answers the runner.
+
+use crate::events::Event;
+use crate::worker::{News, Phase, Role, Worker};
+use crate::{AgentError, Context};
+use model::{HostFacts, MachineFacts, WorkerEvent, WorkerSpec};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+use wire::agent::PROTOCOL;
+use wire::{LaunchSpec, Reply, Request};
+
+/// How long an endpoint may take until it listens: a preloaded stack may have to set up hardware.
+const READY: Duration = Duration::from_secs(20);
+/// How long a worker may take to end when asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a load may take to end, which has files to remove.
+const LOAD_PATIENCE: Duration = Duration::from_secs(15);
+/// How long all workers together may take to end when the agent ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(3);
+/// Exit code of what was interrupted.
+const INTERRUPTED: u8 = 130;
+
+pub(crate) struct Supervisor<'a, W> {
+    context: &'a Context,
+    output: W,
+    sender: Sender<Event>,
+    workers: BTreeMap<u32, Worker>,
+    next: u32,
+    facts: Option<(MachineFacts, HostFacts)>,
+}
+
+/// Whether the loop goes on.
+enum Step {
+    On,
+    End,
+}
+
+impl<'a, W: Write> Supervisor<'a, W> {
+    pub(crate) fn new(context: &'a Context, output: W, sender: Sender<Event>) -> Self {
+        Self { context, output, sender, workers: BTreeMap::new(), next: 1, facts: None }
+    }
+
+    /// Runs until the runner is done with this host, in one way or another.
+    pub(crate) fn run(mut self, events: &Receiver<Event>) -> Result<(), AgentError> {
+        let mut ended = Ok(());
+        loop {
+            let step = match self.wait(events) {
+                Some(Event::Request(request)) => self.request(*request),
+                Some(Event::Worker(id, news)) => self.news(id, news),
+                Some(Event::InputEnded(end)) => {
+                    ended = end.map_err(AgentError::Request);
+                    break;
+                }
+                Some(Event::Terminated) => break,
+                None => self.lose_patience(),
+            };
+            match step {
+                Ok(Step::On) => {}
+                Ok(Step::End) => {
+                    self.stop_all(events);
+                    return self.reply(&Reply::Bye);
+                }
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
+        }
+        self.stop_all(events);
+        ended
+    }
+
+    /// The next event, or `None` when a worker's time is over.
+    fn wait(&self, events: &Receiver<Event>) -> Option<Event> {
+        match self.workers.values().filter_map(|worker| worker.deadline).min() {
+            None => events.recv().ok(),
+            Some(deadline) => events.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok(),
+        }
+    }
+
+    fn reply(&mut self, reply: &Reply) -> Result<(), AgentError> {
+        let frame = match reply.to_frame() {
+            Ok(frame) => frame,
+            // Only raw samples can be this long. The runner is told instead of being left to wait.
+            Err(error) => {
+                let message =
+                    format!("a result cannot be sent ({error}): measure fewer messages, or without raw samples");
+                Reply::Failed { code: 1, message }.to_frame()?
+            }
+        };
+        self.output.write_all(&frame).and_then(|()| self.output.flush()).map_err(AgentError::Reply)
+    }
+
+    fn fail(&mut self, code: u8, message: impl Into<String>) -> Result<Step, AgentError> {
+        let message = message.into().replace(['\n', '\r'], " ");
+        self.reply(&Reply::Failed { code, message }).map(|()| Step::On)
+    }
+
+    fn request(&mut self, request: Request) -> Result<Step, AgentError> {
+        match request {
+            Request::Hello { .. } => {
+                let (machine, host) = self.facts();
+                let (boot_id, hostname) = (machine.boot_id.clone(), host.hostname.clone().unwrap_or_default());
+                let uid = host.uid;
+                let build = self.context.build.clone();
+                let pid = std::process::id();
+                self.reply(&Reply::Hello { build, protocol: PROTOCOL, boot_id, hostname, uid, pid })?;
+            }
+            Request::Facts => {
+                let (machine, host) = self.facts();
+                let reply = Reply::Facts { machine: Box::new(machine.clone()), host: Box::new(host.clone()) };
+                self.reply(&reply)?;
+            }
+            Request::StartEndpoint { task, launch } => {
+                return self.start(&WorkerSpec::Endpoint(task), &launch, Some(READY));
+            }
+            Request::RunProbe { task, launch } => {
+                if self.workers.values().any(|worker| worker.role == Role::Probe) {
+                    return self.fail(1, "a probe runs on this host already: one at a time");
+                }
+                return self.start(&WorkerSpec::Probe(task), &launch, None);
+            }
+            Request::StartLoad { spec, timeout_ms } => {
+                let limit = Duration::from_millis(u64::from(timeout_ms));
+                return self.start(&WorkerSpec::Load(spec), &LaunchSpec::default(), Some(limit));
+            }
+            Request::StopEndpoint { id } => return self.stop(id, Role::Endpoint, PATIENCE),
+            Request::StopLoad { id } => return self.stop(id, Role::Load, LOAD_PATIENCE),
+            Request::Cancel => {
+                // One that ended while the word was on its way has been answered already.
+                for worker in self.workers.values_mut().filter(|worker| worker.role == Role::Probe) {
+                    if worker.phase == Phase::Working {
+                        worker.stop(PATIENCE);
+                    }
+                }
+            }
+            Request::Bye => return Ok(Step::End),
+        }
+        Ok(Step::On)
+    }
+
+    fn facts(&mut self) -> &(MachineFacts, HostFacts) {
+        self.facts.get_or_insert_with(|| {
+            let root = Path::new("/");
+            (host::facts::machine(root), host::facts::host(root))
+        })
+    }
+
+    fn start(&mut self, spec: &WorkerSpec, launch: &LaunchSpec, limit: Option<Duration>) -> Result<Step, AgentError> {
+        let id = self.next;
+        self.next = self.next.wrapping_add(1);
+        match Worker::start(id, spec, launch, self.context, &self.sender) {
+            Ok(mut worker) => {
+                worker.deadline = limit.map(|limit| worker.started + limit);
+                self.workers.insert(id, worker);
+                Ok(Step::On)
+            }
+            Err(message) => self.fail(2, message),
+        }
+    }
+
+    fn stop(&mut self, id: u32, role: Role, patience: Duration) -> Result<Step, AgentError> {
+        match self.workers.get_mut(&id) {
+            Some(worker) if worker.role == role && worker.phase == Phase::Ended => self.finish(id),
+            Some(worker) if worker.role == role => {
+                worker.stop(patience);
+                Ok(Step::On)
+            }
+            _ => self.fail(1, format!("there is no {} {id} on this host", role.word())),
+        }
+    }
+
+    fn news(&mut self, id: u32, news: News) -> Result<Step, AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(Step::On) };
+        match news {
+            News::Event(event) => match *event {
+                WorkerEvent::Ready { address } => return self.ready(id, address),
+                WorkerEvent::Measured(measured) => worker.measured.push(*measured),
+                WorkerEvent::Load(report) => worker.report = Some(report),
+                WorkerEvent::Failed { code, message } => worker.failed = Some((code, message)),
+                WorkerEvent::Done => worker.done = true,
+            },
+            News::Nonsense(why) => {
+                worker.failed.get_or_insert((1, format!("what the {} says is no event: {why}", worker.role.word())));
+            }
+            News::Exited => worker.note_exit(),
+            News::Closed => {
+                worker.reap();
+                return self.closed(id);
+            }
+        }
+        Ok(Step::On)
+    }
+
+    fn ready(&mut self, id: u32, address: Option<String>) -> Result<Step, AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(Step::On) };
+        // A load that was given up on, or a word said twice.
+        if worker.phase != Phase::Starting {
+            return Ok(Step::On);
+        }
+        worker.phase = Phase::Working;
+        worker.deadline = None;
+        let reply = match worker.role {
+            Role::Endpoint => Reply::EndpointReady { id, address: address.unwrap_or_default() },
+            Role::Load => Reply::LoadSteady { id, steady: true, steady_after_ns: nanoseconds(worker.started) },
+            Role::Probe => return Ok(Step::On),
+        };
+        self.reply(&reply).map(|()| Step::On)
+    }
+
+    /// A worker is gone. Whoever waits for it is answered; nobody waits for one that was working.
+    fn closed(&mut self, id: u32) -> Result<Step, AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(Step::On) };
+        match (worker.role, worker.phase) {
+            (Role::Endpoint | Role::Load, Phase::Working) => {
+                worker.phase = Phase::Ended;
+                let end = worker.end.clone().unwrap_or_default();
+                (self.context.lines)(&format!("{end}, and nobody had asked it to"));
+                Ok(Step::On)
+            }
+            _ => self.finish(id),
+        }
+    }
+
+    /// Answers for a worker that has ended, and forgets it.
+    fn finish(&mut self, id: u32) -> Result<Step, AgentError> {
+        let Some(mut worker) = self.workers.remove(&id) else { return Ok(Step::On) };
+        match (worker.role, worker.phase) {
+            (Role::Endpoint, Phase::Stopping) => self.reply(&Reply::EndpointStopped { id })?,
+            (Role::Load, Phase::Stopping | Phase::Ended) if worker.report.is_some() => {
+                if let Some(report) = worker.report.take() {
+                    self.reply(&Reply::LoadReport { id, report: Box::new(report) })?;
+                }
+            }
+            (Role::Probe, phase) => {
+                for measured in std::mem::take(&mut worker.measured) {
+                    self.reply(&Reply::Measured(Box::new(measured)))?;
+                }
+                // A foreign program need not say that it is done, but it has to end well.
+                let good = worker.failed.is_none() && (worker.done || worker.ended_well());
+                if phase == Phase::Stopping {
+                    return self.fail(INTERRUPTED, "the probe was cancelled");
+                } else if good {
+                    self.reply(&Reply::Done)?;
+                } else {
+                    let (code, message) = worker.failure();
+                    return self.fail(code, message);
+                }
+            }
+            _ => {
+                let (code, message) = worker.failure();
+                return self.fail(code, message);
+            }
+        }
+        Ok(Step::On)
+    }
+
+    /// Deals with the workers whose time is over.
+    fn lose_patience(&mut self) -> Result<Step, AgentError> {
+        let now = Instant::now();
+        let late: Vec<u32> = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.deadline.is_some_and(|at| at <= now))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in late {
+            let Some(worker) = self.workers.get_mut(&id) else { continue };
+            worker.deadline = None;
+            if worker.exited {
+                worker.reap();
+                self.closed(id)?;
+                continue;
+            }
+            match (worker.role, worker.phase) {
+                // It goes on working and is reported as what it is.
+                (Role::Load, Phase::Starting) => {
+                    worker.phase = Phase::Working;
+                    let steady_after_ns = nanoseconds(worker.started);
+                    self.reply(&Reply::LoadSteady { id, steady: false, steady_after_ns })?;
+                }
+                (_, Phase::Starting) => {
+                    let why = format!("the {} did not listen within {} s", worker.role.word(), READY.as_secs());
+                    worker.failed.get_or_insert((1, why));
+                    worker.kill();
+                }
+                // Its stdout closes, and the answer follows from that.
+                _ => worker.kill(),
+            }
+        }
+        Ok(Step::On)
+    }
+
+    /// Stops all workers and waits until they are gone; those that take too long are killed.
+    fn stop_all(&mut self, events: &Receiver<Event>) {
+        for worker in self.workers.values_mut() {
+            worker.stop(LAST_PATIENCE);
+        }
+        let end = Instant::now() + LAST_PATIENCE;
+        while self.workers.values().any(|worker| worker.end.is_none()) {
+            match events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Event::Worker(id, News::Closed)) => {
+                    if let Some(worker) = self.workers.get_mut(&id) {
+                        worker.reap();
+                    }
+                }
+                Ok(Event::Worker(id, News::Exited)) => {
+                    if let Some(worker) = self.workers.get_mut(&id) {
+                        worker.note_exit();
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        for worker in self.workers.values_mut().filter(|worker| worker.end.is_none()) {
+            worker.kill();
+        }
+        self.workers.clear();
+    }
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,374 @@
+//! One worker: a process that keeps the worker contract (`model::worker`).
+
+use crate::events::{Event, spawn};
+use crate::{AgentError, Context, LineSink};
+use model::worker::{LINE_MARK, Measured};
+use model::{LoadReport, WorkerEvent, WorkerSpec};
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ChildStdin, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use task::{Child, Launch, Stream};
+use wire::LaunchSpec;
+
+/// How many of a worker's last lines on stderr are kept to explain its death.
+const KEPT_LINES: usize = 4;
+/// Longest line of the contract, in bytes: what fits an agent's frame.
+const LONGEST_LINE: u64 = wire::AGENT_LIMIT as u64;
+/// Longest line for people that is passed on in one piece, in bytes.
+const LONGEST_WORDS: u64 = 4096;
+/// How long a worker whose stdout has closed may take to end.
+const LINGER: Duration = Duration::from_secs(5);
+/// How long what a worker wrote may take to be read after its end. Only a descendant that left its process group and
+/// holds its stdout can make this run out.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How long its last words may take to arrive after its death.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What a worker's stdout brings.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// An event of the contract.
+    Event(Box<WorkerEvent>),
+    /// A marked line that is none.
+    Nonsense(String),
+    /// The process has ended, though a descendant may still hold its stdout.
+    Exited,
+    /// Its stdout closed: it has ended or is about to.
+    Closed,
+}
+
+/// What a worker is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Endpoint,
+    Probe,
+    Load,
+}
+
+impl Role {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Endpoint => "endpoint",
+            Self::Probe => "probe",
+            Self::Load => "load",
+        }
+    }
+}
+
+/// Where a worker stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Started; an endpoint or a load has not said that it is ready.
+    Starting,
+    /// Working.
+    Working,
+    /// Asked to end, by request or by cancelling.
+    Stopping,
+    /// Ended by itself; whoever asks for it next is told how.
+    Ended,
+}
+
+/// A worker process and what it said so far.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) role: Role,
+    pub(crate) phase: Phase,
+    /// When the agent loses its patience.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) started: Instant,
+    pub(crate) measured: Vec<Measured>,
+    pub(crate) report: Option<LoadReport>,
+    pub(crate) failed: Option<(u8, String)>,
+    pub(crate) done: bool,
+    /// How it ended, once it has.
+    pub(crate) end: Option<String>,
+    /// Whether the process is known to have ended while its stdout has not closed yet.
+    pub(crate) exited: bool,
+    well: bool,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    words: Arc<Words>,
+}
+
+/// The last lines of a worker's stderr.
+#[derive(Debug, Default)]
+struct Words {
+    lines: Mutex<VecDeque<String>>,
+    over: AtomicBool,
+}
+
+impl Worker {
+    /// Starts a worker; what it says comes as [`Event::Worker`] with `id`.
+    ///
+    /// # Errors
+    /// One line for the runner.
+    pub(crate) fn start(
+        id: u32,
+        spec: &WorkerSpec,
+        launch: &LaunchSpec,
+        context: &Context,
+        sender: &Sender<Event>,
+    ) -> Result<Self, String> {
+        let role = match spec {
+            WorkerSpec::Probe(_) => Role::Probe,
+            WorkerSpec::Endpoint(_) => Role::Endpoint,
+            WorkerSpec::Load(_) => Role::Load,
+        };
+        let mut line = serde_json::to_vec(spec).map_err(|error| format!("the {}'s spec: {error}", role.word()))?;
+        line.push(b'\n');
+        let mut child = command(role, launch, context).start().map_err(|error| error.to_string())?;
+        let words = Arc::new(Words::default());
+        let setup = |error: AgentError| error.to_string();
+        if let Some(stderr) = child.take_stderr() {
+            let (words, lines) = (Arc::clone(&words), Arc::clone(&context.lines));
+            spawn("worker-stderr", move || words.follow(BufReader::new(stderr), &lines)).map_err(setup)?;
+        }
+        if let Some(stdout) = child.take_stdout() {
+            let (sender, lines) = (sender.clone(), Arc::clone(&context.lines));
+            spawn("worker-stdout", move || follow_stdout(id, BufReader::new(stdout), &sender, &lines))
+                .map_err(setup)?;
+        }
+        let process = Pid::from_raw(i32::try_from(child.pid()).unwrap_or_default());
+        let sender = sender.clone();
+        spawn("worker-end", move || {
+            // Leaves it to be reaped, so that its number stays its own until then.
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            while waitid(Id::Pid(process), flags) == Err(Errno::EINTR) {}
+            let _ = sender.send(Event::Worker(id, News::Exited));
+        })
+        .map_err(setup)?;
+        let mut stdin = child.take_stdin();
+        if let Some(pipe) = &mut stdin {
+            // A worker that is gone already shows by its closed stdout.
+            let _ = pipe.write_all(&line).and_then(|()| pipe.flush());
+        }
+        // Foreign probes may read to the end before they begin; the others take the end for the word to stop.
+        if role == Role::Probe {
+            stdin = None;
+        }
+        Ok(Self {
+            role,
+            phase: if role == Role::Probe { Phase::Working } else { Phase::Starting },
+            deadline: None,
+            started: Instant::now(),
+            measured: Vec::new(),
+            report: None,
+            failed: None,
+            done: false,
+            end: None,
+            exited: false,
+            well: false,
+            child,
+            stdin,
+            words,
+        })
+    }
+
+    /// Asks it to end: by closing its stdin, a probe by SIGTERM. It has until `patience` is over.
+    pub(crate) fn stop(&mut self, patience: Duration) {
+        self.phase = Phase::Stopping;
+        self.stdin = None;
+        self.deadline = Some(Instant::now() + patience);
+        if self.role == Role::Probe {
+            // SIGTERM is 15 on every architecture. A worker that is gone needs no signal.
+            let _ = self.child.signal(signal_hook::consts::SIGTERM);
+        }
+    }
+
+    /// Kills it and its descendants; its stdout closes then.
+    pub(crate) fn kill(&mut self) {
+        self.stdin = None;
+        self.deadline = None;
+        let _ = self.child.kill();
+    }
+
+    /// Notes that the process has ended. What it wrote is still being read; what it left in its process group is killed
+    /// and cannot hold its stdout any longer.
+    pub(crate) fn note_exit(&mut self) {
+        if self.end.is_none() {
+            let _ = self.child.try_wait();
+            self.exited = true;
+            self.deadline = Some(Instant::now() + DRAIN);
+        }
+    }
+
+    /// Takes its status after its stdout closed, and keeps a sentence about its end.
+    pub(crate) fn reap(&mut self) {
+        self.stdin = None;
+        self.deadline = None;
+        let status = match self.child.wait_timeout(LINGER) {
+            Ok(Some(status)) => Some(status),
+            Ok(None) => self.child.kill().ok(),
+            Err(_) => None,
+        };
+        self.well = status.is_some_and(|status| status.success());
+        let end = Instant::now() + LAST_WORDS;
+        while !self.words.over.load(Ordering::Acquire) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let said = self.words.joined();
+        let ended = format!("the {} {}", self.role.word(), describe(status));
+        self.end = Some(if said.is_empty() { ended } else { format!("{ended}; it said last: {said}") });
+    }
+
+    /// Whether it ended with status 0.
+    pub(crate) fn ended_well(&self) -> bool {
+        self.well
+    }
+
+    /// What to tell the runner about its failure: its own word, else how it ended.
+    pub(crate) fn failure(&mut self) -> (u8, String) {
+        self.failed.take().unwrap_or_else(|| (1, self.end.clone().unwrap_or_default()))
+    }
+}
+
+fn command(role: Role, launch: &LaunchSpec, context: &Context) -> Launch {
+    let program = context.program.as_os_str();
+    let mut command = match launch.prefix.split_first() {
+        Some((first, rest)) => Launch::new(first).args(rest).arg(program),
+        None => Launch::new(program),
+    };
+    command = command.arg("worker").die_with_parent().stdin(Stream::Pipe).stdout(Stream::Pipe).stderr(Stream::Pipe);
+    for (name, value) in &launch.environment {
+        command = command.env(name, value);
+    }
+    if let Some(netns) = &launch.netns {
+        command = command.netns(netns);
+    }
+    // A load is many processes, and compilers start more: all of them have to die with it.
+    if role == Role::Load { command.pid_namespace() } else { command }
+}
+
+fn describe(status: Option<ExitStatus>) -> String {
+    match status {
+        Some(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("ended with exit status {code}"),
+            (None, Some(signal)) => {
+                let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+                format!("was killed by {name} ({signal})")
+            }
+            (None, None) => "ended".to_owned(),
+        },
+        None => "is lost".to_owned(),
+    }
+}
+
+impl Words {
+    fn follow(&self, mut from: impl BufRead, lines: &LineSink) {
+        let mut line = Vec::new();
+        while let Ok(length) = from.by_ref().take(LONGEST_WORDS).read_until(b'\n', &mut line) {
+            if length == 0 {
+                break;
+            }
+            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+            line.clear();
+            if text.is_empty() {
+                continue;
+            }
+            lines(&text);
+            let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() == KEPT_LINES {
+                kept.pop_front();
+            }
+            kept.push_back(text);
+        }
+        self.over.store(true, Ordering::Release);
+    }
+
+    fn joined(&self) -> String {
+        let kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
+    }
+}
+
+fn follow_stdout(id: u32, mut from: impl BufRead, sender: &Sender<Event>, lines: &LineSink) {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let news = match read_line(&mut from, &mut line) {
+            Some(text) => match WorkerEvent::from_line(&text) {
+                Ok(Some(event)) => News::Event(Box::new(event)),
+                Ok(None) => {
+                    if !text.trim().is_empty() {
+                        lines(&text);
+                    }
+                    continue;
+                }
+                Err(error) => News::Nonsense(error.to_string()),
+            },
+            None => News::Closed,
+        };
+        let last = matches!(news, News::Closed);
+        if sender.send(Event::Worker(id, news)).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// One line without its newline; `None` at the end. Lines of the contract may be long, others are cut.
+fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> Option<String> {
+    let mark = u64::try_from(LINE_MARK.len()).unwrap_or(u64::MAX);
+    let length = from.by_ref().take(mark).read_until(b'\n', line).ok()?;
+    if length == 0 {
+        return None;
+    }
+    if !line.ends_with(b"\n") {
+        let limit = if line.as_slice() == LINE_MARK.as_bytes() { LONGEST_LINE } else { LONGEST_WORDS };
+        from.by_ref().take(limit).read_until(b'\n', line).ok()?;
+    }
+    Some(String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn follow(bytes: &[u8]) -> (Vec<News>, Vec<String>) {
+        let (sender, events) = channel();
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&kept);
+        let lines: LineSink = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
+        follow_stdout(1, bytes, &sender, &lines);
+        drop(sender);
+        let news = events.iter().map(|event| match event {
+            Event::Worker(1, news) => news,
+            other => panic!("{other:?}"),
+        });
+        let news = news.collect();
+        let words = kept.lock().unwrap().clone();
+        (news, words)
+    }
+
+    #[test]
+    fn events_are_found_between_the_words_of_others() {
+        let mut text = b"LibVMA: banner\nhalf a line without an end".to_vec();
+        text.extend(WorkerEvent::Done.line().bytes());
+        text.extend(b"more\xff\n");
+        text.extend("x".repeat(10_000).bytes());
+        let (news, words) = follow(&text);
+        assert!(matches!(news.as_slice(), [News::Event(event), News::Closed] if **event == WorkerEvent::Done));
+        assert_eq!(&words[..3], ["LibVMA: banner", "half a line without an end", "more\u{fffd}"]);
+        // A line that never ends is passed on in pieces.
+        assert_eq!(words[3..].concat().len(), 10_000);
+    }
+
+    #[test]
+    fn a_long_event_is_not_cut_and_a_broken_one_is_told() {
+        let long = WorkerEvent::Failed { code: 1, message: "y".repeat(100_000) };
+        let (news, _) = follow(long.line().as_bytes());
+        assert!(matches!(news.as_slice(), [News::Event(event), News::Closed] if **event == long));
+        let (news, words) = follow(format!("{LINE_MARK}{{\n").as_bytes());
+        assert!(matches!(news.as_slice(), [News::Nonsense(_), News::Closed]) && words.is_empty());
+        let (news, _) = follow(LINE_MARK.as_bytes());
+        assert!(matches!(news.as_slice(), [News::Nonsense(_), News::Closed]));
+    }
+}

@@ -1,0 +1,202 @@
+//! Asking an agent: one request at a time, each with its answer and a limit on the wait.
+
+use super::transport::Transport;
+use super::{AgentCommand, Identity, PipeError, StartedEndpoint, StartedLoad};
+use crate::LabError;
+use model::worker::{EndpointTask, Measured, ProbeTask};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wire::agent::{PROTOCOL, check_build};
+use wire::{LaunchSpec, Reply, Request};
+
+/// For a greeting: ssh may have to resolve, connect and ask a person.
+const GREETING: Duration = Duration::from_secs(60);
+/// For what needs no more than a process start.
+const PROMPT: Duration = Duration::from_secs(30);
+/// How often the cancel flag is looked at: a person does not notice a tenth of a second, and a measurement does not
+/// notice ten wake-ups a second elsewhere.
+const LOOK: Duration = Duration::from_millis(100);
+/// How many looks a cancelled probe gets to hand over what it measured.
+const CANCELLED_LOOKS: u32 = 200;
+
+/// This end of a pipe to one host's agent.
+///
+/// The agent ends with the thread that opened the pipe (prctl(2), PR_SET_PDEATHSIG): open it on one that stays. When
+/// this value is dropped the pipe closes, and the agent gets ten seconds to undo what it did.
+#[derive(Debug)]
+pub struct Client {
+    host: String,
+    identity: Identity,
+    transport: Transport,
+}
+
+impl Client {
+    /// Starts an agent and greets it. `build` is the hash of this binary; the agent's must be the same. What the agent
+    /// writes to stderr goes to `on_stderr` line by line, from a thread of its own.
+    ///
+    /// # Errors
+    /// [`PipeError::Start`] when the command cannot be started or ends without a greeting, [`PipeError::Build`] for an
+    /// agent of another build, [`PipeError::Silent`].
+    pub fn open(
+        host: &str,
+        command: &AgentCommand,
+        build: &str,
+        on_stderr: impl FnMut(&str) + Send + 'static,
+    ) -> Result<Self, PipeError> {
+        let transport = Transport::start(host, command, on_stderr)?;
+        let mut client = Self { host: host.to_owned(), identity: Identity::default(), transport };
+        let greeting = Request::Hello { build: build.to_owned(), protocol: PROTOCOL };
+        let answer = client.ask("say who it is", &greeting, GREETING).map_err(|error| match error {
+            PipeError::Lost { host, why } => {
+                PipeError::Start { host, source: LabError::Start { program: command.argv.join(" "), why } }
+            }
+            other => other,
+        })?;
+        let Reply::Hello { build: theirs, protocol, boot_id, hostname, uid, pid } = answer else {
+            return Err(client.out_of_turn("say who it is"));
+        };
+        check_build(host, build, &theirs, protocol)?;
+        client.identity = Identity { build: theirs, boot_id, hostname, uid, pid };
+        Ok(client)
+    }
+
+    /// The host's name in the plan.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Who answered.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What its machine and host are.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn facts(&mut self) -> Result<(MachineFacts, HostFacts), PipeError> {
+        match self.ask("tell its facts", &Request::Facts, PROMPT)? {
+            Reply::Facts { machine, host } => Ok((*machine, *host)),
+            _ => Err(self.out_of_turn("tell its facts")),
+        }
+    }
+
+    /// Starts an endpoint and waits until it listens.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn start_endpoint(&mut self, task: &EndpointTask, launch: &LaunchSpec) -> Result<StartedEndpoint, PipeError> {
+        let request = Request::StartEndpoint { task: task.clone(), launch: launch.clone() };
+        match self.ask("start an endpoint", &request, PROMPT)? {
+            Reply::EndpointReady { id, address } => Ok(StartedEndpoint { id, address }),
+            _ => Err(self.out_of_turn("start an endpoint")),
+        }
+    }
+
+    /// Stops an endpoint and waits until it is gone.
+    ///
+    /// # Errors
+    /// [`PipeError`]; [`PipeError::Failed`] also when the endpoint had ended by itself before.
+    pub fn stop_endpoint(&mut self, id: u32) -> Result<(), PipeError> {
+        match self.ask("stop an endpoint", &Request::StopEndpoint { id }, PROMPT)? {
+            Reply::EndpointStopped { id: stopped } if stopped == id => Ok(()),
+            _ => Err(self.out_of_turn("stop an endpoint")),
+        }
+    }
+
+    /// Runs a probe to its end and gives each size's measurement to `sink`, once the probe is over. `cancel` is looked
+    /// at ten times a second; when it is set the probe is stopped, what it measured so far is given to `sink`, and the
+    /// answer is [`PipeError::Failed`] with code 130.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn run_probe(
+        &mut self,
+        task: &ProbeTask,
+        launch: &LaunchSpec,
+        cancel: &AtomicBool,
+        sink: &mut dyn FnMut(Measured),
+    ) -> Result<(), PipeError> {
+        let step = "run a probe";
+        self.transport.send(&Request::RunProbe { task: Box::new(task.clone()), launch: launch.clone() })?;
+        let mut looks_left = None;
+        loop {
+            match self.transport.receive(LOOK)? {
+                Some(Reply::Measured(measured)) => sink(*measured),
+                Some(Reply::Done) => return Ok(()),
+                Some(Reply::Failed { code, message }) => return Err(self.failed(code, message)),
+                Some(_) => return Err(self.out_of_turn(step)),
+                None => {}
+            }
+            match &mut looks_left {
+                None if cancel.load(Ordering::Relaxed) => {
+                    self.transport.send(&Request::Cancel)?;
+                    looks_left = Some(CANCELLED_LOOKS);
+                }
+                None => {}
+                Some(0) => return Err(self.silent("stop a probe", LOOK * CANCELLED_LOOKS)),
+                Some(left) => *left -= 1,
+            }
+        }
+    }
+
+    /// Starts a load and waits until it is steady, `timeout` at most. A load that is not steady by then runs all the
+    /// same, and its answer says so.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn start_load(&mut self, spec: &LoadSpec, timeout: Duration) -> Result<StartedLoad, PipeError> {
+        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        let request = Request::StartLoad { spec: spec.clone(), timeout_ms };
+        match self.ask("start a load", &request, timeout.saturating_add(PROMPT))? {
+            Reply::LoadSteady { id, steady, steady_after_ns } => Ok(StartedLoad { id, steady, steady_after_ns }),
+            _ => Err(self.out_of_turn("start a load")),
+        }
+    }
+
+    /// Stops a load and takes its report.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn stop_load(&mut self, id: u32) -> Result<LoadReport, PipeError> {
+        match self.ask("stop a load", &Request::StopLoad { id }, PROMPT)? {
+            Reply::LoadReport { id: stopped, report } if stopped == id => Ok(*report),
+            _ => Err(self.out_of_turn("stop a load")),
+        }
+    }
+
+    /// Says good-bye and waits until the agent has stopped its workers and ended.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn bye(mut self) -> Result<(), PipeError> {
+        match self.ask("end", &Request::Bye, PROMPT)? {
+            Reply::Bye => self.transport.close(),
+            _ => Err(self.out_of_turn("end")),
+        }
+    }
+
+    fn ask(&mut self, step: &'static str, request: &Request, limit: Duration) -> Result<Reply, PipeError> {
+        self.transport.send(request)?;
+        match self.transport.receive(limit)? {
+            Some(Reply::Failed { code, message }) => Err(self.failed(code, message)),
+            Some(reply) => Ok(reply),
+            None => Err(self.silent(step, limit)),
+        }
+    }
+
+    fn failed(&self, code: u8, message: String) -> PipeError {
+        PipeError::Failed { host: self.host.clone(), code, message }
+    }
+
+    fn silent(&self, step: &'static str, limit: Duration) -> PipeError {
+        PipeError::Silent { host: self.host.clone(), step, seconds: limit.as_secs() }
+    }
+
+    fn out_of_turn(&self, step: &'static str) -> PipeError {
+        PipeError::OutOfTurn { host: self.host.clone(), step }
+    }
+}
