@@ -123,39 +123,44 @@ impl ProbeError {
     /// The design's exit code: 2 for what is wrong with the task itself, 1 for what went wrong while running.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
+        use net::NetError;
+        use task::TaskError;
         match self {
-            Self::Spec(_) | Self::Conflict { .. } | Self::Key(_) => 2,
-            Self::Task(error) => match error {
-                task::TaskError::NoSuchCpu { .. }
-                | task::TaskError::CpuNotAllowed { .. }
-                | task::TaskError::PolicyNotPermitted { .. } => 2,
-                _ => 1,
-            },
-            Self::Net(error) => match error {
-                net::NetError::Address { .. }
-                | net::NetError::UnknownHost { .. }
-                | net::NetError::NoAddressOfFamily { .. }
-                | net::NetError::NoInterface { .. }
-                | net::NetError::NoInterfaceWithAddress { .. } => 2,
-                _ => 1,
-            },
-            Self::Session { cause, .. } => match cause {
-                SessionError::WrongKey
-                | SessionError::KeyRequired
-                | SessionError::KeyNotExpected
-                | SessionError::Version { .. } => 2,
-                SessionError::Refused { code, .. } => match code {
-                    RefuseCode::WrongKey
-                    | RefuseCode::KeyRequired
-                    | RefuseCode::Version
-                    | RefuseCode::Limit
-                    | RefuseCode::Unsupported
-                    | RefuseCode::BadRequest => 2,
-                    _ => 1,
-                },
-                _ => 1,
-            },
+            Self::Spec(_)
+            | Self::Conflict { .. }
+            | Self::Key(_)
+            | Self::Task(
+                TaskError::NoSuchCpu { .. } | TaskError::CpuNotAllowed { .. } | TaskError::PolicyNotPermitted { .. },
+            )
+            | Self::Net(
+                NetError::Address { .. }
+                | NetError::UnknownHost { .. }
+                | NetError::NoAddressOfFamily { .. }
+                | NetError::NoInterface { .. }
+                | NetError::NoInterfaceWithAddress { .. },
+            ) => 2,
+            Self::Session { cause, .. } if is_told_beforehand(cause) => 2,
             _ => 1,
         }
+    }
+}
+
+/// Whether the endpoint said no to what was asked for, rather than failed at it.
+fn is_told_beforehand(cause: &SessionError) -> bool {
+    match cause {
+        SessionError::WrongKey
+        | SessionError::KeyRequired
+        | SessionError::KeyNotExpected
+        | SessionError::Version { .. } => true,
+        SessionError::Refused { code, .. } => matches!(
+            code,
+            RefuseCode::WrongKey
+                | RefuseCode::KeyRequired
+                | RefuseCode::Version
+                | RefuseCode::Limit
+                | RefuseCode::Unsupported
+                | RefuseCode::BadRequest
+        ),
+        _ => false,
     }
 }

@@ -353,3 +353,66 @@ fn own_addresses_are_local_unless_claimed() {
     outcome.unwrap();
     assert!(!has(&all[0], FindingId::PathIsLocal));
 }
+
+#[test]
+fn real_time_policy_is_used_or_refused_in_one_line() {
+    let served = Served::start();
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.initiator.policy = model::Policy::Fifo(1);
+    let before = task::scheduling().unwrap();
+    let (all, outcome) = run(&task(spec, served.address));
+    assert_eq!(task::scheduling().unwrap(), before, "the calling thread keeps its policy");
+    match outcome {
+        Ok(_) => check_sane(&all[0]),
+        Err(error) => {
+            assert_eq!(error.exit_code(), 2);
+            assert!(all.is_empty());
+            let text = error.to_string();
+            assert!(text.contains("fifo:1") && !text.contains('\n'), "{text}");
+        }
+    }
+}
+
+#[test]
+fn ping_has_the_figures_of_iputils() {
+    let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
+    if let Err(error) = net::icmp::permitted(loopback) {
+        eprintln!("SKIPPED ping_has_the_figures_of_iputils: {error}");
+        return;
+    }
+    for (receive, size) in [(Receive::Block, 0), (Receive::Block, 1), (Receive::Spin, 56), (Receive::Poll, 1400)] {
+        let mut spec = spec(Probe::Ping, Protocol::Icmp);
+        spec.initiator.receive = receive;
+        spec.sizes = SizeList::one(size);
+        spec.warmup.count = 1;
+        spec.gap.sleep_us = 1000;
+        spec.stop.max_count = 40;
+        spec.stop.max_ms = 20_000;
+        spec.raw = true;
+        let measured = one(&task(spec, "127.0.0.1"));
+        let result = &measured.result;
+        let latency = result.latency.as_ref().unwrap();
+        assert_eq!((latency.kind, latency.count, result.messages.lost), (LatencyKind::Rtt, 40, 0), "{receive} {size}");
+        assert!(result.ends.reflector.is_none());
+        // mdev is the population's deviation, stdev the sample's.
+        let (mdev, stdev) = (result.mdev_ns.unwrap(), latency.stdev_ns.unwrap());
+        assert!((mdev - stdev * (39.0f64 / 40.0).sqrt()).abs() < 1e-3 * stdev + 1.0, "{mdev} {stdev}");
+        assert!(result.elapsed_ns >= 39_000_000, "echoes are 1 ms apart and more");
+    }
+}
+
+#[test]
+fn multicast_carries_messages_both_ways() {
+    let served = Served::start();
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.socket.multicast = Some(model::Multicast {
+        group: "239.255.77.3".parse().unwrap(),
+        interface: Some("lo".to_owned()),
+        loopback: true,
+    });
+    spec.reflector.device = None;
+    spec.stop.max_count = 200;
+    spec.stop.max_ms = 20_000;
+    let measured = one(&task(spec, served.address));
+    assert_eq!((measured.result.messages.received, measured.result.messages.lost), (200, 0));
+}

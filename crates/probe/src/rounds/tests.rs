@@ -215,7 +215,7 @@ fn several_pings_and_pongs_are_one_round() {
     impl Path for ThreeToTwo {
         fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError> {
             self.1 += 1;
-            assert_eq!(more, self.1 % 3 != 0, "MSG_MORE on all but the last");
+            assert_eq!(more, !self.1.is_multiple_of(3), "MSG_MORE on all but the last");
             self.0 = message.to_vec();
             if self.1.is_multiple_of(3) {
                 self.2 += 2;

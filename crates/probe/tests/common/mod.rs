@@ -1,5 +1,11 @@
 //! An endpoint in this process, and tasks against it.
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::needless_pass_by_value,
+    reason = "helpers of tests, of which each test binary uses a part"
+)]
 
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{FindingId, Limits, Probe, ProbeSpec, Protocol, Receive};
@@ -65,7 +71,7 @@ pub(crate) fn context() -> Context {
     Context::new(PathBuf::from("/proc/self/exe"), "test")
 }
 
-pub(crate) fn task(spec: ProbeSpec, address: impl ToString) -> ProbeTask {
+pub(crate) fn task(spec: ProbeSpec, address: impl std::fmt::Display) -> ProbeTask {
     let target = Target { control: address.to_string(), key: None };
     ProbeTask { spec, target, factors: BTreeMap::from([("load".to_owned(), "none".into())]) }
 }

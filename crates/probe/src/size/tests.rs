@@ -1,0 +1,142 @@
+use super::*;
+use crate::rounds::Plan;
+use model::{Gap, LatencyKind, Protocol, Receive};
+use net::{DataSocket, PathOptions};
+use record::RecorderConfig;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use task::Progress;
+use wire::Tier;
+
+#[test]
+fn a_span_leaves_late_and_double_answers_out() {
+    let sample = |sent, received, flags| Sample { sent, received, flags, ..Sample::default() };
+    let samples = [
+        sample(1, 1, SampleFlags::DUPLICATE),
+        sample(10, 20, SampleFlags::default()),
+        sample(30, 90, SampleFlags::LOST),
+        sample(30, 95, SampleFlags::LATE),
+        sample(100, 110, SampleFlags::default()),
+    ];
+    assert_eq!(span(&samples), (2, 100));
+    assert_eq!(span(&[]), (0, 0));
+}
+
+const BYTES: usize = 64;
+
+/// Echoes datagrams, or the bytes of one connection, until an empty message or the end.
+fn echo(protocol: Protocol) -> SocketAddr {
+    if protocol == Protocol::Udp {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 2048];
+            while let Ok((bytes @ 1.., from)) = socket.recv_from(&mut buffer) {
+                socket.send_to(&buffer[..bytes], from).unwrap();
+            }
+        });
+        return address;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut buffer = [0; BYTES];
+        while stream.read_exact(&mut buffer).is_ok() {
+            stream.write_all(&buffer).unwrap();
+        }
+    });
+    address
+}
+
+/// Runs the measured part alone, between the samplers, and counts what it allocates.
+struct Counting<'r, 'a>(SizeLoop<'r, 'a>);
+
+impl PathVisitor for Counting<'_, '_> {
+    type Output = (End, u64);
+
+    fn visit<P: Path>(mut self, path: &mut P) -> (End, u64) {
+        assert_eq!(self.0.warm_up(path), Ok(Ended::Done));
+        let mut rates = Vec::with_capacity(stop::MAX_PASSES);
+        let mut map = MapRecorder::new(self.0.clock);
+        let mut usage = UsageSampler::start(None);
+        let mut end = End::Stopped;
+        let counted = allocation_counter::measure(|| end = self.0.measure(path, &mut map, &mut usage, &mut rates));
+        drop(usage.finish());
+        (end, counted.count_total)
+    }
+}
+
+#[test]
+fn the_measured_part_allocates_nothing() {
+    for probe in [Probe::Pingpong, Probe::Rr] {
+        for protocol in [Protocol::Udp, Protocol::Tcp] {
+            for receive in Receive::ALL {
+                allocates_nothing(probe, protocol, receive);
+            }
+        }
+    }
+}
+
+fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
+    let clock = Clock::calibrate().unwrap();
+    let mut spec = ProbeSpec::new(probe, protocol);
+    (spec.warmup.time_ms, spec.warmup.count) = (0, 10);
+    // More than one batch, so that recording and the pause between batches are part of it.
+    (spec.stop.max_ms, spec.stop.max_count) = (30_000, 2500);
+    if probe == Probe::Pingpong {
+        spec.stop.interval_percent = Some(1e-9);
+    }
+    let plan = Plan {
+        pings: 1,
+        pongs: 1,
+        send_bytes: BYTES,
+        receive_bytes: BYTES,
+        more: false,
+        tier: Tier::for_size(BYTES),
+        stream: protocol.is_stream(),
+        fresh: false,
+        tag: 3,
+        timeout_ns: 5_000_000_000,
+        gap: Gap::default(),
+    };
+    let address = echo(protocol);
+    let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, Duration::from_secs(5)).unwrap();
+    let (stop, progress) = (AtomicBool::new(false), Progress::new());
+    let mut rounds = Rounds::new(clock, plan, 1, BATCH_ROUNDS, &stop, &progress);
+    let mut config = RecorderConfig::new(clock.rate(), LatencyKind::RttHalf, spec.stop.max_ms);
+    config.raw_capacity = 2500;
+    let mut recorder = Recorder::new(config);
+    let options = PathOptions {
+        receive,
+        idle: model::IdleDescriptors { pipes: 2, ..Default::default() },
+        clock,
+        timeout_ns: plan.timeout_ns,
+        stop: &stop,
+    };
+    let mut peer_ended = || false;
+    let visitor = Counting(SizeLoop {
+        spec: &spec,
+        clock,
+        rounds: &mut rounds,
+        recorder: &mut recorder,
+        width_percent: None,
+        peer_ended: &mut peer_ended,
+    });
+    let (end, allocations) = net::with_path(&mut socket, &options, visitor).unwrap();
+    assert_eq!(end, End::Met, "{probe} {protocol} {receive}");
+    assert_eq!(recorder.received(), 2500);
+    assert_eq!(allocations, 0, "{probe} {protocol} {receive}");
+    if protocol == Protocol::Udp {
+        socket.send_once(&[], Duration::from_secs(1)).unwrap();
+    }
+}
+
+#[test]
+fn the_counter_of_allocations_counts() {
+    let counted = allocation_counter::measure(|| drop(std::hint::black_box(Vec::<u8>::with_capacity(10))));
+    assert_eq!(counted.count_total, 1);
+}

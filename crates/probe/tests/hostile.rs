@@ -1,0 +1,240 @@
+//! Measurements against a far end that drops, doubles, delays and reorders on the wire, or vanishes: exact counts.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
+
+mod common;
+
+use common::{has, run, spec, task};
+use model::worker::Measured;
+use model::{FindingId, Limits, Messages, Probe, ProbeSpec, Protocol, Receive, SizeList};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::{Nonce, Opened, ServerConfig, ServerEvent, ServerSession, StopReport, Token, Versions, data};
+
+/// What becomes of the answer to the message with this number (from 1 on, warm-up included).
+type Fate = fn(u64, &[u8], &UdpSocket, SocketAddr, &mut Vec<Vec<u8>>);
+
+/// A reflector of one session. Its data socket keeps to a script.
+struct Fake {
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Fake {
+    fn start(fate: Fate, vanish_after: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            serve(stream, fate, vanish_after);
+        });
+        Self { address, thread: Some(thread) }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn reflect(socket: &UdpSocket, seen: &AtomicU64, done: &AtomicBool, fate: Fate) {
+    socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    let (mut buffer, mut held) = ([0; 70_000], Vec::new());
+    while !done.load(Ordering::Relaxed) {
+        let Ok((bytes, from)) = socket.recv_from(&mut buffer) else { continue };
+        let message = &buffer[..bytes];
+        if data::read_prove(message).is_some() {
+            continue;
+        }
+        let number = seen.fetch_add(1, Ordering::Relaxed) + 1;
+        fate(number, message, socket, from, &mut held);
+    }
+}
+
+fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
+    let config = ServerConfig {
+        versions: Versions::OURS,
+        tool_version: "fake".to_owned(),
+        build: None,
+        capabilities: Vec::new(),
+        limits: Limits::default(),
+        key: None,
+        nonce: Nonce([7; 32]),
+        session: 1,
+    };
+    let mut session = ServerSession::new(config).unwrap();
+    let mut socket = Some(UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (seen, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut reflector = None;
+    let mut buffer = [0; 4096];
+    stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    loop {
+        while let Some(bytes) = session.poll_transmit() {
+            stream.write_all(&bytes).unwrap();
+        }
+        if vanish_after > 0 && seen.load(Ordering::Relaxed) >= vanish_after {
+            break;
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(bytes) => session.handle_bytes(&buffer[..bytes]).unwrap(),
+            Err(_) => continue,
+        }
+        while let Some(event) = session.poll_event() {
+            match event {
+                ServerEvent::Open(_) => {
+                    let port = socket.as_ref().unwrap().local_addr().unwrap().port();
+                    session.opened(Opened { port, address: None, token: Token([9; 16]) }).unwrap();
+                    session.proved(None).unwrap();
+                }
+                ServerEvent::Start { .. } => {
+                    session.started().unwrap();
+                    if let Some(socket) = socket.take() {
+                        let (seen, done) = (Arc::clone(&seen), Arc::clone(&done));
+                        reflector = Some(std::thread::spawn(move || reflect(&socket, &seen, &done, fate)));
+                    }
+                }
+                ServerEvent::Stop => {
+                    let received = seen.load(Ordering::Relaxed);
+                    session.stopped(StopReport { received, ..StopReport::default() }).unwrap();
+                }
+                ServerEvent::Accepted { .. } | ServerEvent::Closed => {}
+            }
+        }
+    }
+    done.store(true, Ordering::Relaxed);
+    if let Some(reflector) = reflector {
+        reflector.join().unwrap();
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+const COUNT: u64 = 60;
+
+/// 60 timed rounds without warm-up; a lost one costs 150 ms.
+fn short(receive: Receive, size: u32) -> ProbeSpec {
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.initiator.receive = receive;
+    spec.sizes = SizeList::one(size);
+    spec.warmup.time_ms = 0;
+    spec.warmup.count = 0;
+    spec.stop.max_count = COUNT;
+    spec.stop.max_ms = 60_000;
+    spec.timeout_ms = 150;
+    spec
+}
+
+fn measure(fake: &Fake, spec: ProbeSpec) -> Measured {
+    common::one(&task(spec, fake.address))
+}
+
+fn misbehave(number: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, held: &mut Vec<Vec<u8>>) {
+    let send = |bytes: &[u8]| drop(socket.send_to(bytes, to));
+    match number {
+        10 | 20 => {}
+        15 => {
+            send(message);
+            send(message);
+        }
+        // Late: comes while the next message is waited for, before its answer.
+        25 => held.push(message.to_vec()),
+        26 => {
+            held.drain(..).for_each(|old| send(&old));
+            send(message);
+        }
+        // Late and out of order: comes after the next message's answer.
+        35 => held.push(message.to_vec()),
+        36 => {
+            send(message);
+            held.drain(..).for_each(|old| send(&old));
+        }
+        // Noise of another length and another session.
+        40 => {
+            send(&vec![1; message.len() + 3]);
+            send(message);
+        }
+        _ => send(message),
+    }
+}
+
+#[test]
+fn loss_doubles_delay_and_order_are_counted_exactly() {
+    for (receive, size) in
+        [(Receive::Block, 32), (Receive::Spin, 32), (Receive::Poll, 8), (Receive::Select, 4), (Receive::Epoll, 1)]
+    {
+        let fake = Fake::start(misbehave, 0);
+        let measured = measure(&fake, short(receive, size));
+        let expected = Messages {
+            sent: COUNT,
+            received: COUNT - 4,
+            lost: 4,
+            duplicated: Some(1),
+            reordered: Some(1),
+            late: Some(2),
+        };
+        assert_eq!(measured.result.messages, expected, "{receive} {size}");
+        assert_eq!(measured.result.latency.as_ref().unwrap().count, COUNT - 4);
+        assert!(has(&measured, FindingId::Loss) && has(&measured, FindingId::Order));
+        assert!(measured.result.verdict.trusted || !has(&measured, FindingId::PeerVanished));
+        let lost: Vec<u64> = measured.outliers.iter().filter(|one| one.lost).map(|one| one.seq).collect();
+        assert_eq!(lost, [9, 19, 24, 34], "{receive}: which messages were lost is known");
+    }
+}
+
+fn drop_two(number: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, _: &mut Vec<Vec<u8>>) {
+    if number != 5 && number != 6 {
+        drop(socket.send_to(message, to));
+    }
+}
+
+#[test]
+fn empty_datagrams_survive_a_loss() {
+    for receive in [Receive::Block, Receive::Spin] {
+        let fake = Fake::start(drop_two, 0);
+        let measured = measure(&fake, short(receive, 0));
+        let messages = &measured.result.messages;
+        assert_eq!((messages.sent, messages.received, messages.lost), (COUNT, COUNT - 2, 2), "{receive}");
+        assert_eq!((messages.duplicated, messages.reordered, messages.late), (None, None, None));
+    }
+}
+
+fn answer(_: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, _: &mut Vec<Vec<u8>>) {
+    drop(socket.send_to(message, to));
+}
+
+#[test]
+fn a_peer_that_vanishes_leaves_what_was_measured() {
+    for connected in [true, false] {
+        let fake = Fake::start(answer, 500);
+        let mut spec = short(Receive::Block, 32);
+        spec.socket.connected = connected;
+        spec.stop.max_count = u64::MAX;
+        let (all, outcome) = run(&task(spec, fake.address));
+        let error = outcome.unwrap_err();
+        assert_eq!(error.exit_code(), 1);
+        assert!(error.to_string().contains("vanished"), "{error}");
+        assert!(!error.to_string().contains('\n'));
+        assert_eq!(all.len(), 1);
+        assert!(all[0].result.messages.received >= 450, "{:?}", all[0].result.messages);
+        assert!(has(&all[0], FindingId::PeerVanished));
+    }
+}
+
+fn nothing(_: u64, _: &[u8], _: &UdpSocket, _: SocketAddr, _: &mut Vec<Vec<u8>>) {}
+
+#[test]
+fn a_peer_that_never_answers_ends_the_run() {
+    let fake = Fake::start(nothing, 0);
+    let mut spec = short(Receive::Block, 32);
+    spec.timeout_ms = 600;
+    let (all, outcome) = run(&task(spec, fake.address));
+    assert_eq!(outcome.unwrap_err().exit_code(), 1);
+    assert_eq!(all[0].result.messages.received, 0);
+    assert_eq!(all[0].result.messages.lost, 10, "ten in a row over 5 s and more");
+}
