@@ -1,4 +1,4 @@
-//! The report as CSV (RFC 4180, lines end in `\n`): one row a cell, its repetitions combined, and one row a published
+//! The report as CSV (RFC 4180: rows end in CR LF): one row a cell, its repetitions combined, and one row a published
 //! figure. Times are nanoseconds; an empty field means that there is no figure.
 
 use crate::document::{CellInfo, Document, Headline};
@@ -63,7 +63,7 @@ fn field(text: &str) -> String {
 
 fn line(fields: &[String]) -> String {
     let mut out = fields.iter().map(|text| field(text)).collect::<Vec<_>>().join(",");
-    out.push('\n');
+    out.push_str("\r\n");
     out
 }
 

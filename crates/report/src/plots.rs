@@ -23,6 +23,8 @@ const MOST_LINES: usize = 6;
 struct Panel<'a> {
     heading: String,
     protocol: String,
+    /// The word that the heading says for all lines, so that labels need not.
+    said: Option<String>,
     rows: BTreeMap<usize, Vec<&'a Cell>>,
 }
 
@@ -44,8 +46,9 @@ fn panels(cells: &[Cell], keep: impl Fn(&CellInfo) -> bool) -> Vec<Panel<'_>> {
         }
         for (part, members) in parts {
             let mut heading = protocol.to_uppercase();
-            if let Some((_, load)) = part {
-                heading.push_str(&format!(", {}", label_word("load", &load)));
+            let said = part.map(|(_, load)| label_word("load", &load));
+            if let Some(load) = &said {
+                heading.push_str(&format!(", {load}"));
             }
             if substrates.len() > 1 {
                 heading.push_str(&format!(", measured {}", measured_on(substrate)));
@@ -54,10 +57,18 @@ fn panels(cells: &[Cell], keep: impl Fn(&CellInfo) -> bool) -> Vec<Panel<'_>> {
             for cell in members {
                 rows.entry(cell.info.row).or_default().push(cell);
             }
-            out.push(Panel { heading, protocol: protocol.clone(), rows });
+            out.push(Panel { heading, protocol: protocol.clone(), said, rows });
         }
     }
     out
+}
+
+impl Panel<'_> {
+    /// A row's label without the word that the heading has.
+    fn label(&self, info: &CellInfo) -> String {
+        let words: Vec<&str> = info.label.split(" · ").filter(|word| Some(*word) != self.said.as_deref()).collect();
+        if words.is_empty() { info.label.clone() } else { words.join(" · ") }
+    }
 }
 
 /// What a size chart shows.
@@ -97,7 +108,8 @@ pub(crate) fn by_size(report: &Report, quantity: Quantity) -> Vec<Picture> {
         .iter()
         .enumerate()
         .map(|(number, panel)| {
-            let series: Vec<Series> = panel.rows.iter().map(|(row, cells)| line(*row, cells, quantity, kind)).collect();
+            let series: Vec<Series> =
+                panel.rows.iter().map(|(row, cells)| line(panel, *row, cells, quantity, kind)).collect();
             let scale = if domain.log { "logarithmic scale" } else { "scale from 0" };
             let chart = LineChart {
                 id: format!("{word}-{number}"),
@@ -111,7 +123,7 @@ pub(crate) fn by_size(report: &Report, quantity: Quantity) -> Vec<Picture> {
         .collect()
 }
 
-fn line(row: usize, cells: &[&Cell], quantity: Quantity, kind: &str) -> Series {
+fn line(panel: &Panel<'_>, row: usize, cells: &[&Cell], quantity: Quantity, kind: &str) -> Series {
     let points = cells
         .iter()
         .filter_map(|cell| {
@@ -131,7 +143,7 @@ fn line(row: usize, cells: &[&Cell], quantity: Quantity, kind: &str) -> Series {
             })
         })
         .collect();
-    let label = cells.first().map(|cell| cell.info.label.clone()).unwrap_or_default();
+    let label = cells.first().map(|cell| panel.label(&cell.info)).unwrap_or_default();
     Series { label, style: row, points }
 }
 
@@ -182,7 +194,7 @@ pub(crate) fn tails(report: &Report) -> Vec<Picture> {
                 .filter_map(|(row, cells)| {
                     let cell = cells.iter().find(|cell| !cell.points.is_empty())?;
                     Some(Curve {
-                        label: cell.info.label.clone(),
+                        label: panel.label(&cell.info),
                         style: *row,
                         counts: counts(cell),
                         tip: tip(&cell.info),

@@ -287,7 +287,8 @@ fn verdicts(document: &Document) -> String {
         } else {
             format!("{disturbed} of {}", counted(cells.len(), "cell"))
         };
-        parts.push(format!("{rest} were disturbed ({}; marked *)", words(false)));
+        let verb = if disturbed == 1 { "was" } else { "were" };
+        parts.push(format!("{rest} {verb} disturbed ({}; marked *)", words(false)));
     }
     if parts.is_empty() {
         parts.push("Nothing was found that disturbed a cell or makes one untrustworthy".to_owned());

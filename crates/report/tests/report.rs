@@ -320,3 +320,48 @@ fn markdown_rows_have_as_many_cells_as_heads() {
         }
     }
 }
+
+/// Through the store and back: what is on disk gives the same report as what was in memory.
+#[test]
+fn a_run_directory_gives_the_same_report() {
+    let input = small();
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = store::RunDir::create(folder.path(), &input.document.name, input.document.started_ns).unwrap();
+    run.write_plan("name = \"white-paper\"\n").unwrap();
+    run.write_run(&input.document).unwrap();
+    for (step, result) in input.document.order.iter().zip(&input.results) {
+        let files = store::CellFiles { result, hlog: "", outliers: &[], events: &[], raw: None };
+        run.write_cell(step.index, &files, result.started_ns).unwrap();
+    }
+    let path = run.path().to_owned();
+    drop(run);
+    let stored = store::Run::load(&path).unwrap();
+    assert_eq!(stored.problems, Vec::<String>::new());
+    let from_disk = Report::from_runs(&[stored], &Options::default());
+    let mut named = input;
+    named.name = path.file_name().unwrap().to_string_lossy().into_owned();
+    assert_eq!(from_disk.table_text(100), report(&[named.clone()]).table_text(100));
+    assert_eq!(from_disk.html().unwrap(), report(&[named]).html().unwrap());
+}
+
+#[test]
+fn panels_with_too_many_lines_are_split_by_load() {
+    let many = sample::run(&Recipe { policies: &["other", "batch", "fifo:1", "rr:1"], repetitions: 2, ..SMALL });
+    let html = report(&[many]).html().unwrap();
+    assert!(html.contains("UDP, load build") && html.contains("UDP, no load"));
+    let few = report(&[small()]).html().unwrap();
+    assert!(!few.contains("UDP, load build"));
+}
+
+#[test]
+fn every_picture_says_what_it_shows_in_words() {
+    let html = report(&[small()]).html().unwrap();
+    let pictures = html.matches("role=\"img\"").count();
+    assert!(pictures >= 7, "{pictures}");
+    assert_eq!(html.matches("<desc id=").count(), pictures);
+    let ids: Vec<&str> = html.split("<desc id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let mut unique = ids.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(ids.len(), unique.len(), "{ids:?}");
+}
