@@ -3,10 +3,21 @@
 //! Times are nanoseconds (`_ns`), fractions where they are means. Absent figures are `null`, never 0. `kind` says for
 //! each set of figures whether it is RTT or RTT/2.
 
+use crate::ReportError;
 use model::{LatencyKind, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// The JSON schema of [`Document`] by file name, as `store::schemas` has those of stored documents.
+///
+/// # Errors
+/// [`ReportError::Json`] when the schema has no JSON form.
+pub fn schemas() -> Result<Vec<(&'static str, String)>, ReportError> {
+    let mut text = serde_json::to_string_pretty(&schemars::schema_for!(Document))?;
+    text.push('\n');
+    Ok(vec![("report.schema.json", text)])
+}
 
 /// A report over one or several runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
