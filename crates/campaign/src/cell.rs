@@ -54,9 +54,7 @@ pub(crate) fn measure(hosts: &mut dyn Hosts, cast: &Cast, step: &Step, stop: &At
     let ready = start_loads(hosts, cast, step, &mut started, &mut events);
     let measured = ready.map_err(Failure::from).and_then(|()| endpoint_and_probe(hosts, cast, step, stop));
     let loads = stop_loads(hosts, &started, &mut events);
-    // The first failure is the reason; those of the ending are its consequence.
-    let mut measured = measured?;
-    let loads = loads?;
+    let (mut measured, loads) = both(measured, loads)?;
     let reflector = cast.reflector.as_ref().map(|(name, _)| name.as_str());
     attach::attach(&mut measured, step, &cast.initiator, reflector, &loads);
     Ok(Outcome { measured, events })
@@ -70,9 +68,9 @@ fn start_loads(
     events: &mut Vec<Event>,
 ) -> Result<(), HostError> {
     let Some(spec) = &step.cell.load else { return Ok(()) };
-    events.extend(cast.machines.iter().map(|host| event("load-starting", host)));
+    events.extend(cast.machines.iter().map(|host| event("load-started", host)));
     hosts.start_loads(&cast.machines, spec, STEADY_LIMIT, started)?;
-    events.extend(started.iter().map(|(host, _)| event("load-started", host)));
+    events.extend(started.iter().map(|(host, _)| event("load-ready", host)));
     Ok(())
 }
 
@@ -148,9 +146,16 @@ fn endpoint_and_probe(hosts: &mut dyn Hosts, cast: &Cast, step: &Step, stop: &At
     let (endpoint, control) = hosts.start_endpoint(reflector, &task, &step.cell.stack_reflector)?;
     let measured = probe(hosts, cast, step, Target { control, key: Some(key) }, stop);
     let ended = hosts.stop_endpoint(reflector, endpoint);
-    let measured = measured?;
-    ended?;
-    Ok(measured)
+    both(measured, ended).map(|(measured, ())| measured)
+}
+
+/// A measurement and the ending of what it needed. The first failure is the reason and that of the ending its
+/// consequence, but for a lost host: that is why the other end saw its peer vanish.
+fn both<A, B>(measured: Result<A, Failure>, ended: Result<B, HostError>) -> Result<(A, B), Failure> {
+    match (measured, ended) {
+        (Err(Failure::Host(_)), Err(lost @ HostError::Lost { .. })) => Err(lost.into()),
+        (measured, ended) => Ok((measured?, ended?)),
+    }
 }
 
 /// The endpoint serves this one cell, so its limits are what the cell needs.

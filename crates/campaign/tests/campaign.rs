@@ -65,7 +65,7 @@ fn a_plan_becomes_a_run_directory() {
         let loaded = planned.cell.load.is_some();
         assert_eq!(result.load.is_some(), loaded);
         let kinds: Vec<String> = run.events(step.index).unwrap().into_iter().map(|event| event.kind).collect();
-        let expected: &[&str] = if loaded { &["load-starting", "load-started", "load-stopped"] } else { &[] };
+        let expected: &[&str] = if loaded { &["load-started", "load-ready", "load-stopped"] } else { &[] };
         assert_eq!(kinds, expected);
     }
 }
@@ -178,6 +178,18 @@ fn a_lost_agent_ends_the_run() {
     assert_eq!(Run::load(path).unwrap().results.len(), 4);
     let summary = resume_on(path, &mut Fake::new(), &options, &mut Silent).unwrap();
     assert_eq!(summary.done, 12);
+}
+
+#[test]
+fn a_lost_reflector_is_the_reason_and_not_the_vanished_peer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    fake.lost.insert("b".to_owned());
+    fake.script = Box::new(|_, _| Some(failed("the peer vanished")));
+    let error = run_on(&plan(PLAN), &mut fake, &options(folder.path(), PLAN), &mut Silent).unwrap_err();
+    assert!(error.exit_code() == 5 && error.to_string().contains("host 'b' was lost"), "{error}");
+    assert_eq!(fake.probes, 1);
+    assert!(fake.running.is_empty());
 }
 
 #[test]

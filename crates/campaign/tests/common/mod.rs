@@ -4,7 +4,7 @@ use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
 use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,8 @@ pub(crate) struct Fake {
     pub(crate) log: Vec<String>,
     pub(crate) work_cv: f64,
     pub(crate) address: bool,
+    /// Hosts whose agents are gone by the end of a measurement.
+    pub(crate) lost: BTreeSet<String>,
     next: u32,
 }
 
@@ -43,6 +45,7 @@ impl Fake {
             log: Vec::new(),
             work_cv: 0.01,
             address: true,
+            lost: BTreeSet::new(),
             next: 0,
         }
     }
@@ -108,8 +111,11 @@ impl Hosts for Fake {
         Ok((self.start(format!("endpoint@{host}")), task.bind.replace(":0", ":4711")))
     }
 
-    fn stop_endpoint(&mut self, _host: &str, endpoint: WorkerId) -> Result<(), HostError> {
+    fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError> {
         self.stop(endpoint);
+        if self.lost.contains(host) {
+            return Err(HostError::Lost { host: host.to_owned(), why: "its pipe closed".to_owned() });
+        }
         Ok(())
     }
 
