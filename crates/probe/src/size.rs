@@ -4,7 +4,7 @@ use crate::rounds::{Broken, Ended, Limit, Phase, Rounds};
 use crate::stop::{self, BATCH_NS, BATCH_ROUNDS, Next};
 use clock::{Clock, MapRecorder};
 use host::{CounterSampler, UsageSampler};
-use model::{ClockMap, Counters, EndUsage, Gap, Probe, ProbeSpec, Sample, SampleFlags, StopRule};
+use model::{ClockMap, Counters, EndUsage, Gap, Probe, ProbeSpec, Sample, SampleFlags, StopRule, Warmup};
 use net::{Path, PathVisitor};
 use record::Recorder;
 
@@ -64,7 +64,8 @@ impl PathVisitor for SizeLoop<'_, '_> {
 
     fn visit<P: Path>(mut self, path: &mut P) -> SizeDone {
         let first_message = self.clock.now();
-        let warm = self.warm_up(path);
+        let warm =
+            self.warm_up(path).and_then(|ended| if ended == Ended::Done { self.rehearse(path) } else { Ok(ended) });
         // All memory of the measured part is taken before the usage sampler starts: its page faults are the loop's.
         let mut rates = Vec::with_capacity(stop::MAX_PASSES);
         let mut map = MapRecorder::new(self.clock);
@@ -105,6 +106,27 @@ impl SizeLoop<'_, '_> {
         Ok(Ended::Done)
     }
 
+    /// The measured part's own code for some rounds, untimed: where memory is not locked, pages of the program are mapped
+    /// when they are first executed, and that shall not be in the measured part. A single echo for `ping`, which has
+    /// the address resolved by it too; nothing where no warm-up is wanted.
+    fn rehearse<P: Path>(&mut self, path: &mut P) -> Result<Ended, Broken> {
+        let rounds = match (self.spec.probe, self.spec.warmup) {
+            (Probe::Ping, _) => 1,
+            (_, Warmup { time_ms: 0, count: 0 }) => return Ok(Ended::Done),
+            _ => 32,
+        };
+        let rule = StopRule { min_ms: 0, max_ms: 10, min_count: 1, max_count: rounds, ..self.spec.stop };
+        let mut map = MapRecorder::new(self.clock);
+        let mut usage = UsageSampler::start(self.spec.initiator.cpu);
+        let end = self.pass(path, &rule, Phase::WarmUp, &mut map, &mut usage);
+        let _ = (usage.finish(), map.finish());
+        match end {
+            Ok(_) | Err(End::Met | End::PeerEnded) => Ok(Ended::Done),
+            Err(End::Stopped) => Ok(Ended::Stopped),
+            Err(End::Broken(broken)) => Err(broken),
+        }
+    }
+
     fn batch_end(&self) -> u64 {
         self.clock.now().saturating_add(self.clock.ticks(BATCH_NS))
     }
@@ -117,7 +139,7 @@ impl SizeLoop<'_, '_> {
         rates: &mut Vec<f64>,
     ) -> End {
         if self.spec.probe != Probe::Rr {
-            return match self.pass(path, &self.spec.stop, map, usage) {
+            return match self.pass(path, &self.spec.stop, Phase::Timed, map, usage) {
                 Ok(_) => End::Met,
                 Err(end) => end,
             };
@@ -125,7 +147,7 @@ impl SizeLoop<'_, '_> {
         // In `rr` the interval asked for is that of the rate over passes.
         let rule = StopRule { interval_percent: None, ..self.spec.stop };
         while stop::another_pass(self.spec.stop.interval_percent, rates) {
-            match self.pass(path, &rule, map, usage) {
+            match self.pass(path, &rule, Phase::Timed, map, usage) {
                 Ok(rate) => rates.push(rate),
                 Err(end) => return end,
             }
@@ -138,18 +160,19 @@ impl SizeLoop<'_, '_> {
         &mut self,
         path: &mut P,
         rule: &StopRule,
+        phase: Phase,
         map: &mut MapRecorder,
         usage: &mut UsageSampler,
     ) -> Result<f64, End> {
         let start = self.clock.now();
-        let first_round = self.rounds.timed_rounds();
+        let first_round = self.rounds_of(phase);
         let (mut answered, mut active_ticks) = (0, 0);
         let mut chilled = false;
         loop {
             let now = self.clock.now();
             let progress = stop::Progress {
                 elapsed_ns: self.clock.ns(now.saturating_sub(start)),
-                rounds: self.rounds.timed_rounds() - first_round,
+                rounds: self.rounds_of(phase) - first_round,
                 width_percent: rule.interval_percent.and_then(|_| self.recorder.interval_percent()),
             };
             let (rounds, ns) = match stop::next(rule, progress) {
@@ -166,7 +189,7 @@ impl SizeLoop<'_, '_> {
                 self.batch(path, Limit { rounds: 1, until: u64::MAX }, Phase::Again)?;
             }
             let until = self.clock.now().saturating_add(self.clock.ticks(ns));
-            let outcome = self.batch(path, Limit { rounds, until }, Phase::Timed);
+            let outcome = self.batch(path, Limit { rounds, until }, phase);
             let (count, ticks) = span(self.rounds.samples());
             chilled = self.spec.gap == Gap::default() && count >= BRISK_ROUNDS;
             answered += count;
@@ -180,6 +203,10 @@ impl SizeLoop<'_, '_> {
         }
         let seconds = self.clock.ns(active_ticks) as f64 / 1e9;
         Ok(if seconds > 0.0 { answered as f64 / seconds } else { 0.0 })
+    }
+
+    fn rounds_of(&self, phase: Phase) -> u64 {
+        if phase == Phase::Timed { self.rounds.timed_rounds() } else { self.rounds.rounds_sent() }
     }
 
     /// One batch, recorded also when it ends badly.
