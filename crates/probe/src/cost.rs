@@ -70,7 +70,7 @@ fn loop_ns(clock: Clock, plan: Plan) -> f64 {
     let mut path = EmptyPath { head: [0; MOST_BYTES] };
     let mut trial = || {
         let start = clock.now();
-        let ended = rounds.batch(&mut path, Limit { rounds: ROUNDS, until: u64::MAX }, Phase::Timed);
+        let ended = rounds.batch(&mut path, Limit { rounds: ROUNDS, until: u64::MAX, end: u64::MAX }, Phase::Timed);
         let ticks = clock.now().saturating_sub(start);
         ended.is_ok().then(|| clock.ns(ticks) as f64 / ROUNDS as f64)
     };

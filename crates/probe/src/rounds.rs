@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     pub tag: u64,
     /// After so many ns without a whole answer a round is lost.
     pub timeout_ns: u64,
-    /// Idle time after each round.
+    /// Idle time between two rounds.
     pub gap: Gap,
 }
 
@@ -58,8 +58,10 @@ pub(crate) struct Plan {
 pub(crate) struct Limit {
     /// Rounds.
     pub rounds: u64,
-    /// No round begins after this tick.
+    /// No round begins after one that ended at or after this tick.
     pub until: u64,
+    /// No round begins at or after this tick, also after a gap.
+    pub end: u64,
 }
 
 /// What the rounds of a batch are for.
@@ -122,6 +124,8 @@ pub(crate) struct Rounds<'a> {
     input: Vec<u8>,
     samples: Vec<Sample>,
     first_number: u64,
+    /// Whether a gap is due before the next round.
+    gap_due: bool,
     number: u64,
     seq: u64,
     /// Messages of rounds in flight that came in time.
@@ -170,6 +174,7 @@ impl<'a> Rounds<'a> {
             input: pattern(plan.receive_bytes),
             samples,
             first_number,
+            gap_due: false,
             number: first_number,
             seq: 0,
             taken: 0,
@@ -233,6 +238,12 @@ impl<'a> Rounds<'a> {
         let idle = phase != Phase::WarmUp && (self.spin > 0 || !self.sleep.is_zero());
         let timed = phase == Phase::Timed;
         for _ in 0..limit.rounds {
+            if idle && std::mem::replace(&mut self.gap_due, true) {
+                self.idle();
+                if self.clock.now() >= limit.end {
+                    break;
+                }
+            }
             let before = self.seq;
             let round = self.round(path, timed);
             if !matches!(round, Ok(Round::Answered(_) | Round::Lost(_))) {
@@ -248,9 +259,6 @@ impl<'a> Rounds<'a> {
                 }
                 Round::Stopped => return Ok(Ended::Stopped),
             };
-            if idle {
-                self.idle();
-            }
             if now >= limit.until || self.samples.len() >= full || self.stop.load(Ordering::Relaxed) {
                 break;
             }

@@ -92,8 +92,11 @@ impl SizeLoop<'_, '_> {
         let mut left = u64::from(warmup.count);
         while left > 0 || self.clock.now() < end {
             let before = self.rounds.next_number();
-            let limit =
-                Limit { rounds: if left > 0 { left.min(BATCH_ROUNDS) } else { BATCH_ROUNDS }, until: self.batch_end() };
+            let limit = Limit {
+                rounds: if left > 0 { left.min(BATCH_ROUNDS) } else { BATCH_ROUNDS },
+                until: self.batch_end(),
+                end: u64::MAX,
+            };
             // With the count reached, only the time is left to wait for.
             let limit = if left == 0 { Limit { until: limit.until.min(end), ..limit } } else { limit };
             let ended = self.rounds.batch(path, limit, Phase::WarmUp)?;
@@ -165,6 +168,7 @@ impl SizeLoop<'_, '_> {
         usage: &mut UsageSampler,
     ) -> Result<f64, End> {
         let start = self.clock.now();
+        let end = start.saturating_add(self.clock.ticks(u64::from(rule.max_ms) * 1_000_000));
         let first_round = self.rounds_of(phase);
         let (mut answered, mut active_ticks) = (0, 0);
         let mut chilled = false;
@@ -186,10 +190,10 @@ impl SizeLoop<'_, '_> {
             if chilled {
                 // The pause for recording let caches and the peer go cold. On a path that idles anyway it is like any
                 // other pause, and an untimed round would only waste time.
-                self.batch(path, Limit { rounds: 1, until: u64::MAX }, Phase::Again)?;
+                self.batch(path, Limit { rounds: 1, until: u64::MAX, end: u64::MAX }, Phase::Again)?;
             }
             let until = self.clock.now().saturating_add(self.clock.ticks(ns));
-            let outcome = self.batch(path, Limit { rounds, until }, phase);
+            let outcome = self.batch(path, Limit { rounds, until, end }, phase);
             let (count, ticks) = span(self.rounds.samples());
             chilled = self.spec.gap == Gap::default() && count >= BRISK_ROUNDS;
             answered += count;

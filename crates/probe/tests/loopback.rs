@@ -115,6 +115,8 @@ fn gaps_space_the_rounds() {
     spec.stop.max_count = 20;
     let measured = one(&task(spec, served.address));
     assert_eq!(measured.result.messages.received, 20);
+    let usage = &measured.result.ends.initiator.usage;
+    assert!(usage.voluntary_switches >= 19, "the sleeps are real: {usage:?}");
     // 19 gaps of 1.5 ms lie between the first send and the last answer.
     assert!(measured.result.elapsed_ns >= 19 * 1_500_000, "{}", measured.result.elapsed_ns);
 }
