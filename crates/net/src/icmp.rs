@@ -11,7 +11,7 @@ use crate::NetError;
 use crate::address::RawAddress;
 use crate::path::{PathError, PathOptions, Received};
 use crate::socket::{bind, local_address};
-use crate::transport::broken;
+use crate::transport::{broken, is_lost};
 use crate::wait::{Patience, Ready, ready};
 use crate::{options, sys};
 use libc::c_int;
@@ -117,11 +117,12 @@ impl<'a> EchoSocket<'a> {
         if sys::send(self.socket.as_raw_fd(), request, libc::MSG_NOSIGNAL) >= 0 {
             return Ok(());
         }
-        Err(match sys::errno() {
-            libc::EMSGSIZE => PathError::TooLarge { bytes },
-            libc::EINTR => PathError::Interrupted,
-            errno => broken("send", errno),
-        })
+        match sys::errno() {
+            libc::EMSGSIZE => Err(PathError::TooLarge { bytes }),
+            libc::EINTR => Err(PathError::Interrupted),
+            errno if is_lost(errno) => Ok(()),
+            errno => Err(broken("send", errno)),
+        }
     }
 
     /// Waits for a reply to one of this socket's requests; everything else is skipped.

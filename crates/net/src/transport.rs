@@ -66,10 +66,19 @@ fn failed_datagram(call: &'static str, bytes: usize) -> Result<(), PathError> {
         // A send of a datagram waits only for buffer space that the local device frees by itself.
         libc::EINTR => Err(PathError::Interrupted),
         libc::EMSGSIZE => Err(PathError::TooLarge { bytes }),
-        // The device's queue was full and dropped it (send(2)); to the loop it is a datagram lost on the way.
-        libc::ENOBUFS => Ok(()),
+        errno if is_lost(errno) => Ok(()),
         errno => Err(broken(call, errno)),
     }
+}
+
+/// Whether a datagram was dropped on its way out of this host for a reason that may pass: the device's queue was full
+/// (send(2)), a link is down or flaps, the neighbour does not answer, netfilter's OUTPUT dropped it (EPERM). To the loop
+/// it is a datagram lost on the way like any other, so a run survives it and a reflector stays for the next one.
+pub(crate) fn is_lost(errno: c_int) -> bool {
+    matches!(
+        errno,
+        libc::ENOBUFS | libc::ENETDOWN | libc::ENETUNREACH | libc::EHOSTDOWN | libc::EHOSTUNREACH | libc::EPERM
+    )
 }
 
 #[inline]

@@ -397,3 +397,34 @@ fn wrong_descriptors_are_not_inherited() {
     ));
     assert!(DataSocket::inherit(Protocol::UnixStream, socket, None).is_ok());
 }
+
+/// A link that goes down loses datagrams; it does not break the path at either end.
+#[test]
+fn a_link_that_flaps_loses_datagrams_and_no_more() {
+    /// Sends one datagram while the link is down and one after it came back.
+    struct Flap;
+    impl PathVisitor for Flap {
+        type Output = Result<(), PathError>;
+        fn visit<P: Path>(self, path: &mut P) -> Self::Output {
+            path.send(b"before", false)?;
+            common::ip(&["link", "set", "here", "down"]);
+            path.send(b"lost", false)?;
+            common::ip(&["link", "set", "here", "up"]);
+            path.send(b"after", false)
+        }
+    }
+    if !common::own_namespace("a_link_that_flaps_loses_datagrams_and_no_more") {
+        return;
+    }
+    common::ip(&["link", "add", "here", "type", "veth", "peer", "name", "there"]);
+    common::ip(&["link", "set", "there", "up"]);
+    common::ip(&["link", "set", "here", "up"]);
+    common::ip(&["address", "add", "198.18.9.1/24", "dev", "here"]);
+    for connected in [true, false] {
+        // Nobody has that address: what counts is that sending goes on.
+        let spec = SocketSpec { connected, ..SocketSpec::new(Protocol::Udp) };
+        let to = "198.18.9.2:9".parse().unwrap();
+        let mut socket = DataSocket::connect(&spec, &end(Receive::Block), to, PATIENCE).unwrap();
+        assert_eq!(with_path(&mut socket, &options(Receive::Block, &NEVER), Flap).unwrap(), Ok(()), "{connected}");
+    }
+}
