@@ -276,7 +276,10 @@ pub(crate) fn read_document<T: serde::de::DeserializeOwned>(what: &str, text: &s
     }
     let damaged = |error: serde_json::Error| crate::ModelError::Document {
         what: what.to_owned(),
-        why: format!("damaged: {}", error.to_string().replace('\n', " ")),
+        why: format!(
+            "damaged ({}): put the file back from a copy, or measure again",
+            error.to_string().replace('\n', " ")
+        ),
     };
     let head: Head = serde_json::from_str(text).map_err(damaged)?;
     if head.format > crate::FORMAT {

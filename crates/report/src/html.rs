@@ -191,10 +191,12 @@ fn blocks(document: &Document) -> Vec<PaperBlock> {
 }
 
 /// The head cells that begin in this row; a value that repeats below spans those rows, as long as all before it repeat.
+/// A value that all rows share spans them all, as in the text table.
 fn heads(values: &[Vec<String>], row: usize) -> Vec<HeadCell> {
     let Some(own) = values.get(row) else { return Vec::new() };
+    let constant = |column: usize| values.iter().all(|other| other.get(column) == own.get(column));
     let same = |a: usize, b: usize, column: usize| {
-        values.get(a).zip(values.get(b)).is_some_and(|(a, b)| a.get(..=column) == b.get(..=column))
+        constant(column) || values.get(a).zip(values.get(b)).is_some_and(|(a, b)| a.get(..=column) == b.get(..=column))
     };
     own.iter()
         .enumerate()
@@ -342,5 +344,32 @@ fn rate_row(rate: &RateInfo) -> RateRow {
             figure(rate.reflector_process_us, 2),
             figure(rate.reflector_softirq_us, 2),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(rows: &[&[&str]]) -> Vec<Vec<(String, usize)>> {
+        let values: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|&word| word.to_owned()).collect()).collect();
+        (0..values.len())
+            .map(|row| heads(&values, row).into_iter().map(|cell| (cell.text, cell.rows)).collect())
+            .collect()
+    }
+
+    #[test]
+    fn a_head_that_all_rows_share_is_written_once() {
+        let found = spans(&[&["veth", "no", "Debian"], &["veth", "build", "Debian"]]);
+        assert_eq!(found[0], [("veth".to_owned(), 2), ("no".to_owned(), 1), ("Debian".to_owned(), 2)]);
+        assert_eq!(found[1], [("build".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn a_head_below_another_group_is_written_again() {
+        let found = spans(&[&["no", "RHEL"], &["yes", "RHEL"], &["yes", "MRG"]]);
+        assert_eq!(found[1], [("yes".to_owned(), 2), ("RHEL".to_owned(), 1)]);
+        assert_eq!(found[2], [("MRG".to_owned(), 1)]);
     }
 }

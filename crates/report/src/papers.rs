@@ -84,6 +84,7 @@ fn missing(inputs: &[RunInput]) -> Vec<String> {
         let steps = run.document.order.len();
         let outcome = match run.document.outcome.as_deref() {
             Some("done") => String::new(),
+            Some("failed") => " (the run failed)".to_owned(),
             Some(other) => format!(" (the run was {})", plain(other)),
             None => " (the run has no end: it is still going on, or was killed)".to_owned(),
         };

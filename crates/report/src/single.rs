@@ -283,7 +283,7 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
     let Some(first) = results.first() else { return "No size was measured.\n".to_owned() };
     let mut out = format!("**{}**\n\n", quote(&heading(first)));
     for (role, end) in [("initiator", Some(&first.ends.initiator)), ("reflector", first.ends.reflector.as_ref())] {
-        if let Some(end) = end {
+        if let Some(end) = end.filter(|_| first.probe != Probe::Ping || role == "initiator") {
             out.push_str(&format!("- {role}: {}\n", quote(&end_words(end))));
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A run directory is never overwritten.
-    #[error("run directory {} exists: give another --out or name, or go on with 'windhover campaign resume {}'", .path.display(), .path.display())]
+    #[error("run directory {} exists: give another --output or name, or go on with 'windhover campaign resume {}'", .path.display(), .path.display())]
     Exists {
         /// The directory.
         path: PathBuf,
@@ -39,6 +39,12 @@ pub enum StoreError {
     #[error("{} is no run directory (it has no run.json): name one that 'windhover campaign list' shows", .path.display())]
     NotARun {
         /// The directory.
+        path: PathBuf,
+    },
+    /// There is no `plan.toml`, which only a resume needs.
+    #[error("{} is missing, so the run cannot go on: put the plan back as plan.toml; 'windhover show' still works", .path.display())]
+    NoPlan {
+        /// The file.
         path: PathBuf,
     },
     /// Another process writes this run.
@@ -96,11 +102,17 @@ impl StoreError {
         Self::Read { path: path.to_owned(), cause }
     }
 
-    /// The design's exit code: 2 for what a person named wrongly, else 1.
+    /// The design's exit code: 2 for what a person named wrongly, also a run that is damaged or of a newer format, else 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Exists { .. } | Self::NotARun { .. } | Self::Busy { .. } | Self::Name { .. } => 2,
+            Self::Exists { .. }
+            | Self::NotARun { .. }
+            | Self::Busy { .. }
+            | Self::Name { .. }
+            | Self::NoPlan { .. }
+            | Self::DamagedLine { .. }
+            | Self::Document(_) => 2,
             _ => 1,
         }
     }

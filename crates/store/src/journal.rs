@@ -59,11 +59,13 @@ impl JournalWriter {
         Ok(Self { path, file, length: 0 })
     }
 
-    /// Opens an existing journal, locks it, reads it, and cuts off a torn last line.
+    /// Opens a journal, locks it, reads it, and cuts off a torn last line. A run without one is a run without results:
+    /// an empty one is made.
     pub(crate) fn open(path: PathBuf) -> Result<(Self, Vec<JournalLine>), StoreError> {
         let mut file = OpenOptions::new()
             .read(true)
             .append(true)
+            .create(true)
             .open(&path)
             .map_err(|cause| StoreError::writing(&path, cause))?;
         lock(&path, &file)?;

@@ -159,7 +159,10 @@ pub(crate) fn read_run(path: &Path) -> Result<RunDocument, StoreError> {
 
 /// The text of a `run.json`, checked: each step's index stands there once.
 pub(crate) fn parse_run(what: &str, bytes: &[u8]) -> Result<RunDocument, StoreError> {
-    let damaged = |why: String| ModelError::Document { what: what.to_owned(), why: format!("damaged: {why}") };
+    let damaged = |why: String| ModelError::Document {
+        what: what.to_owned(),
+        why: format!("damaged ({why}): put the file back from a copy, or measure again"),
+    };
     let text = std::str::from_utf8(bytes).map_err(|error| damaged(error.to_string()))?;
     let run = RunDocument::read(what, text)?;
     let mut seen = BTreeSet::new();
@@ -196,7 +199,7 @@ fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String
     let text = match fs::read(&path) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => text,
-            Err(error) => return Ok(Err(format!("{what}: damaged: {}", error.utf8_error()))),
+            Err(error) => return Ok(Err(format!("{what}: damaged ({})", error.utf8_error()))),
         },
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
             return Ok(Err(format!("{what}: missing, though the journal says that it is done")));

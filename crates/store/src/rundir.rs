@@ -60,10 +60,20 @@ impl RunDir {
         }
         // Read before the lock too: a run that cannot be understood, or is of a newer format, must not be touched.
         Run::load(path)?;
+        let plan = path.join("plan.toml");
+        if !plan.is_file() {
+            return Err(StoreError::NoPlan { path: plan });
+        }
+        // What somebody removed is measured again, as a killed run's missing cells are.
+        let cells = path.join("cells");
+        match fs::create_dir(&cells) {
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::writing(&cells, cause));
+            }
+            _ => {}
+        }
         let (journal, _) = JournalWriter::open(path.join("journal.jsonl"))?;
         let run = Run::load(path)?;
-        let plan = path.join("plan.toml");
-        fs::metadata(&plan).map_err(|cause| StoreError::reading(&plan, cause))?;
         for folder in [path.to_owned(), path.join("cells")] {
             remove_incomplete(&folder)?;
         }

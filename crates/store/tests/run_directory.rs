@@ -104,6 +104,27 @@ fn a_folder_that_is_no_run() {
 }
 
 #[test]
+fn a_run_whose_cells_or_journal_were_removed_is_measured_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = make_run(folder.path(), 2, 2);
+    let path = dir.path().to_owned();
+    drop(dir);
+    fs::remove_dir_all(path.join("cells")).unwrap();
+    let (dir, run) = RunDir::open_for_resume(&path).unwrap();
+    assert_eq!((run.missing().len(), run.problems.len()), (2, 2));
+    drop((dir, run));
+    fs::remove_file(path.join("journal.jsonl")).unwrap();
+    let (mut dir, run) = RunDir::open_for_resume(&path).unwrap();
+    assert_eq!(run.missing().len(), 2);
+    dir.write_cell(1, &CellFiles::of(&measured(1), &[]), 4).unwrap();
+    drop(dir);
+    assert_eq!(Run::load(&path).unwrap().results.len(), 1);
+    fs::remove_file(path.join("plan.toml")).unwrap();
+    let error = RunDir::open_for_resume(&path).unwrap_err();
+    assert!(matches!(error, StoreError::NoPlan { .. }) && error.exit_code() == 2, "{error}");
+}
+
+#[test]
 fn damage_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let dir = make_run(folder.path(), 2, 2);
@@ -114,6 +135,8 @@ fn damage_is_named() {
         fs::write(path.join("run.json"), &whole[..cut]).unwrap();
         let text = Run::load(&path).unwrap_err().to_string();
         assert!(text.contains("run.json") && text.contains("damaged") && !text.contains('\n'), "{text}");
+        assert!(text.contains("from a copy"), "no remedy: {text}");
+        assert_eq!(RunDir::open_for_resume(&path).unwrap_err().exit_code(), 2);
     }
     fs::write(path.join("run.json"), b"\xff\xfe").unwrap();
     assert!(Run::load(&path).unwrap_err().to_string().contains("run.json"));
