@@ -278,6 +278,8 @@ impl Sampler {
             _ => None,
         };
         EndUsage {
+            // Who measures knows what it counted.
+            transactions: None,
             elapsed_ns,
             process_user_ns: process.user_ns,
             process_system_ns: process.system_ns,

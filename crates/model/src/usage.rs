@@ -6,6 +6,10 @@
 pub struct EndUsage {
     /// Wall time that the other figures cover.
     pub elapsed_ns: u64,
+    /// Transactions (rounds) within that time, where it is not exactly the measured part: the reflector's time covers the
+    /// warm-up too. Absent where the result's own count is the right one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<u64>,
     /// User CPU time of the measuring process (getrusage).
     pub process_user_ns: u64,
     /// System CPU time of the measuring process.
@@ -53,23 +57,28 @@ impl EndUsage {
         (capacity > 0.0).then(|| (100.0 * self.machine_busy_ns as f64 / capacity).min(100.0))
     }
 
-    /// netperf's service demand: µs of machine CPU a transaction.
+    /// netperf's service demand: µs of machine CPU a transaction. `measured`, the result's own count of transactions,
+    /// stands in where this end has no count for its own time, here and below. Absent when nothing was counted.
     #[must_use]
-    pub fn service_demand_us(&self, transactions: u64) -> Option<f64> {
-        (transactions > 0).then(|| self.machine_busy_ns as f64 / 1000.0 / transactions as f64)
+    pub fn service_demand_us(&self, measured: u64) -> Option<f64> {
+        self.us_each(self.machine_busy_ns, measured)
     }
 
     /// µs of the measuring process' own CPU a transaction.
     #[must_use]
-    pub fn process_us(&self, transactions: u64) -> Option<f64> {
-        (transactions > 0)
-            .then(|| (self.process_user_ns + self.process_system_ns) as f64 / 1000.0 / transactions as f64)
+    pub fn process_us(&self, measured: u64) -> Option<f64> {
+        self.us_each(self.process_user_ns + self.process_system_ns, measured)
     }
 
     /// µs of machine-wide softirq a transaction.
     #[must_use]
-    pub fn softirq_us(&self, transactions: u64) -> Option<f64> {
-        (transactions > 0).then(|| self.machine_softirq_ns as f64 / 1000.0 / transactions as f64)
+    pub fn softirq_us(&self, measured: u64) -> Option<f64> {
+        self.us_each(self.machine_softirq_ns, measured)
+    }
+
+    fn us_each(&self, ns: u64, measured: u64) -> Option<f64> {
+        let transactions = self.transactions.unwrap_or(measured);
+        (transactions > 0 && self.elapsed_ns > 0).then(|| ns as f64 / 1000.0 / transactions as f64)
     }
 }
 
@@ -95,4 +104,31 @@ pub struct Counters {
     pub qdisc_drops: u64,
     /// Packets dropped because a CPU's backlog was full (/proc/net/softnet_stat).
     pub backlog_drops: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_costs_what_its_own_time_cost() {
+        let usage = EndUsage {
+            elapsed_ns: 2_000_000,
+            machine_busy_ns: 1_000_000,
+            machine_softirq_ns: 100_000,
+            process_user_ns: 200_000,
+            process_system_ns: 300_000,
+            ..EndUsage::default()
+        };
+        assert_eq!(usage.service_demand_us(100), Some(10.0));
+        let reflector = EndUsage { transactions: Some(200), ..usage };
+        assert_eq!(reflector.service_demand_us(100), Some(5.0), "warm-up counted in time and in transactions");
+        assert_eq!((reflector.process_us(100), reflector.softirq_us(100)), (Some(2.5), Some(0.5)));
+    }
+
+    #[test]
+    fn an_end_that_never_reported_cost_nothing_known() {
+        assert_eq!(EndUsage::default().service_demand_us(100), None);
+        assert_eq!(EndUsage::default().process_us(100), None);
+    }
 }

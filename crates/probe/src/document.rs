@@ -81,7 +81,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
     let rate = map.rate;
     if let Some(report) = &reflector {
         found.extend(report.notes.iter().cloned());
-        found.extend(over_rate(report));
+        found.extend(over_rate(spec, report));
     }
     let none = (EndUsage::default(), Counters::default());
     let (reflector_usage, reflector_counters) =
@@ -115,8 +115,13 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
             counters,
             stack_environment: host::stack_environment(),
         },
-        reflector: (spec.probe != Probe::Ping).then(|| {
-            let report = reflector.unwrap_or_default();
+        reflector: Some(if spec.probe == Probe::Ping {
+            // A kernel answers, of which only the address is known.
+            EndReport { address: place.peer.clone(), ..EndReport::default() }
+        } else {
+            let mut report = reflector.unwrap_or_default();
+            report.usage.transactions =
+                Some(report.received / u64::from(spec.pings.max(1))).filter(|rounds| *rounds > 0);
             EndReport {
                 spec: spec.reflector.clone(),
                 host: None,
@@ -184,18 +189,16 @@ fn rate_width(spec: &ProbeSpec, rates: &[f64]) -> Option<f64> {
     asked.then(|| stop::rate_interval(rates).half_width_percent.map_or(f64::INFINITY, |half| 2.0 * half))
 }
 
-/// The endpoint's owner limits the rate, and messages above it are not answered.
-fn over_rate(report: &StopReport) -> Option<Finding> {
-    (report.over_rate > 0).then(|| {
-        Finding::at(
-            FindingId::Loss,
-            "reflector",
-            format!(
-                "{} messages came faster than the endpoint's owner allows and were not answered: raise its rate limit",
-                report.over_rate
-            ),
-        )
-    })
+/// The endpoint's owner limits the rate: datagrams above it are not answered, streams are read later.
+fn over_rate(spec: &ProbeSpec, report: &StopReport) -> Option<Finding> {
+    let count = report.over_rate;
+    let detail = if spec.socket.protocol.is_stream() {
+        format!("the endpoint's owner limits the rate, and {count} times it waited before it read on")
+    } else {
+        format!("{count} messages came faster than the endpoint's owner allows and were not answered")
+    };
+    let remedy = "leave a gap (--sleep-gap), or have its --max-rate raised";
+    (count > 0).then(|| Finding::at(FindingId::Loss, "reflector", format!("{detail}: {remedy}")))
 }
 
 #[cfg(test)]
@@ -230,7 +233,7 @@ mod tests {
             map,
             usage: EndUsage::default(),
             counters: Counters::default(),
-            reflector: Some(StopReport { over_rate: 3, ..StopReport::default() }),
+            reflector: Some(StopReport { over_rate: 3, received: 480, ..StopReport::default() }),
             rates,
             width_percent: None,
             self_cost: SelfCost::default(),
@@ -255,6 +258,8 @@ mod tests {
             assert!((latency.mean_ns.unwrap() - 5001.0).abs() < 1.0, "{latency:?}");
             assert!(result.transactions.is_none() && result.mdev_ns.is_none());
             assert!(has(&measured, FindingId::Loss), "the rate limit is told");
+            let reflector = result.ends.reflector.as_ref().unwrap();
+            assert_eq!(reflector.usage.transactions, Some(480), "its time covers the warm-up, so its count does too");
         });
     }
 

@@ -26,7 +26,8 @@ pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeErr
             session: None,
             way: Way::Echo(target),
             tag: 0,
-            place: place(context, None, target),
+            // Echoes have no port.
+            place: Place { peer: Some(target.ip().to_string()), ..place(context, None, target) },
             _child: None,
         });
     }
