@@ -39,12 +39,16 @@ impl InheritedData {
 }
 
 /// Serves one session over descriptors that this process was started with, until the parent closes the control socket.
-/// The parent is trusted: no key, no limits but those of the protocol.
+/// The parent is trusted: no key, no limits but those of the protocol. A refusal is no error here: the parent was told
+/// of it and says so itself.
 ///
 /// # Errors
-/// The session failed; the parent was told why.
+/// The session failed.
 pub fn serve_inherited(control: UnixStream, data: InheritedData) -> Result<(), EndpointError> {
     let stop = Stop::new()?;
     let shared = Shared::new(Limits { max_rate_pps: u32::MAX, ..Limits::default() }, None)?;
-    session::run_inherited(control, data, &shared, &stop)
+    match session::run_inherited(control, data, &shared, &stop) {
+        Err(EndpointError::Refused { .. }) => Ok(()),
+        other => other,
+    }
 }

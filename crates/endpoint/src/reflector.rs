@@ -324,7 +324,16 @@ fn open(
 /// what is not permitted is refused there and then.
 fn settle(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
     let end = &request.end;
-    let words = |error: task::TaskError| (RefuseCode::Failed, format!("at the reflector: {error}"));
+    let words = |error: task::TaskError| {
+        use task::TaskError;
+        let code = match error {
+            TaskError::NoSuchCpu { .. } | TaskError::CpuNotAllowed { .. } | TaskError::PolicyNotPermitted { .. } => {
+                RefuseCode::Unsupported
+            }
+            _ => RefuseCode::Failed,
+        };
+        (code, error.to_string())
+    };
     if let Some(cpu) = end.cpu {
         task::pin(cpu).map_err(words)?;
     }

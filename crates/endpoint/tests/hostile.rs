@@ -259,8 +259,10 @@ fn a_cpu_that_does_not_exist_is_named() {
     let server = Server::open();
     let mut client = Client::connect(server.address, None).unwrap();
     let end = EndSpec { cpu: Some(8000), ..EndSpec::default() };
-    let error = client.opened(OpenRequest { end, ..request(Protocol::Udp) }).unwrap_err().to_string();
-    assert!(error.contains("CPU 8000 does not exist"), "{error}");
+    let error = client.opened(OpenRequest { end, ..request(Protocol::Udp) }).unwrap_err();
+    // A mistake of the one who asked, as it would be for the own end, so exit code 2.
+    assert!(matches!(&error, SessionError::Refused { code: RefuseCode::Unsupported, .. }), "{error:?}");
+    assert!(error.to_string().contains("CPU 8000 does not exist"), "{error}");
     still_serves(&server);
 }
 
