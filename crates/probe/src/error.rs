@@ -81,6 +81,12 @@ pub enum ProbeError {
         /// How long was waited.
         seconds: u64,
     },
+    /// The data path is broken, and the control connection is silent as well.
+    #[error("the control connection to {address} is silent too: look at the link and the other host")]
+    SilentToo {
+        /// Where.
+        address: String,
+    },
     /// The endpoint answered something else.
     #[error("{address} answered out of order while {during}: use the same windhover at both ends")]
     OutOfOrder {

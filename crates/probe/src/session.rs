@@ -157,6 +157,7 @@ impl Session {
         match self.wait(if broken { FAREWELL } else { PATIENCE })? {
             Some(ClientEvent::Stopped(report)) => Ok(*report),
             Some(_) => Err(self.out_of_order("stopping a size")),
+            None if broken => Err(ProbeError::SilentToo { address: self.name.clone() }),
             None => Err(self.silent("stopping a size")),
         }
     }

@@ -121,10 +121,10 @@ impl SizeLoop<'_, '_> {
         let rule = StopRule { min_ms: 0, max_ms: 10, min_count: 1, max_count: rounds, ..self.spec.stop };
         let mut map = MapRecorder::new(self.clock);
         let mut usage = UsageSampler::start(self.spec.initiator.cpu);
-        let end = self.pass(path, &rule, Phase::WarmUp, &mut map, &mut usage);
+        let end = self.pass(path, &rule, Phase::WarmUp, &mut map, &mut usage, &mut Pass::default());
         let _ = (usage.finish(), map.finish());
         match end {
-            Ok(_) | Err(End::Met | End::PeerEnded) => Ok(Ended::Done),
+            Ok(()) | Err(End::Met | End::PeerEnded) => Ok(Ended::Done),
             Err(End::Stopped) => Ok(Ended::Stopped),
             Err(End::Broken(broken)) => Err(broken),
         }
@@ -142,23 +142,26 @@ impl SizeLoop<'_, '_> {
         rates: &mut Vec<f64>,
     ) -> End {
         if self.spec.probe != Probe::Rr {
-            return match self.pass(path, &self.spec.stop, Phase::Timed, map, usage) {
-                Ok(_) => End::Met,
-                Err(end) => end,
-            };
+            let ended = self.pass(path, &self.spec.stop, Phase::Timed, map, usage, &mut Pass::default());
+            return ended.err().unwrap_or(End::Met);
         }
         // In `rr` the interval asked for is that of the rate over passes.
         let rule = StopRule { interval_percent: None, ..self.spec.stop };
         while stop::another_pass(self.spec.stop.interval_percent, rates) {
-            match self.pass(path, &rule, Phase::Timed, map, usage) {
-                Ok(rate) => rates.push(rate),
-                Err(end) => return end,
+            let mut pass = Pass::default();
+            let ended = self.pass(path, &rule, Phase::Timed, map, usage, &mut pass);
+            // A pass that was cut short (a vanished peer, Ctrl-C) counts only when there is no whole one.
+            if ended.is_ok() || (rates.is_empty() && pass.answered > 0) {
+                rates.push(pass.rate(self.clock));
+            }
+            if let Err(end) = ended {
+                return end;
             }
         }
         End::Met
     }
 
-    /// Batches until the stop rule; returns the answered rounds a second.
+    /// Batches until the stop rule. `pass` gets what was answered, also when it ends badly.
     fn pass<P: Path>(
         &mut self,
         path: &mut P,
@@ -166,11 +169,11 @@ impl SizeLoop<'_, '_> {
         phase: Phase,
         map: &mut MapRecorder,
         usage: &mut UsageSampler,
-    ) -> Result<f64, End> {
+        pass: &mut Pass,
+    ) -> Result<(), End> {
         let start = self.clock.now();
         let end = start.saturating_add(self.clock.ticks(u64::from(rule.max_ms) * 1_000_000));
         let first_round = self.rounds_of(phase);
-        let (mut answered, mut active_ticks) = (0, 0);
         let mut chilled = false;
         loop {
             let now = self.clock.now();
@@ -196,8 +199,8 @@ impl SizeLoop<'_, '_> {
             let outcome = self.batch(path, Limit { rounds, until, end }, phase);
             let (count, ticks) = span(self.rounds.samples());
             chilled = self.spec.gap == Gap::default() && count >= BRISK_ROUNDS;
-            answered += count;
-            active_ticks += ticks;
+            pass.answered += count;
+            pass.active_ticks += ticks;
             map.push_if_due(self.clock.now());
             usage.observe_cpu();
             outcome?;
@@ -205,8 +208,7 @@ impl SizeLoop<'_, '_> {
                 return Err(End::PeerEnded);
             }
         }
-        let seconds = self.clock.ns(active_ticks) as f64 / 1e9;
-        Ok(if seconds > 0.0 { answered as f64 / seconds } else { 0.0 })
+        Ok(())
     }
 
     fn rounds_of(&self, phase: Phase) -> u64 {
@@ -222,6 +224,22 @@ impl SizeLoop<'_, '_> {
             Ok(Ended::Stopped) => Err(End::Stopped),
             Err(broken) => Err(End::Broken(broken)),
         }
+    }
+}
+
+/// What was answered in one pass.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pass {
+    answered: u64,
+    /// From the first send to the last answer of each batch.
+    active_ticks: u64,
+}
+
+impl Pass {
+    /// Answered rounds a second.
+    fn rate(self, clock: Clock) -> f64 {
+        let seconds = clock.ns(self.active_ticks) as f64 / 1e9;
+        if seconds > 0.0 { self.answered as f64 / seconds } else { 0.0 }
     }
 }
 

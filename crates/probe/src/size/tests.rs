@@ -81,16 +81,8 @@ fn the_measured_part_allocates_nothing() {
     }
 }
 
-fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
-    let clock = Clock::calibrate().unwrap();
-    let mut spec = ProbeSpec::new(probe, protocol);
-    (spec.warmup.time_ms, spec.warmup.count) = (0, 10);
-    // More than one batch, so that recording and the pause between batches are part of it.
-    (spec.stop.max_ms, spec.stop.max_count) = (30_000, 2500);
-    if probe == Probe::Pingpong {
-        spec.stop.interval_percent = Some(1e-9);
-    }
-    let plan = Plan {
+fn plan(protocol: Protocol) -> Plan {
+    Plan {
         pings: 1,
         pongs: 1,
         send_bytes: BYTES,
@@ -102,7 +94,19 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
         tag: 3,
         timeout_ns: 5_000_000_000,
         gap: Gap::default(),
-    };
+    }
+}
+
+fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
+    let clock = Clock::calibrate().unwrap();
+    let mut spec = ProbeSpec::new(probe, protocol);
+    (spec.warmup.time_ms, spec.warmup.count) = (0, 10);
+    // More than one batch, so that recording and the pause between batches are part of it.
+    (spec.stop.max_ms, spec.stop.max_count) = (30_000, 2500);
+    if probe == Probe::Pingpong {
+        spec.stop.interval_percent = Some(1e-9);
+    }
+    let plan = plan(protocol);
     let address = echo(protocol);
     let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, Duration::from_secs(5)).unwrap();
     let (stop, progress) = (AtomicBool::new(false), Progress::new());
@@ -133,6 +137,42 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
     if protocol == Protocol::Udp {
         socket.send_once(&[], Duration::from_secs(1)).unwrap();
     }
+}
+
+/// Measures against a peer that closes its connection after 1500 answers.
+#[test]
+fn a_pass_that_the_peer_cut_short_still_has_a_rate() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = [0; BYTES];
+        for _ in 0..1500 {
+            stream.read_exact(&mut buffer).unwrap();
+            stream.write_all(&buffer).unwrap();
+        }
+    });
+    let clock = Clock::calibrate().unwrap();
+    let mut spec = ProbeSpec::new(Probe::Rr, Protocol::Tcp);
+    (spec.warmup.time_ms, spec.warmup.count, spec.stop.max_ms) = (0, 10, 30_000);
+    let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, Duration::from_secs(5)).unwrap();
+    let (stop, progress) = (AtomicBool::new(false), Progress::new());
+    let mut rounds = Rounds::new(clock, plan(Protocol::Tcp), 1, BATCH_ROUNDS, &stop, &progress);
+    let mut recorder = Recorder::new(RecorderConfig::new(clock.rate(), LatencyKind::Rtt, spec.stop.max_ms));
+    let idle = model::IdleDescriptors::default();
+    let options = PathOptions { receive: Receive::Block, idle, clock, timeout_ns: 5_000_000_000, stop: &stop };
+    let visitor = SizeLoop {
+        spec: &spec,
+        clock,
+        rounds: &mut rounds,
+        recorder: &mut recorder,
+        width_percent: None,
+        peer_ended: &mut || false,
+    };
+    let done = net::with_path(&mut socket, &options, visitor).unwrap();
+    assert_eq!(done.end, End::Broken(Broken::Path(net::PathError::Closed)));
+    assert!(recorder.received() > 1000);
+    assert!(done.rates.len() == 1 && done.rates[0] > 0.0, "{:?}", done.rates);
 }
 
 #[test]
