@@ -158,20 +158,25 @@ pub fn list(registry: &Registry) -> Result<Vec<LabStatus>, LabError> {
 /// (`task::Termination` sees to that).
 ///
 /// # Errors
-/// [`LabError::NoLab`], [`LabError::NoHost`], [`LabError::NotRoot`] and [`LabError::Start`].
+/// [`LabError::NoLab`], [`LabError::NoHost`], [`LabError::NotRoot`] and [`LabError::Program`].
 pub fn exec(registry: &Registry, lab: &str, host: &str, argv: &[String]) -> Result<i32, LabError> {
     let record = Lab::open(registry, lab)?;
     let host = record.host(host)?;
     let Some((program, arguments)) = argv.split_first() else {
         return Err(LabError::NoCommand { lab: lab.to_owned(), host: host.name.clone() });
     };
-    let mut launch = Launch::new(program).args(arguments).in_our_group().stdin(Stream::Inherit).stdout(Stream::Inherit);
+    // A command must not outlive the `lab exec` that somebody killed: it would hold the namespace.
+    let mut launch = Launch::new(program)
+        .args(arguments)
+        .in_our_group()
+        .die_with_parent()
+        .stdin(Stream::Inherit)
+        .stdout(Stream::Inherit);
     if let Some(netns) = host.netns_path() {
         need_privileges()?;
         launch = launch.netns(netns);
     }
-    let failed = |error: task::TaskError| LabError::Start { program: program.clone(), why: error.to_string() };
-    let status = launch.start().map_err(failed)?.wait().map_err(failed)?;
+    let status = launch.start()?.wait()?;
     Ok(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1))
 }
 
@@ -239,13 +244,26 @@ fn look_at_port(name: &str) -> Result<Port, LabError> {
     }
     let links = ip::ask(None, &["addr", "show", "dev", name])?.ok_or_else(missing)?;
     let link = links.first().ok_or_else(missing)?;
+    if has_word(link, "flags", "LOOPBACK") {
+        return Err(LabError::PortFixed { port: name.to_owned() });
+    }
     for family in ["-4", "-6"] {
-        let routes = ip::ask(None, &[family, "route", "show", "default", "dev", name])?.unwrap_or_default();
-        if !routes.is_empty() {
-            return Err(LabError::PortInUse { port: name.to_owned() });
+        let routes = ip::ask(None, &[family, "route", "show", "dev", name])?.unwrap_or_default();
+        if let Some(route) = routes.iter().find_map(foreign_route) {
+            return Err(LabError::PortInUse { port: name.to_owned(), route });
         }
     }
     Ok(port_from(name, link))
+}
+
+/// Where a route leads that is lost when its port moves. Those that the kernel makes with an address come back with it.
+fn foreign_route(route: &Value) -> Option<String> {
+    let word = |key: &str| route.get(key).and_then(Value::as_str);
+    (word("protocol") != Some("kernel")).then(|| word("dst").unwrap_or("another network").to_owned())
+}
+
+fn has_word(link: &Value, key: &str, word: &str) -> bool {
+    link.get(key).and_then(Value::as_array).is_some_and(|words| words.iter().any(|each| each.as_str() == Some(word)))
 }
 
 fn port_from(name: &str, link: &Value) -> Port {
@@ -255,11 +273,16 @@ fn port_from(name: &str, link: &Value) -> Port {
         // The kernel makes link-local addresses itself when the port comes up.
         .filter(|address| address.get("scope").and_then(Value::as_str) == Some("global"))
         .filter_map(|address| {
-            let local = address.get("local")?.as_str()?.parse::<std::net::IpAddr>().ok()?;
-            Some(format!("{local}/{}", address.get("prefixlen")?.as_u64()?))
+            let parsed = |key: &str| address.get(key)?.as_str()?.parse::<std::net::IpAddr>().ok();
+            let (local, prefix) = (parsed("local")?, address.get("prefixlen")?.as_u64()?);
+            // Of a point-to-point address the prefix belongs to the peer.
+            Some(match parsed("address") {
+                Some(peer) => format!("{local} peer {peer}/{prefix}"),
+                None => format!("{local}/{prefix}"),
+            })
         })
         .collect();
-    let up = words("flags").iter().any(|flag| flag.as_str() == Some("UP"));
+    let up = has_word(link, "flags", "UP");
     Port { name: name.to_owned(), up, addresses }
 }
 
@@ -327,12 +350,21 @@ mod tests {
                 { "family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "link" },
                 { "family": "inet6", "local": "2001:db8::5", "prefixlen": 64, "scope": "global" },
                 { "family": "inet", "local": "1; rm", "prefixlen": 24, "scope": "global" },
+                { "family": "inet", "local": "192.0.2.9", "address": "192.0.2.10", "prefixlen": 32, "scope": "global" },
             ],
         });
         let port = port_from("eth1", &link);
         assert!(port.up);
-        assert_eq!(port.addresses, ["192.0.2.5/24", "2001:db8::5/64"]);
+        assert_eq!(port.addresses, ["192.0.2.5/24", "2001:db8::5/64", "192.0.2.9 peer 192.0.2.10/32"]);
         assert!(!port_from("eth1", &serde_json::json!({ "flags": ["BROADCAST"] })).up);
+    }
+
+    #[test]
+    fn only_routes_that_come_back_by_themselves_may_be_lost() {
+        let of = |route: serde_json::Value| foreign_route(&route);
+        assert_eq!(of(serde_json::json!({ "dst": "192.0.2.0/24", "protocol": "kernel" })), None);
+        assert_eq!(of(serde_json::json!({ "dst": "default", "protocol": "dhcp" })), Some("default".to_owned()));
+        assert_eq!(of(serde_json::json!({ "dst": "203.0.113.0/24" })), Some("203.0.113.0/24".to_owned()));
     }
 
     #[test]

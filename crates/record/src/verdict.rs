@@ -12,9 +12,10 @@ const CLOCK_SPAN_NS: u64 = 10_000_000;
 /// Other tasks' share of the measuring CPU, in percent, and their time, both to be exceeded.
 const OTHER_TASKS_PERCENT: f64 = 1.0;
 const OTHER_TASKS_NS: u64 = 1_000_000;
-/// Steal, likewise; the hypervisor takes the CPU in few long pieces, so less of it matters.
+/// Steal, likewise; the hypervisor takes the CPU in few long pieces, so less of it matters. One 10 ms tick of /proc/stat
+/// alone is as likely rounding as a fact.
 const STEAL_PERCENT: f64 = 0.1;
-const STEAL_NS: u64 = 1_000_000;
+const STEAL_NS: u64 = 10_000_000;
 /// Coefficient of variation of a load's work above which it was not even.
 const LOAD_CV: f64 = 0.5;
 /// Busy share from which a thread counts as never sleeping.
@@ -274,12 +275,18 @@ fn remedy(stall: &Stall) -> &'static str {
 fn other_tasks(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
     let other = end.usage.other_tasks_ns?;
     let share = percent(other, end.usage.elapsed_ns);
+    // A real-time end already preempts them; what is left then is where they are.
+    let remedy = if end.spec.policy.is_real_time() {
+        "they ran while it waited, which costs caches and wake-ups: keep them off it (shield, isolcpus)"
+    } else {
+        "keep them off it (shield, isolcpus, --cpu), or use --policy fifo:1"
+    };
     (other > OTHER_TASKS_NS && share > OTHER_TASKS_PERCENT).then(|| {
         Finding::at(
             FindingId::OtherTasks,
             name,
             format!(
-                "other tasks ran on the measuring CPU for {:.1} ms ({share:.1} % of the time): keep them off it (shield, isolcpus, --cpu), or use --policy fifo:1",
+                "other tasks ran on the measuring CPU for {:.1} ms ({share:.1} % of the time): {remedy}",
                 ms(other)
             ),
         )

@@ -1,4 +1,5 @@
 //! The command line itself: help as snapshots, and bad input as one clear line with the right exit code.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
 

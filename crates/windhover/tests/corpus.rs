@@ -1,4 +1,5 @@
 //! Every fuzz target over its corpus, so that what once broke a parser stays mended.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 #[path = "../../../fuzz/src/targets.rs"]
 #[allow(unreachable_pub, reason = "a library of its own in the fuzz package")]
@@ -6,7 +7,9 @@ mod targets;
 
 use std::path::PathBuf;
 
-const TARGETS: [(&str, fn(&[u8])); 16] = [
+type Target = (&'static str, fn(&[u8]));
+
+const TARGETS: [Target; 16] = [
     ("frame", targets::frame as fn(&[u8])),
     ("control_server", targets::control_server as fn(&[u8])),
     ("control_client", targets::control_client as fn(&[u8])),

@@ -1,4 +1,5 @@
 //! Labs of namespaces through the command line.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
 
@@ -56,6 +57,24 @@ fn up_exec_down() {
                 assert_code(&output, 0);
             }
             if key == "ipv4" {
+                // Two addresses of one namespace: the messages never left the host, and the verdict says so.
+                let inside = run(&[
+                    "lab",
+                    "exec",
+                    &host("b"),
+                    "--",
+                    env!("CARGO_BIN_EXE_windhover"),
+                    "pingpong",
+                    "udp",
+                    &bind,
+                    "--count",
+                    "200",
+                    "--format",
+                    "json",
+                ]);
+                assert_code(&inside, 4);
+                let invalid = support::documents(&inside)[0]["verdict"]["invalid"][0]["id"].clone();
+                assert_eq!(invalid, "path-is-local");
                 let output = run(&[
                     "lab",
                     "exec",

@@ -1,4 +1,5 @@
 //! Measurements typed by hand, end to end over loopback.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
 

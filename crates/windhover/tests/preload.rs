@@ -1,4 +1,5 @@
 //! A preloaded library sees every data call of the binary, so user-space stacks can interpose.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
 

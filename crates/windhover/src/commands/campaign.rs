@@ -7,8 +7,9 @@ use crate::output::{Failure, Output};
 use anyhow::Context as _;
 use campaign::{Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use model::Plan;
 use model::plan::{LabKind, LabPlan};
+use model::run::RunStep;
+use model::{Plan, ResultDocument};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,13 +25,15 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
             options.labels = labels.into_iter().collect::<BTreeMap<_, _>>();
             options.seed = seed;
             options.repetitions = repetitions;
-            let mut watcher = Watcher::new(output);
+            let cells = parsed.cells().map_err(Failure::usage)?;
+            let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors)));
             let ended = campaign::run(&parsed, &options, &mut watcher);
             finish(ended, watcher, output)
         }
         CampaignCommand::Resume { run } => {
             let options = options(String::new())?;
-            let mut watcher = Watcher::new(output);
+            let begun = store::Run::load(&run).map_err(Failure::usage)?;
+            let mut watcher = Watcher::new(output, varying(begun.run.order.iter().map(|step| &step.factors)));
             let ended = campaign::resume(&run, &options, &mut watcher);
             finish(ended, watcher, output)
         }
@@ -123,8 +126,9 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
         plan.repetitions,
         duration(seconds.saturating_mul(1_000_000_000))
     );
+    let axes = varying(cells.iter().map(|cell| &cell.factors));
     for cell in &cells {
-        let _ = writeln!(text, "  {}", varied(&cell.factors));
+        let _ = writeln!(text, "  {}", words(&cell.factors, &axes));
     }
     output.result(&text)?;
     Ok(0)
@@ -143,24 +147,35 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The factors that tell cells apart, those at their default left out.
-fn varied(factors: &BTreeMap<String, serde_json::Value>) -> String {
-    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let words = ["probe", "protocol", "size", "load", "stack", "receive", "policy", "cpu"];
-    let shown = words.iter().filter_map(|name| factors.get(*name).map(|value| (*name, plain(value))));
-    let shown = shown.filter(|(name, value)| !matches!((*name, value.as_str()), ("stack", "kernel") | ("cpu", "any")));
-    shown
-        .map(|(name, value)| {
-            if name == "size" {
-                format!("{value} B")
-            } else if name == "load" {
-                format!("load {value}")
-            } else {
-                value
-            }
+/// Axes in the order that people read them.
+const AXES: [&str; 8] = ["probe", "protocol", "size", "load", "stack", "receive", "policy", "cpu"];
+
+type Factors = BTreeMap<String, serde_json::Value>;
+
+/// The axes that differ between cells; the others need no repeating.
+fn varying<'a>(cells: impl Iterator<Item = &'a Factors>) -> Vec<&'static str> {
+    let cells: Vec<&Factors> = cells.collect();
+    let differs = |name: &&str| cells.windows(2).any(|pair| pair[0].get(*name) != pair[1].get(*name));
+    AXES.into_iter().filter(differs).collect()
+}
+
+/// A cell in words: the axes named, of one width so that lines stand below each other.
+fn words(factors: &Factors, axes: &[&str]) -> String {
+    let word = |name: &&str| {
+        let value = factors.get(*name)?;
+        let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Some(match *name {
+            "probe" => format!("{plain:<8}"),
+            "protocol" => format!("{plain:<4}"),
+            "size" => format!("{plain:>6} B"),
+            "load" if plain == "none" => format!("{:<11}", "no load"),
+            "load" => format!("{:<11}", format!("load {plain}")),
+            "cpu" => format!("CPU {plain}"),
+            _ => plain,
         })
-        .collect::<Vec<_>>()
-        .join("  ")
+    };
+    let shown: Vec<String> = axes.iter().filter_map(word).collect();
+    if shown.is_empty() { "the one cell".to_owned() } else { shown.join("  ") }
 }
 
 fn duration(ns: u64) -> String {
@@ -176,18 +191,19 @@ fn duration(ns: u64) -> String {
 struct Watcher<'a> {
     output: &'a Output,
     bar: ProgressBar,
+    axes: Vec<&'static str>,
     steps: usize,
     path: Option<PathBuf>,
 }
 
 impl<'a> Watcher<'a> {
-    fn new(output: &'a Output) -> Self {
+    fn new(output: &'a Output, axes: Vec<&'static str>) -> Self {
         let target = if output.shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}") {
             bar.set_style(style);
         }
-        Self { output, bar, steps: 0, path: None }
+        Self { output, bar, axes, steps: 0, path: None }
     }
 
     fn line(&self, text: &str) {
@@ -223,36 +239,39 @@ impl Observer for Watcher<'_> {
             }
             Progress::Warning(text) => self.output.warning(text),
             Progress::CellStarted { step, eta_ns } => {
-                self.bar.set_message(format!("{}, {} left", varied(&step.factors), duration(*eta_ns)));
+                self.bar.set_message(format!("{}, {} left", words(&step.factors, &self.axes), duration(*eta_ns)));
             }
             Progress::CellDone { step, result, .. } => {
                 self.bar.inc(1);
-                self.line(&cell_line(step, self.steps, result));
+                self.line(&cell_line(step, self.steps, &self.axes, result));
             }
             Progress::CellFailed { step, why, .. } => {
-                self.line(&format!("{:>4}/{}  {}  FAILED: {why}", step.index, self.steps, varied(&step.factors)));
+                let cell = words(&step.factors, &self.axes);
+                self.line(&format!("{:>4}/{}  {cell}  FAILED: {why}", step.index, self.steps));
             }
         }
     }
 }
 
-fn cell_line(step: &model::run::RunStep, steps: usize, result: &model::ResultDocument) -> String {
-    let mut line = format!("{:>4}/{steps}  {:<44}", step.index, varied(&step.factors));
+fn cell_line(step: &RunStep, steps: usize, axes: &[&str], result: &ResultDocument) -> String {
+    let mut line = format!("{:>4}/{steps}  {}", step.index, words(&step.factors, axes));
     if let Some(latency) = &result.latency {
         let us = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns / 1e3));
         let _ = write!(
             line,
-            " {} mean {:>8} stdev {:>8} max {:>9} µs",
+            "  {} mean {:>7}  stdev {:>7}  max {:>8} µs",
             latency.kind.title(),
             us(latency.mean_ns),
             us(latency.stdev_ns),
             us(latency.max_ns.map(|ns| ns as f64))
         );
     }
-    let words: Vec<String> = result.verdict.iter().map(|finding| finding.id.word()).collect();
-    if !words.is_empty() {
+    let mut found: Vec<String> = result.verdict.iter().map(|finding| finding.id.word()).collect();
+    found.sort();
+    found.dedup();
+    if !found.is_empty() {
         let mark = if result.verdict.trusted { "*" } else { "!" };
-        let _ = write!(line, "  {mark} {}", words.join(", "));
+        let _ = write!(line, "  {mark} {}", found.join(", "));
     }
     line
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
         };
         write(folder, &format!("completions/{name}"), &script)?;
     }
-    for (name, schema) in store::schemas() {
+    for (name, schema) in store::schemas().into_iter().chain(report::schemas()?) {
         write(folder, &format!("schemas/{name}"), schema.as_bytes())?;
     }
     Ok(0)

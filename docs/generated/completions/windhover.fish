@@ -1,0 +1,309 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_windhover_global_optspecs
+    string join \n color= q/quiet h/help V/version
+end
+
+function __fish_windhover_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_windhover_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_windhover_using_subcommand
+    set -l cmd (__fish_windhover_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c windhover -n "__fish_windhover_needs_command" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_needs_command" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_needs_command" -s V -l version -d 'Print version'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "key" -d 'Make a shared key for `serve` and its clients'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "serve" -d 'Run an endpoint that sends messages back'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "pingpong" -d 'Time messages there and back, one at a time'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "ping" -d 'Time ICMP echoes'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "load" -d 'Run a background load and report how even it was'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "show" -d 'Show a run in the terminal'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "generate" -d 'Write man pages, completions and schemas'
+complete -c windhover -n "__fish_windhover_using_subcommand key" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand key" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l bind -d 'Address to listen on; anything but loopback or a lab address needs a key' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l key-file -d 'File with the shared key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-size -d 'Largest message in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-session -d 'Longest session in seconds' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-sessions -d 'Sessions at once' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-rate -d 'Messages a second that a session is answered' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-real-time -d 'Refuse real-time policies'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-spin -d 'Refuse spinning'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-cpu -d 'Refuse to be pinned to a CPU'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-size -d 'Leave out sizes below this' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l max-size -d 'Leave out sizes above this' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pings -d 'Messages sent before waiting for an answer' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pongs -d 'Messages that the far end answers with' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l sleep-gap -d 'Sleep between rounds in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l spin-gap -d 'Spin between rounds in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l count -d 'Measure so many rounds at most' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-seconds -d 'Measure at least so long' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-count -d 'Measure at least so many rounds' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l interval -d 'Stop once the 95 % interval is narrower than this percentage: of the median (pingpong) or the rate (rr)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l warmup -d 'Untimed rounds before each size for so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l warmup-count -d 'And at least so many untimed rounds' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-receive -d 'How the far end waits [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l cpu -d 'CPU of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-cpu -d 'CPU of the far end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l busy-poll -d 'SO_BUSY_POLL of this end in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-busy-poll -d 'SO_BUSY_POLL of the far end in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l bind -d 'Local address of the data socket' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l device -d 'Network device that the data socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ttl -d 'Time to live, or hop limit, of data' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-interface -d 'Interface of the group by name or address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-pipes -d 'Idle pipes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-unix-dgram -d 'Idle UNIX datagram sockets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-unix-stream -d 'Idle UNIX stream sockets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-udp -d 'Idle UDP sockets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp -d 'Idle connected TCP sockets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp-listen -d 'Idle listening TCP sockets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
+json\t'One result document a line'
+csv\t'One row a size'
+markdown\t'A Markdown table'
+sfnt\t'The columns of sfnt-pingpong, in ns'"
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d 'Keep messages over this RTT in µs one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l rtt -d 'Report RTT instead of RTT/2'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l more -d 'MSG_MORE on all but the last message of a round'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-loop -d 'Loop sent multicast messages back to this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-size -d 'Leave out sizes below this' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l max-size -d 'Leave out sizes above this' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l response -d 'Response size in bytes [default: as the request]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l count -d 'Measure so many rounds at most' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-seconds -d 'Measure at least so long' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-count -d 'Measure at least so many rounds' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l interval -d 'Stop once the 95 % interval is narrower than this percentage: of the median (pingpong) or the rate (rr)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l warmup -d 'Untimed rounds before each size for so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l warmup-count -d 'And at least so many untimed rounds' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-receive -d 'How the far end waits [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l cpu -d 'CPU of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-cpu -d 'CPU of the far end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l busy-poll -d 'SO_BUSY_POLL of this end in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-busy-poll -d 'SO_BUSY_POLL of the far end in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l bind -d 'Local address of the data socket' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l device -d 'Network device that the data socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ttl -d 'Time to live, or hop limit, of data' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-interface -d 'Interface of the group by name or address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
+json\t'One result document a line'
+csv\t'One row a size'
+markdown\t'A Markdown table'
+sfnt\t'The columns of sfnt-pingpong, in ns'"
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep messages over this RTT in µs one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l connect-each -d 'A new TCP connection for each transaction (netperf\'s TCP_CRR)'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l half -d 'Report RTT/2 instead of RTT'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l more -d 'MSG_MORE on all but the last message of a round'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-loop -d 'Loop sent multicast messages back to this host'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count -d 'Send so many echoes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s i -l interval -d 'Time between two echoes in seconds' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s s -l size -d 'Data bytes after the ICMP header' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l timeout -d 'An echo is lost after so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l ttl -d 'Time to live, or hop limit' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l bind -d 'Local address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l device -d 'Network device that the socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l policy -d 'Scheduling policy: other, batch, idle, fifo:N, rr:N' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l cpu -d 'CPU to run on' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
+json\t'One result document a line'
+csv\t'One row a size'
+markdown\t'A Markdown table'
+sfnt\t'The columns of sfnt-pingpong, in ns'"
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l over -d 'Keep messages over this RTT in µs one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand load" -l seconds -d 'Run so long; without it, until interrupted' -r
+complete -c windhover -n "__fish_windhover_using_subcommand load" -s j -l jobs -d 'Parallel jobs [default: 11 for build, else one a CPU]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand load" -l cpus -d 'CPUs it may use, such as 0,2-5' -r
+complete -c windhover -n "__fish_windhover_using_subcommand load" -l command -d 'build: run this command in a loop instead of the built-in tree' -r
+complete -c windhover -n "__fish_windhover_using_subcommand load" -l directory -d 'Folder for the command, or for temporary files' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand load" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand load" -l json -d 'Print the report as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand load" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "up" -d 'Make a lab that stays until `lab down`'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "down" -d 'Remove a lab'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "list" -d 'List labs, their hosts and addresses'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l hosts -d 'How many hosts' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l ports -d 'Move these real ports into the hosts instead of making a veth pair: a cable between two ports is then used' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l stale -d 'Remove the labs whose owner is gone'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "plan" -d 'Check a plan and show its cells and how long it takes'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "run" -d 'Run a plan and write a run directory'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "resume" -d 'Go on with a run that was interrupted or killed'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "list" -d 'List the runs in a folder'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s o -l output -d 'Folder that the run directory is made in' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l lab -d 'Use this kind of built-in lab instead of the plan\'s' -r -f -a "netns\t'Network namespaces joined by a veth pair or a bridge; needs root'
+loopback\t'This host talking to itself'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l label -d 'Set a label, such as nic=X520; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l seed -d 'Seed of the order instead of the plan\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repetitions -d 'Repetitions instead of the plan\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l format -d 'Form of the report' -r -f -a "table\t'Aligned text'
+markdown\t'Markdown'
+csv\t'One row a cell and repetition'
+json\t'An array of result documents'
+html\t'One self-contained file'"
+complete -c windhover -n "__fish_windhover_using_subcommand report" -s o -l output -d 'File to write; never overwritten without --force [default: report.html in the first run for html, else standard output]' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l size -d 'Message size of the papers\' table in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l force -d 'Overwrite the file'
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l reference -d 'Add the papers\' published rows, marked as measured on other hardware'
+complete -c windhover -n "__fish_windhover_using_subcommand report" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand show" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand show" -l reference -d 'Add the papers\' published rows, marked as measured on other hardware'
+complete -c windhover -n "__fish_windhover_using_subcommand show" -l cells -d 'Show each cell\'s figures and verdicts too'
+complete -c windhover -n "__fish_windhover_using_subcommand show" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand agent" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand agent" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand agent" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand worker" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand worker" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand worker" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand generate" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand generate" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
