@@ -134,14 +134,23 @@ fn a_lab_of_namespaces_with_load() {
     }
     let folder = Folder::new("campaign-netns");
     let grid = "protocol = [\"tcp\", \"udp\"]\nload = [\"none\", \"build\"]\n[[grid]]\nprobe = [\"rr\", \"ping\"]";
-    let name = format!("ns{}", std::process::id());
-    let text = plan("netns", "0.2", grid)
-        .replace("repetitions = 2", "repetitions = 1")
-        .replace("name = \"t\"", &format!("name = \"{name}\""));
+    let text = plan("netns", "0.2", grid).replace("repetitions = 2", "repetitions = 1");
     let file = folder.file("plan.toml", &text);
-    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    let child = windhover(&["campaign", "run", &file, "--output", folder.path()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lab = format!("wh-campaign-{}-", child.id());
+    // The lab carries the runner's id while it stands, so that what it leaves behind can be told from others' labs.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while namespaces(&lab).is_empty() {
+        assert!(Instant::now() < deadline, "no lab was made");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = child.wait_with_output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
-    assert_eq!(namespaces(&name), "", "the lab is removed");
+    assert_eq!(namespaces(&lab), "", "the lab is removed");
     let run_dir = run_directory(&folder);
     let all: serde_json::Value =
         serde_json::from_str(&stdout(&run(&["report", run_dir.to_str().unwrap(), "--format", "json"]))).unwrap();
@@ -166,7 +175,7 @@ fn a_lab_of_namespaces_with_load() {
 fn namespaces(name: &str) -> String {
     let output = std::process::Command::new("ip").args(["netns", "list"]).output().unwrap();
     let all = stdout(&output);
-    all.lines().filter(|line| line.starts_with(&format!("wh-{name}"))).collect::<Vec<_>>().join("\n")
+    all.lines().filter(|line| line.starts_with(name)).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
