@@ -108,7 +108,7 @@ impl Load {
         let shared =
             Arc::new(Shared { cpus, work: AtomicU64::new(0), stop: AtomicBool::new(false), failure: Mutex::new(None) });
         let crew = profile::crew(spec, count, &shared.cpus)?;
-        let sampler = Sampler::start(&shared)?;
+        let sampler = Sampler::start(&shared, crew.measure)?;
         let start = sampler.now()?;
         let mut load = Self {
             spec: spec.clone(),
@@ -168,7 +168,7 @@ impl Load {
     /// Waits until the load is steady, at most `timeout` (usually [`STEADY_TIMEOUT`]), and says whether it is. What the
     /// report says is measured from the return of this call on.
     ///
-    /// The rule: its work per 100 ms (for `build` the busy share of its CPUs) was even over one second, with a coefficient of
+    /// The rule: its work per 100 ms (for `build` the CPU time that it got) was even over one second, with a coefficient of
     /// variation of at most 5 %, or it at least no longer rose or fell: the means of the halves of that second
     /// differ by at most 10 % and no 100 ms went without work.
     ///

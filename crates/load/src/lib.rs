@@ -9,6 +9,7 @@
 //! This crate starts nothing but loads, changes no setting of the machine, and prints nothing.
 
 mod cpustat;
+mod cputime;
 mod engine;
 mod error;
 mod evenness;

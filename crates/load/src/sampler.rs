@@ -2,6 +2,7 @@
 
 use crate::LoadError;
 use crate::cpustat::{self, CpuTimes};
+use crate::cputime;
 use crate::engine::Shared;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -19,6 +20,8 @@ pub(crate) struct Look {
     pub(crate) work: u64,
     /// Times of the load's CPUs.
     pub(crate) times: CpuTimes,
+    /// CPU time that the load has had, in ns; only where [`Measure::Cpu`] asks for it and the kernel tells.
+    pub(crate) cpu_ns: Option<u64>,
 }
 
 /// What a load's evenness is judged by.
@@ -26,23 +29,26 @@ pub(crate) struct Look {
 pub(crate) enum Measure {
     /// Units of work a second.
     Work,
-    /// Busy share of its CPUs: for loads whose units take longer than an interval.
-    Busy,
+    /// CPU time that it got, in CPUs: for loads whose units take longer than an interval. Where the kernel does not tell,
+    /// the busy share of its CPUs stands in.
+    Cpu,
 }
 
 impl Measure {
     /// Rates between neighbouring looks.
     pub(crate) fn rates(self, looks: &[Look]) -> Vec<f64> {
+        // A look that missed its CPU time makes the interval longer, rather than being compared by other means.
+        let told = self == Self::Cpu && looks.iter().any(|look| look.cpu_ns.is_some());
+        let looks: Vec<&Look> = looks.iter().filter(|look| !told || look.cpu_ns.is_some()).collect();
         looks.windows(2).filter_map(|pair| if let [from, to] = pair { self.rate(from, to) } else { None }).collect()
     }
 
     fn rate(self, from: &Look, to: &Look) -> Option<f64> {
-        match self {
-            Self::Work => {
-                let elapsed = to.at_ns.checked_sub(from.at_ns).filter(|&elapsed| elapsed > 0)?;
-                Some(to.work.saturating_sub(from.work) as f64 * 1e9 / elapsed as f64)
-            }
-            Self::Busy => busy_share(from, to),
+        let elapsed = to.at_ns.checked_sub(from.at_ns).filter(|&elapsed| elapsed > 0)?;
+        match (self, from.cpu_ns.zip(to.cpu_ns)) {
+            (Self::Work, _) => Some(to.work.saturating_sub(from.work) as f64 * 1e9 / elapsed as f64),
+            (Self::Cpu, Some((from, to))) => Some(to.saturating_sub(from) as f64 / elapsed as f64),
+            (Self::Cpu, None) => busy_share(from, to),
         }
     }
 }
@@ -57,14 +63,15 @@ pub(crate) fn busy_share(from: &Look, to: &Look) -> Option<f64> {
 #[derive(Debug)]
 pub(crate) struct Sampler {
     shared: Arc<Shared>,
+    measure: Measure,
     looks: Arc<Mutex<Vec<Look>>>,
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sampler {
-    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, LoadError> {
-        let first = look(shared, &mut String::new())?;
+    pub(crate) fn start(shared: &Arc<Shared>, measure: Measure) -> Result<Self, LoadError> {
+        let first = look(shared, measure, &mut String::new())?;
         let looks = Arc::new(Mutex::new(vec![first]));
         let (stop, stopped) = mpsc::channel();
         let (theirs, kept) = (Arc::clone(shared), Arc::clone(&looks));
@@ -80,13 +87,13 @@ impl Sampler {
                     if stopped.recv_timeout(pause) != Err(mpsc::RecvTimeoutError::Timeout) {
                         return;
                     }
-                    if let Ok(look) = look(&theirs, &mut buffer) {
+                    if let Ok(look) = look(&theirs, measure, &mut buffer) {
                         kept.lock().unwrap_or_else(PoisonError::into_inner).push(look);
                     }
                 }
             })
             .map_err(|cause| LoadError::Thread { cause })?;
-        Ok(Self { shared: Arc::clone(shared), looks, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { shared: Arc::clone(shared), measure, looks, stop: Some(stop), thread: Some(thread) })
     }
 
     /// All looks so far.
@@ -96,7 +103,7 @@ impl Sampler {
 
     /// A look at this moment, outside the raster.
     pub(crate) fn now(&self) -> Result<Look, LoadError> {
-        look(&self.shared, &mut String::new())
+        look(&self.shared, self.measure, &mut String::new())
     }
 }
 
@@ -109,9 +116,11 @@ impl Drop for Sampler {
     }
 }
 
-fn look(shared: &Shared, buffer: &mut String) -> Result<Look, LoadError> {
+fn look(shared: &Shared, measure: Measure, buffer: &mut String) -> Result<Look, LoadError> {
     let times = cpustat::read(&shared.cpus, buffer)?;
-    Ok(Look { at_ns: clock::monotonic_ns(), work: shared.work(), times })
+    let tree = (measure == Measure::Cpu).then(cputime::of_tree).flatten();
+    let at_ns = tree.map_or_else(clock::monotonic_ns, |(_, at_ns)| at_ns);
+    Ok(Look { at_ns, work: shared.work(), times, cpu_ns: tree.map(|(cpu_ns, _)| cpu_ns) })
 }
 
 #[cfg(test)]
@@ -120,10 +129,20 @@ mod tests {
 
     #[test]
     fn rates_are_by_time_not_by_look() {
-        let look = |ms: u64, work, busy, whole| Look { at_ns: ms * 1_000_000, work, times: CpuTimes { busy, whole } };
+        let look = |ms: u64, work, busy, whole| Look {
+            at_ns: ms * 1_000_000,
+            work,
+            times: CpuTimes { busy, whole },
+            cpu_ns: None,
+        };
         // The second interval is late and longer; its rate is the same.
         let looks = [look(0, 0, 0, 0), look(100, 50, 5, 20), look(300, 150, 25, 60), look(300, 150, 25, 60)];
         assert_eq!(Measure::Work.rates(&looks), [500.0, 500.0]);
-        assert_eq!(Measure::Busy.rates(&looks), [0.25, 0.5]);
+        assert_eq!(Measure::Cpu.rates(&looks), [0.25, 0.5]);
+        // What the load itself got decides where it is known, however busy the machine was.
+        let cpu = |look: Look, ms: u64| Look { cpu_ns: Some(ms * 1_000_000), ..look };
+        let missed = Look { at_ns: 200_000_000, ..looks[1] };
+        let looks = [cpu(looks[0], 0), cpu(looks[1], 150), missed, cpu(looks[2], 200)];
+        assert_eq!(Measure::Cpu.rates(&looks), [1.5, 0.25]);
     }
 }

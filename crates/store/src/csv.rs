@@ -36,8 +36,8 @@
 //! | `<end>_service_demand_us` | µs | netperf's service demand: machine-wide CPU a received message or transaction |
 //! | `<end>_process_us`, `<end>_softirq_us` | µs | CPU of the measuring process alone, and of softirqs, a received message or transaction |
 //! | `<end>_involuntary_switches`, `<end>_migrations`, `<end>_faults` | count | of the measuring thread |
-//! | `load_busy_percent` | % | busy share of the machine while the load ran |
-//! | `load_work_cv` | fraction of the mean | coefficient of variation of the load's work per 100 ms |
+//! | `load_busy_percent` | % | busy share of the CPUs that the load may use, whoever used them, while it ran |
+//! | `load_work_cv` | fraction of the mean | coefficient of variation of the load's work per 100 ms; of the CPU time that it got for `build` |
 //! | `load_steady` | true, false | whether the load was steady when the measurement began |
 //! | `trusted` | true, false | whether the figures can be trusted |
 //! | `invalid`, `disturbed` | | what the verdict found, ids separated by spaces |

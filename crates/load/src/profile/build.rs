@@ -2,7 +2,7 @@
 //! each job compiles one small file after the other; a unit of work is one file. Slots are refilled at once, so there
 //! is no link step and no end of a tree at which the load would sag, which the papers complain of.
 //!
-//! Its evenness is judged by the busy share of its CPUs: a run or a file takes longer than 100 ms.
+//! Its evenness is judged by the CPU time that it gets: a run or a file takes longer than 100 ms.
 
 use super::Crew;
 use super::compile::{Source, Toolchain};
@@ -35,7 +35,7 @@ pub(super) fn crew(spec: &LoadSpec, count: u32, cpus: &CpuList) -> Result<Crew, 
             Box::new(move |shared: &Shared| slot.work(shared)) as Job
         })
         .collect();
-    Ok(Crew { jobs, measure: Measure::Busy, method, scratch: Some(scratch) })
+    Ok(Crew { jobs, measure: Measure::Cpu, method, scratch: Some(scratch) })
 }
 
 fn command_crew(command: &str, directory: Option<&Path>) -> Result<Crew, LoadError> {
@@ -56,7 +56,7 @@ fn command_crew(command: &str, directory: Option<&Path>) -> Result<Crew, LoadErr
         }
         Ok(())
     };
-    Ok(Crew { jobs: vec![Box::new(work) as Job], measure: Measure::Busy, method, scratch: Some(scratch) })
+    Ok(Crew { jobs: vec![Box::new(work) as Job], measure: Measure::Cpu, method, scratch: Some(scratch) })
 }
 
 /// One place in which one file after the other is compiled.
