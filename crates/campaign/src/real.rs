@@ -95,7 +95,7 @@ fn failed(error: PipeError) -> HostError {
             why: format!("an answer out of turn when asked to {step}: use the same windhover at both ends"),
         },
         PipeError::Failed { host, message, .. } => HostError::Failed { host, why: message },
-        PipeError::Start { host, source } => HostError::Lost { host, why: source.to_string() },
+        PipeError::Start { host, why } => HostError::Lost { host, why: why.to_string() },
         PipeError::Build(mismatch) => HostError::Lost { host: mismatch.host.clone(), why: mismatch.to_string() },
     }
 }

@@ -43,7 +43,7 @@ impl LabSpec {
     /// Checks what can be checked without the system.
     ///
     /// # Errors
-    /// [`LabError::Name`], [`LabError::Hosts`] and [`LabError::Ports`].
+    /// [`LabError::Name`], [`LabError::Hosts`], [`LabError::Ports`] and [`LabError::SamePort`].
     pub fn check(&self) -> Result<(), LabError> {
         check_name(&self.name)?;
         if !(1..=26).contains(&self.hosts) {
@@ -52,7 +52,10 @@ impl LabSpec {
         if !self.ports.is_empty() && self.ports.len() != self.hosts as usize {
             return Err(LabError::Ports { ports: self.ports.len(), hosts: self.hosts });
         }
-        Ok(())
+        match self.ports.iter().enumerate().find(|(index, port)| self.ports[..*index].contains(port)) {
+            Some((_, port)) => Err(LabError::SamePort { port: port.clone() }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -321,6 +324,8 @@ mod tests {
         assert!(LabSpec { hosts: 0, ..LabSpec::new("t") }.check().is_err());
         assert!(LabSpec { hosts: 27, ..LabSpec::new("t") }.check().is_err());
         assert!(LabSpec { ports: vec!["eth1".to_owned()], ..LabSpec::new("t") }.check().is_err());
+        let ports = vec!["eth1".to_owned(), "eth1".to_owned()];
+        assert!(matches!(LabSpec { ports, ..LabSpec::new("t") }.check(), Err(LabError::SamePort { .. })));
         let error = record(2, &[]).host("z").unwrap_err();
         assert_eq!(error.to_string(), "lab 't' has no host 'z': it has a, b");
     }

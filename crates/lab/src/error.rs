@@ -33,11 +33,25 @@ pub enum LabError {
         /// Its name.
         port: String,
     },
-    /// A port that this host is reached over.
-    #[error("port '{port}' carries this host's default route: name a port that nothing else needs")]
+    /// A port named twice.
+    #[error("port '{port}' is named twice: name another port for each host")]
+    SamePort {
+        /// Its name.
+        port: String,
+    },
+    /// A port that no namespace but its own can have.
+    #[error("port '{port}' cannot be moved into a namespace: name a network card's port")]
+    PortFixed {
+        /// Its name.
+        port: String,
+    },
+    /// A port that this host reaches others over. Routes would be lost with the move, so they are not put at risk.
+    #[error("port '{port}' carries this host's route to {route}: name a port that nothing else needs")]
     PortInUse {
         /// Its name.
         port: String,
+        /// Where the route leads: "default" or a network.
+        route: String,
     },
     /// Not enough privileges.
     #[error("network namespaces need root: run as root, or use --lab loopback")]
@@ -112,7 +126,10 @@ pub enum LabError {
         /// What it said, on one line.
         why: String,
     },
-    /// A program could not be started.
+    /// A program could not be started; the cause names it.
+    #[error(transparent)]
+    Program(#[from] task::TaskError),
+    /// A program that started and was not what it should be.
     #[error("cannot start {program}: {why}")]
     Start {
         /// Its name.

@@ -148,7 +148,8 @@ pub fn parse(path: &Path, text: &str) -> Result<LabRecord, LabError> {
         |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@:/".contains(c));
     let ports = || record.hosts.iter().filter_map(|host| host.port.as_ref());
     let words = record.hosts.iter().map(|host| &host.device).chain(ports().map(|port| &port.name));
-    if !words.chain(ports().flat_map(|port| &port.addresses)).all(|word| plain(word)) {
+    let addresses = ports().flat_map(|port| &port.addresses).flat_map(|address| address.splitn(2, " peer "));
+    if !words.map(String::as_str).chain(addresses).all(plain) {
         return Err(damaged("a device or an address in it is not one".to_owned()));
     }
     Ok(record)

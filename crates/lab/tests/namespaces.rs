@@ -177,7 +177,8 @@ fn a_lab_made_by_hand_stays_until_it_is_taken_down() {
     assert_eq!(run(&["sh", "-c", &script]).unwrap(), 0);
     assert_eq!(run(&["sh", "-c", "exit 7"]).unwrap(), 7);
     assert_eq!(run(&["sh", "-c", "kill -9 $$"]).unwrap(), 137);
-    assert!(matches!(run(&["no-such-program"]).unwrap_err(), LabError::Start { .. }));
+    let missing = run(&["no-such-program"]).unwrap_err().to_string();
+    assert_eq!(missing.matches("no-such-program").count(), 1, "{missing}");
     assert!(matches!(run(&[]).unwrap_err(), LabError::NoCommand { .. }));
     lab::down(&registry, &name).unwrap();
     assert!(namespaces_of(&name).is_empty());
@@ -203,14 +204,23 @@ fn borrowed_ports_come_back_as_they_were() {
     assert!(ip(&format!("link add {left} type veth peer name {right}")).0);
     let _pair = Device(left.clone());
     assert!(ip(&format!("addr add 192.0.2.77/32 dev {left}")).0);
+    assert!(ip(&format!("addr add 192.0.2.78 peer 192.0.2.79/32 dev {left}")).0);
     assert!(ip(&format!("link set {left} up")).0);
     let spec = LabSpec { ports: vec![left.clone(), right.clone()], ..LabSpec::new(&name) };
+    // A route that would be lost keeps the port where it is.
+    assert!(ip(&format!("route add 203.0.113.0/24 dev {left}")).0);
+    let error = Lab::up(&registry, &spec).unwrap_err();
+    assert!(matches!(&error, LabError::PortInUse { route, .. } if route == "203.0.113.0/24"), "{error}");
+    assert!(ip(&format!("route del 203.0.113.0/24 dev {left}")).0);
+    let fixed = LabSpec { ports: vec![left.clone(), "lo".to_owned()], ..LabSpec::new(&name) };
+    assert!(matches!(Lab::up(&registry, &fixed).unwrap_err(), LabError::PortFixed { .. }));
     let lab = Lab::up(&registry, &spec).unwrap();
     assert!(!ip(&format!("link show dev {left}")).0, "the port is still here");
     assert!(reaches(lab.record(), "a", "b", lab.record().host("b").unwrap().address()));
     lab.down().unwrap();
     let (_, text) = ip(&format!("-o addr show dev {left}"));
     assert!(text.contains("192.0.2.77/32"), "{text}");
+    assert!(text.contains("192.0.2.78 peer 192.0.2.79/32"), "{text}");
     assert!(!text.contains("198.1"), "{text}");
     assert!(ip(&format!("-o link show dev {left}")).1.contains(",UP"), "it was up before");
     assert!(!ip(&format!("-o link show dev {right}")).1.contains(",UP"), "it was down before");
@@ -222,11 +232,13 @@ fn what_was_made_before_a_failure_is_removed() {
         return;
     }
     let (_folder, registry, name) = names("half");
-    // A port can be named once: the second move fails, after both namespaces and the first move.
-    let device = format!("whd{}", std::process::id());
+    // A bridge stays in its namespace: the second move fails, after both namespaces and the first move.
+    let (device, bridge) = (format!("whd{}", std::process::id()), format!("whb{}", std::process::id()));
     assert!(ip(&format!("link add {device} type veth peer name {device}p")).0);
     let _pair = Device(device.clone());
-    let spec = LabSpec { ports: vec![device.clone(), device.clone()], ..LabSpec::new(&name) };
+    assert!(ip(&format!("link add {bridge} type bridge")).0);
+    let _bridge = Device(bridge.clone());
+    let spec = LabSpec { ports: vec![device.clone(), bridge], ..LabSpec::new(&name) };
     let error = Lab::up(&registry, &spec).unwrap_err();
     assert!(matches!(error, LabError::Ip { .. }), "{error}");
     assert!(namespaces_of(&name).is_empty());

@@ -49,7 +49,7 @@ impl Client {
         let greeting = Request::Hello { build: build.to_owned(), protocol: PROTOCOL };
         let answer = client.ask("say who it is", &greeting, GREETING).map_err(|error| match error {
             PipeError::Lost { host, why } => {
-                PipeError::Start { host, source: LabError::Start { program: command.argv.join(" "), why } }
+                PipeError::Start { host, why: LabError::Start { program: command.argv.join(" "), why } }
             }
             other => other,
         })?;

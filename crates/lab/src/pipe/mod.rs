@@ -38,12 +38,12 @@ impl AgentCommand {
 #[derive(Debug, thiserror::Error)]
 pub enum PipeError {
     /// The agent could not be started.
-    #[error("host {host}: {source}")]
+    #[error("host {host}: {why}")]
     Start {
         /// The host's name.
         host: String,
-        /// The cause.
-        source: LabError,
+        /// The cause. No `source`: the message tells it already, and one that prints the chain would say it twice.
+        why: LabError,
     },
     /// The agent is of another build.
     #[error(transparent)]

@@ -46,7 +46,7 @@ impl Transport {
     ) -> Result<Self, PipeError> {
         let failed = |program: &str, why: String| PipeError::Start {
             host: host.to_owned(),
-            source: LabError::Start { program: program.to_owned(), why },
+            why: LabError::Start { program: program.to_owned(), why },
         };
         let Some((program, arguments)) = command.argv.split_first() else {
             return Err(failed("agent_command", "it is empty".to_owned()));
@@ -60,7 +60,9 @@ impl Transport {
         if let Some(netns) = &command.netns {
             launch = launch.netns(netns);
         }
-        let mut child = launch.start().map_err(|error| failed(program, error.to_string()))?;
+        let mut child = launch
+            .start()
+            .map_err(|error| PipeError::Start { host: host.to_owned(), why: LabError::Program(error) })?;
         let (sender, replies) = channel();
         let words = Arc::new(Mutex::new(VecDeque::new()));
         let thread = |error: std::io::Error| failed(program, format!("a thread for its pipe: {error}"));
