@@ -152,7 +152,7 @@ impl<'a> Engine<'a> {
         if self.outcome.sizes == 0 {
             self_cost.startup_ns = Some(self.startup_ns(done.first_message));
         }
-        let (report, failure) = self.farewell(peer, size, &done, ended);
+        let (report, failure) = self.farewell(peer, size, &done, ended, recorder.received());
         self.give(peer, size, done, recorder, self_cost, report, failure.as_ref(), &rounds, give);
         match failure {
             Some(failure) => Err(failure),
@@ -175,6 +175,7 @@ impl<'a> Engine<'a> {
             tag: peer.tag,
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             gap: spec.gap,
+            pace_ns: peer.session.as_ref().map_or(0, |session| pace_ns(session.max_rate_pps(), spec.pings)),
         };
         match peer.way {
             Way::Data(_) => plan,
@@ -215,6 +216,7 @@ impl<'a> Engine<'a> {
         size: u32,
         done: &SizeDone,
         ended: Option<ProbeError>,
+        rounds_answered: u64,
     ) -> (Option<StopReport>, Option<ProbeError>) {
         let broken = !matches!(done.end, End::Met | End::Stopped);
         let told = match &mut peer.session {
@@ -233,6 +235,9 @@ impl<'a> Engine<'a> {
             None => seen,
         };
         let failure = match done.end {
+            End::Met if peer.session.is_none() && rounds_answered == 0 => {
+                Some(ProbeError::NoEcho { address: name.clone() })
+            }
             End::Met | End::Stopped => last_words.map(|words| vanished(words.to_string())),
             End::PeerEnded => Some(vanished(because("the control connection ended".to_owned()))),
             End::Broken(Broken::Path(cause)) if cause.peer_is_gone() => Some(vanished(because(cause.to_string()))),
@@ -262,6 +267,9 @@ impl<'a> Engine<'a> {
         let recorded = recorder.finish(Some(&done.map));
         let mut found = self.found.clone();
         found.extend(overrun(rounds.strays().overrun));
+        if let Some(session) = &peer.session {
+            found.extend(paced(pace_ns(session.max_rate_pps(), self.task.spec.pings), session.max_rate_pps()));
+        }
         found.extend(whereabouts(&self.task.spec, &recorded, reflector.as_ref(), rounds));
         let vanished = match failure {
             Some(ProbeError::PeerVanished { why, .. }) => Some(why.clone()),
@@ -297,6 +305,30 @@ impl Peer {
             (None, None) => "this machine".to_owned(),
         }
     }
+}
+
+/// The least time between two rounds that keeps an endpoint's limit of messages a second; 0 where the limit is above what
+/// one round after the other can reach. Without it datagrams would be dropped there, and each loss costs a time-out.
+fn pace_ns(max_rate_pps: u32, pings: u32) -> u64 {
+    const BEYOND_REACH: u32 = 1_000_000;
+    if max_rate_pps >= BEYOND_REACH {
+        return 0;
+    }
+    u64::from(pings) * 1_000_000_000 / u64::from(max_rate_pps.max(1)) + 1000
+}
+
+fn paced(pace_ns: u64, max_rate_pps: u32) -> Option<Finding> {
+    (pace_ns > 0).then(|| {
+        Finding::at(
+            model::FindingId::NotPermitted,
+            "reflector",
+            format!(
+                "the endpoint's owner allows {max_rate_pps} messages a second, so rounds were kept at least {} µs apart: \
+                 its paths may have gone cold between them; have --max-rate raised there",
+                pace_ns / 1000
+            ),
+        )
+    })
 }
 
 /// Runs the visitor on the way's path.

@@ -103,6 +103,12 @@ pub enum ProbeError {
         /// What carries them.
         protocol: Protocol,
     },
+    /// No ICMP echo was answered. The count of those sent is kept.
+    #[error("{address} answered no echo: check the address, and that no firewall drops ICMP between the hosts")]
+    NoEcho {
+        /// Where.
+        address: String,
+    },
     /// The peer ended, or all of a sudden nothing came back any more. What was measured before is kept.
     #[error("the peer at {address} vanished while measuring {size} bytes: {why}")]
     PeerVanished {

@@ -16,6 +16,9 @@ use wire::{Tier, data};
 /// Samples that a batch has room for beyond its rounds, for late and double answers.
 const SPARE_SAMPLES: usize = 1024;
 
+/// From so many ns on, a paced round sleeps; shorter times it spins, for a sleep is longer than asked.
+const SLEEP_FROM_NS: u64 = 200_000;
+
 /// Longest single sleep in a gap, so that a request to end is seen in time.
 const SLEEP_SLICE: Duration = Duration::from_millis(50);
 
@@ -51,6 +54,8 @@ pub(crate) struct Plan {
     pub timeout_ns: u64,
     /// Idle time between two rounds.
     pub gap: Gap,
+    /// Least time between two rounds, warm-up included, in ns, so that the endpoint's rate limit is kept; 0: none.
+    pub pace_ns: u64,
 }
 
 /// How long a batch may be.
@@ -156,6 +161,8 @@ impl<'a> Rounds<'a> {
         progress: &'a Progress,
     ) -> Self {
         let tier = plan.tier;
+        // Sleeping does not keep short times.
+        let (spin_ns, sleep_ns) = if plan.pace_ns < SLEEP_FROM_NS { (plan.pace_ns, 0) } else { (0, plan.pace_ns) };
         let room = usize::try_from(batch_rounds).unwrap_or(usize::MAX).saturating_add(SPARE_SAMPLES);
         // Filled with another value than zero, so that each page is really written to.
         let mut samples = vec![Sample { seq: u64::MAX, ..Sample::default() }; room];
@@ -167,8 +174,8 @@ impl<'a> Rounds<'a> {
             plan,
             tier,
             timeout: clock.ticks(plan.timeout_ns),
-            spin: clock.ticks(u64::from(plan.gap.spin_us) * 1000),
-            sleep: Duration::from_micros(u64::from(plan.gap.sleep_us)),
+            spin: clock.ticks((u64::from(plan.gap.spin_us) * 1000).max(spin_ns)),
+            sleep: Duration::from_micros(u64::from(plan.gap.sleep_us)).max(Duration::from_nanos(sleep_ns)),
             ledger: Ledger::new(tier.bytes().min(8)),
             out: pattern(plan.send_bytes),
             input: pattern(plan.receive_bytes),
@@ -235,7 +242,7 @@ impl<'a> Rounds<'a> {
 
     fn rounds<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, Broken> {
         let full = self.samples.capacity() - SPARE_SAMPLES / 2;
-        let idle = phase != Phase::WarmUp && (self.spin > 0 || !self.sleep.is_zero());
+        let idle = (phase != Phase::WarmUp || self.plan.pace_ns > 0) && (self.spin > 0 || !self.sleep.is_zero());
         let timed = phase == Phase::Timed;
         for _ in 0..limit.rounds {
             if idle && std::mem::replace(&mut self.gap_due, true) {

@@ -58,6 +58,8 @@ pub(crate) struct Session {
     name: String,
     /// The control connection's far end; absent for a child.
     peer: Option<SocketAddr>,
+    /// Messages a second that the endpoint's owner allows, as told in the handshake.
+    max_rate_pps: u32,
 }
 
 impl Session {
@@ -86,9 +88,12 @@ impl Session {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
-        let mut session = Self { stream, machine, name, peer };
+        let mut session = Self { stream, machine, name, peer, max_rate_pps: u32::MAX };
         match session.wait(PATIENCE)? {
-            Some(ClientEvent::Ready { .. }) => Ok(session),
+            Some(ClientEvent::Ready { hello, .. }) => {
+                session.max_rate_pps = hello.limits.max_rate_pps;
+                Ok(session)
+            }
             Some(_) => Err(session.out_of_order("the handshake")),
             None => Err(session.silent("the handshake")),
         }
@@ -97,6 +102,11 @@ impl Session {
     /// The endpoint as people write it.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Messages a second that the endpoint answers.
+    pub(crate) fn max_rate_pps(&self) -> u32 {
+        self.max_rate_pps
     }
 
     /// Asks for a data path.

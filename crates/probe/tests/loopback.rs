@@ -405,6 +405,40 @@ fn ping_has_the_figures_of_iputils() {
 }
 
 #[test]
+fn echoes_that_nobody_answers_are_a_failure_with_their_count() {
+    // Linux answers no echo to a group (net.ipv4.icmp_echo_ignore_broadcasts is on unless changed).
+    if std::fs::read_to_string("/proc/sys/net/ipv4/icmp_echo_ignore_broadcasts").is_ok_and(|on| on.trim() == "0") {
+        eprintln!(
+            "SKIPPED echoes_that_nobody_answers_are_a_failure_with_their_count: this host answers echoes to groups"
+        );
+        return;
+    }
+    let mut spec = spec(Probe::Ping, Protocol::Icmp);
+    spec.initiator.device = Some("lo".to_owned());
+    (spec.warmup.count, spec.stop.max_count, spec.timeout_ms) = (0, 3, 20);
+    let (all, outcome) = run(&task(spec, "224.0.0.1"));
+    let error = outcome.unwrap_err();
+    assert_eq!(error.exit_code(), 1);
+    assert!(error.to_string().starts_with("224.0.0.1 answered no echo"), "{error}");
+    assert_eq!((all.len(), all[0].result.messages.sent, all[0].result.messages.lost), (1, 3, 3));
+    assert!(!all[0].result.verdict.trusted);
+}
+
+#[test]
+fn the_rate_that_the_endpoint_allows_is_kept() {
+    let served = Served::with(Limits { max_rate_pps: 2000, ..Limits::default() }, None);
+    let mut spec = spec(Probe::Pingpong, Protocol::Udp);
+    spec.warmup.count = 100;
+    spec.stop.max_count = 200;
+    spec.stop.max_ms = 20_000;
+    let result = one(&task(spec, served.address)).result;
+    assert_eq!((result.messages.received, result.messages.lost), (200, 0), "nothing is above the limit");
+    assert!(result.elapsed_ns >= 199 * 500_000, "{} ns", result.elapsed_ns);
+    let told = result.verdict.iter().find(|finding| finding.id == FindingId::NotPermitted).unwrap();
+    assert!(told.detail.contains("2000 messages a second"), "{}", told.detail);
+}
+
+#[test]
 fn multicast_carries_messages_both_ways() {
     let served = Served::start();
     let mut spec = spec(Probe::Pingpong, Protocol::Udp);

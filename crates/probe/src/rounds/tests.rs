@@ -20,6 +20,7 @@ fn plan(bytes: usize) -> Plan {
         tag: 0xabcd,
         timeout_ns: u64::try_from(TIMEOUT.as_nanos()).unwrap(),
         gap: Gap::default(),
+        pace_ns: 0,
     }
 }
 
