@@ -63,7 +63,6 @@ impl FromStr for LoadProfile {
 
 /// A load as asked for.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct LoadSpec {
     /// What it does.
     pub profile: LoadProfile,

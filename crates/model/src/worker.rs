@@ -180,7 +180,9 @@ mod tests {
             assert_eq!(inherited.write, write);
         }
         assert_eq!("pipe 3 4 5".parse::<Inherited>().unwrap().protocol, Protocol::Pipe);
-        for text in ["", "pipe", "pipe 3 4", "unix-stream 3", "unix-stream 3 4 5", "tcp 3 4", "pipe 0 1 2", "pipe a b c"] {
+        for text in
+            ["", "pipe", "pipe 3 4", "unix-stream 3", "unix-stream 3 4 5", "tcp 3 4", "pipe 0 1 2", "pipe a b c"]
+        {
             assert!(text.parse::<Inherited>().is_err(), "{text}");
         }
     }
