@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Peers { rounds, seconds, output } => peers::run(*rounds, *seconds, output.as_deref()),
         Bench::Record => crate::process::run(
             &crate::process::cargo(),
-            &["run", "--release", "--locked", "--package", "windhover-record", "--example", "record_cost"],
+            &["run", "--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"],
         ),
         Bench::Startup { rounds } => startup::run(*rounds),
     }
