@@ -225,7 +225,11 @@ fn rate(used: &[&ResultDocument]) -> Option<RateInfo> {
     Some(RateInfo {
         per_second: mean(rates.clone())?,
         per_second_range: spread(&rates).map(|range| [range.low_ns, range.high_ns]),
-        ci95_percent: measured.iter().filter_map(|(_, rate)| rate.ci95_percent).reduce(f64::max),
+        // Repetitions tell more than the passes within one of them, which share its moment.
+        ci95_percent: stats::interval_of(&rates)
+            .filter(|(mean, _)| *mean > 0.0)
+            .map(|(mean, half)| 100.0 * half / mean)
+            .or_else(|| measured.iter().filter_map(|(_, rate)| rate.ci95_percent).reduce(f64::max)),
         response_bytes: first.response_bytes,
         connect_each: first.connect_each,
         initiator_machine_percent: usage(false, |usage, _| usage.machine_percent()),

@@ -195,7 +195,8 @@ pub struct RateInfo {
     pub per_second: f64,
     /// Smallest and largest over the repetitions.
     pub per_second_range: Option<[f64; 2]>,
-    /// Widest 95 % interval of a repetition, in percent of its mean.
+    /// Half-width of the 95 % interval of the mean of 3 or more repetitions, in percent of it; with fewer the widest that
+    /// a repetition has over its own passes.
     pub ci95_percent: Option<f64>,
     /// Response size in bytes.
     pub response_bytes: u32,

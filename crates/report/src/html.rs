@@ -305,9 +305,18 @@ fn cell_row(info: &CellInfo) -> CellRow {
 /// Words of the findings; dashes in the row already tell of too few messages.
 fn found(info: &CellInfo) -> String {
     let few = model::FindingId::FewSamples.word();
-    let mut ids: Vec<&str> = info.findings.iter().map(|finding| finding.id.as_str()).filter(|id| *id != few).collect();
-    ids.dedup();
-    ids.join(", ")
+    each_once(info.findings.iter().map(|finding| finding.id.as_str()).filter(|id| *id != few)).join(", ")
+}
+
+/// Ids in the order found. The same may be found at both ends, with others in between.
+fn each_once<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut kept: Vec<&str> = Vec::new();
+    for id in ids {
+        if !kept.contains(&id) {
+            kept.push(id);
+        }
+    }
+    kept
 }
 
 fn evidence(info: &CellInfo) -> String {
@@ -357,6 +366,11 @@ mod tests {
         (0..values.len())
             .map(|row| heads(&values, row).into_iter().map(|cell| (cell.text, cell.rows)).collect())
             .collect()
+    }
+
+    #[test]
+    fn a_finding_of_both_ends_is_named_once() {
+        assert_eq!(each_once(["other-tasks", "steal", "other-tasks"].into_iter()), ["other-tasks", "steal"]);
     }
 
     #[test]

@@ -34,6 +34,23 @@ fn the_papers_table_as_text() {
 }
 
 #[test]
+fn repetitions_give_the_interval_of_a_rate() {
+    let mut run = small();
+    for result in &mut run.results {
+        let repetition = f64::from(result.repetition.unwrap());
+        if let Some(rate) = &mut result.transactions {
+            rate.ci95_percent = None;
+            rate.per_second = 1000.0 + 100.0 * repetition;
+        }
+    }
+    let made = report(&[run]);
+    let rate = made.document().cells.iter().find_map(|cell| cell.rate.clone()).unwrap();
+    // 1100, 1200, 1300: standard deviation 100; t of 2 degrees of freedom is 4.303.
+    let expected = 100.0 * 4.3027 * 100.0 / 3_f64.sqrt() / 1200.0;
+    assert!((rate.ci95_percent.unwrap() - expected).abs() < 0.01, "{rate:?} {expected}");
+}
+
+#[test]
 fn text_stays_within_a_hundred_columns() {
     let mut run = small();
     run.document.labels.insert("nic".into(), "Solarflare SFN5121T 10GBit Ethernet with OpenOnload".into());
