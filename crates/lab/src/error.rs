@@ -128,7 +128,7 @@ pub enum LabError {
     },
     /// A program could not be started; the cause names it.
     #[error(transparent)]
-    Program(#[from] task::TaskError),
+    Program(Box<task::TaskError>),
     /// A program that started and was not what it should be.
     #[error("cannot start {program}: {why}")]
     Start {
@@ -157,6 +157,12 @@ pub enum LabError {
         /// The cause.
         why: String,
     },
+}
+
+impl From<task::TaskError> for LabError {
+    fn from(error: task::TaskError) -> Self {
+        Self::Program(Box::new(error))
+    }
 }
 
 impl LabError {

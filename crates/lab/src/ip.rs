@@ -54,7 +54,7 @@ fn start(netns: Option<&str>, arguments: &[&str], lines: &[String]) -> Result<Fi
     }
     launch.args(arguments.iter().copied()).finish(input.as_bytes(), TIMEOUT).map_err(|error| match error {
         TaskError::Start { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => LabError::NoIproute,
-        other => LabError::Program(other),
+        other => other.into(),
     })
 }
 

@@ -77,3 +77,17 @@ pub enum LoadError {
     #[error("a thread of the load broke off; this is a defect, please report it")]
     Broken,
 }
+
+impl LoadError {
+    /// The design's exit code: 2 for what was asked for and cannot be, 1 for what failed on the way.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Jobs { .. }
+            | Self::Command { .. }
+            | Self::Folder { .. }
+            | Self::Task(TaskError::NoCpu | TaskError::NoSuchCpu { .. } | TaskError::CpuNotAllowed { .. }) => 2,
+            _ => 1,
+        }
+    }
+}

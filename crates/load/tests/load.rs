@@ -192,4 +192,8 @@ fn what_cannot_be_meant_is_refused_in_words() {
         ..spec(LoadProfile::Build)
     };
     assert!(matches!(Load::start(&folder), Err(LoadError::Folder { .. })));
+    let code = |spec: &LoadSpec| Load::start(spec).unwrap_err().exit_code();
+    let jobs = LoadSpec { jobs: Some(0), ..LoadSpec::new(LoadProfile::Cpu) };
+    let cpus = LoadSpec { cpus: Some("4095".parse().unwrap()), ..LoadSpec::new(LoadProfile::Cpu) };
+    assert_eq!([code(&folder), code(&jobs), code(&cpus)], [2, 2, 2]);
 }

@@ -60,9 +60,8 @@ impl Transport {
         if let Some(netns) = &command.netns {
             launch = launch.netns(netns);
         }
-        let mut child = launch
-            .start()
-            .map_err(|error| PipeError::Start { host: host.to_owned(), why: LabError::Program(error) })?;
+        let mut child =
+            launch.start().map_err(|error| PipeError::Start { host: host.to_owned(), why: error.into() })?;
         let (sender, replies) = channel();
         let words = Arc::new(Mutex::new(VecDeque::new()));
         let thread = |error: std::io::Error| failed(program, format!("a thread for its pipe: {error}"));

@@ -65,6 +65,8 @@ fn labs_text(labs: &[LabStatus]) -> String {
                 "{}: stale, its owner is gone; 'windhover lab down --stale' removes it",
                 lab.record.name
             );
+        } else if matches!(lab.record.owner, Owner::Process { .. }) {
+            let _ = writeln!(text, "{}: {}, which removes it at its end", lab.record.name, lab.record.owner);
         }
         text.push_str(&hosts_text(&lab.record));
     }

@@ -109,7 +109,7 @@ fn serve(task: &EndpointTask, events: &mut Events) -> Result<u8, Failure> {
 }
 
 fn load(spec: &LoadSpec, events: &mut Events) -> Result<u8, Failure> {
-    let mut load = load::Load::start(spec).map_err(|error| Failure::new(1, error))?;
+    let mut load = load::Load::start(spec).map_err(|error| Failure::new(error.exit_code(), error))?;
     load.wait_steady(STEADY_LIMIT).map_err(|error| Failure::new(1, error))?;
     events.send(&WorkerEvent::Ready { address: None })?;
     let (asked, wait) = std::sync::mpsc::channel();
