@@ -40,6 +40,7 @@ impl TickRate {
 
     /// A span of ticks in nanoseconds.
     #[must_use]
+    #[inline]
     pub fn ns(self, ticks: u64) -> u64 {
         let wide = (u128::from(ticks) * u128::from(self.mult)) >> self.shift.min(127);
         u64::try_from(wide).unwrap_or(u64::MAX)
@@ -47,6 +48,7 @@ impl TickRate {
 
     /// A span of nanoseconds in ticks.
     #[must_use]
+    #[inline]
     pub fn ticks(self, ns: u64) -> u64 {
         let wide = (u128::from(ns) << self.shift.min(63)) / u128::from(self.mult.max(1));
         u64::try_from(wide).unwrap_or(u64::MAX)

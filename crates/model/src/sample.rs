@@ -20,12 +20,14 @@ impl SampleFlags {
 
     /// Whether all bits of `other` are set.
     #[must_use]
+    #[inline]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Both sets of bits.
     #[must_use]
+    #[inline]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
