@@ -54,6 +54,7 @@ fn a_loopback_campaign_from_plan_to_report() {
     }
     let csv = stdout(&run(&["report", path, "--format", "csv"]));
     assert_eq!(csv.lines().count(), 9, "{csv}");
+    assert_refused(&["report", path, "--format", "csv", "--reference"], 2, &["--reference", "html"]);
     let reference = stdout(&run(&["show", path, "--reference"]));
     assert!(reference.contains("RedHawk") && reference.to_lowercase().contains("published"), "{reference}");
     assert!(stdout(&run(&["campaign", "list", folder.path()])).contains("8"), "listed");

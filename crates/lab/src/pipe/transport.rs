@@ -51,12 +51,9 @@ impl Transport {
         let Some((program, arguments)) = command.argv.split_first() else {
             return Err(failed("agent_command", "it is empty".to_owned()));
         };
-        let mut launch = Launch::new(program)
-            .args(arguments)
-            .die_with_parent()
-            .stdin(Stream::Pipe)
-            .stdout(Stream::Pipe)
-            .stderr(Stream::Pipe);
+        // No parent-death signal: an agent notices its broken pipe and then has to undo what it changed.
+        let mut launch =
+            Launch::new(program).args(arguments).stdin(Stream::Pipe).stdout(Stream::Pipe).stderr(Stream::Pipe);
         if let Some(netns) = &command.netns {
             launch = launch.netns(netns);
         }

@@ -82,9 +82,10 @@ fn finish(
     output: &Output,
 ) -> Result<u8, Failure> {
     let path = watcher.close();
-    // A run that was cut short is reported as far as it goes.
-    if let Some(path) = &path {
-        report(path, output)?;
+    // A run that was cut short is reported as far as it goes; what cut it short is what the person has to hear.
+    match path.map_or(Ok(()), |path| report(&path, output)) {
+        Err(failure) if ended.is_err() => output.warning(format_args!("no report: {:#}", failure.error)),
+        reported => reported?,
     }
     let summary = ended.map_err(|error| Failure::new(error.exit_code(), error))?;
     if summary.outcome == campaign::Outcome::Interrupted {
@@ -107,7 +108,7 @@ fn report(path: &Path, output: &Output) -> Result<(), Failure> {
     let made = report::Report::from_runs(std::slice::from_ref(&run), &report::Options::default());
     output.result(&made.table_text(super::report::width()))?;
     let file = path.join("report.html");
-    std::fs::write(&file, made.html()?).with_context(|| format!("cannot write {}", file.display()))?;
+    super::report::replace(&file, &made.html()?)?;
     output.note(format_args!("run directory: {}", path.display()));
     output.note(format_args!("report:        {}", file.display()));
     Ok(())

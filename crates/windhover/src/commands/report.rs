@@ -17,6 +17,11 @@ pub(crate) fn width() -> usize {
 
 /// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
+    if arguments.reference && matches!(arguments.format, ReportFormat::Csv | ReportFormat::Json) {
+        return Err(Failure::usage(anyhow!(
+            "--reference adds published rows, which are no results: use it with table, markdown or html"
+        )));
+    }
     let many = store::load_many(&arguments.runs).map_err(Failure::usage)?;
     for problem in many.runs.iter().flat_map(|run| &run.problems) {
         output.warning(problem);
@@ -44,12 +49,24 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
         (Some(file), _) => write(file, &text, arguments.force)?,
         (None, Some(run)) => {
             let file = run.join("report.html");
-            write(&file, &text, true)?;
+            replace(&file, &text)?;
             output.note(format_args!("report: {}", file.display()));
         }
         (None, None) => output.result(&text)?,
     }
     Ok(0)
+}
+
+/// Writes a file whole or not at all, whatever was there before.
+pub(crate) fn replace(file: &Path, text: &str) -> Result<(), Failure> {
+    let beside = file.with_extension("html.part");
+    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file));
+    if written.is_err() {
+        // Half a file helps nobody; that it cannot be removed either changes nothing.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(())
 }
 
 fn write(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
