@@ -90,6 +90,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l send-bu
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l bind -d 'Local address of the data socket' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l device -d 'Network device that the data socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-bind -d 'Local address of the far end\'s data socket [default: the one that it serves at]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-interface -d 'Interface of the group by name or address' -r
@@ -144,6 +146,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l send-buffer -
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l bind -d 'Local address of the data socket' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l device -d 'Network device that the data socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-bind -d 'Local address of the far end\'s data socket [default: the one that it serves at]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-interface -d 'Interface of the group by name or address' -r

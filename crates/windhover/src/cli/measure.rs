@@ -93,6 +93,12 @@ pub(crate) struct Ends {
     /// Network device that the data socket is bound to
     #[arg(long, value_name = "DEV")]
     pub(crate) device: Option<String>,
+    /// Local address of the far end's data socket [default: the one that it serves at]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) remote_bind: Option<IpAddr>,
+    /// Network device that the far end's data socket is bound to
+    #[arg(long, value_name = "DEV")]
+    pub(crate) remote_device: Option<String>,
 }
 
 /// Idle descriptors beside the data socket of both ends.
@@ -381,6 +387,8 @@ impl Ends {
         }
         initiator.bind = self.bind;
         initiator.device.clone_from(&self.device);
+        reflector.bind = self.remote_bind;
+        reflector.device.clone_from(&self.remote_device);
     }
 }
 
