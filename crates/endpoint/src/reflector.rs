@@ -283,7 +283,8 @@ fn open(
 ) -> Result<Option<Data>, Failure> {
     // A wildcard is no address to send to: then the client keeps the one that it found us at.
     let address = request.end.bind.filter(|bind| !bind.is_unspecified());
-    let opened = |port| link.report(Report::Opened(Opened { port, address, token: token.clone() }));
+    let opened =
+        |port| link.report(Report::Opened(Opened { port, address, token: token.clone(), machine: host::boot_id() }));
     let (local, client) = match source {
         Source::Inherited(data) => {
             let (read, write) = data.into_fds();

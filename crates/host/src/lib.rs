@@ -18,3 +18,10 @@ mod ethtool;
 pub use counters::Sampler as CounterSampler;
 pub use stack::stack_environment;
 pub use usage::Sampler as UsageSampler;
+
+/// The boot id of this machine (/proc/sys/kernel/random/boot_id): the same in all its namespaces, another after a boot.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+}

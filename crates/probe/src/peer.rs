@@ -66,6 +66,10 @@ pub(crate) fn request(spec: &ProbeSpec) -> OpenRequest {
 fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Result<Peer, ProbeError> {
     let protocol = spec.socket.protocol;
     let opened = session.open(request(spec))?;
+    // Another namespace of this machine, such as a lab's other host, shares its CPUs.
+    if opened.machine.is_some() && opened.machine == host::boot_id() {
+        check::same_machine(spec)?;
+    }
     let Some(address) = session.data_address(&opened) else {
         return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
     };

@@ -186,7 +186,7 @@ fn loss(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     let mut detail = format!(
-        "{} of {} messages lost ({:.2} %)",
+        "{} of {} messages lost ({:.4} %)",
         messages.lost,
         messages.sent,
         percent(messages.lost, messages.sent)

@@ -57,6 +57,25 @@ fn up_exec_down() {
                 assert_code(&output, 0);
             }
             if key == "ipv4" {
+                // Two namespaces of one machine share its CPUs.
+                let spinning = run(&[
+                    "lab",
+                    "exec",
+                    &host("a"),
+                    "--",
+                    env!("CARGO_BIN_EXE_windhover"),
+                    "pingpong",
+                    "udp",
+                    &bind,
+                    "--receive",
+                    "spin",
+                    "--cpu",
+                    "0",
+                    "--remote-cpu",
+                    "0",
+                ]);
+                assert_code(&spinning, 2);
+                assert!(stderr(&spinning).contains("CPU 0"), "{}", stderr(&spinning));
                 // Two addresses of one namespace: the messages never left the host, and the verdict says so.
                 let inside = run(&[
                     "lab",

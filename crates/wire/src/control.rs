@@ -189,6 +189,10 @@ pub struct Opened {
     /// To be shown on the data path ([`crate::data::prove`]); with `connect_each`, and on inherited descriptors, it is
     /// not shown and `proved` follows at once.
     pub token: Token,
+    /// The boot id of the reflector's machine, so that an initiator on the same one (another namespace of it, say)
+    /// knows that the ends share its CPUs. Told only to clients that were accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
 }
 
 /// What the reflector saw over one size.

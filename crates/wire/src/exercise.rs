@@ -148,7 +148,7 @@ fn answer(server: &mut ServerSession) {
     while let Some(event) = server.poll_event() {
         let answered = match event {
             ServerEvent::Open(_) => server
-                .opened(Opened { port: 1, address: None, token: Token([0; 16]) })
+                .opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None })
                 .and_then(|()| server.proved(None)),
             ServerEvent::Start { .. } => server.started(),
             ServerEvent::Stop => server.stopped(StopReport::default()),

@@ -87,7 +87,7 @@ fn a_whole_session_keyed_and_unkeyed() {
         to_server(&mut client, &mut server).unwrap();
         let Some(ServerEvent::Open(open)) = server.poll_event() else { panic!("no open") };
         assert_eq!(*open, request());
-        let opened = Opened { port: 7, address: None, token: Token([3; 16]) };
+        let opened = Opened { port: 7, address: None, token: Token([3; 16]), machine: None };
         server.opened(opened.clone()).unwrap();
         server.proved(Some("127.0.0.1:9".parse().unwrap())).unwrap();
         to_client(&mut server, &mut client).unwrap();
@@ -311,7 +311,7 @@ fn limits_hold_at_both_ends() {
     shake(&mut client, &mut server).unwrap();
     client.open(change(&|_| ())).unwrap();
     to_server(&mut client, &mut server).unwrap();
-    server.opened(Opened { port: 1, address: None, token: Token([0; 16]) }).unwrap();
+    server.opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None }).unwrap();
     server.proved(None).unwrap();
     to_client(&mut server, &mut client).unwrap();
     client.start(32, 101).unwrap();

@@ -98,8 +98,9 @@ fn server_messages() -> impl Strategy<Value = ServerMessage> {
             .prop_map(|(proof, session)| ServerMessage::Welcome { proof: proof.map(Proof), session }),
         (proptest::sample::select(codes), any::<String>())
             .prop_map(|(code, reason)| ServerMessage::Refused { code, reason }),
-        (any::<u16>(), any::<Option<std::net::IpAddr>>(), any::<[u8; 16]>())
-            .prop_map(|(port, address, token)| ServerMessage::Opened(Opened { port, address, token: Token(token) })),
+        (any::<u16>(), any::<Option<std::net::IpAddr>>(), any::<[u8; 16]>()).prop_map(|(port, address, token)| {
+            ServerMessage::Opened(Opened { port, address, token: Token(token), machine: None })
+        }),
         any::<Option<std::net::Ipv4Addr>>()
             .prop_map(|ip| ServerMessage::Proved { address: ip.map(|ip| (ip, 9).into()) }),
         Just(ServerMessage::Started),
@@ -265,9 +266,13 @@ fn the_words_on_the_wire_stay_the_same() {
     let json =
         serde_json::to_string(&ServerMessage::Refused { code: RefuseCode::WrongKey, reason: "r".into() }).unwrap();
     assert_eq!(json, r#"{"type":"refused","code":"wrong-key","reason":"r"}"#);
-    let json =
-        serde_json::to_string(&ServerMessage::Opened(Opened { port: 1, address: None, token: Token([255; 16]) }))
-            .unwrap();
+    let json = serde_json::to_string(&ServerMessage::Opened(Opened {
+        port: 1,
+        address: None,
+        token: Token([255; 16]),
+        machine: None,
+    }))
+    .unwrap();
     assert_eq!(json, format!(r#"{{"type":"opened","port":1,"token":"{}"}}"#, "f".repeat(32)));
 }
 

@@ -21,6 +21,9 @@ enum Bench {
         /// Seconds a measurement.
         #[arg(long, default_value_t = 1)]
         seconds: u32,
+        /// Only this protocol: tcp or udp.
+        #[arg(long)]
+        protocol: Option<String>,
         /// Write the table to this Markdown file too.
         #[arg(long)]
         output: Option<std::path::PathBuf>,
@@ -37,7 +40,9 @@ enum Bench {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.bench {
-        Bench::Peers { rounds, seconds, output } => peers::run(*rounds, *seconds, output.as_deref()),
+        Bench::Peers { rounds, seconds, protocol, output } => {
+            peers::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
+        }
         Bench::Record => crate::process::run(
             &crate::process::cargo(),
             &["run", "--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"],

@@ -48,7 +48,7 @@ struct Bench {
     seconds: u32,
 }
 
-pub(crate) fn run(rounds: u32, seconds: u32, output: Option<&Path>) -> Result<()> {
+pub(crate) fn run(rounds: u32, seconds: u32, only: Option<&str>, output: Option<&Path>) -> Result<()> {
     packages::ensure(&["sockperf", "iproute2", "util-linux"], "for the comparison")?;
     let windhover = process::release_binary()?;
     let mut tools = vec![Tool::Windhover, Tool::Sockperf];
@@ -61,7 +61,7 @@ pub(crate) fn run(rounds: u32, seconds: u32, output: Option<&Path>) -> Result<()
     }
     let exe = windhover.to_string_lossy().into_owned();
     process::run(&exe, &["lab", "up", LAB])?;
-    let measured = measure(windhover, &tools, rounds, seconds);
+    let measured = measure(windhover, &tools, rounds, seconds, only);
     process::run(&exe, &["lab", "down", LAB])?;
     let text = table(&measured?, &tools, rounds, seconds);
     println!("{text}");
@@ -74,7 +74,7 @@ pub(crate) fn run(rounds: u32, seconds: u32, output: Option<&Path>) -> Result<()
 /// One row a case: for each tool the figures of all rounds.
 type Measured = Vec<Vec<Vec<Figure>>>;
 
-fn measure(windhover: PathBuf, tools: &[Tool], rounds: u32, seconds: u32) -> Result<Measured> {
+fn measure(windhover: PathBuf, tools: &[Tool], rounds: u32, seconds: u32, only: Option<&str>) -> Result<Measured> {
     let listed = Command::new(&windhover).args(["lab", "list", "--json"]).output().context("windhover lab list")?;
     let labs: serde_json::Value = serde_json::from_slice(&listed.stdout).context("windhover lab list --json")?;
     let address = labs
@@ -90,7 +90,7 @@ fn measure(windhover: PathBuf, tools: &[Tool], rounds: u32, seconds: u32) -> Res
             for turn in 0..tools.len() {
                 let index = (turn + round) % tools.len();
                 let tool = tools[index];
-                if !tool.can(mode) {
+                if !tool.can(mode) || only.is_some_and(|only| only != protocol) {
                     continue;
                 }
                 let figure = bench

@@ -199,7 +199,7 @@ fn loss_says_where() {
     case.recorded = record(0, &samples);
     let detail = case.only(FindingId::Loss).detail;
     assert!(
-        detail.contains("1 of 2000 messages lost (0.05 %), 1 of them answered after the time-out of 1000 ms"),
+        detail.contains("1 of 2000 messages lost (0.0500 %), 1 of them answered after the time-out of 1000 ms"),
         "{detail}"
     );
     assert!(detail.contains("no counter"), "{detail}");
