@@ -1,5 +1,6 @@
 //! The command line and the worker's entry: parse, call, print. The only place that prints.
 
+#[allow(rustdoc::broken_intra_doc_links, reason = "these comments are help texts, for people")]
 mod cli;
 mod commands;
 mod output;
