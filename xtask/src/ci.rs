@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<()> {
 
 fn documentation() -> Result<()> {
     let cargo = process::cargo();
-    let arguments = ["doc", "--workspace", "--no-deps", "--locked", "--quiet", "--document-private-items"];
+    let arguments = ["doc", "--workspace", "--no-deps", "--locked", "--quiet"];
     let status = process::command(&cargo, &arguments)
         .env("RUSTDOCFLAGS", "-D warnings")
         .status()
