@@ -394,8 +394,9 @@ fn whereabouts(
     let out = sent.saturating_sub(report.received);
     let sent_back = report.sent;
     let back = sent_back.saturating_sub(rounds.answers());
-    Some(Finding::new(
+    Some(Finding::at(
         model::FindingId::Loss,
+        "reflector",
         format!(
             "warm-up included, {out} of {sent} messages never reached the reflector, and {back} of the {sent_back} that it \
              sent back did not arrive in time"

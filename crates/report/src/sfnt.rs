@@ -17,6 +17,8 @@ pub struct SfntFacts {
     pub version: Option<String>,
     /// The initiator's machine.
     pub machine: Option<MachineFacts>,
+    /// The percentile of the `%ile` column, 0 to 100; absent: 99, as sfnt-pingpong has it.
+    pub percentile: Option<f64>,
 }
 
 /// The header, the column line `#  size  mean  min  median  max  %ile  stddev  iter`, and one row a size. The percentile
@@ -54,23 +56,26 @@ pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
         }
     }
     let rtt = first.and_then(|result| result.latency.as_ref()).is_some_and(|latency| latency.kind == LatencyKind::Rtt);
-    out.push_str("# percentile=99\n");
+    let percentile = facts.percentile.unwrap_or(99.0);
+    out.push_str(&format!("# percentile={percentile}\n"));
     out.push_str(if rtt { "# reporting: RTT\n" } else { "# reporting: 1/2 RTT\n" });
     out.push_str("#\n#\tsize\tmean\tmin\tmedian\tmax\t%ile\tstddev\titer\n");
     for result in results {
-        if let Some(row) = row(result) {
+        if let Some(row) = row(result, percentile) {
             out.push_str(&row);
         }
     }
     out
 }
 
-fn row(result: &ResultDocument) -> Option<String> {
+fn row(result: &ResultDocument, percentile: f64) -> Option<String> {
     let latency = result.latency.as_ref()?;
     let by = if latency.kind == LatencyKind::RttHalf { 0.5 } else { 1.0 };
     let (tail, _) = Tail::merged(result.histogram.as_deref().into_iter());
-    let nearest = || tail.and_then(|tail| tail.any_quantile(0.99)).map(|ns| ns * by);
-    let percentile = latency.p99_ns.map(|ns| ns as f64).or_else(nearest).or(latency.max_ns.map(|ns| ns as f64));
+    let nearest = tail.and_then(|tail| tail.any_quantile(percentile / 100.0)).map(|ns| ns * by);
+    // The figure that the other forms print, where it is the same one.
+    let printed = latency.p99_ns.filter(|_| percentile == 99.0).map(|ns| ns as f64);
+    let percentile = printed.or(nearest).or(latency.max_ns.map(|ns| ns as f64));
     Some(format!(
         "\t{}\t{:.0}\t{}\t{}\t{}\t{:.0}\t{:.0}\t{}\n",
         result.size()?,

@@ -84,7 +84,19 @@ fn sizes_of_every_header_tier() {
 #[test]
 fn the_columns_of_sfnt_pingpong() {
     let server = Server::start(&[]);
-    let output = run(&["pingpong", "tcp", &server.address, "--size", "1,32", "--count", "1000", "--format", "sfnt"]);
+    let output = run(&[
+        "pingpong",
+        "tcp",
+        &server.address,
+        "--size",
+        "1,32",
+        "--count",
+        "1000",
+        "--percentile",
+        "90",
+        "--format",
+        "sfnt",
+    ]);
     assert_code(&output, 0);
     let text = stdout(&output);
     assert!(text.contains("#\tsize\tmean\tmin\tmedian\tmax\t%ile\tstddev\titer"), "{text}");
@@ -95,6 +107,10 @@ fn the_columns_of_sfnt_pingpong() {
         .collect();
     assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), [1, 32]);
     assert!(rows.iter().all(|row| row.len() == 8 && row[7] == 1000), "{text}");
+    assert!(
+        text.contains("# percentile=90\n") && rows.iter().all(|row| row[3] <= row[5] && row[5] <= row[4]),
+        "{text}"
+    );
 }
 
 #[test]

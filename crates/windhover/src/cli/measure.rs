@@ -215,12 +215,20 @@ pub(crate) struct Output {
     /// Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns
     #[arg(long, value_name = "PREFIX")]
     pub(crate) raw: Option<PathBuf>,
+    /// The percentile of the %ile column of --format sfnt
+    #[arg(long, value_name = "P", default_value = "99", value_parser = percentile)]
+    pub(crate) percentile: f64,
     /// Keep the worst so many messages one by one
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) worst: u32,
     /// Keep messages over this RTT in µs one by one
     #[arg(long, value_name = "US")]
     pub(crate) over: Option<f64>,
+}
+
+fn percentile(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0..=100.0).contains(&value) { Ok(value) } else { Err("use 0 to 100".to_owned()) }
 }
 
 /// `windhover pingpong`

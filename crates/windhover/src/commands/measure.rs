@@ -78,7 +78,7 @@ fn run(spec: ProbeSpec, target: Target, wanted: &Wanted, output: &Output, starte
     });
     printed?;
     // What was measured is printed also when the run failed after it.
-    output.result(&text(&documents, wanted.format)?)?;
+    output.result(&text(&documents, wanted)?)?;
     match outcome {
         Ok(outcome) => Ok(outcome.exit_code()),
         Err(error) => Err(Failure::new(error.exit_code(), error)),
@@ -110,24 +110,25 @@ fn keep(
 }
 
 /// The results in one of the forms for people or spreadsheets; JSON was written as it came.
-fn text(documents: &[ResultDocument], format: Format) -> Result<String, Failure> {
+fn text(documents: &[ResultDocument], wanted: &Wanted) -> Result<String, Failure> {
     if documents.is_empty() {
         return Ok(String::new());
     }
-    Ok(match format {
+    Ok(match wanted.format {
         Format::Table => report::single_text(documents),
         Format::Markdown => report::single_markdown(documents),
         Format::Csv => report::single_csv(documents)?,
-        Format::Sfnt => report::sfnt_text(documents, &sfnt_facts()),
+        Format::Sfnt => report::sfnt_text(documents, &sfnt_facts(wanted.percentile)),
         Format::Json => String::new(),
     })
 }
 
 /// What sfnt-pingpong says of its machine above its columns.
-fn sfnt_facts() -> report::SfntFacts {
+fn sfnt_facts(percentile: f64) -> report::SfntFacts {
     report::SfntFacts {
         command_line: Some(std::env::args().collect::<Vec<_>>().join(" ")),
         version: Some(format!("windhover {}", identity::VERSION)),
         machine: Some(host::facts::machine(Path::new("/"))),
+        percentile: Some(percentile),
     }
 }
