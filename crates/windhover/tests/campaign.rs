@@ -84,11 +84,12 @@ fn a_killed_runner_loses_at_most_the_cell_in_flight() {
     child.kill().unwrap();
     child.wait().unwrap();
     let run_dir = run_directory(&folder);
-    assert!(cells(&run_dir) < 8, "killed too late to show anything");
+    let kept = cells(&run_dir);
+    assert!(kept >= done, "{kept} of {done} cells survived the kill");
+    assert!(kept < 8, "killed too late to show anything");
     let output = run(&["campaign", "resume", run_dir.to_str().unwrap()]);
     assert_code(&output, 0);
     assert_eq!(cells(&run_dir), 8);
-    assert!(done >= 2);
     // Each step is done exactly once in the journal.
     let journal = std::fs::read_to_string(run_dir.join("journal.jsonl")).unwrap();
     let mut indices: Vec<u64> = journal

@@ -4,7 +4,7 @@
 mod support;
 
 use std::process::Command;
-use support::{Folder, Server, assert_code, documents};
+use support::{Folder, Server, assert_code};
 
 /// Counts calls of the datapath and writes them to the file named by COUNTS when the process ends.
 const SHIM: &str = r#"
@@ -102,5 +102,4 @@ fn a_campaign_with_a_preloaded_stack_reads_results_past_its_chatter() {
         let preloaded = &document["ends"]["initiator"]["stack_environment"]["LD_PRELOAD"];
         assert_eq!(preloaded.is_string(), document["factors"]["stack"] == "shim", "{document}");
     }
-    let _ = documents;
 }
