@@ -137,6 +137,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
                     }
                 }
             }
+            Request::Prepare { .. } | Request::Restore => return self.fail(1, "settings cannot be changed yet"),
             Request::Bye => return Ok(Step::End),
         }
         Ok(Step::On)

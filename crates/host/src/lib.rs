@@ -1,16 +1,20 @@
-//! Linux facts: what a machine and a host are, what a measurement cost, what was dropped meanwhile.
+//! Linux facts: what a machine and a host are, what a measurement cost, what was dropped meanwhile; and its knobs, each
+//! changed through the undo log.
 //!
-//! Reads /proc, /sys and a few ioctls and never writes. What a kernel does not tell is `None` or empty, never an error:
-//! facts decorate a run and must not stop it. Parsers are pure functions of text, so that fixtures of other kernels
+//! All but [`knob`], [`undo`] and [`shield`] only reads /proc, /sys and a few ioctls. What a kernel does not tell is
+//! `None` or empty, never an error: facts decorate a run and must not stop it. Parsers are pure functions of text, so that fixtures of other kernels
 //! and fuzzers can feed them.
 
 #![expect(unsafe_code, reason = "ethtool ioctls and the netlink socket have no safe wrapper")]
 
 pub mod counters;
 pub mod facts;
+pub mod knob;
 pub mod netns;
 pub mod qdisc;
+pub mod shield;
 pub mod stack;
+pub mod undo;
 pub mod usage;
 
 mod ethtool;

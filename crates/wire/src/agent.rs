@@ -6,7 +6,7 @@
 use crate::error::FrameError;
 use crate::frame::{self, AGENT_LIMIT};
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Setting, ShieldReport, ShieldSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -74,6 +74,21 @@ pub enum Request {
         /// As [`Reply::LoadSteady`] named it.
         id: u32,
     },
+    /// Changes this machine's settings; answered by [`Reply::Prepared`]. What an earlier request changed and this one
+    /// does not ask for is put back first. The agent undoes all of it when it ends, in whatever way.
+    Prepare {
+        /// The shield to put up.
+        #[serde(default)]
+        shield: Option<ShieldSpec>,
+        /// Settings by key.
+        #[serde(default)]
+        settings: Vec<Setting>,
+        /// The network device that keys beginning with `nic.` mean.
+        #[serde(default)]
+        device: Option<String>,
+    },
+    /// Puts back everything that [`Request::Prepare`] changed; answered by [`Reply::Restored`].
+    Restore,
     /// Stops the probe that runs; it is answered by what it measured so far, then [`Reply::Failed`] with code 130.
     Cancel,
     /// Stops everything, undoes everything and exits; answered by [`Reply::Bye`].
@@ -141,6 +156,21 @@ pub enum Reply {
         id: u32,
         /// What it delivered.
         report: Box<LoadReport>,
+    },
+    /// The machine is as asked for.
+    Prepared {
+        /// The shield that is up.
+        #[serde(default)]
+        shield: Option<ShieldReport>,
+        /// Settings that were changed.
+        changed: u32,
+        /// What is worth knowing: one line each.
+        notes: Vec<String>,
+    },
+    /// The machine is as it was, but for what is listed.
+    Restored {
+        /// Knobs that another changed meanwhile or that resist: one line each.
+        problems: Vec<String>,
     },
     /// The request failed; the agent goes on.
     Failed {

@@ -1,0 +1,93 @@
+//! When two contents of a kernel's file mean the same.
+
+use model::CpuList;
+
+/// How the content of a file is read and compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// Words, whatever the white space between them.
+    Text,
+    /// A CPU list: `0,2-3`.
+    CpuList,
+    /// A CPU mask: `ffffffff,00000003`.
+    CpuMask,
+    /// Several words of which the kernel puts the chosen one in brackets: `always [madvise] never`. The value is the
+    /// chosen word.
+    Choice,
+    /// On or off, whichever way it is written: `Y`, `1`, `on`, `enabled`.
+    Switch,
+}
+
+impl Form {
+    /// The value in a file's content.
+    #[must_use]
+    pub fn value(self, content: &str) -> String {
+        let words = content.split_ascii_whitespace();
+        match self {
+            Self::Choice => {
+                let chosen = words.clone().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+                chosen.map_or_else(|| words.collect::<Vec<_>>().join(" "), str::to_owned)
+            }
+            _ => words.collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    /// Whether two values are the same.
+    #[must_use]
+    pub fn same(self, a: &str, b: &str) -> bool {
+        let (a, b) = (self.value(a), self.value(b));
+        match self {
+            Self::Text | Self::Choice => a == b,
+            Self::CpuList => match (a.parse::<CpuList>(), b.parse::<CpuList>()) {
+                (Ok(a), Ok(b)) => a == b,
+                _ => a == b,
+            },
+            Self::CpuMask => match (mask(&a), mask(&b)) {
+                (Some(a), Some(b)) => a == b,
+                _ => a == b,
+            },
+            Self::Switch => switch(&a) == switch(&b) && (switch(&a).is_some() || a == b),
+        }
+    }
+}
+
+/// The CPUs of a mask as the kernel writes it: 32-bit words in hexadecimal, the highest first.
+#[must_use]
+pub(super) fn mask(text: &str) -> Option<CpuList> {
+    let mut cpus = Vec::new();
+    for (place, word) in text.trim().rsplit(',').enumerate() {
+        let bits = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
+        let base = u32::try_from(place).ok()?.checked_mul(32)?;
+        cpus.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
+    }
+    Some(cpus.into_iter().collect())
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "y" | "on" | "yes" | "enabled" | "true" => Some(true),
+        "0" | "n" | "off" | "no" | "disabled" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_value_in_other_words() {
+        assert!(Form::CpuList.same("0-3", "0,1,2-3\n"));
+        assert!(!Form::CpuList.same("0-3", "0-2"));
+        assert!(Form::CpuMask.same("00000000,0000000f", "f"));
+        assert!(Form::CpuMask.same("1,00000000", "0x100000000"));
+        assert!(!Form::CpuMask.same("3", "1"));
+        assert!(Form::Choice.same("always [madvise] never", "madvise"));
+        assert!(!Form::Choice.same("always [madvise] never", "never"));
+        assert!(Form::Switch.same("Y", "1"));
+        assert!(!Form::Switch.same("Y", "0"));
+        assert!(!Form::Switch.same("foo", "bar"));
+        assert!(Form::Text.same("4096\t131072\t6291456", "4096 131072 6291456\n"));
+    }
+}

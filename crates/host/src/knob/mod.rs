@@ -1,0 +1,216 @@
+//! Settings of a running system, and the one way to change them.
+//!
+//! A [`Knob`] names a setting, a text is its value, [`Settings`] reads and writes it. Nothing here remembers: whoever
+//! changes a knob does it through [`crate::undo`].
+
+mod error;
+mod form;
+mod machine;
+
+pub use error::KnobError;
+pub use form::Form;
+pub use machine::Machine;
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Which setting. Two equal knobs are the same setting of the same boot.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Knob {
+    /// A file whose content is the value: a sysctl, a file in /sys, an interrupt's mask, a file of a control group.
+    File {
+        /// As the running system sees it: `/proc/sys/net/core/busy_poll`.
+        path: PathBuf,
+        /// How two contents are compared.
+        form: Form,
+    },
+    /// A control group's directory; its value is `present` or `absent`. Removing one first moves what is in it to its
+    /// parent, again and again until a deadline: tasks may fork meanwhile.
+    Group {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The control group of a task; its value is the path of the group's directory.
+    Member {
+        /// The mount of the hierarchy: `/sys/fs/cgroup/cpuset`.
+        hierarchy: PathBuf,
+        /// Which task.
+        task: TaskKey,
+    },
+    /// The CPUs that a thread may run on, as a CPU list (sched_setaffinity(2)).
+    Affinity {
+        /// Which thread.
+        task: TaskKey,
+    },
+    /// A thread's policy and priority, as [`model::Policy`] writes it (sched_setscheduler(2)).
+    Scheduling {
+        /// Which thread.
+        task: TaskKey,
+    },
+    /// A service: `active` or `inactive` (systemctl(1)).
+    Service {
+        /// Its unit: `irqbalance.service`.
+        unit: String,
+    },
+    /// A property of a network device that ethtool(8) sets, in the network namespace of the caller.
+    Ethtool {
+        /// The device.
+        device: String,
+        /// Which command's.
+        part: EthtoolPart,
+        /// ethtool's name of it: `rx-usecs`, `combined`, `generic-receive-offload`.
+        name: String,
+    },
+    /// A flow rule (ethtool -N) at a location of a device's table; its value is `absent` or the rule as text.
+    Flow {
+        /// The device.
+        device: String,
+        /// Location in the table.
+        location: u32,
+    },
+    /// A property of a NAPI instance (netlink family `netdev`, Documentation/networking/napi.rst).
+    Napi {
+        /// The device.
+        device: String,
+        /// The instance.
+        id: u32,
+        /// The attribute: `threaded`, `defer-hard-irqs`, `gro-flush-timeout`, `irq-suspend-timeout`.
+        name: String,
+    },
+}
+
+/// Which of ethtool(8)'s commands a property belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EthtoolPart {
+    /// `-c`/`-C`.
+    Coalesce,
+    /// `-g`/`-G`.
+    Ring,
+    /// `-l`/`-L`.
+    Channels,
+    /// `-k`/`-K`.
+    Feature,
+    /// `-a`/`-A`.
+    Pause,
+    /// `--show-eee`/`--set-eee`.
+    Eee,
+}
+
+/// A task of this boot: its id alone may be given to another.
+#[derive(Debug, Clone, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TaskKey {
+    /// Thread id.
+    pub tid: i32,
+    /// When it was started, in clock ticks since boot (field 22 of /proc/PID/stat, proc_pid_stat(5)).
+    pub started: u64,
+    /// Its name, for people; not part of the key.
+    pub name: String,
+}
+
+impl PartialEq for TaskKey {
+    fn eq(&self, other: &Self) -> bool {
+        (self.tid, self.started) == (other.tid, other.started)
+    }
+}
+
+impl PartialOrd for TaskKey {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TaskKey {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.tid, self.started).cmp(&(other.tid, other.started))
+    }
+}
+
+impl std::hash::Hash for TaskKey {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.tid, self.started).hash(state);
+    }
+}
+
+impl Knob {
+    /// A file compared as text.
+    #[must_use]
+    pub fn text(path: impl Into<PathBuf>) -> Self {
+        Self::File { path: path.into(), form: Form::Text }
+    }
+
+    /// A file of the given form.
+    #[must_use]
+    pub fn file(path: impl Into<PathBuf>, form: Form) -> Self {
+        Self::File { path: path.into(), form }
+    }
+
+    /// A sysctl by its dotted name: `net.core.busy_poll` is /proc/sys/net/core/busy_poll (sysctl(8)).
+    #[must_use]
+    pub fn sysctl(name: &str) -> Self {
+        Self::text(PathBuf::from("/proc/sys").join(name.replace('.', "/")))
+    }
+
+    /// Whether two texts are the same value of this knob.
+    #[must_use]
+    pub fn same(&self, a: &str, b: &str) -> bool {
+        match self {
+            Self::File { form, .. } => form.same(a, b),
+            Self::Affinity { .. } => Form::CpuList.same(a, b),
+            _ => a.trim() == b.trim(),
+        }
+    }
+}
+
+impl fmt::Display for Knob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, .. } | Self::Group { path } => write!(f, "{}", path.display()),
+            Self::Member { task, .. } => write!(f, "control group of {task}"),
+            Self::Affinity { task } => write!(f, "CPUs of {task}"),
+            Self::Scheduling { task } => write!(f, "policy of {task}"),
+            Self::Service { unit } => write!(f, "service {unit}"),
+            Self::Ethtool { device, part, name } => write!(f, "{device} {} {name}", part.word()),
+            Self::Flow { device, location } => write!(f, "{device} flow rule {location}"),
+            Self::Napi { device, id, name } => write!(f, "{device} NAPI {id} {name}"),
+        }
+    }
+}
+
+impl fmt::Display for TaskKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} ({})", self.tid, self.name)
+    }
+}
+
+impl EthtoolPart {
+    /// The word used in keys of profiles (`nic.coalesce.rx-usecs`) and messages.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Coalesce => "coalesce",
+            Self::Ring => "ring",
+            Self::Channels => "channels",
+            Self::Feature => "feature",
+            Self::Pause => "pause",
+            Self::Eee => "eee",
+        }
+    }
+}
+
+/// Reads and writes knobs. The undo log, plans and doctors see a system only through this, so that tests give them
+/// another one.
+pub trait Settings {
+    /// The value now, in the form that the kernel prints it, without the newline.
+    ///
+    /// # Errors
+    /// [`KnobError::Absent`] where the system has no such setting; otherwise the failed step.
+    fn read(&self, knob: &Knob) -> Result<String, KnobError>;
+
+    /// Sets a value. Whoever calls this has logged the old one and reads it back.
+    ///
+    /// # Errors
+    /// The failed step, with the kernel's cause.
+    fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError>;
+}

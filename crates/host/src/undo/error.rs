@@ -1,0 +1,58 @@
+//! What goes wrong with the undo log.
+
+use crate::knob::{Knob, KnobError};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a change or an undo failed, one variant a step.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// The state directory or a log in it cannot be used.
+    #[error("undo log {path}: cannot {step}: {cause}")]
+    Log {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What was tried: `create`, `write`, `sync`, `read`, `lock`, `remove`.
+        step: &'static str,
+        /// The kernel's answer.
+        cause: io::Error,
+    },
+    /// Another windhover changes this machine at the moment.
+    #[error("another windhover (process {holder}) is changing this machine: wait for it, or end it")]
+    Locked {
+        /// Who holds the lock, where known.
+        holder: String,
+    },
+    /// A log's line cannot be read.
+    #[error("undo log {path}: line {line} cannot be read: {why}")]
+    Line {
+        /// Which log.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// One line.
+        why: String,
+    },
+    /// No boot id can be read, so a log could not be told from one of an earlier boot.
+    #[error("/proc/sys/kernel/random/boot_id cannot be read: no settings are changed without it")]
+    NoBootId,
+    /// There is no such change set.
+    #[error("there is no change set {id} to undo: see `windhover undo --list`")]
+    NoSuchSet {
+        /// As asked for.
+        id: String,
+    },
+    /// A knob cannot be read or written.
+    #[error(transparent)]
+    Knob(#[from] KnobError),
+    /// A knob reads back as something else than was written.
+    #[error("{knob}: set to '{wanted}', but reads back '{found}'")]
+    ReadBack {
+        /// Which.
+        knob: Box<Knob>,
+        /// What was written.
+        wanted: String,
+        /// What it is.
+        found: String,
+    },
+}

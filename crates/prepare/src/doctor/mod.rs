@@ -1,0 +1,1 @@
+//! Examines a host for what makes messages late.

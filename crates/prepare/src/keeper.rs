@@ -1,0 +1,1 @@
+//! A process that undoes a change set when its owner vanishes, also by SIGKILL.

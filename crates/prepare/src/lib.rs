@@ -1,0 +1,11 @@
+//! Prepares hosts: shields CPUs, tunes settings, examines what stands in the way, and puts everything back.
+//!
+//! Floor 2. Every setting goes through the undo log of `host`; processes are started by `task`. Prints nothing.
+
+pub mod doctor;
+pub mod keeper;
+pub mod kernel;
+pub mod shield;
+pub mod tune;
+
+pub use kernel::Kernel;

@@ -1,0 +1,1 @@
+//! Keeps everything off chosen CPUs that was not placed there.

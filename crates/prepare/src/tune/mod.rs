@@ -1,0 +1,1 @@
+//! Profiles of settings: read, compared, applied, put back.

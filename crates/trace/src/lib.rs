@@ -1,0 +1,12 @@
+//! Sources of kernel events: who and what ran on a CPU, from a private tracing instance (Documentation/trace/ftrace.rst).
+//!
+//! Floor 1. An instance is a hold: it goes when its owner drops it, and one whose owner was killed is removed by the
+//! next. The global trace buffer and its settings are never touched.
+
+mod error;
+mod event;
+mod instance;
+
+pub use error::TraceError;
+pub use event::{Kind, TraceEvent, parse_line};
+pub use instance::{Instance, Options};
