@@ -6,11 +6,11 @@ use std::path::PathBuf;
 /// Why kernel events cannot be had, one variant a step.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// No tracefs is mounted or may be used.
-    #[error("no tracefs at /sys/kernel/tracing: {why}")]
+    /// No tracefs is mounted, and none may be.
+    #[error("no tracefs: it is not mounted at /sys/kernel/tracing and opening one failed ({cause}); it needs root")]
     NoTracefs {
-        /// One line, with the remedy where there is one.
-        why: String,
+        /// The kernel's answer.
+        cause: io::Error,
     },
     /// A step on a file of the instance failed.
     #[error("{path}: cannot {step}: {cause}")]
@@ -21,5 +21,11 @@ pub enum TraceError {
         step: &'static str,
         /// The kernel's answer.
         cause: io::Error,
+    },
+    /// None of the events that were asked for exists on this kernel.
+    #[error("this kernel has none of the trace events {events}")]
+    NoEvents {
+        /// What was asked for.
+        events: String,
     },
 }

@@ -3,9 +3,12 @@
 //! Floor 1. An instance is a hold: it goes when its owner drops it, and one whose owner was killed is removed by the
 //! next. The global trace buffer and its settings are never touched.
 
+#![expect(unsafe_code, reason = "fsopen(2) and its relatives have no safe wrapper")]
+
 mod error;
 mod event;
 mod instance;
+mod tracefs;
 
 pub use error::TraceError;
 pub use event::{Kind, TraceEvent, parse_line};
