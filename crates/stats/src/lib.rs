@@ -1,4 +1,4 @@
-//! Exact moments, the one histogram, quantiles with confidence intervals, periodic stalls.
+//! Exact moments, the one histogram, quantiles with confidence intervals, permutation test, periodic stalls.
 //!
 //! Floor 0: no I/O, no clock reads, no threads, no unsafe. Everything here is a pure function of the numbers given to
 //! it. What is called between timed messages (`record`, `add`, `push`) never allocates; each type says so.
@@ -8,6 +8,7 @@ mod decode;
 mod error;
 mod histogram;
 mod moments;
+mod permutation;
 pub mod stalls;
 mod student;
 mod tally;
@@ -16,5 +17,6 @@ pub use batches::{BatchIntervals, Interval};
 pub use error::StatsError;
 pub use histogram::{Bucket, HOUR_NS, Histogram};
 pub use moments::Moments;
+pub use permutation::{Centre, Permutation, holm, permutation_test, smallest_p};
 pub use student::{cv, interval_of, t_quantile};
 pub use tally::Tally;
