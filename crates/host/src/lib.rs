@@ -11,9 +11,11 @@ pub mod counters;
 pub mod facts;
 pub mod knob;
 pub mod netns;
+pub mod nic;
 pub mod qdisc;
 pub mod shield;
 pub mod stack;
+pub mod tasks;
 pub mod undo;
 pub mod usage;
 

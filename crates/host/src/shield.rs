@@ -1,13 +1,14 @@
 //! The shield that is up on this machine, as others see it, and how a thread gets behind it.
 //!
-//! Whoever makes a shield (`prepare`) writes `shield.json` into the state directory; whoever wants to run on a shielded
-//! CPU (a worker, `run -b`) calls [`enter`] before it pins itself, because the kernel refuses a CPU outside a task's
-//! cpuset.
+//! Whoever makes a shield (`prepare`) writes `shield.json` into the boot's folder of the state directory; whoever wants
+//! to run on a shielded CPU (a worker, `run -b`) calls [`enter`] before it pins itself, because the kernel refuses a CPU
+//! outside a task's cpuset. Undoing the shield's change set removes the file.
 
-use crate::undo::{SetId, StateDir};
+use crate::undo::{SetId, StateDir, UndoError};
 use model::CpuList;
-use std::io;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 /// What `shield.json` holds.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -42,15 +43,87 @@ pub struct EnterError {
 
 /// The shield of this boot, if one is up.
 #[must_use]
-pub fn current(_state: &StateDir) -> Option<ShieldState> {
-    None
+pub fn current(state: &StateDir) -> Option<ShieldState> {
+    let text = std::fs::read(file(state).ok()?).ok()?;
+    serde_json::from_slice(&text).ok().filter(|shield: &ShieldState| shield.format == 1)
+}
+
+/// Tells others of a shield: all at once, so that nobody reads half of it.
+///
+/// # Errors
+/// [`UndoError::Log`].
+pub fn announce(state: &StateDir, shield: &ShieldState) -> Result<(), UndoError> {
+    let path = file(state)?;
+    let fresh = path.with_extension("json.new");
+    let failed = |step| {
+        let path = path.clone();
+        move |cause| UndoError::Log { path, step, cause }
+    };
+    let text = serde_json::to_vec_pretty(shield).map_err(io::Error::from).map_err(failed("write"))?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&fresh).map_err(failed("create"))?;
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed("write"))?;
+    std::fs::rename(&fresh, &path).map_err(failed("create"))
+}
+
+/// Removes what was told of the shield that a change set made; another set's stays.
+///
+/// # Errors
+/// [`UndoError::Log`].
+pub fn forget(state: &StateDir, set: &SetId) -> Result<(), UndoError> {
+    if current(state).is_none_or(|shield| shield.set != *set) {
+        return Ok(());
+    }
+    let path = file(state)?;
+    match std::fs::remove_file(&path) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(UndoError::Log { path, step: "remove", cause }),
+        _ => Ok(()),
+    }
+}
+
+fn file(state: &StateDir) -> Result<PathBuf, UndoError> {
+    Ok(state.folder()?.join("shield.json"))
 }
 
 /// Lets the calling thread run on `cpus` when these are behind a shield with a control group; does nothing when there is
 /// no shield, when its backend needs nothing, or when the CPUs are not all shielded.
 ///
+/// Threads and processes that the thread starts afterwards are behind the shield too: start helpers before, or have
+/// them call [`leave`].
+///
 /// # Errors
 /// [`EnterError`].
-pub fn enter(_cpus: &CpuList) -> Result<(), EnterError> {
-    Ok(())
+pub fn enter(cpus: &CpuList) -> Result<(), EnterError> {
+    let Some(shield) = current(&StateDir::usual()) else { return Ok(()) };
+    let Some(group) = shield.group.as_deref() else { return Ok(()) };
+    let all = !cpus.is_empty() && cpus.iter().all(|cpu| shield.spec.processes.contains(cpu));
+    if !all || !group.is_dir() {
+        return Ok(());
+    }
+    join(group, shield.by_thread).map_err(|(path, cause)| EnterError { cpus: cpus.clone(), path, cause })
+}
+
+/// Moves the calling thread (or its process, where single threads cannot go) into a group.
+fn join(group: &Path, by_thread: bool) -> Result<(), (PathBuf, io::Error)> {
+    let v1 = group.join("tasks");
+    if v1.exists() {
+        return put(v1);
+    }
+    if !by_thread {
+        return put(group.join("cgroup.procs"));
+    }
+    match put(group.join("cgroup.threads")) {
+        // A thread goes alone only within its threaded subtree: first the process has to come into it.
+        Err((path, cause)) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            let Some(domain) = group.parent() else { return Err((path, cause)) };
+            put(domain.join("cgroup.procs"))?;
+            put(path)
+        }
+        result => result,
+    }
+}
+
+/// Writes 0, which is the calling thread, to a file of a group.
+fn put(path: PathBuf) -> Result<(), (PathBuf, io::Error)> {
+    let written = OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(b"0\n"));
+    written.map_err(|cause| (path, cause))
 }

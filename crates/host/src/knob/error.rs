@@ -41,6 +41,31 @@ pub enum KnobError {
 }
 
 impl KnobError {
+    /// A failed read: what is not there is [`Self::Absent`].
+    #[must_use]
+    pub fn reading(knob: &Knob, cause: io::Error) -> Self {
+        let knob = Box::new(knob.clone());
+        match cause.kind() {
+            io::ErrorKind::NotFound => Self::Absent { knob },
+            _ => Self::Read { knob, cause },
+        }
+    }
+
+    /// A failed write: what is not there is [`Self::Absent`].
+    #[must_use]
+    pub fn writing(knob: &Knob, value: &str, cause: io::Error) -> Self {
+        match cause.kind() {
+            io::ErrorKind::NotFound => Self::Absent { knob: Box::new(knob.clone()) },
+            _ => Self::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
+        }
+    }
+
+    /// Whether the kernel may take it a moment later (EBUSY, EAGAIN, EINTR).
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self.errno(), Some(libc::EBUSY | libc::EAGAIN | libc::EINTR))
+    }
+
     /// The kernel's error number, where there is one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {

@@ -1,9 +1,17 @@
 //! The running system, or a tree of files that looks like one.
 
-use super::{Knob, KnobError, Settings};
+use super::{Knob, KnobError, Settings, device, group, member};
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag};
+use nix::sys::stat::Mode;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 /// Reads and writes the knobs that are files, control groups and network devices below a root.
+///
+/// In a tree of files that is not the running system, a symbolic link never leads out of the tree, and control groups
+/// behave a little like the kernel's: a new one is furnished with files, and a task's group is what the tree says.
 #[derive(Debug, Clone)]
 pub struct Machine {
     root: PathBuf,
@@ -28,39 +36,121 @@ impl Machine {
         &self.root
     }
 
-    /// A path of the system, in this tree.
+    /// Whether this is the running system and not a tree of files.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// A path of the system, in this tree. Links below it are followed by whoever opens it: rather use [`Self::text`].
     #[must_use]
     pub fn path(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The content of a file; bytes that are no UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
+        let mut content = Vec::new();
+        self.open(path.as_ref(), OFlag::O_RDONLY)?.read_to_end(&mut content)?;
+        Ok(match String::from_utf8(content) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// Writes a file that exists with a single write(2) of the value and a newline, as echo(1) does: the kernel parses
+    /// each write on its own.
+    ///
+    /// # Errors
+    /// The kernel's; [`io::ErrorKind::WriteZero`] when it took only a part.
+    pub fn put(&self, path: impl AsRef<Path>, value: &str) -> io::Result<()> {
+        let mut file = self.open(path.as_ref(), OFlag::O_WRONLY | OFlag::O_TRUNC)?;
+        let line = format!("{value}\n");
+        let taken = file.write(line.as_bytes())?;
+        // Some files of the kernel answer with the length of what they parsed, without the newline.
+        if taken < value.len() {
+            let why = format!("only {taken} of {} bytes were taken", value.len());
+            return Err(io::Error::new(io::ErrorKind::WriteZero, why));
+        }
+        Ok(())
+    }
+
+    /// The names in a directory, sorted.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn names(&self, path: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        let directory = self.open(path.as_ref(), OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd()))? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Whether there is a file or directory, after following links.
+    #[must_use]
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.open(path.as_ref(), OFlag::O_PATH).is_ok()
+    }
+
+    /// Whether there is a directory, after following links.
+    #[must_use]
+    pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
+        self.open(path.as_ref(), OFlag::O_PATH | OFlag::O_DIRECTORY).is_ok()
+    }
+
+    /// Opens what exists, without ever leaving the tree.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open(&self, path: &Path, flags: OFlag) -> io::Result<File> {
+        let flags = flags | OFlag::O_CLOEXEC;
+        if self.is_running() {
+            return Ok(nix::fcntl::open(path, flags, Mode::empty())?.into());
+        }
+        let root = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let root = nix::fcntl::openat(AT_FDCWD, &self.root, root, Mode::empty())?;
+        let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
+        Ok(nix::fcntl::openat2(&root, path, how)?.into())
     }
 }
 
 impl Settings for Machine {
     fn read(&self, knob: &Knob) -> Result<String, KnobError> {
         match knob {
-            Knob::File { path, form } => match std::fs::read_to_string(self.path(path)) {
+            Knob::File { path, form } => match self.text(path) {
                 Ok(content) => Ok(form.value(&content)),
-                Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
-                    Err(KnobError::Absent { knob: Box::new(knob.clone()) })
-                }
-                Err(cause) => Err(KnobError::Read { knob: Box::new(knob.clone()), cause }),
+                Err(cause) => Err(KnobError::reading(knob, cause)),
             },
-            _ => Err(unsupported(knob)),
+            Knob::Group { path } => Ok(group::read(self, path).to_owned()),
+            Knob::Member { hierarchy, task } => member::read(self, knob, hierarchy, task),
+            Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => device::read(self, knob),
+            Knob::Affinity { .. } | Knob::Scheduling { .. } | Knob::Service { .. } => Err(unsupported(knob)),
         }
     }
 
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
         match knob {
-            Knob::File { path, .. } => std::fs::write(self.path(path), value).map_err(|cause| KnobError::Write {
-                knob: Box::new(knob.clone()),
-                value: value.to_owned(),
-                cause,
-            }),
-            _ => Err(unsupported(knob)),
+            Knob::File { path, .. } => self.put(path, value).map_err(|cause| KnobError::writing(knob, value, cause)),
+            Knob::Group { path } => {
+                group::write(self, path, value).map_err(|cause| KnobError::writing(knob, value, cause))
+            }
+            Knob::Member { hierarchy, task } => member::write(self, knob, hierarchy, task, value),
+            Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => device::write(self, knob, value),
+            Knob::Affinity { .. } | Knob::Scheduling { .. } | Knob::Service { .. } => Err(unsupported(knob)),
         }
+    }
+
+    fn suspects(&self, knob: &Knob) -> Option<String> {
+        super::suspects::running(self, knob)
     }
 }
 
 fn unsupported(knob: &Knob) -> KnobError {
-    KnobError::Unsupported { knob: Box::new(knob.clone()), why: "not built yet".to_owned() }
+    KnobError::Unsupported { knob: Box::new(knob.clone()), why: "it is not a setting of this kind".to_owned() }
 }

@@ -3,12 +3,22 @@
 //! A [`Knob`] names a setting, a text is its value, [`Settings`] reads and writes it. Nothing here remembers: whoever
 //! changes a knob does it through [`crate::undo`].
 
+mod device;
 mod error;
+mod ethtool;
+mod flow;
 mod form;
+mod group;
 mod machine;
+mod member;
+pub(crate) mod napi;
+mod netlink;
+mod suspects;
 
 pub use error::KnobError;
-pub use form::Form;
+pub use ethtool::{features_of, is_switch, names as ethtool_names};
+pub use flow::{FlowRule, free_location};
+pub use form::{Form, mask as parse_cpu_mask};
 pub use machine::Machine;
 
 use std::fmt;
@@ -213,4 +223,10 @@ pub trait Settings {
     /// # Errors
     /// The failed step, with the kernel's cause.
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError>;
+
+    /// Who may have changed the knob meanwhile, for people: best effort, `None` where nobody is known.
+    fn suspects(&self, knob: &Knob) -> Option<String> {
+        let _ = knob;
+        None
+    }
 }

@@ -1,8 +1,9 @@
 //! One change set while it is being made.
 
-use super::{SetId, UndoError};
+use super::fault::fault_point;
+use super::log::{Line, Writer};
+use super::{SetHeader, SetId, UndoError};
 use crate::knob::{Knob, Settings};
-use std::fs::File;
 use std::path::PathBuf;
 
 /// A setting to change.
@@ -37,13 +38,15 @@ pub enum Done {
     },
 }
 
-/// An open change set. Dropping it leaves the log in place: only an undo removes it.
+/// An open change set; its file comes into being with the first change. Dropping it leaves the log in place: only an
+/// undo removes it.
 #[derive(Debug)]
 pub struct Changes {
-    pub(crate) id: SetId,
-    pub(crate) path: PathBuf,
-    pub(crate) file: File,
-    pub(crate) next: u32,
+    pub(super) id: SetId,
+    pub(super) path: PathBuf,
+    pub(super) header: SetHeader,
+    pub(super) log: Option<Writer>,
+    pub(super) next: u32,
 }
 
 impl Changes {
@@ -53,13 +56,48 @@ impl Changes {
         &self.id
     }
 
+    /// Whether it holds any change: if not, there is no log and nothing to undo.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.log.is_none()
+    }
+
     /// Reads the knob; when it has another value, logs the old and the new one, syncs the log, writes the knob, reads
     /// it back and logs what it became.
     ///
     /// # Errors
     /// [`UndoError`]. After an error the log holds what an undo needs.
     pub fn set(&mut self, settings: &dyn Settings, change: &Change) -> Result<Done, UndoError> {
-        let _ = (&self.path, &self.file, self.next, settings, change);
-        Ok(Done::Already)
+        let knob = &change.knob;
+        let before = settings.read(knob)?;
+        if knob.same(&before, &change.wanted) {
+            return Ok(Done::Already);
+        }
+        fault_point();
+        let log = match &mut self.log {
+            Some(log) => log,
+            none => none.insert(Writer::create(&self.path, &self.header)?),
+        };
+        let seq = self.next;
+        fault_point();
+        log.append(&Line::Before { seq, change: change.clone(), before: before.clone() })?;
+        self.next = seq.saturating_add(1);
+        fault_point();
+        let written = settings.write(knob, &change.wanted);
+        fault_point();
+        // Also after a refusal: some writes fail half done.
+        let found = settings.read(knob);
+        fault_point();
+        if let Ok(after) = &found {
+            log.append(&Line::After { seq, after: after.clone() })?;
+        }
+        fault_point();
+        written?;
+        let after = found?;
+        if change.exact && !knob.same(&after, &change.wanted) {
+            let knob = Box::new(knob.clone());
+            return Err(UndoError::ReadBack { knob, wanted: change.wanted.clone(), found: after });
+        }
+        Ok(Done::Changed { before, after })
     }
 }

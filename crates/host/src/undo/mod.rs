@@ -5,10 +5,31 @@
 //! (`0001.jsonl`: a header, then a line a step), a lock, and what a shield tells others (`shield.json`). Folders of
 //! another boot are removed unread: all settings that Windhover changes die with the boot.
 
+//!
+//! **Making a change** ([`Changes::set`]): read, log `before` and sync it, write, read back, log `after`. Whatever step a
+//! process dies at, the log holds the old value before the knob can have the new one.
+//!
+//! **Undoing a set** ([`StateDir::undo`]): in strict reverse order, a knob is written only while it has the value that
+//! the set gave it. A value that somebody else changed is a conflict: it is reported once and left, and the set is gone
+//! afterwards, because nothing of it is ours any more. A knob that resists is kept in the log for the next attempt.
+//!
+//! **Several sets** may hold one knob. When the older one is undone first, the newer keeps its value and inherits the
+//! older's `before`; undone in the other order each puts back what it found. A set that found a value in place does
+//! not hold the knob: undoing the set that made the value takes it away from both.
+//!
+//! **Groups.** What a set wrote into the files of a control group that it made itself is not put back one by one with
+//! all checks: removing the group undoes it.
+//!
+//! **Deaths in tests**: see [`fault_point`].
+
+mod apart;
 mod error;
+mod fault;
 mod journal;
+mod log;
 mod state;
 
 pub use error::UndoError;
+pub use fault::{KILL_AT, fault_point};
 pub use journal::{Change, Changes, Done};
-pub use state::{Conflict, Lock, SetHeader, SetId, StateDir, UndoReport};
+pub use state::{Conflict, Held, Lock, SetHeader, SetId, StateDir, UndoReport};

@@ -1,0 +1,129 @@
+//! The control group of a task: read from /proc, written by moving the task.
+
+use super::{Knob, KnobError, Machine, TaskKey, group};
+use crate::tasks;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory of the group that a task is in.
+pub(super) fn read(machine: &Machine, knob: &Knob, hierarchy: &Path, task: &TaskKey) -> Result<String, KnobError> {
+    if !task.lives(machine) {
+        return Err(KnobError::Absent { knob: Box::new(knob.clone()) });
+    }
+    let text = machine.text(format!("/proc/{}/cgroup", task.tid)).map_err(|cause| gone_or(knob, cause))?;
+    let groups = tasks::parse_cgroup(&text);
+    let found = match controllers(machine, hierarchy) {
+        None => groups.iter().find(|line| line.hierarchy == 0),
+        Some(names) => groups
+            .iter()
+            .find(|line| line.hierarchy != 0 && line.controllers.iter().any(|controller| names.contains(controller))),
+    };
+    match found {
+        Some(line) if line.path.starts_with("/..") => Err(KnobError::Unsupported {
+            knob: Box::new(knob.clone()),
+            why: "its control group lies outside this control group namespace".to_owned(),
+        }),
+        Some(line) => Ok(directory(hierarchy, &line.path).display().to_string()),
+        None => Err(KnobError::Absent { knob: Box::new(knob.clone()) }),
+    }
+}
+
+/// Moves a task. In version 2 a thread goes alone where its old and its new group are of one threaded subtree; else its
+/// whole process goes.
+pub(super) fn write(
+    machine: &Machine,
+    knob: &Knob,
+    hierarchy: &Path,
+    task: &TaskKey,
+    value: &str,
+) -> Result<(), KnobError> {
+    let target = Path::new(value);
+    let refused = |why: &str| KnobError::Unsupported { knob: Box::new(knob.clone()), why: why.to_owned() };
+    if !target.starts_with(hierarchy) || target.components().any(|part| part == std::path::Component::ParentDir) {
+        return Err(refused(&format!("{value} is no group below {}", hierarchy.display())));
+    }
+    let now = read(machine, knob, hierarchy, task)?;
+    let file = if !group::is_v2(machine, hierarchy) {
+        "tasks"
+    } else if goes_alone(machine, Path::new(&now), target) {
+        "cgroup.threads"
+    } else {
+        "cgroup.procs"
+    };
+    // The look at the task comes right before the write: its number may have been given to another meanwhile.
+    if !task.lives(machine) {
+        return Err(KnobError::Absent { knob: Box::new(knob.clone()) });
+    }
+    match machine.put(target.join(file), &task.tid.to_string()) {
+        Ok(()) if machine.is_running() => Ok(()),
+        Ok(()) => pretend(machine, hierarchy, task, target).map_err(|cause| failed(knob, value, cause)),
+        Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => {
+            Err(KnobError::Absent { knob: Box::new(knob.clone()) })
+        }
+        Err(cause) => Err(failed(knob, value, cause)),
+    }
+}
+
+/// A group that is gone is not a task that is gone: unlike other knobs, this one says so.
+fn failed(knob: &Knob, value: &str, cause: io::Error) -> KnobError {
+    KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause }
+}
+
+fn gone_or(knob: &Knob, cause: io::Error) -> KnobError {
+    match cause.raw_os_error() {
+        Some(libc::ESRCH) => KnobError::Absent { knob: Box::new(knob.clone()) },
+        _ => KnobError::reading(knob, cause),
+    }
+}
+
+/// Whether a thread moves by itself (Documentation/admin-guide/cgroup-v2.rst, "Threads"): into a threaded group, or from
+/// one up to the domain that it belongs to.
+fn goes_alone(machine: &Machine, now: &Path, target: &Path) -> bool {
+    group::kind(machine, target) == "threaded"
+        || (now != target && now.starts_with(target) && group::kind(machine, now) == "threaded")
+}
+
+/// The directory of a group's path as /proc/PID/cgroup has it.
+fn directory(hierarchy: &Path, path: &str) -> PathBuf {
+    match path.trim_start_matches('/') {
+        "" => hierarchy.to_owned(),
+        below => hierarchy.join(below),
+    }
+}
+
+/// The controllers of a hierarchy by its mount; `None` for version 2.
+fn controllers(machine: &Machine, hierarchy: &Path) -> Option<Vec<String>> {
+    if group::is_v2(machine, hierarchy) {
+        return None;
+    }
+    let mounts = machine.text("/proc/self/mounts").or_else(|_| machine.text("/proc/mounts")).unwrap_or_default();
+    let by_mount = tasks::parse_mounts(&mounts)
+        .into_iter()
+        .rfind(|mount| mount.path == hierarchy && mount.kind == "cgroup")
+        .map(|mount| mount.options);
+    // Without a mount table the usual name has to do: /sys/fs/cgroup/cpu,cpuacct.
+    Some(by_mount.unwrap_or_else(|| {
+        let name = hierarchy.file_name().unwrap_or_default().to_string_lossy();
+        name.split(',').map(str::to_owned).collect()
+    }))
+}
+
+/// In a tree that is not the running system, notes the move where [`read`] will look.
+fn pretend(machine: &Machine, hierarchy: &Path, task: &TaskKey, target: &Path) -> io::Result<()> {
+    let file = format!("/proc/{}/cgroup", task.tid);
+    let below = target.strip_prefix(hierarchy).unwrap_or(target).display().to_string();
+    let names = controllers(machine, hierarchy);
+    let text = machine.text(&file)?;
+    let lines = text.lines().map(|line| {
+        let mine = tasks::parse_cgroup(line).first().is_some_and(|line| match &names {
+            None => line.hierarchy == 0,
+            Some(names) => line.hierarchy != 0 && line.controllers.iter().any(|name| names.contains(name)),
+        });
+        match (mine, line.match_indices(':').nth(1)) {
+            (true, Some((colon, _))) => format!("{}:/{below}", &line[..colon]),
+            _ => line.to_owned(),
+        }
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    machine.put(&file, &text)
+}

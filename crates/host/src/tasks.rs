@@ -1,0 +1,298 @@
+//! The tasks of the system: names, starts, CPUs and control groups of all threads, from /proc.
+//!
+//! Reads only. The parsers are pure: a task may call itself `a) R 1 (`.
+
+use crate::knob::{Machine, TaskKey};
+use model::CpuList;
+use std::path::PathBuf;
+
+/// Flag of a kernel thread (include/linux/sched.h, PF_KTHREAD).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Flag of a thread whose CPUs user space may not change (PF_NO_SETAFFINITY).
+const NO_SET_AFFINITY: u64 = 0x0400_0000;
+/// Flag of a kernel thread that works for a workqueue (PF_WQ_WORKER).
+const WORKQUEUE_WORKER: u64 = 0x0000_0020;
+
+/// What one line of /proc/PID/stat says (proc_pid_stat(5)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// Thread id.
+    pub tid: i32,
+    /// Name; it may hold any byte, also spaces and parentheses.
+    pub name: String,
+    /// State letter: `R`, `S`, `Z` …
+    pub state: char,
+    /// Parent process.
+    pub parent: i32,
+    /// Kernel flags (PF_*).
+    pub flags: u64,
+    /// Start, in clock ticks since boot.
+    pub started: u64,
+    /// The CPU that it ran on last.
+    pub cpu: Option<u32>,
+    /// Real-time priority; 0 without one.
+    pub priority: u32,
+    /// Number of its policy (SCHED_*).
+    pub policy: u32,
+}
+
+/// A line of /proc/PID/cgroup (cgroups(7)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupLine {
+    /// Number of the hierarchy; 0 is version 2.
+    pub hierarchy: u32,
+    /// Controllers of the hierarchy, or `name=…`; empty for version 2.
+    pub controllers: Vec<String>,
+    /// The group, from the root of the hierarchy.
+    pub path: String,
+}
+
+/// A line of /proc/PID/mounts (fstab(5)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Where.
+    pub path: PathBuf,
+    /// The file system's type.
+    pub kind: String,
+    /// Its options.
+    pub options: Vec<String>,
+}
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// Which: thread id, start and name.
+    pub key: TaskKey,
+    /// Its process.
+    pub process: i32,
+    /// The parent of its process.
+    pub parent: i32,
+    /// Whether it is a thread of the kernel.
+    pub kernel: bool,
+    /// Whether the kernel forbids to change its CPUs (per-CPU kernel threads).
+    pub fixed: bool,
+    /// Whether it works for a workqueue.
+    pub worker: bool,
+    /// The CPUs that it may run on; absent where /proc does not say.
+    pub allowed: Option<CpuList>,
+    /// The CPU that it ran on last.
+    pub cpu: Option<u32>,
+    /// Number of its policy (SCHED_*).
+    pub policy: u32,
+    /// Real-time priority; 0 without one.
+    pub priority: u32,
+    /// Its control groups, one a hierarchy.
+    pub groups: Vec<GroupLine>,
+}
+
+impl Task {
+    /// Whether it is the first thread of its process.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.key.tid == self.process
+    }
+
+    /// Whether it handles an interrupt (`irq/N-name`). Such a thread must never be moved as a task: its CPUs follow its
+    /// interrupt, and a cpuset and back would widen them.
+    #[must_use]
+    pub fn handles_interrupt(&self) -> bool {
+        self.kernel && self.key.name.starts_with("irq/")
+    }
+
+    /// Its group in the hierarchy of a controller of version 1 (`cpuset`), or of version 2 for `""`.
+    #[must_use]
+    pub fn group(&self, controller: &str) -> Option<&str> {
+        let line = self.groups.iter().find(|line| match controller {
+            "" => line.hierarchy == 0,
+            name => line.hierarchy != 0 && line.controllers.iter().any(|known| known == name),
+        });
+        line.map(|line| line.path.as_str())
+    }
+}
+
+impl TaskKey {
+    /// The key of a thread of the running system; `None` when there is none.
+    #[must_use]
+    pub fn of(tid: i32) -> Option<Self> {
+        Self::of_at(&Machine::running(), tid)
+    }
+
+    /// The key of a thread; `None` when there is none, or only its remains (a zombie).
+    #[must_use]
+    pub fn of_at(machine: &Machine, tid: i32) -> Option<Self> {
+        let stat = parse_stat(&machine.text(format!("/proc/{tid}/stat")).ok()?)?;
+        let lives = stat.tid == tid && !matches!(stat.state, 'Z' | 'X' | 'x');
+        lives.then_some(Self { tid, started: stat.started, name: stat.name })
+    }
+
+    /// Whether this very task still lives: not another one that got its number.
+    #[must_use]
+    pub fn lives(&self, machine: &Machine) -> bool {
+        Self::of_at(machine, self.tid).is_some_and(|now| now == *self)
+    }
+}
+
+/// All threads, by process and thread id. Those that end meanwhile are left out.
+#[must_use]
+pub fn list(machine: &Machine) -> Vec<Task> {
+    let mut processes = numbers(machine, "/proc");
+    processes.sort_unstable();
+    let mut tasks = Vec::new();
+    for process in processes {
+        let folder = format!("/proc/{process}/task");
+        let mut threads = numbers(machine, &folder);
+        threads.sort_unstable();
+        tasks.extend(threads.into_iter().filter_map(|tid| task(machine, &folder, process, tid)));
+    }
+    tasks
+}
+
+/// One thread of a process, by its folder; `None` when it is gone.
+fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task> {
+    let stat = parse_stat(&machine.text(format!("{folder}/{tid}/stat")).ok()?)?;
+    if stat.tid != tid || matches!(stat.state, 'Z' | 'X' | 'x') {
+        return None;
+    }
+    let status = machine.text(format!("{folder}/{tid}/status")).unwrap_or_default();
+    let groups = machine.text(format!("{folder}/{tid}/cgroup")).unwrap_or_default();
+    Some(Task {
+        key: TaskKey { tid, started: stat.started, name: stat.name },
+        process,
+        parent: stat.parent,
+        kernel: stat.flags & KERNEL_THREAD != 0,
+        fixed: stat.flags & NO_SET_AFFINITY != 0,
+        worker: stat.flags & WORKQUEUE_WORKER != 0,
+        allowed: parse_allowed(&status),
+        cpu: stat.cpu,
+        policy: stat.policy,
+        priority: stat.priority,
+        groups: parse_cgroup(&groups),
+    })
+}
+
+fn numbers(machine: &Machine, path: &str) -> Vec<i32> {
+    machine.names(path).unwrap_or_default().iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// Reads /proc/PID/stat. The name ends at the last parenthesis of the line: it may hold others.
+#[must_use]
+pub fn parse_stat(text: &str) -> Option<Stat> {
+    let (head, tail) = text.rsplit_once(") ")?;
+    let (tid, name) = head.split_once(" (")?;
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    // Field numbers as in the manual page: the first one here is field 3.
+    let field = |number: usize| fields.get(number - 3).copied();
+    Some(Stat {
+        tid: tid.trim().parse().ok()?,
+        name: name.to_owned(),
+        state: field(3)?.chars().next()?,
+        parent: field(4)?.parse().ok()?,
+        flags: field(9)?.parse().ok()?,
+        started: field(22)?.parse().ok()?,
+        cpu: field(39).and_then(|text| text.parse().ok()),
+        priority: field(40).and_then(|text| text.parse().ok()).unwrap_or(0),
+        policy: field(41).and_then(|text| text.parse().ok()).unwrap_or(0),
+    })
+}
+
+/// Reads /proc/PID/cgroup; lines that are none are left out.
+#[must_use]
+pub fn parse_cgroup(text: &str) -> Vec<GroupLine> {
+    let line = |line: &str| {
+        let mut parts = line.splitn(3, ':');
+        let hierarchy = parts.next()?.parse().ok()?;
+        let controllers = parts.next()?.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let path = parts.next().filter(|path| path.starts_with('/'))?.to_owned();
+        Some(GroupLine { hierarchy, controllers, path })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Reads `Cpus_allowed_list` of /proc/PID/status.
+#[must_use]
+pub fn parse_allowed(status: &str) -> Option<CpuList> {
+    // The name comes in the first line and has its newlines escaped, so no name can fake this line.
+    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().parse().ok()
+}
+
+/// Reads a mount table.
+#[must_use]
+pub fn parse_mounts(text: &str) -> Vec<Mount> {
+    let line = |line: &str| {
+        let mut words = line.split(' ').skip(1);
+        let path = PathBuf::from(unescape(words.next()?));
+        let kind = words.next()?.to_owned();
+        let options = words.next()?.split(',').map(str::to_owned).collect();
+        Some(Mount { path, kind, options })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Turns `\040` and the like into the characters that they stand for.
+fn unescape(word: &str) -> String {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let octal =
+            (first == b'\\').then(|| after.get(..3)).flatten().and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAIL: &str = "S 1 20 20 0 -1 69238880 0 0 0 0 1 2 3 4 20 0 1 0 777 0 0 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 3 50 1 0 0 0";
+
+    #[test]
+    fn a_name_cannot_pose_as_fields() {
+        for name in ["a) R 1 (", ") ) (", "x", "", "a b", "\u{fffd}", "1 (2) S 3"] {
+            let stat = parse_stat(&format!("42 ({name}) {TAIL}\n")).unwrap();
+            assert_eq!(stat.name, name);
+            assert_eq!((stat.tid, stat.state, stat.parent, stat.started), (42, 'S', 1, 777));
+            assert_eq!((stat.cpu, stat.priority, stat.policy), (Some(3), 50, 1));
+        }
+        assert_eq!(parse_stat("42 (x) S 1"), None);
+        assert_eq!(parse_stat(""), None);
+        assert_eq!(parse_stat(") "), None);
+    }
+
+    #[test]
+    fn groups_may_have_colons_and_no_controllers() {
+        let lines = parse_cgroup("9:name=systemd:/\n3:cpuset:/a:b\n2:cpu,cpuacct:/x y\n0::/s.slice\n:\nx::/\n1:a:b\n");
+        assert_eq!(lines.len(), 4);
+        assert_eq!(lines[1].path, "/a:b");
+        assert_eq!(lines[2].controllers, ["cpu", "cpuacct"]);
+        assert_eq!((lines[3].hierarchy, lines[3].controllers.len()), (0, 0));
+    }
+
+    #[test]
+    fn mounts_have_escapes() {
+        let mounts = parse_mounts("cgroup /sys/fs/c\\040g\\134 cgroup rw,cpuset 0 0\nx\n");
+        assert_eq!(mounts[0].path, PathBuf::from("/sys/fs/c g\\"));
+        assert!(mounts[0].options.contains(&"cpuset".to_owned()));
+    }
+
+    #[test]
+    fn this_thread_is_listed() {
+        let machine = Machine::running();
+        let process = i32::try_from(std::process::id()).unwrap();
+        let key = TaskKey::of(process).unwrap();
+        assert!(key.lives(&machine));
+        assert!(!TaskKey { started: key.started + 1, ..key.clone() }.lives(&machine));
+        let task = list(&machine).into_iter().find(|task| task.key == key).unwrap();
+        assert!(!task.kernel && task.is_leader());
+        assert!(!task.allowed.unwrap().is_empty());
+    }
+}
