@@ -7,5 +7,6 @@ pub mod keeper;
 pub mod kernel;
 pub mod shield;
 pub mod tune;
+pub mod verify;
 
 pub use kernel::Kernel;
