@@ -259,6 +259,7 @@ fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
         clock_read_ns: Some(clock.read_cost_ns()),
         notes,
         stack_environment: host::stack_environment(),
+        preloads: host::stack::preloads(),
     }
 }
 

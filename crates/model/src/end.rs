@@ -134,4 +134,8 @@ pub struct EndSpec {
     pub device: Option<String>,
     /// Idle descriptors beside the data socket.
     pub idle: IdleDescriptors,
+    /// Libraries that this end is claimed to run with, in the form of LD_PRELOAD (ld.so(8)): what a plan's stack sets. It
+    /// is not applied from here but compared with what the end says it loaded, because a prefix may lose the variable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preload: Option<String>,
 }

@@ -6,6 +6,7 @@
 //!
 //! A quantile with fewer than 10 samples beyond it is `null`, and a `few-samples` finding says so.
 
+use crate::usage::Preload;
 use crate::{ClockMap, Counters, EndSpec, EndUsage, Probe, Verdict};
 use std::collections::BTreeMap;
 
@@ -128,6 +129,9 @@ pub struct EndReport {
     /// LD_PRELOAD and the settings of user-space stacks (EF_*, VMA_*, XLIO_*, ONLOAD_*).
     #[serde(default)]
     pub stack_environment: BTreeMap<String, String>,
+    /// The libraries that LD_PRELOAD names in the measuring process, and whether each was really loaded.
+    #[serde(default)]
+    pub preloads: Vec<Preload>,
 }
 
 /// Both ends.

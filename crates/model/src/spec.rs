@@ -142,6 +142,10 @@ pub struct ProbeSpec {
     /// Idle time between rounds.
     #[serde(default)]
     pub gap: Gap,
+    /// Time between two intended sends, in µs: message k is meant to be sent k intervals after the first, however long
+    /// the answers before it took. Absent: no schedule, each round begins when the one before is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_us: Option<u32>,
     /// Untimed rounds before each size.
     #[serde(default)]
     pub warmup: Warmup,
@@ -185,6 +189,7 @@ impl ProbeSpec {
             pings: 1,
             pongs: 1,
             gap: Gap::default(),
+            interval_us: None,
             warmup: Warmup::default(),
             stop: StopRule::default(),
             timeout_ms: 1000,
@@ -223,6 +228,15 @@ impl ProbeSpec {
         }
         if self.timeout_ms == 0 {
             return conflict("a time-out of 0 ms loses every message", "give --timeout above 0");
+        }
+        if self.interval_us == Some(0) {
+            return conflict("an interval of 0 is no schedule", "leave it out to send without pauses");
+        }
+        if self.interval_us.is_some() && self.gap != Gap::default() {
+            return conflict(
+                "a gap after each round and a fixed interval contradict each other",
+                "give only one of them",
+            );
         }
         let spins = |end: &EndSpec| end.receive == Receive::Spin;
         if let (Some(a), Some(b)) = (self.initiator.cpu, self.reflector.cpu)

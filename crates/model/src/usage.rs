@@ -82,6 +82,22 @@ impl EndUsage {
     }
 }
 
+/// A library that LD_PRELOAD names in a measuring process.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Preload {
+    /// Its name as in the variable.
+    pub library: String,
+    /// Whether the dynamic loader has mapped it. When it cannot it only warns and goes on with the kernel's stack.
+    pub loaded: bool,
+}
+
+impl Preload {
+    /// The names in a value of LD_PRELOAD; colons and white space part them, and nothing escapes these (ld.so(8)).
+    pub fn names(value: &str) -> impl Iterator<Item = &str> {
+        value.split(|letter: char| letter == ':' || letter.is_ascii_whitespace()).filter(|name| !name.is_empty())
+    }
+}
+
 /// Where a host dropped messages, as far as it tells. All are differences over one size.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default)]

@@ -22,6 +22,8 @@ pub enum FindingId {
     PathNotAsClaimed,
     /// A peer vanished before the stop rule was met (invalid).
     PeerVanished,
+    /// Answers that were awaited held the next messages of a schedule up (disturbed).
+    ScheduleHeldUp,
     /// The confidence interval asked for was not reached (disturbed).
     IntervalNotReached,
     /// Messages were lost (disturbed).

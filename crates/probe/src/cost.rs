@@ -64,6 +64,7 @@ fn loop_ns(clock: Clock, plan: Plan) -> f64 {
         send_bytes: plan.send_bytes.min(MOST_BYTES),
         receive_bytes: plan.receive_bytes.min(MOST_BYTES),
         gap: Gap::default(),
+        interval_ns: 0,
         pace_ns: 0,
         ..plan
     };
@@ -134,6 +135,7 @@ mod tests {
             tag: 7,
             timeout_ns: 1_000_000_000,
             gap: Gap { sleep_us: 1000, spin_us: 0 },
+            interval_ns: 1_000_000,
             pace_ns: 1_000_000,
         };
         let cost = measure(clock, plan, RecorderConfig::new(clock.rate(), LatencyKind::RttHalf, 1000));

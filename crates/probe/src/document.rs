@@ -83,16 +83,15 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         found.extend(report.notes.iter().cloned());
         found.extend(over_rate(spec, report));
     }
-    let none = (EndUsage::default(), Counters::default());
-    let (reflector_usage, reflector_counters) =
-        reflector.as_ref().map_or((&none.0, &none.1), |report| (&report.usage, &report.counters));
+    let preloads = host::stack::preloads();
     let verdict = record::verdict(&Evidence {
         spec,
-        initiator: EndEvidence { spec: &spec.initiator, usage: &usage, counters: &counters },
-        reflector: reflector.as_ref().map(|_| EndEvidence {
+        initiator: EndEvidence { spec: &spec.initiator, usage: &usage, counters: &counters, preloads: &preloads },
+        reflector: reflector.as_ref().map(|report| EndEvidence {
             spec: &spec.reflector,
-            usage: reflector_usage,
-            counters: reflector_counters,
+            usage: &report.usage,
+            counters: &report.counters,
+            preloads: &report.preloads,
         }),
         clock: Some(&map),
         recorded: &recorded,
@@ -114,6 +113,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
             usage,
             counters,
             stack_environment: host::stack_environment(),
+            preloads,
         },
         reflector: Some(if spec.probe == Probe::Ping {
             // A kernel answers, of which only the address is known.
@@ -129,6 +129,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
                 usage: report.usage,
                 counters: report.counters,
                 stack_environment: report.stack_environment,
+                preloads: report.preloads,
             }
         }),
     };

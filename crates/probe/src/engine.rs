@@ -175,6 +175,7 @@ impl<'a> Engine<'a> {
             tag: peer.tag,
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             gap: spec.gap,
+            interval_ns: u64::from(spec.interval_us.unwrap_or(0)) * 1000,
             pace_ns: peer.session.as_ref().map_or(0, |session| pace_ns(session.max_rate_pps(), spec.pings)),
         };
         match peer.way {
@@ -198,6 +199,7 @@ impl<'a> Engine<'a> {
             outliers: spec.outliers,
             raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
             has_header: plan.tier != Tier::Nothing,
+            has_schedule: plan.interval_ns > 0,
             ..RecorderConfig::new(self.clock.rate(), document::kind(spec), u32::try_from(max_ms).unwrap_or(u32::MAX))
         }
     }

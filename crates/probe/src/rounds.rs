@@ -54,6 +54,8 @@ pub(crate) struct Plan {
     pub timeout_ns: u64,
     /// Idle time between two rounds.
     pub gap: Gap,
+    /// Time between the intended sends of two timed rounds, in ns; 0: a round is meant to be sent when it is.
+    pub interval_ns: u64,
     /// Least time between two rounds, warm-up included, in ns, so that the endpoint's rate limit is kept; 0: none.
     pub pace_ns: u64,
 }
@@ -129,6 +131,10 @@ pub(crate) struct Rounds<'a> {
     input: Vec<u8>,
     samples: Vec<Sample>,
     first_number: u64,
+    /// Ticks between two intended sends; 0: no schedule.
+    interval: u64,
+    /// When the first timed round was meant to be sent, in ticks; 0 until then.
+    first_due: u64,
     /// Whether a gap is due before the next round.
     gap_due: bool,
     number: u64,
@@ -181,6 +187,8 @@ impl<'a> Rounds<'a> {
             input: pattern(plan.receive_bytes),
             samples,
             first_number,
+            interval: clock.ticks(plan.interval_ns),
+            first_due: 0,
             gap_due: false,
             number: first_number,
             seq: 0,
@@ -251,6 +259,17 @@ impl<'a> Rounds<'a> {
                     break;
                 }
             }
+            if timed && self.interval > 0 {
+                if self.first_due == 0 {
+                    self.first_due = self.clock.now().saturating_add(self.interval);
+                }
+                if self.wait_until(self.intended(self.seq, 0).min(limit.end)) == Ended::Stopped {
+                    return Ok(Ended::Stopped);
+                }
+                if self.clock.now() >= limit.end {
+                    break;
+                }
+            }
             let before = self.seq;
             let round = self.round(path, timed);
             if !matches!(round, Ok(Round::Answered(_) | Round::Lost(_))) {
@@ -302,7 +321,8 @@ impl<'a> Rounds<'a> {
                     let received = self.clock.now();
                     if self.take(bytes, received) {
                         self.unanswered = 0;
-                        self.push(Sample { seq, intended: sent, sent, received, flags, ..Sample::default() });
+                        let intended = self.intended(seq, sent);
+                        self.push(Sample { seq, intended, sent, received, flags, ..Sample::default() });
                         return Ok(Round::Answered(received));
                     }
                     if received.wrapping_sub(sent) >= self.timeout
@@ -366,7 +386,7 @@ impl<'a> Rounds<'a> {
         let sample = match answer {
             Answer::Late { seq, sent, reordered, timed: true } => {
                 let flags = if reordered { SampleFlags::LATE.with(SampleFlags::REORDERED) } else { SampleFlags::LATE };
-                Sample { seq, intended: sent, sent, received, flags, ..Sample::default() }
+                Sample { seq, intended: self.intended(seq, sent), sent, received, flags, ..Sample::default() }
             }
             Answer::Duplicate => Sample {
                 seq: self.seq.saturating_sub(1),
@@ -403,7 +423,8 @@ impl<'a> Rounds<'a> {
         self.lost += 1;
         // The signal that ended the wait is ours; the round has no latency that it could falsify.
         let flags = SampleFlags(flags.0 & !SampleFlags::INTERRUPTED.0).with(SampleFlags::LOST);
-        self.push(Sample { seq, intended: sent, sent, received: now, flags, ..Sample::default() });
+        let intended = self.intended(seq, sent);
+        self.push(Sample { seq, intended, sent, received: now, flags, ..Sample::default() });
         if self.unanswered == 0 {
             self.unanswered_since = sent;
         }
@@ -451,6 +472,31 @@ impl<'a> Rounds<'a> {
             }
         }
         Ok(Ended::Done)
+    }
+
+    /// When a timed round was meant to be sent; without a schedule, when it was. The schedule is fixed by its start alone:
+    /// what makes a round late moves none of the later ones.
+    #[inline(always)]
+    fn intended(&self, seq: u64, sent: u64) -> u64 {
+        if self.interval == 0 { sent } else { self.first_due.saturating_add(seq.saturating_mul(self.interval)) }
+    }
+
+    /// Sleeps until a tick. Asleep rather than spinning, so that a round finds the CPU as a program that does nothing
+    /// between two messages does.
+    fn wait_until(&self, tick: u64) -> Ended {
+        self.progress.disarm();
+        let ended = loop {
+            if self.stop.load(Ordering::Relaxed) {
+                break Ended::Stopped;
+            }
+            let left = tick.saturating_sub(self.clock.now());
+            if left == 0 {
+                break Ended::Done;
+            }
+            std::thread::sleep(Duration::from_nanos(self.clock.ns(left).max(1)).min(SLEEP_SLICE));
+        };
+        self.progress.arm();
+        ended
     }
 
     /// The gap between two rounds: sleep, then spin. Standing still is right meanwhile.

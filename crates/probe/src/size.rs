@@ -198,7 +198,9 @@ impl SizeLoop<'_, '_> {
             let until = self.clock.now().saturating_add(self.clock.ticks(ns));
             let outcome = self.batch(path, Limit { rounds, until, end }, phase);
             let (count, ticks) = span(self.rounds.samples());
-            chilled = self.spec.gap == Gap::default() && count >= BRISK_ROUNDS;
+            // An extra round would come between two of a schedule.
+            let paused = self.spec.gap != Gap::default() || self.spec.interval_us.is_some();
+            chilled = !paused && count >= BRISK_ROUNDS;
             pass.answered += count;
             pass.active_ticks += ticks;
             map.push_if_due(self.clock.now());

@@ -1,6 +1,7 @@
 //! What the verdict is made from. Plain borrowed data, gathered by whoever ran the measurement.
 
 use crate::Recorded;
+use model::usage::Preload;
 use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, ProbeSpec};
 
 /// One end: what it was told and what happened to it.
@@ -12,6 +13,8 @@ pub struct EndEvidence<'a> {
     pub usage: &'a EndUsage,
     /// Where its host dropped messages.
     pub counters: &'a Counters,
+    /// The libraries that LD_PRELOAD names in its measuring process, and whether each was loaded.
+    pub preloads: &'a [Preload],
 }
 
 /// What is known about the way that messages took.

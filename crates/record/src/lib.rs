@@ -16,5 +16,5 @@ mod verdict;
 
 pub use evidence::{EndEvidence, Evidence, PathFacts};
 pub use latency::{Distribution, latency};
-pub use recorder::{Recorded, Recorder, RecorderConfig};
+pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
 pub use verdict::verdict;

@@ -94,6 +94,29 @@ struct Counts {
 struct Scheduled {
     intended: Distribution,
     lateness: Distribution,
+    own_lateness: Histogram,
+    /// When the round before was over, in ticks; 0 before the first.
+    free_from: u64,
+}
+
+impl Scheduled {
+    /// A timed round, answered or lost.
+    fn sent(&mut self, sample: &Sample, rate: TickRate) {
+        self.lateness.record(rate.ns(sample.sent.saturating_sub(sample.intended)));
+        let could = sample.intended.max(self.free_from);
+        self.own_lateness.record(rate.ns(sample.sent.saturating_sub(could)));
+        self.free_from = sample.received;
+    }
+}
+
+/// How late messages were sent, in ns.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    /// Actual less intended send time.
+    pub lateness: Histogram,
+    /// Actual send time less the time from which nothing but the sender itself was in the way: the intended time, or the
+    /// end of the round before (its answer, or its time-out) if that was later.
+    pub own_lateness: Histogram,
 }
 
 /// What one size left behind.
@@ -103,8 +126,10 @@ pub struct Recorded {
     pub latency: Latency,
     /// Latency from the intended send time, where there is a schedule.
     pub latency_intended: Option<Latency>,
-    /// Actual less intended send time, where there is a schedule.
+    /// Actual less intended send time of all messages, the lost ones too, where there is a schedule.
     pub lateness: Option<Latency>,
+    /// The same, for the verdict: all lateness, and the part of it that was the sender's own.
+    pub schedule: Option<Schedule>,
     /// Mean deviation as ping prints it (sqrt of mean square less square of mean), RTT in ns.
     pub mdev_ns: Option<f64>,
     /// How many messages went and came.
@@ -187,7 +212,7 @@ impl Recorder {
             if let Some(scheduled) = &mut self.scheduled {
                 let rate = self.config.rate;
                 scheduled.intended.record(rate.ns(sample.received.saturating_sub(sample.intended)));
-                scheduled.lateness.record(rate.ns(sample.sent.saturating_sub(sample.intended)));
+                scheduled.sent(sample, rate);
             }
             if self.moments.count() == FIRST_LOOK {
                 self.set_slow();
@@ -215,6 +240,10 @@ impl Recorder {
             }
             self.last = self.last.max(sample.received);
             self.timeline.lost();
+            // It was sent like any other, and the wait for it holds the next ones up.
+            if let Some(scheduled) = &mut self.scheduled {
+                scheduled.sent(sample, self.config.rate);
+            }
             self.outliers.offer(self.kept(sample, self.rtt_ns(sample), true));
         }
         let done = lost || flags.has(SampleFlags::DUPLICATE) || flags.has(SampleFlags::LATE);
@@ -337,6 +366,10 @@ impl Recorder {
             latency_intended: self.scheduled.as_ref().map(|scheduled| summary(kind, &scheduled.intended)),
             // Lateness is a one-way time at one end; it is never halved.
             lateness: self.scheduled.as_ref().map(|scheduled| summary(LatencyKind::OneWay, &scheduled.lateness)),
+            schedule: self.scheduled.map(|scheduled| Schedule {
+                lateness: scheduled.lateness.histogram,
+                own_lateness: scheduled.own_lateness,
+            }),
             mdev_ns: self.moments.mdev(),
             messages: Messages {
                 sent: received + counts.lost,

@@ -2,6 +2,7 @@
 //! finding says its evidence in figures and, where something can be done, what.
 
 use crate::{EndEvidence, Evidence};
+use model::usage::Preload;
 use model::{ClockMap, ClockPoint, Counters, Finding, FindingId, Policy, Receive, Verdict};
 use stats::stalls::{Cause, Stall, is_throttling_hole};
 
@@ -18,6 +19,12 @@ const STEAL_PERCENT: f64 = 0.1;
 const STEAL_NS: u64 = 10_000_000;
 /// Coefficient of variation of a load's work above which it was not even.
 const LOAD_CV: f64 = 0.5;
+/// Share of messages that the sender may send late by its own doing: then its p99 is in time.
+const OWN_LATE_PERCENT: f64 = 1.0;
+/// Share of messages that may wait for the answer before them beyond a whole interval, likewise.
+const HELD_UP_PERCENT: f64 = 1.0;
+/// Names in one finding.
+const NAMES: usize = 3;
 /// Busy share from which a thread counts as never sleeping.
 const BUSY_PERCENT: f64 = 90.0;
 
@@ -32,7 +39,10 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     for (name, end) in ends(evidence) {
         findings.extend(migrated(name, &end));
         findings.extend(faults(name, &end));
+        findings.extend(not_loaded(name, &end));
+        findings.extend(not_passed_on(name, &end));
     }
+    findings.extend(schedule(evidence));
     findings.extend(loss(evidence));
     findings.extend(order(evidence));
     findings.extend(stalls(evidence));
@@ -160,6 +170,81 @@ fn faults(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
             name,
             format!(
                 "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise RLIMIT_MEMLOCK) and leave memory free"
+            ),
+        )
+    })
+}
+
+/// A library that LD_PRELOAD names and the loader could not load: it warns on stderr and goes on with the kernel's stack,
+/// so the figure would stand under a wrong name.
+fn not_loaded(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
+    let missing: Vec<&str> =
+        end.preloads.iter().filter(|preload| !preload.loaded).map(|preload| preload.library.as_str()).collect();
+    let libraries = some_of(&missing)?;
+    Some(Finding::at(
+        FindingId::PathNotAsClaimed,
+        name,
+        format!(
+            "LD_PRELOAD names {libraries}, which the dynamic loader did not load, so messages did not take the path that was asked for: correct the path or install the library (ldd tells what it lacks); programs linked statically or run setuid load none"
+        ),
+    ))
+}
+
+/// A library that the plan's stack sets and that the measuring process was not even asked to load.
+fn not_passed_on(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
+    let claimed = end.spec.preload.as_deref()?;
+    let missing: Vec<&str> = Preload::names(claimed)
+        .filter(|library| !end.preloads.iter().any(|preload| preload.library == *library))
+        .collect();
+    let libraries = some_of(&missing)?;
+    Some(Finding::at(
+        FindingId::PathNotAsClaimed,
+        name,
+        format!(
+            "the stack sets LD_PRELOAD to {libraries}, which did not reach the measuring process: a prefix that cleans the environment (sudo, a setuid program) loses it; set it behind that prefix (env LD_PRELOAD=...)"
+        ),
+    ))
+}
+
+/// The first of some names, and how many there are beside them.
+fn some_of(names: &[&str]) -> Option<String> {
+    let shown = names.iter().take(NAMES).copied().collect::<Vec<_>>().join(" and ");
+    match names.len() {
+        0 => None,
+        count if count > NAMES => Some(format!("{shown} and {} more", count - NAMES)),
+        _ => Some(shown),
+    }
+}
+
+/// Whether messages left when the schedule wanted them to. A message that leaves half an interval late is nearer to the
+/// next one's time than to its own: what was measured is another schedule. The yardstick is the interval and not the
+/// latency, because a sleeping sender wakes up tens of µs late, as long as a whole round trip on a fast network, and is
+/// in time all the same. What it waits for the answer before is the path's doing and no fault of the sender.
+fn schedule(evidence: &Evidence<'_>) -> Option<Finding> {
+    let schedule = evidence.recorded.schedule.as_ref()?;
+    let interval_ns = u64::from(evidence.spec.interval_us?).saturating_mul(1000);
+    let sent = schedule.lateness.count();
+    let own = schedule.own_lateness.count_above(interval_ns / 2);
+    if percent(own, sent) > OWN_LATE_PERCENT {
+        let worst = schedule.own_lateness.max().unwrap_or(0);
+        return Some(Finding::at(
+            FindingId::GeneratorLate,
+            "initiator",
+            format!(
+                "{own} of {sent} messages left more than half an interval of {:.1} ms late by the sender's own doing (at worst {:.1} ms), so another schedule was measured: use --policy fifo:1, keep other tasks off its CPU, or send less often (--interval)",
+                ms(interval_ns),
+                ms(worst)
+            ),
+        ));
+    }
+    let held_up = schedule.lateness.count_above(interval_ns);
+    (percent(held_up, sent) > HELD_UP_PERCENT).then(|| {
+        Finding::new(
+            FindingId::ScheduleHeldUp,
+            format!(
+                "{held_up} of {sent} messages left more than the interval of {:.1} ms late (at worst {:.1} ms), because one is in flight at a time and the answer before was awaited: the latency from the intended time holds that wait; send less often (--interval), or give lost ones up earlier (--timeout)",
+                ms(interval_ns),
+                ms(schedule.lateness.max().unwrap_or(0))
             ),
         )
     })

@@ -61,6 +61,10 @@ fn values_that_cannot_be_used() {
     assert_refused(&["pingpong", "udp"], 2, &["address", "windhover serve"]);
     assert_refused(&["pingpong", "pipe", to], 2, &["pipe", "leave out"]);
     assert_refused(&["rr", "udp", to, "--connect-each"], 2, &["tcp"]);
+    for interval in ["-1", "nan", "0.0001", "3601"] {
+        let interval = format!("--interval={interval}");
+        assert_refused(&["ping", "127.0.0.1", &interval], 2, &["--interval", "0.001 to"]);
+    }
     assert_refused(
         &["pingpong", "pipe", "--cpu", "0", "--remote-cpu", "0", "--receive", "spin"],
         2,

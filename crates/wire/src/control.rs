@@ -22,7 +22,7 @@
 
 use crate::hex;
 use crate::proof;
-use model::usage::{Counters, EndUsage};
+use model::usage::{Counters, EndUsage, Preload};
 use model::{EndSpec, Finding, Limits, Probe, Protocol, Receive, SocketSpec};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -218,6 +218,8 @@ pub struct StopReport {
     pub notes: Vec<Finding>,
     /// Environment variables of preloaded stacks (LD_PRELOAD, EF_*, VMA_*, XLIO_*).
     pub stack_environment: BTreeMap<String, String>,
+    /// The libraries that LD_PRELOAD names at this end, and whether each was really loaded.
+    pub preloads: Vec<Preload>,
 }
 
 /// What an initiator says.

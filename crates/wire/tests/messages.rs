@@ -35,6 +35,7 @@ fn ends() -> impl Strategy<Value = EndSpec> {
             policy,
             cpu,
             bind,
+            preload: device.clone(),
             device,
             ..EndSpec::default()
         })
@@ -73,7 +74,8 @@ prop_compose! {
             counters: Counters { qdisc_drops: received, ..Counters::default() },
             received,
             notes: vec![Finding::at(FindingId::NotPermitted, "reflector", detail)],
-            stack_environment: BTreeMap::from([(name.clone(), name)]),
+            stack_environment: BTreeMap::from([(name.clone(), name.clone())]),
+            preloads: vec![Preload { library: name, loaded: cpu.is_some() }],
             clock_read_ns: Some(12.5),
             ..StopReport::default()
         }

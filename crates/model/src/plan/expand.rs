@@ -166,6 +166,8 @@ impl Plan {
         spec.check()?;
         self.check_placement(&spec)?;
         let (stack_initiator, stack_reflector) = self.stack(axes.stack)?;
+        spec.initiator.preload = stack_initiator.environment.get("LD_PRELOAD").cloned();
+        spec.reflector.preload = stack_reflector.environment.get("LD_PRELOAD").cloned();
         let mut factors = BTreeMap::new();
         let words = [
             ("probe", axes.probe.word()),
@@ -322,6 +324,17 @@ mod tests {
         assert!(text.contains("'z'"), "{text}");
         let text = Plan::parse("t", &format!("{}[[grid]]\n", HEAD.replace("[\"b\"]", "[]"))).unwrap_err().to_string();
         assert!(text.contains("no reflector"), "{text}");
+    }
+
+    #[test]
+    fn each_end_is_claimed_to_run_with_its_stack() {
+        let stacks = "[[grid]]\nstack = [\"kernel\", \"shim\"]\n[stacks.shim.environment]\nLD_PRELOAD = \"a.so\"\n";
+        let both = plan(stacks).unwrap().cells().unwrap();
+        assert_eq!((&both[0].spec.initiator.preload, &both[0].spec.reflector.preload), (&None, &None));
+        assert_eq!(both[1].spec.initiator.preload.as_deref(), Some("a.so"));
+        assert_eq!(both[1].spec.reflector.preload.as_deref(), Some("a.so"));
+        let other = plan(&format!("{stacks}[stacks.shim.reflector.environment]\nEF_POLL_USEC = \"1\"\n")).unwrap();
+        assert_eq!(other.cells().unwrap()[1].spec.reflector.preload, None);
     }
 
     #[test]

@@ -20,6 +20,7 @@ fn plan(bytes: usize) -> Plan {
         tag: 0xabcd,
         timeout_ns: u64::try_from(TIMEOUT.as_nanos()).unwrap(),
         gap: Gap::default(),
+        interval_ns: 0,
         pace_ns: 0,
     }
 }
@@ -361,4 +362,49 @@ fn a_flood_of_doubles_ends_in_a_count_and_not_in_memory() {
     assert_eq!(rounds.samples.capacity(), room);
     // 4999 doubles and the round itself.
     assert_eq!(rounds.strays().overrun + rounds.samples().len() as u64, 5000);
+}
+
+/// Ticks of the raw clock are ns.
+const INTERVAL_NS: u64 = 3_000_000;
+
+#[test]
+fn a_schedule_is_fixed_by_its_start() {
+    let bench = Bench::new();
+    let mut rounds = bench.rounds(Plan { interval_ns: INTERVAL_NS, ..plan(32) });
+    // A time-out of many intervals in the middle, and a batch border after it.
+    let mut path = Script::new(&[(6, Fate::Vanish)]);
+    let limit = |rounds| Limit { rounds, until: u64::MAX, end: u64::MAX };
+    assert_eq!(rounds.batch(&mut path, limit(2), Phase::WarmUp), Ok(Ended::Done));
+    let before = bench.clock.now();
+    let mut samples = Vec::new();
+    for size in [5, 10] {
+        assert_eq!(rounds.batch(&mut path, limit(size), Phase::Timed), Ok(Ended::Done));
+        samples.extend_from_slice(rounds.samples());
+    }
+    let first = samples[0].intended;
+    assert!(first >= before + INTERVAL_NS, "the first one comes an interval after the warm-up");
+    for sample in &samples {
+        assert_eq!(sample.intended, first + sample.seq * INTERVAL_NS);
+        assert!(sample.sent >= sample.intended, "nothing leaves early: {sample:?}");
+    }
+    let late = |seq: usize| samples[seq].sent - samples[seq].intended;
+    assert!(samples[4].flags.has(SampleFlags::LOST));
+    // The wait for the lost one is shown by those behind it and made good by them.
+    let waited = samples[4].received - samples[4].intended;
+    assert!(late(5) >= waited - INTERVAL_NS && late(6) >= waited - 2 * INTERVAL_NS, "{samples:?}");
+    assert!(late(6) < late(5) && samples[6].sent - samples[5].sent < INTERVAL_NS, "{samples:?}");
+}
+
+#[test]
+fn a_schedule_ends_with_the_time_and_with_the_program() {
+    let bench = Bench::new();
+    let plan = Plan { interval_ns: 60_000_000_000, ..plan(32) };
+    let mut rounds = bench.rounds(plan);
+    let limit = Limit { rounds: 5, until: u64::MAX, end: bench.clock.now() + INTERVAL_NS };
+    assert_eq!(rounds.batch(&mut Script::new(&[]), limit, Phase::Timed), Ok(Ended::Done));
+    assert!(bench.clock.now() >= limit.end && rounds.samples().is_empty());
+    bench.stop.store(true, Ordering::Relaxed);
+    let limit = Limit { end: u64::MAX, ..limit };
+    assert_eq!(rounds.batch(&mut Script::new(&[]), limit, Phase::Timed), Ok(Ended::Stopped));
+    assert!(rounds.samples().is_empty());
 }

@@ -94,6 +94,7 @@ fn plan(protocol: Protocol) -> Plan {
         tag: 3,
         timeout_ns: 5_000_000_000,
         gap: Gap::default(),
+        interval_ns: 0,
         pace_ns: 0,
     }
 }

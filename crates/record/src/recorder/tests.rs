@@ -219,6 +219,33 @@ fn a_schedule_keeps_two_more_distributions() {
 }
 
 #[test]
+fn waiting_for_an_answer_is_not_the_senders_own_lateness() {
+    let interval = 1000;
+    let late =
+        |seq: u64, late: u64, rtt: u64| Sample { intended: seq * interval, ..sample(seq, seq * interval + late, rtt) };
+    let samples = [
+        late(0, 0, 100),
+        // 40 late by itself, and answered 2500 after that, so that the next two could not be sent in time.
+        late(1, 40, 2500),
+        late(2, 1540, 100),
+        late(3, 647, 100),
+        // Lost: noticed after 1500, which holds the next one up.
+        Sample { flags: SampleFlags::LOST, ..late(4, 3, 1500) },
+        late(5, 510, 100),
+    ];
+    let done = run(RecorderConfig { has_schedule: true, ..config() }, &samples);
+    assert_eq!(done.lateness.unwrap().max_ns, Some(1540));
+    assert_eq!(done.latency_intended.unwrap().count, 5, "a lost message has no latency");
+    let schedule = done.schedule.unwrap();
+    let recorded = |histogram: &Histogram| {
+        histogram.iter_recorded().map(|bucket| (bucket.high_ns, bucket.count)).collect::<Vec<_>>()
+    };
+    assert_eq!(schedule.lateness.count(), 6);
+    // 3540 - (1040 + 2500), 3647 - (3540 + 100), 5510 - (4003 + 1500).
+    assert_eq!(recorded(&schedule.own_lateness), [(0, 2), (3, 1), (7, 2), (40, 1)]);
+}
+
+#[test]
 fn ingest_never_allocates() {
     let mut random = 1_u64;
     let samples: Vec<Sample> = (0..300_000_u64)

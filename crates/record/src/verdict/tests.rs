@@ -14,6 +14,7 @@ const MS: u64 = 1_000_000;
 struct Case {
     spec: ProbeSpec,
     ends: [(EndSpec, EndUsage, Counters); 2],
+    preloads: [Vec<Preload>; 2],
     clock: ClockMap,
     recorded: Recorded,
     is_local: bool,
@@ -53,6 +54,7 @@ impl Case {
         Self {
             spec: ProbeSpec::new(Probe::Pingpong, Protocol::Udp),
             ends: [(spec(), usage(), Counters::default()), (spec(), usage(), Counters::default())],
+            preloads: [Vec::new(), Vec::new()],
             clock: ClockMap {
                 source: ClockSource::Raw,
                 rate: TickRate::NANOSECONDS,
@@ -73,7 +75,7 @@ impl Case {
     fn verdict(&self) -> Verdict {
         let end = |at: usize| {
             let (spec, usage, counters) = &self.ends[at];
-            EndEvidence { spec, usage, counters }
+            EndEvidence { spec, usage, counters, preloads: &self.preloads[at] }
         };
         verdict(&Evidence {
             spec: &self.spec,
@@ -347,6 +349,104 @@ fn the_interval_asked_for() {
     assert!(case.only(FindingId::IntervalNotReached).detail.contains("cannot be known"));
 }
 
+fn preloads(all: &[(&str, bool)]) -> Vec<Preload> {
+    all.iter().map(|&(library, loaded)| Preload { library: library.to_owned(), loaded }).collect()
+}
+
+#[test]
+fn a_preloaded_stack_must_be_loaded() {
+    let mut case = Case::new();
+    case.preloads = [preloads(&[("/opt/a.so", true)]), preloads(&[("libb.so", true)])];
+    case.ends[0].0.preload = Some("/opt/a.so".to_owned());
+    case.clean();
+    case.preloads[1] = preloads(&[("libb.so", true), ("/opt/c.so", false)]);
+    let finding = case.only(FindingId::PathNotAsClaimed);
+    assert_eq!(finding.end.as_deref(), Some("reflector"));
+    assert!(finding.detail.contains("/opt/c.so") && !finding.detail.contains("libb.so"), "{}", finding.detail);
+    assert!(finding.detail.contains("correct the path or install"), "{}", finding.detail);
+    case.preloads[1] = preloads(&[("a", false), ("b", false), ("c", false), ("d", false), ("e", false)]);
+    assert!(case.only(FindingId::PathNotAsClaimed).detail.contains("a and b and c and 2 more"));
+}
+
+#[test]
+fn a_claimed_stack_must_reach_the_process() {
+    let mut case = Case::new();
+    case.ends[0].0.preload = Some("/opt/a.so:libb.so".to_owned());
+    case.preloads[0] = preloads(&[("libb.so", true), ("/opt/a.so", true), ("/lib/other.so", true)]);
+    case.clean();
+    case.preloads[0] = preloads(&[("libb.so", true)]);
+    let finding = case.only(FindingId::PathNotAsClaimed);
+    assert_eq!(finding.end.as_deref(), Some("initiator"));
+    assert!(finding.detail.contains("to /opt/a.so, which did not reach"), "{}", finding.detail);
+}
+
+/// Messages each ms: when each leaves after its intended time, and how long its answer takes, in µs.
+fn scheduled(count: u64, of: impl Fn(u64) -> (u64, u64)) -> Recorded {
+    let mut config = RecorderConfig::new(TickRate::NANOSECONDS, LatencyKind::Rtt, 1000);
+    config.has_schedule = true;
+    let mut recorder = Recorder::new(config);
+    let samples: Vec<Sample> = (0..count)
+        .map(|seq| {
+            let (late_us, rtt_us) = of(seq);
+            let intended = (seq + 1) * MS;
+            let sent = intended + late_us * 1000;
+            Sample { seq, intended, sent, received: sent + rtt_us * 1000, ..Sample::default() }
+        })
+        .collect();
+    recorder.ingest(&samples);
+    recorder.finish(None)
+}
+
+#[test]
+fn generator_late_from_half_an_interval() {
+    let mut case = Case::new();
+    case.spec.interval_us = Some(1000);
+    // A sender that always wakes up as late as an answer takes is in time on this schedule.
+    case.recorded = scheduled(2000, |_| (60, 60));
+    case.clean();
+    case.recorded = scheduled(2000, |seq| if seq % 100 == 7 { (510, 30) } else { (60, 30) });
+    case.clean();
+    case.recorded = scheduled(2000, |seq| if seq % 99 == 7 { (510, 30) } else { (60, 30) });
+    let finding = case.only(FindingId::GeneratorLate);
+    assert_eq!(finding.end.as_deref(), Some("initiator"));
+    assert!(finding.detail.contains("21 of 2000 messages"), "{}", finding.detail);
+    assert!(finding.detail.contains("at worst 0.5 ms"), "{}", finding.detail);
+    case.recorded = scheduled(2000, |_| (490, 30));
+    case.clean();
+    // The same times on a schedule of twice the interval are no fault.
+    case.recorded = scheduled(2000, |_| (510, 30));
+    assert!(!case.verdict().trusted);
+    case.spec.interval_us = Some(2000);
+    case.clean();
+    // Without a schedule nothing can be late.
+    case.spec.interval_us = None;
+    case.recorded = record(0, &quiet(2000));
+    case.clean();
+}
+
+#[test]
+fn a_slow_answer_holds_the_schedule_up_and_is_not_the_senders_fault() {
+    let mut case = Case::new();
+    case.spec.interval_us = Some(1000);
+    // One answer takes 40 ms; the messages due meanwhile leave one after the other until the schedule is caught up.
+    let held_up = |seq: u64| match seq {
+        100 => (0, 40_000),
+        101..=140 => (40_000 - (seq - 100) * 1000 + (seq - 101) * 30, 30),
+        _ => (0, 30),
+    };
+    case.recorded = scheduled(2000, held_up);
+    let finding = case.only(FindingId::ScheduleHeldUp);
+    assert!(case.verdict().trusted && finding.detail.contains("at worst 39.0 ms"), "{}", finding.detail);
+    assert!(
+        finding.detail.contains("of 2000 messages left more than the interval of 1.0 ms late"),
+        "{}",
+        finding.detail
+    );
+    // Fewer than one in a hundred are an incident, told by the latency itself.
+    case.recorded = scheduled(20_000, held_up);
+    case.clean();
+}
+
 #[test]
 fn few_samples_only_without_p99() {
     let mut case = Case::new();
@@ -374,7 +474,7 @@ fn echo_has_no_reflector() {
     let (spec, usage, counters) = &case.ends[0];
     let evidence = Evidence {
         spec: &case.spec,
-        initiator: EndEvidence { spec, usage, counters },
+        initiator: EndEvidence { spec, usage, counters, preloads: &[] },
         reflector: None,
         clock: None,
         recorded: &case.recorded,

@@ -306,7 +306,7 @@ pub(crate) struct Ping {
     /// Send so many echoes
     #[arg(long, short = 'c', value_name = "N", default_value_t = 10)]
     pub(crate) count: u64,
-    /// Time between two echoes in seconds
+    /// Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over
     #[arg(long, short = 'i', value_name = "S", default_value_t = 0.1)]
     pub(crate) interval: f64,
     /// Data bytes after the ICMP header
@@ -480,6 +480,21 @@ impl Rr {
 }
 
 impl Ping {
+    /// No schedule for 0. An hour at most, because µs are kept in 32 bits.
+    fn interval_us(&self) -> Result<Option<u32>, model::ModelError> {
+        if self.interval == 0.0 {
+            return Ok(None);
+        }
+        if self.interval > 3600.0 {
+            return Err(model::ModelError::OutOfRange {
+                what: "--interval",
+                given: self.interval.to_string(),
+                accepted: "0, or 0.001 to 3600 seconds".to_owned(),
+            });
+        }
+        Ok(Some(ms("--interval", self.interval)?.saturating_mul(1000)))
+    }
+
     /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, model::ModelError> {
         let mut spec = ProbeSpec::new(Probe::Ping, Protocol::Icmp);
@@ -487,7 +502,7 @@ impl Ping {
         spec.rtt = true;
         spec.stop.max_ms = u32::MAX;
         spec.stop.max_count = self.count;
-        spec.gap.sleep_us = ms("--interval", self.interval)?.saturating_mul(1000);
+        spec.interval_us = self.interval_us()?;
         spec.timeout_ms = self.timeout;
         spec.socket.ttl = self.ttl;
         spec.warmup = model::Warmup { time_ms: 0, count: 0 };

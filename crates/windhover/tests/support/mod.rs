@@ -74,11 +74,19 @@ pub struct Server {
 
 impl Server {
     pub fn start(extra: &[&str]) -> Self {
+        Self::start_with(extra, &[])
+    }
+
+    /// With these variables too.
+    pub fn start_with(extra: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut arguments = vec!["serve", "--bind", "127.0.0.1:0"];
         arguments.extend(extra);
-        let mut child = windhover(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
+        let mut command = windhover(&arguments);
+        command.envs(environment.iter().copied());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        // The dynamic loader may have something to say first.
+        let first = lines.find(|line| !line.starts_with("ERROR: ld.so")).unwrap();
         let address = first.split_whitespace().nth(2).unwrap().trim_end_matches([',', ';']).to_owned();
         assert!(address.contains(':'), "{first}");
         // The rest is read so that the server never blocks on a full pipe.
