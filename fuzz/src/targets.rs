@@ -96,3 +96,16 @@ pub fn proc_files(bytes: &[u8]) {
     let _ = host::counters::parse_net_dev(text);
     let _ = host::counters::parse_softnet_drops(text);
 }
+
+/// What the kernel answers about NAPI instances and queues over netlink.
+pub fn netdev(bytes: &[u8]) {
+    host::nic::parse_napis(bytes, &mut Vec::new());
+    host::nic::parse_queues(bytes, &mut Vec::new());
+}
+
+/// Flow rules as people type them and undo logs keep them: what is read prints as what is read again.
+pub fn flow_rule(bytes: &[u8]) {
+    if let Some(rule) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<host::knob::FlowRule>().ok()) {
+        assert_eq!(rule.to_string().parse(), Ok(rule));
+    }
+}

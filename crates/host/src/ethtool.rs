@@ -1,11 +1,13 @@
 //! ethtool over ioctl(2) SIOCETHTOOL (linux/ethtool.h): what a driver says of its device, in the calling thread's
-//! network namespace. Reads only. A command that a driver does not know gives `None`.
+//! network namespace. Here are the calls themselves and the facts; what is changed is in [`crate::knob`]. For facts, a
+//! command that a driver does not know gives `None`.
 //!
 //! All structures used are made of 32-bit words and byte strings whose lengths are multiples of four, so they are
 //! read as words.
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 const GSET: u32 = 0x1;
@@ -16,6 +18,7 @@ const GRINGPARAM: u32 = 0x10;
 const GSTRINGS: u32 = 0x1b;
 const GSSET_INFO: u32 = 0x37;
 const GFEATURES: u32 = 0x3a;
+const SFEATURES: u32 = 0x3b;
 const GCHANNELS: u32 = 0x3c;
 /// String set of feature names.
 const SET_FEATURES: u32 = 4;
@@ -24,7 +27,7 @@ const STRING_BYTES: usize = 32;
 /// More features than any kernel has; the kernel writes as many strings as it has, whatever it is told.
 const MOST_FEATURES: usize = 1024;
 
-const COALESCE_NAMES: [&str; 22] = [
+pub(crate) const COALESCE_NAMES: [&str; 22] = [
     "rx-usecs",
     "rx-frames",
     "rx-usecs-irq",
@@ -48,8 +51,10 @@ const COALESCE_NAMES: [&str; 22] = [
     "tx-frames-high",
     "sample-interval",
 ];
-const RING_NAMES: [&str; 8] = ["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
-const CHANNEL_NAMES: [&str; 8] = ["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
+pub(crate) const RING_NAMES: [&str; 8] =
+    ["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
+pub(crate) const CHANNEL_NAMES: [&str; 8] =
+    ["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
 
 /// What a driver says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,12 +75,27 @@ impl Ethtool {
 
     /// `words[0]` is the command; the answer comes into `words`.
     fn ask(&self, device: &str, words: &mut [u32]) -> Option<()> {
-        let mut request = request_for(device)?;
-        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-        // SAFETY: `request` names a device and points to `words`, both alive over the call. Every caller gives at least
-        // as many words as the kernel writes for its command.
+        self.try_ask(device, words).ok().map(drop)
+    }
+
+    /// The same with the kernel's reason. Some commands answer with flags. Every caller gives at least as many words as
+    /// the kernel writes for its command.
+    pub(crate) fn try_ask(&self, device: &str, words: &mut [u32]) -> io::Result<libc::c_int> {
+        self.call(device, words.as_mut_ptr().cast())
+    }
+
+    /// For structures with 64-bit numbers.
+    pub(crate) fn try_ask_aligned(&self, device: &str, words: &mut [u64]) -> io::Result<libc::c_int> {
+        self.call(device, words.as_mut_ptr().cast())
+    }
+
+    fn call(&self, device: &str, data: *mut libc::c_char) -> io::Result<libc::c_int> {
+        let mut request = request_for(device).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
+        request.ifr_ifru.ifru_data = data;
+        // SAFETY: `request` names a device and points to the words of the two callers above, all alive over the call and
+        // as many as the kernel writes for their command.
         let answer = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &raw mut request) };
-        (answer == 0).then_some(())
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
     }
 
     /// MTU in bytes (netdevice(7), SIOCGIFMTU).
@@ -134,27 +154,58 @@ impl Ethtool {
 
     /// Features by the kernel's names (`tx-generic-segmentation`, `rx-gro`), those that can never be on left out.
     pub(crate) fn features(&self, device: &str) -> Option<BTreeMap<String, bool>> {
-        // cmd, reserved, 64-bit mask of sets, one count a set.
-        let mut info = [GSSET_INFO, 0, 0, 0, 0];
-        let mask = (1_u64 << SET_FEATURES).to_ne_bytes();
-        info[2] = u32::from_ne_bytes([mask[0], mask[1], mask[2], mask[3]]);
-        info[3] = u32::from_ne_bytes([mask[4], mask[5], mask[6], mask[7]]);
-        self.ask(device, &mut info)?;
-        let count = info[4] as usize;
-        if count == 0 || count > MOST_FEATURES {
-            return None;
-        }
-        let mut strings = vec![0_u32; 3 + MOST_FEATURES * STRING_BYTES / 4];
-        strings[0] = GSTRINGS;
-        strings[1] = SET_FEATURES;
-        strings[2] = info[4];
-        self.ask(device, &mut strings)?;
+        let (count, strings) = self.feature_names(device).ok()??;
         let blocks = count.div_ceil(32);
         let mut features = vec![0_u32; 2 + 4 * blocks];
         features[0] = GFEATURES;
         features[1] = u32::try_from(blocks).ok()?;
         self.ask(device, &mut features)?;
         Some(features_from(&strings, &features, count))
+    }
+
+    /// Whether one feature is on; `None` where the device can never have it on.
+    pub(crate) fn feature(&self, device: &str, name: &str) -> io::Result<Option<bool>> {
+        // So that a device that is not there is told apart from one without the feature.
+        self.feature_names(device)?;
+        Ok(self.features(device).and_then(|features| features.get(name).copied()))
+    }
+
+    /// Switches one feature by the kernel's name.
+    pub(crate) fn set_feature(&self, device: &str, name: &str, on: bool) -> io::Result<()> {
+        let refused = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+        let (count, strings) = self.feature_names(device)?.ok_or_else(refused)?;
+        let number = (0..count).find(|&number| feature_name(&strings, number).as_deref() == Some(name));
+        let number = number.ok_or_else(refused)?;
+        let blocks = count.div_ceil(32);
+        // Pairs of valid and requested, 32 features a pair.
+        let mut words = vec![0_u32; 2 + 2 * blocks];
+        words[0] = SFEATURES;
+        words[1] = u32::try_from(blocks).map_err(|_| refused())?;
+        let (at, bit) = (2 + 2 * (number / 32), 1_u32 << (number % 32));
+        words[at] = bit;
+        words[at + 1] = if on { bit } else { 0 };
+        // Bit 0 of the answer: the device cannot change it (ETHTOOL_F_UNSUPPORTED).
+        if self.try_ask(device, &mut words)? & 1 != 0 { Err(refused()) } else { Ok(()) }
+    }
+
+    /// How many features there are, and `struct ethtool_gstrings` with their names.
+    fn feature_names(&self, device: &str) -> io::Result<Option<(usize, Vec<u32>)>> {
+        // cmd, reserved, 64-bit mask of sets, one count a set.
+        let mut info = [GSSET_INFO, 0, 0, 0, 0];
+        let mask = (1_u64 << SET_FEATURES).to_ne_bytes();
+        info[2] = u32::from_ne_bytes([mask[0], mask[1], mask[2], mask[3]]);
+        info[3] = u32::from_ne_bytes([mask[4], mask[5], mask[6], mask[7]]);
+        self.try_ask(device, &mut info)?;
+        let count = info[4] as usize;
+        if count == 0 || count > MOST_FEATURES {
+            return Ok(None);
+        }
+        let mut strings = vec![0_u32; 3 + MOST_FEATURES * STRING_BYTES / 4];
+        strings[0] = GSTRINGS;
+        strings[1] = SET_FEATURES;
+        strings[2] = info[4];
+        self.try_ask(device, &mut strings)?;
+        Ok(Some((count, strings)))
     }
 }
 
@@ -196,13 +247,10 @@ fn features_from(strings: &[u32], features: &[u32], count: usize) -> BTreeMap<St
     let mut found = BTreeMap::new();
     for number in 0..count {
         let (block, bit) = (number / 32, 1_u32 << (number % 32));
-        let start = 3 + number * STRING_BYTES / 4;
-        let (Some(name), Some(bits)) =
-            (strings.get(start..start + STRING_BYTES / 4), features.get(2 + 4 * block..6 + 4 * block))
+        let (Some(name), Some(bits)) = (feature_name(strings, number), features.get(2 + 4 * block..6 + 4 * block))
         else {
             break;
         };
-        let name = string(name);
         let (available, active, fixed) = (bits[0] & bit != 0, bits[2] & bit != 0, bits[3] & bit != 0);
         // "off and cannot be changed" says nothing of this device's setting.
         if !name.is_empty() && (active || (available && !fixed)) {
@@ -210,6 +258,12 @@ fn features_from(strings: &[u32], features: &[u32], count: usize) -> BTreeMap<St
         }
     }
     found
+}
+
+/// The name of a feature in `struct ethtool_gstrings`.
+fn feature_name(strings: &[u32], number: usize) -> Option<String> {
+    let start = 3 + number * STRING_BYTES / 4;
+    strings.get(start..start + STRING_BYTES / 4).map(string)
 }
 
 /// A string in words, up to its first zero byte.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 16] = [
+const TARGETS: [Target; 18] = [
     ("frame", targets::frame as fn(&[u8])),
     ("control_server", targets::control_server as fn(&[u8])),
     ("control_client", targets::control_client as fn(&[u8])),
@@ -26,6 +26,8 @@ const TARGETS: [Target; 16] = [
     ("worker_line", targets::worker_line as fn(&[u8])),
     ("icmp_reply", targets::icmp_reply as fn(&[u8])),
     ("proc_files", targets::proc_files as fn(&[u8])),
+    ("netdev", targets::netdev as fn(&[u8])),
+    ("flow_rule", targets::flow_rule as fn(&[u8])),
 ];
 
 #[test]

@@ -1,0 +1,91 @@
+//! The knobs of network devices: those of the running system by ioctl and netlink, those of a tree of files as files,
+//! so that plans can be tested without hardware.
+//!
+//! In a tree, `ROOT/devices/IF/coalesce/rx-usecs` holds that property, `ROOT/devices/IF/flow/3` the rule at location 3
+//! and `ROOT/devices/IF/napi/8193/threaded` that of a NAPI instance. A file that is missing is a property that the
+//! device does not have.
+
+use super::{Knob, KnobError, Machine, ethtool, flow, napi};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a device's property could not be read or written.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The device or its driver has no such property.
+    Absent,
+    /// The kernel's answer.
+    Failed(io::Error),
+    /// No such property, or no such value: one line.
+    Unsupported(String),
+}
+
+impl From<io::Error> for Trouble {
+    /// Drivers without a command say EOPNOTSUPP; a device that is not there is ENODEV.
+    fn from(cause: io::Error) -> Self {
+        match cause.raw_os_error() {
+            Some(libc::EOPNOTSUPP | libc::ENODEV) => Self::Absent,
+            _ => Self::Failed(cause),
+        }
+    }
+}
+
+impl From<nix::Error> for Trouble {
+    fn from(cause: nix::Error) -> Self {
+        io::Error::from(cause).into()
+    }
+}
+
+/// Reads a device's knob.
+pub(super) fn read(machine: &Machine, knob: &Knob) -> Result<String, KnobError> {
+    let value = match knob {
+        _ if !machine.is_running() => file(knob).and_then(|path| {
+            let content = machine.text(path).map_err(|cause| match cause.kind() {
+                io::ErrorKind::NotFound => Trouble::Absent,
+                _ => Trouble::Failed(cause),
+            })?;
+            Ok(content.trim().to_owned())
+        }),
+        Knob::Ethtool { device, part, name } => ethtool::read(device, *part, name),
+        Knob::Flow { device, location } => flow::read(device, *location),
+        Knob::Napi { device, id, name } => napi::read(device, *id, name),
+        _ => Err(no_device()),
+    };
+    value.map_err(|trouble| match trouble {
+        Trouble::Absent => KnobError::Absent { knob: Box::new(knob.clone()) },
+        Trouble::Failed(cause) => KnobError::Read { knob: Box::new(knob.clone()), cause },
+        Trouble::Unsupported(why) => KnobError::Unsupported { knob: Box::new(knob.clone()), why },
+    })
+}
+
+/// Writes a device's knob.
+pub(super) fn write(machine: &Machine, knob: &Knob, value: &str) -> Result<(), KnobError> {
+    let done = match knob {
+        _ if !machine.is_running() => file(knob).and_then(|path| machine.put(path, value).map_err(Trouble::Failed)),
+        Knob::Ethtool { device, part, name } => ethtool::write(device, *part, name, value),
+        Knob::Flow { device, location } => flow::write(device, *location, value),
+        Knob::Napi { device, id, name } => napi::write(device, *id, name, value),
+        _ => Err(no_device()),
+    };
+    done.map_err(|trouble| match trouble {
+        Trouble::Absent => KnobError::Absent { knob: Box::new(knob.clone()) },
+        Trouble::Failed(cause) => KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
+        Trouble::Unsupported(why) => KnobError::Unsupported { knob: Box::new(knob.clone()), why },
+    })
+}
+
+fn file(knob: &Knob) -> Result<PathBuf, Trouble> {
+    let (device, rest) = match knob {
+        Knob::Ethtool { device, part, name } => {
+            (device, format!("{}/{}", part.word(), ethtool::canonical(*part, name)))
+        }
+        Knob::Flow { device, location } => (device, format!("flow/{location}")),
+        Knob::Napi { device, id, name } => (device, format!("napi/{id}/{name}")),
+        _ => return Err(no_device()),
+    };
+    Ok(Path::new("/devices").join(device).join(rest))
+}
+
+fn no_device() -> Trouble {
+    Trouble::Unsupported("not a property of a network device".to_owned())
+}

@@ -1,0 +1,236 @@
+//! Coalescing, rings, channels, features, pause frames and Energy-Efficient Ethernet over SIOCETHTOOL
+//! (linux/ethtool.h). A property is changed by reading the whole structure, changing one field and writing it back.
+//!
+//! Drivers may round what they are given (rings to a multiple, coalescing to their timer's steps): the value read back
+//! then differs, which is for the caller to judge.
+
+use super::EthtoolPart;
+use super::device::Trouble;
+use crate::ethtool::{CHANNEL_NAMES, COALESCE_NAMES, Ethtool, RING_NAMES};
+use std::io;
+
+/// Words of `struct ethtool_pauseparam`.
+const PAUSE_NAMES: [&str; 3] = ["autoneg", "rx", "tx"];
+/// Words of `struct ethtool_eee`.
+const EEE_NAMES: [&str; 7] = ["supported", "advertised", "lp-advertised", "active", "enabled", "tx-lpi", "tx-timer"];
+
+/// How a part is read and written.
+struct Layout {
+    get: u32,
+    set: u32,
+    words: usize,
+    names: &'static [&'static str],
+    read_only: &'static [&'static str],
+    switches: &'static [&'static str],
+}
+
+fn layout(part: EthtoolPart) -> Option<Layout> {
+    Some(match part {
+        EthtoolPart::Coalesce => Layout {
+            get: 0x0e,
+            set: 0x0f,
+            words: 23,
+            names: &COALESCE_NAMES,
+            read_only: &[],
+            switches: &["adaptive-rx", "adaptive-tx"],
+        },
+        EthtoolPart::Ring => Layout {
+            get: 0x10,
+            set: 0x11,
+            words: 9,
+            names: &RING_NAMES,
+            read_only: &["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max"],
+            switches: &[],
+        },
+        EthtoolPart::Channels => Layout {
+            get: 0x3c,
+            set: 0x3d,
+            words: 9,
+            names: &CHANNEL_NAMES,
+            read_only: &["rx-max", "tx-max", "other-max", "combined-max"],
+            switches: &[],
+        },
+        EthtoolPart::Pause => {
+            Layout { get: 0x12, set: 0x13, words: 4, names: &PAUSE_NAMES, read_only: &[], switches: &PAUSE_NAMES }
+        }
+        EthtoolPart::Eee => Layout {
+            get: 0x44,
+            set: 0x45,
+            words: 10,
+            names: &EEE_NAMES,
+            read_only: &["supported", "advertised", "lp-advertised", "active"],
+            switches: &["active", "enabled", "tx-lpi"],
+        },
+        EthtoolPart::Feature => return None,
+    })
+}
+
+/// Short and long names that ethtool(8) has for features, with the kernel's names of what they switch.
+const FEATURES: [(&str, &str, &[&str]); 13] = [
+    ("rx", "rx-checksumming", &["rx-checksum"]),
+    (
+        "tx",
+        "tx-checksumming",
+        &["tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6", "tx-checksum-fcoe-crc", "tx-checksum-sctp"],
+    ),
+    ("sg", "scatter-gather", &["tx-scatter-gather", "tx-scatter-gather-fraglist"]),
+    (
+        "tso",
+        "tcp-segmentation-offload",
+        &["tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation"],
+    ),
+    ("gso", "generic-segmentation-offload", &["tx-generic-segmentation"]),
+    ("gro", "generic-receive-offload", &["rx-gro"]),
+    ("lro", "large-receive-offload", &["rx-lro"]),
+    ("rxvlan", "rx-vlan-offload", &["rx-vlan-hw-parse"]),
+    ("txvlan", "tx-vlan-offload", &["tx-vlan-hw-insert"]),
+    ("ntuple", "ntuple-filters", &["rx-ntuple-filter"]),
+    ("rxhash", "receive-hashing", &["rx-hashing"]),
+    ("gro-hw", "rx-gro-hw", &["rx-gro-hw"]),
+    ("gro-list", "rx-gro-list", &["rx-gro-list"]),
+];
+
+/// The kernel's names of what a feature's name switches: `tso` is four, `gro` and `rx-gro` are one.
+#[must_use]
+pub fn features_of(name: &str) -> Vec<String> {
+    let known = FEATURES.iter().find(|(short, long, _)| [short, long].contains(&&name));
+    known.map_or_else(|| vec![name.to_owned()], |(.., kernel)| kernel.iter().map(|name| (*name).to_owned()).collect())
+}
+
+/// The one name that a property has in the kernel.
+pub(super) fn canonical(part: EthtoolPart, name: &str) -> String {
+    match part {
+        EthtoolPart::Feature => match features_of(name).as_slice() {
+            [one] => one.clone(),
+            _ => name.to_owned(),
+        },
+        _ => name.to_owned(),
+    }
+}
+
+/// The names that a part's properties have, those that can only be read left out; empty for features, which each
+/// device has its own of.
+#[must_use]
+pub fn names(part: EthtoolPart) -> Vec<&'static str> {
+    layout(part).map_or_else(Vec::new, |layout| {
+        layout.names.iter().copied().filter(|name| !layout.read_only.contains(name)).collect()
+    })
+}
+
+/// Whether a property is on or off, and not a number.
+#[must_use]
+pub fn is_switch(part: EthtoolPart, name: &str) -> bool {
+    layout(part).is_none_or(|layout| layout.switches.contains(&name))
+}
+
+fn open() -> Result<Ethtool, Trouble> {
+    Ethtool::open().ok_or_else(|| Trouble::Failed(io::Error::last_os_error()))
+}
+
+/// A property as text: `on`, `off` or a number.
+pub(super) fn read(device: &str, part: EthtoolPart, name: &str) -> Result<String, Trouble> {
+    let ethtool = open()?;
+    let Some(layout) = layout(part) else {
+        return ethtool.feature(device, &one_feature(name)?)?.map(switch).ok_or(Trouble::Absent);
+    };
+    let place = place(&layout, part, name)?;
+    let words = get(&ethtool, device, &layout)?;
+    let word = words.get(place).copied().unwrap_or(0);
+    Ok(if layout.switches.contains(&name) { switch(word != 0) } else { word.to_string() })
+}
+
+/// Changes a property.
+pub(super) fn write(device: &str, part: EthtoolPart, name: &str, value: &str) -> Result<(), Trouble> {
+    let ethtool = open()?;
+    let Some(layout) = layout(part) else {
+        return ethtool.set_feature(device, &one_feature(name)?, parse_switch(value)?).map_err(Trouble::Failed);
+    };
+    let place = place(&layout, part, name)?;
+    if layout.read_only.contains(&name) {
+        return Err(Trouble::Unsupported("it can only be read".to_owned()));
+    }
+    let wanted = if layout.switches.contains(&name) {
+        u32::from(parse_switch(value)?)
+    } else {
+        value.parse().map_err(|_| Trouble::Unsupported(format!("'{value}' is not a number")))?
+    };
+    let mut words = get(&ethtool, device, &layout)?;
+    if let Some(word) = words.get_mut(place) {
+        *word = wanted;
+    }
+    if let Some(command) = words.first_mut() {
+        *command = layout.set;
+    }
+    // The driver's refusal is told, also where it says that it does not know the field.
+    ethtool.try_ask(device, &mut words).map(drop).map_err(Trouble::Failed)
+}
+
+fn get(ethtool: &Ethtool, device: &str, layout: &Layout) -> Result<Vec<u32>, Trouble> {
+    let mut words = vec![0; layout.words];
+    if let Some(command) = words.first_mut() {
+        *command = layout.get;
+    }
+    ethtool.try_ask(device, &mut words)?;
+    Ok(words)
+}
+
+/// Where a field is in its structure, after the command.
+fn place(layout: &Layout, part: EthtoolPart, name: &str) -> Result<usize, Trouble> {
+    let found = layout.names.iter().position(|known| *known == name);
+    found
+        .map(|place| place + 1)
+        .ok_or_else(|| Trouble::Unsupported(format!("{} has {}", part.word(), layout.names.join(", "))))
+}
+
+fn one_feature(name: &str) -> Result<String, Trouble> {
+    match features_of(name).as_slice() {
+        [one] => Ok(one.clone()),
+        several => Err(Trouble::Unsupported(format!("{name} is several features: {}", several.join(", ")))),
+    }
+}
+
+fn switch(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+fn parse_switch(value: &str) -> Result<bool, Trouble> {
+    match value {
+        "on" | "1" => Ok(true),
+        "off" | "0" => Ok(false),
+        _ => Err(Trouble::Unsupported(format!("'{value}' is neither on nor off"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_its_place() {
+        for part in
+            [EthtoolPart::Coalesce, EthtoolPart::Ring, EthtoolPart::Channels, EthtoolPart::Pause, EthtoolPart::Eee]
+        {
+            let layout = layout(part).unwrap();
+            assert!(layout.names.len() < layout.words, "{part:?}");
+            assert!(layout.read_only.iter().chain(layout.switches).all(|name| layout.names.contains(name)));
+            assert_eq!(layout.set, layout.get + 1);
+        }
+        // Offsets of linux/ethtool.h, in words.
+        let coalesce = layout(EthtoolPart::Coalesce).unwrap();
+        assert_eq!(place(&coalesce, EthtoolPart::Coalesce, "rx-usecs").unwrap(), 1);
+        assert_eq!(place(&coalesce, EthtoolPart::Coalesce, "adaptive-rx").unwrap(), 10);
+        assert_eq!(place(&layout(EthtoolPart::Ring).unwrap(), EthtoolPart::Ring, "rx").unwrap(), 5);
+        assert_eq!(place(&layout(EthtoolPart::Channels).unwrap(), EthtoolPart::Channels, "combined").unwrap(), 8);
+        assert_eq!(place(&layout(EthtoolPart::Eee).unwrap(), EthtoolPart::Eee, "enabled").unwrap(), 5);
+        assert!(place(&coalesce, EthtoolPart::Coalesce, "rx-usec").is_err());
+    }
+
+    #[test]
+    fn names_of_features() {
+        assert_eq!(features_of("gro"), ["rx-gro"]);
+        assert_eq!(features_of("generic-receive-offload"), ["rx-gro"]);
+        assert_eq!(features_of("rx-gro"), ["rx-gro"]);
+        assert_eq!(features_of("tso").len(), 4);
+        assert!(one_feature("tso").is_err());
+    }
+}

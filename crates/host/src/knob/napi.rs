@@ -1,0 +1,260 @@
+//! NAPI instances and queues over the netlink family `netdev` (Documentation/networking/napi.rst,
+//! Documentation/netlink/specs/netdev.yaml), in the calling thread's network namespace.
+
+use super::device::Trouble;
+use super::netlink::{Answer, Answers, Attributes, Family, number, uint};
+use std::io;
+
+const QUEUE_GET: u8 = 10;
+const NAPI_GET: u8 = 11;
+const NAPI_SET: u8 = 14;
+
+const NAPI_IFINDEX: u16 = 1;
+const NAPI_ID: u16 = 2;
+const NAPI_IRQ: u16 = 3;
+const NAPI_PID: u16 = 4;
+const NAPI_DEFER_HARD_IRQS: u16 = 5;
+const NAPI_GRO_FLUSH_TIMEOUT: u16 = 6;
+const NAPI_IRQ_SUSPEND_TIMEOUT: u16 = 7;
+const NAPI_THREADED: u16 = 8;
+
+const QUEUE_ID: u16 = 1;
+const QUEUE_IFINDEX: u16 = 2;
+const QUEUE_TYPE: u16 = 3;
+const QUEUE_NAPI: u16 = 4;
+
+/// The settings by the names that knobs have, with their attributes.
+const SETTINGS: [(&str, u16); 4] = [
+    ("threaded", NAPI_THREADED),
+    ("defer-hard-irqs", NAPI_DEFER_HARD_IRQS),
+    ("gro-flush-timeout", NAPI_GRO_FLUSH_TIMEOUT),
+    ("irq-suspend-timeout", NAPI_IRQ_SUSPEND_TIMEOUT),
+];
+/// Words for the values of `threaded` (enum netdev_napi_threaded).
+const THREADED: [&str; 3] = ["off", "on", "busy-poll"];
+
+/// A NAPI instance: what polls one or more queues of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Napi {
+    /// Index of its device.
+    pub device_index: u32,
+    /// Its id.
+    pub id: u32,
+    /// Its interrupt, where the driver tells.
+    pub irq: Option<u32>,
+    /// Its kernel thread, where it has one.
+    pub pid: Option<i32>,
+    /// How often hard interrupts are put off before they are armed again.
+    pub defer_hard_irqs: Option<u64>,
+    /// Time until GRO is flushed and interrupts are armed again, in ns.
+    pub gro_flush_timeout_ns: Option<u64>,
+    /// Time that interrupts stay suspended while an application busy-polls, in ns.
+    pub irq_suspend_timeout_ns: Option<u64>,
+    /// Whether a thread polls it: 0 no, 1 yes, 2 it spins.
+    pub threaded: Option<u64>,
+}
+
+/// A queue of a device and what polls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueOwner {
+    /// Index of its device.
+    pub device_index: u32,
+    /// Its number.
+    pub number: u32,
+    /// Whether it sends.
+    pub transmits: bool,
+    /// Its NAPI instance, where it has one.
+    pub napi: Option<u32>,
+}
+
+/// Reads one datagram of an answer to `napi-get` and adds the instances in it; returns whether the answer is over.
+pub fn parse_napis(bytes: &[u8], found: &mut Vec<Napi>) -> bool {
+    for answer in Answers(bytes) {
+        match answer {
+            Answer::Object(attributes) => found.extend(napi_of(attributes)),
+            Answer::End | Answer::Refused(_) => return true,
+        }
+    }
+    false
+}
+
+/// Reads one datagram of an answer to `queue-get` and adds the queues in it; returns whether the answer is over.
+pub fn parse_queues(bytes: &[u8], found: &mut Vec<QueueOwner>) -> bool {
+    for answer in Answers(bytes) {
+        match answer {
+            Answer::Object(attributes) => found.extend(queue_of(attributes)),
+            Answer::End | Answer::Refused(_) => return true,
+        }
+    }
+    false
+}
+
+fn napi_of(attributes: Attributes<'_>) -> Option<Napi> {
+    let mut napi = Napi::default();
+    let small = |payload| number(payload).and_then(|value| u32::try_from(value).ok());
+    for (kind, payload) in attributes {
+        match kind {
+            NAPI_IFINDEX => napi.device_index = small(payload)?,
+            NAPI_ID => napi.id = small(payload)?,
+            NAPI_IRQ => napi.irq = small(payload),
+            NAPI_PID => napi.pid = small(payload).and_then(|pid| i32::try_from(pid).ok()),
+            NAPI_DEFER_HARD_IRQS => napi.defer_hard_irqs = number(payload),
+            NAPI_GRO_FLUSH_TIMEOUT => napi.gro_flush_timeout_ns = number(payload),
+            NAPI_IRQ_SUSPEND_TIMEOUT => napi.irq_suspend_timeout_ns = number(payload),
+            NAPI_THREADED => napi.threaded = number(payload),
+            _ => {}
+        }
+    }
+    (napi.id != 0).then_some(napi)
+}
+
+fn queue_of(attributes: Attributes<'_>) -> Option<QueueOwner> {
+    let (mut id, mut device, mut kind_of_queue, mut napi) = (None, None, None, None);
+    for (kind, payload) in attributes {
+        let value = number(payload).and_then(|value| u32::try_from(value).ok());
+        match kind {
+            QUEUE_ID => id = value,
+            QUEUE_IFINDEX => device = value,
+            QUEUE_TYPE => kind_of_queue = value,
+            QUEUE_NAPI => napi = value,
+            _ => {}
+        }
+    }
+    Some(QueueOwner { device_index: device?, number: id?, transmits: kind_of_queue? == 1, napi })
+}
+
+/// The family; absent on kernels before 6.3 or so.
+fn family() -> Result<Family, Trouble> {
+    Family::open("netdev")?.ok_or(Trouble::Absent)
+}
+
+/// Kernels that have the family but not the command, and instances that are gone.
+fn absent(cause: io::Error) -> Trouble {
+    match cause.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOENT | libc::ENODEV) => Trouble::Absent,
+        _ => Trouble::Failed(cause),
+    }
+}
+
+/// The NAPI instances of a device by its index; empty where the kernel does not tell.
+#[must_use]
+pub(crate) fn napis(device_index: u32) -> Vec<Napi> {
+    let mut found = Vec::new();
+    if let Ok(family) = family() {
+        let request = family.request(NAPI_GET, true).with(NAPI_IFINDEX, &device_index.to_ne_bytes());
+        let _ = family.exchange(request, |attributes| found.extend(napi_of(attributes)));
+    }
+    found.retain(|napi| napi.device_index == device_index);
+    found.sort_by_key(|napi| napi.id);
+    found
+}
+
+/// The queues of a device by its index, with their NAPI instances; empty where the kernel does not tell.
+#[must_use]
+pub(crate) fn queues(device_index: u32) -> Vec<QueueOwner> {
+    let mut found = Vec::new();
+    if let Ok(family) = family() {
+        let request = family.request(QUEUE_GET, true).with(QUEUE_IFINDEX, &device_index.to_ne_bytes());
+        let _ = family.exchange(request, |attributes| found.extend(queue_of(attributes)));
+    }
+    found.retain(|queue| queue.device_index == device_index);
+    found
+}
+
+fn one(family: &Family, device: &str, id: u32) -> Result<Napi, Trouble> {
+    let index = nix::net::if_::if_nametoindex(device).map_err(|_| Trouble::Absent)?;
+    let mut found = None;
+    let request = family.request(NAPI_GET, false).with(NAPI_ID, &id.to_ne_bytes());
+    family.exchange(request, |attributes| found = napi_of(attributes)).map_err(absent)?;
+    found.filter(|napi| napi.device_index == index).ok_or(Trouble::Absent)
+}
+
+/// A setting of one instance as text.
+pub(super) fn read(device: &str, id: u32, name: &str) -> Result<String, Trouble> {
+    let (_, attribute) = setting(name)?;
+    let napi = one(&family()?, device, id)?;
+    let value = match attribute {
+        NAPI_THREADED => napi.threaded,
+        NAPI_DEFER_HARD_IRQS => napi.defer_hard_irqs,
+        NAPI_GRO_FLUSH_TIMEOUT => napi.gro_flush_timeout_ns,
+        _ => napi.irq_suspend_timeout_ns,
+    };
+    let value = value.ok_or(Trouble::Absent)?;
+    let word = usize::try_from(value).ok().and_then(|value| THREADED.get(value));
+    Ok(match word {
+        Some(word) if attribute == NAPI_THREADED => (*word).to_owned(),
+        _ => value.to_string(),
+    })
+}
+
+/// Sets a setting of one instance.
+pub(super) fn write(device: &str, id: u32, name: &str, value: &str) -> Result<(), Trouble> {
+    let (_, attribute) = setting(name)?;
+    let word = THREADED.iter().zip(0_u64..).find(|(word, _)| attribute == NAPI_THREADED && **word == value);
+    let wanted = match word {
+        Some((_, wanted)) => wanted,
+        None => value.parse().map_err(|_| Trouble::Unsupported(format!("'{value}' is not a value of {name}")))?,
+    };
+    let family = family()?;
+    // So that an id that went to another device is not touched.
+    one(&family, device, id)?;
+    let request = family.request(NAPI_SET, false).with(NAPI_ID, &id.to_ne_bytes()).with(attribute, &uint(wanted));
+    family.exchange(request, |_| {}).map_err(Trouble::Failed)
+}
+
+fn setting(name: &str) -> Result<(&'static str, u16), Trouble> {
+    SETTINGS.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
+        let known: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
+        Trouble::Unsupported(format!("a NAPI instance has {}", known.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::netlink::Request;
+    use super::*;
+
+    #[test]
+    fn an_instance_with_short_and_long_numbers() {
+        // Kernels send `uint` with 4 bytes where these do, else 8.
+        let bytes = Request::new(0x1c, NAPI_GET, false)
+            .with(NAPI_ID, &8193_u32.to_ne_bytes())
+            .with(NAPI_IFINDEX, &2_u32.to_ne_bytes())
+            .with(NAPI_PID, &71_u32.to_ne_bytes())
+            .with(NAPI_DEFER_HARD_IRQS, &2_u32.to_ne_bytes())
+            .with(NAPI_GRO_FLUSH_TIMEOUT, &200_000_u32.to_ne_bytes())
+            .with(NAPI_IRQ_SUSPEND_TIMEOUT, &20_000_000_000_u64.to_ne_bytes())
+            .with(NAPI_THREADED, &1_u32.to_ne_bytes())
+            .with(99, &[1, 2, 3])
+            .finish();
+        let mut found = Vec::new();
+        assert!(!parse_napis(&bytes, &mut found));
+        let expected = Napi {
+            device_index: 2,
+            id: 8193,
+            irq: None,
+            pid: Some(71),
+            defer_hard_irqs: Some(2),
+            gro_flush_timeout_ns: Some(200_000),
+            irq_suspend_timeout_ns: Some(20_000_000_000),
+            threaded: Some(1),
+        };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn queues_name_their_direction_and_instance() {
+        let queue = |number: u32, direction: u32| {
+            Request::new(0x1c, QUEUE_GET, false)
+                .with(QUEUE_ID, &number.to_ne_bytes())
+                .with(QUEUE_TYPE, &direction.to_ne_bytes())
+                .with(QUEUE_IFINDEX, &2_u32.to_ne_bytes())
+        };
+        let mut bytes = queue(0, 0).with(QUEUE_NAPI, &8193_u32.to_ne_bytes()).finish();
+        bytes.extend(queue(1, 1).finish());
+        let mut found = Vec::new();
+        assert!(!parse_queues(&bytes, &mut found));
+        let owner = |number, transmits, napi| QueueOwner { device_index: 2, number, transmits, napi };
+        assert_eq!(found, [owner(0, false, Some(8193)), owner(1, true, None)]);
+    }
+}
