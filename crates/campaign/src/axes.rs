@@ -65,13 +65,13 @@ pub struct Axis {
 }
 
 /// All axes. The load is cheap because it is restarted for each cell whatever came before; a stack is slow because a
-/// user-space stack may take over the port and settle.
+/// user-space stack may take over the port and settle, and a shield or a knob because it changes the whole machine.
 #[must_use]
 pub fn axes() -> &'static [Axis] {
     const fn axis(name: &'static str, scope: Scope, cost: Cost) -> Axis {
         Axis { name, scope, cost }
     }
-    const AXES: [Axis; 8] = [
+    const AXES: [Axis; 10] = [
         axis("probe", Scope::Spec, Cost::Cheap),
         axis("protocol", Scope::Spec, Cost::Cheap),
         axis("size", Scope::Spec, Cost::Cheap),
@@ -80,6 +80,8 @@ pub fn axes() -> &'static [Axis] {
         axis("cpu", Scope::Spec, Cost::Cheap),
         axis("load", Scope::Load, Cost::Cheap),
         axis("stack", Scope::Stack, Cost::Slow),
+        axis("shield", Scope::Machine, Cost::Slow),
+        axis("knob", Scope::Machine, Cost::Slow),
     ];
     &AXES
 }

@@ -1,9 +1,10 @@
 //! Measuring one cell: loads, endpoint, probe, and all of them ended again.
 
 use crate::hosts::{HostError, Hosts, WorkerId};
-use crate::{CampaignError, Step, attach, key};
+use crate::{CampaignError, Step, attach, key, prepare};
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
-use model::{Event, Limits, LoadReport, Probe};
+use model::{CpuList, Event, Limits, LoadReport, LoadSpec, Prepared, Probe};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,8 +18,21 @@ pub(crate) struct Cast {
     pub(crate) initiator: String,
     /// The reflector and its address.
     pub(crate) reflector: Option<(String, IpAddr)>,
-    /// One host a machine, that of the initiator first.
+    /// One host a machine, which speaks for it, that of the initiator first.
     pub(crate) machines: Vec<String>,
+    /// Which of those speaks for the machine of each host.
+    pub(crate) speakers: BTreeMap<String, String>,
+    /// The CPUs of the machines that tell them, by the host that speaks for each.
+    pub(crate) online: BTreeMap<String, CpuList>,
+    /// Whether any cell of the run may be shielded.
+    pub(crate) shields: bool,
+}
+
+impl Cast {
+    /// The host that speaks for the machine of a host.
+    pub(crate) fn speaker<'a>(&'a self, host: &'a str) -> &'a str {
+        self.speakers.get(host).map_or(host, String::as_str)
+    }
 }
 
 /// What the loads of a cell said when they ended, by host.
@@ -38,6 +52,8 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Host(HostError),
+    /// The machines could not be made as the cell wants them.
+    Prepare(HostError),
     Campaign(CampaignError),
 }
 
@@ -48,15 +64,22 @@ impl From<HostError> for Failure {
 }
 
 /// Measures one step. Whatever happens, what it started is ended when it returns, as far as the hosts still answer.
-pub(crate) fn measure(hosts: &mut dyn Hosts, cast: &Cast, step: &Step, stop: &AtomicBool) -> Result<Outcome, Failure> {
+pub(crate) fn measure(
+    hosts: &mut dyn Hosts,
+    cast: &Cast,
+    step: &Step,
+    prepared: Vec<Prepared>,
+    stop: &AtomicBool,
+) -> Result<Outcome, Failure> {
     let mut events = Vec::new();
     let mut started = Vec::new();
-    let ready = start_loads(hosts, cast, step, &mut started, &mut events);
+    let ready = start_loads(hosts, cast, step, stop, &mut started, &mut events);
     let measured = ready.map_err(Failure::from).and_then(|()| endpoint_and_probe(hosts, cast, step, stop));
     let loads = stop_loads(hosts, &started, &mut events);
     let (mut measured, loads) = both(measured, loads)?;
     let reflector = cast.reflector.as_ref().map(|(name, _)| name.as_str());
     attach::attach(&mut measured, step, &cast.initiator, reflector, &loads);
+    measured.result.prepared = prepared;
     Ok(Outcome { measured, events })
 }
 
@@ -64,12 +87,17 @@ fn start_loads(
     hosts: &mut dyn Hosts,
     cast: &Cast,
     step: &Step,
+    stop: &AtomicBool,
     started: &mut Vec<(String, WorkerId)>,
     events: &mut Vec<Event>,
 ) -> Result<(), HostError> {
-    let Some(spec) = &step.cell.load else { return Ok(()) };
+    let load = |host: &String| Some((host.clone(), prepare::load_on(&step.cell, cast, host)?));
+    let on: Vec<(String, LoadSpec)> = cast.machines.iter().filter_map(load).collect();
+    if on.is_empty() {
+        return Ok(());
+    }
     events.extend(cast.machines.iter().map(|host| event("load-started", host)));
-    hosts.start_loads(&cast.machines, spec, STEADY_LIMIT, started)?;
+    hosts.start_loads(&on, STEADY_LIMIT, stop, started)?;
     events.extend(started.iter().map(|(host, _)| event("load-ready", host)));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::HostError;
 use lab::{LabError, PipeError};
-use model::{ModelError, Substrate};
+use model::{CpuList, ModelError, Substrate};
 use std::io;
 use std::path::PathBuf;
 use store::StoreError;
@@ -52,6 +52,18 @@ pub enum CampaignError {
         /// The last one's reason.
         why: String,
     },
+    /// The plan names a CPU that a host does not have.
+    #[error("host '{host}' has no CPU {cpu}: use {online} for the {what} in the plan")]
+    NoSuchCpu {
+        /// The host.
+        host: String,
+        /// The CPU asked for.
+        cpu: u32,
+        /// What would run on it: "initiator", "reflector" or "load".
+        what: &'static str,
+        /// The CPUs that are online there.
+        online: CpuList,
+    },
     /// A run is resumed on other hosts than it began on.
     #[error(
         "host '{host}' is another computer than when the run began ({what}: '{before}' then, '{now}' now): start a new run there"
@@ -98,6 +110,7 @@ impl CampaignError {
             Self::Plan(_)
             | Self::MissingReflector
             | Self::NoAddress { .. }
+            | Self::NoSuchCpu { .. }
             | Self::OtherHost { .. }
             | Self::OtherSubstrate { .. }
             | Self::PlanChanged { .. } => 2,

@@ -1,12 +1,14 @@
 //! How long cells take: what their specs say, and what measuring them really cost so far.
 
-use crate::Step;
+use crate::{Step, prepare};
 use model::{Cell, ModelError, Plan};
 
 /// Start and end of the workers of a cell, in ns, until it has been measured.
 const OVERHEAD_NS: u64 = 300_000_000;
 /// The same with a load that has to become steady.
 const LOADED_OVERHEAD_NS: u64 = 2_500_000_000;
+/// Changing a shield or a knob, until that has been done.
+const PREPARE_NS: u64 = 1_500_000_000;
 /// What a cell that ends by count alone is taken for, in ns.
 const COUNTED_NS: u64 = 1_000_000_000;
 
@@ -24,8 +26,8 @@ pub fn cell_ns(cell: &Cell) -> u64 {
 /// As [`Plan::cells`].
 pub fn plan_ns(plan: &Plan) -> Result<u64, ModelError> {
     let estimate = Estimate::default();
-    let once: u64 = plan.cells()?.iter().map(|cell| estimate.cell(cell)).sum();
-    Ok(once.saturating_mul(u64::from(plan.repetitions)))
+    let steps = crate::plan_order(plan, 0)?;
+    Ok(estimate.steps(&steps))
 }
 
 /// Learns the overhead of cells with and without load.
@@ -33,6 +35,7 @@ pub fn plan_ns(plan: &Plan) -> Result<u64, ModelError> {
 pub(crate) struct Estimate {
     quiet: Overhead,
     loaded: Overhead,
+    prepare: Overhead,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +58,12 @@ impl Estimate {
         overhead.cells += 1;
     }
 
+    /// Settings were changed and it took so long.
+    pub(crate) fn learn_prepare(&mut self, took_ns: u64) {
+        self.prepare.sum_ns = self.prepare.sum_ns.saturating_add(took_ns);
+        self.prepare.cells += 1;
+    }
+
     fn cell(&self, cell: &Cell) -> u64 {
         let overhead =
             if cell.load.is_some() { self.loaded.mean(LOADED_OVERHEAD_NS) } else { self.quiet.mean(OVERHEAD_NS) };
@@ -62,7 +71,9 @@ impl Estimate {
     }
 
     pub(crate) fn steps(&self, steps: &[Step]) -> u64 {
-        steps.iter().map(|step| self.cell(&step.cell)).fold(0, u64::saturating_add)
+        let changes = steps.windows(2).filter(|pair| prepare::differs(&pair[0].cell, &pair[1].cell)).count();
+        let changing = self.prepare.mean(PREPARE_NS).saturating_mul(changes as u64);
+        steps.iter().map(|step| self.cell(&step.cell)).fold(changing, u64::saturating_add)
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a campaign needs of its hosts: the border to the lab, so that tests can put other hosts behind it.
 
+use crate::Preparation;
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Prepared};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -47,8 +48,8 @@ pub enum HostError {
 
 /// The hosts of a run. Calls come one at a time; a load may run on one host while another host measures.
 ///
-/// A probe is cancelled within about a tenth of a second once `stop` is raised, and [`HostError::Interrupted`] comes
-/// back; the other calls are short and end by themselves.
+/// A probe, or a load that becomes steady, is cancelled within about a tenth of a second once `stop` is raised, and
+/// [`HostError::Interrupted`] comes back; the other calls are short and end by themselves.
 pub trait Hosts {
     /// What the machine and the host are.
     ///
@@ -59,16 +60,49 @@ pub trait Hosts {
     /// The address that messages to this host are sent to, where one is known.
     fn address(&self, host: &str) -> Option<IpAddr>;
 
+    /// The network device that settings beginning with `nic.` mean on this host, where one is known.
+    fn device(&self, host: &str) -> Option<String> {
+        let _ = host;
+        None
+    }
+
+    /// The agent that changes what is machine-wide on a host's machine: it is opened when there is none yet.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    fn machine_agent(&mut self, host: &str) -> Result<String, HostError> {
+        Ok(host.to_owned())
+    }
+
+    /// Makes an agent keep this in force and nothing else. When it cannot, it has put everything back.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    fn prepare(&mut self, agent: &str, wanted: &Preparation) -> Result<Prepared, HostError> {
+        let _ = wanted;
+        Err(HostError::Failed { host: agent.to_owned(), why: "it changes no settings".to_owned() })
+    }
+
+    /// Makes an agent put back what it changed; gives back what it could not, one line each.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    fn restore(&mut self, agent: &str) -> Result<Vec<String>, HostError> {
+        let _ = agent;
+        Ok(Vec::new())
+    }
+
     /// Starts a load on each of `on` at once and waits until all are steady, or have used up `limit` (their reports say
-    /// which). `started` gets those that run, also when another one fails; they have to be ended.
+    /// which). `started` gets those that run, also when another one fails; they have to be ended. The wait is cancelled
+    /// once `stop` is raised.
     ///
     /// # Errors
     /// [`HostError`] of the first host that cannot.
     fn start_loads(
         &mut self,
-        on: &[String],
-        spec: &LoadSpec,
+        on: &[(String, LoadSpec)],
         limit: Duration,
+        stop: &AtomicBool,
         started: &mut Vec<(String, WorkerId)>,
     ) -> Result<(), HostError>;
 

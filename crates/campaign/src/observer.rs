@@ -1,7 +1,7 @@
 //! What a campaign tells whoever watches it.
 
 use model::run::RunStep;
-use model::{ResultDocument, Substrate};
+use model::{Prepared, ResultDocument, Substrate};
 use std::path::Path;
 
 /// One thing that happened.
@@ -27,6 +27,16 @@ pub enum Progress<'a> {
     },
     /// Something worth a line on stderr that does not stop the run.
     Warning(&'a str),
+    /// A machine or host was prepared for the cells that follow.
+    Prepared {
+        /// What was changed.
+        prepared: &'a Prepared,
+    },
+    /// A machine or host was put back as it was.
+    Restored {
+        /// The agent that did it.
+        agent: &'a str,
+    },
     /// A cell begins.
     CellStarted {
         /// Which.

@@ -4,6 +4,7 @@
 //! - Cheap axes are interleaved: within each repetition all cells are shuffled.
 //! - Cells that share the values of all slow axes are a plot. Within each repetition plots are visited once, in shuffled
 //!   order, and the cells of a plot are shuffled.
+//!   A shield or a knob is thus changed once a plot and repetition, not for each cell.
 //! - Axes that need a boot or a person's hands make big plots. The repetitions are dealt to two visits (one when there
 //!   is one repetition); each visit goes through all big plots in shuffled order and measures its share of repetitions
 //!   there, by the rules above.
@@ -111,8 +112,11 @@ fn visiting_order(rng: &mut Rng, count: usize, last: Option<usize>) -> Vec<usize
 fn plots(cells: &[Cell], places: &[usize], dear: impl Fn(&str) -> bool) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
     for &place in places {
-        let values = cells[place].factors.iter().filter(|(name, _)| dear(name)).map(|(_, value)| value.to_string());
-        groups.entry(values.collect()).or_default().push(place);
+        let cell = &cells[place];
+        // A shield of the ends' own CPUs is another one on other CPUs.
+        let moves = dear("shield") && cell.shield.as_ref().is_some_and(|shield| shield.plan.cpus.is_none());
+        let values = cell.factors.iter().filter(|(name, _)| dear(name) || (moves && *name == "cpu"));
+        groups.entry(values.map(|(_, value)| value.to_string()).collect()).or_default().push(place);
     }
     groups.into_values().collect()
 }

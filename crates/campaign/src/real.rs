@@ -1,14 +1,15 @@
 //! The hosts of a plan: the built-in lab, or commands that open a pipe to an agent.
 
-use crate::{CampaignError, HostError, Hosts, Options, WorkerId};
+use crate::{CampaignError, HostError, Hosts, Options, Preparation, WorkerId};
 use lab::{AgentCommand, Client, Lab, LabSpec, PipeError, Registry};
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan, Prepared};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,34 @@ use std::time::{Duration, Instant};
 pub(crate) struct LabHosts {
     clients: BTreeMap<String, Client>,
     addresses: BTreeMap<String, IpAddr>,
+    /// The device of each host, where one is known.
+    devices: BTreeMap<String, String>,
     notes: Receiver<String>,
+    opener: Opener,
     lab: Option<Lab>,
+}
+
+/// The agent of the built-in lab's machine, in the namespaces that this process is in: those of the hosts see and change
+/// only their own. No host of a lab has a name of more than one letter.
+const MACHINE: &str = "machine";
+
+/// Opens agents.
+#[derive(Debug)]
+struct Opener {
+    program: PathBuf,
+    build: String,
+    notes: Sender<String>,
+}
+
+impl Opener {
+    fn open(&self, name: &str, command: &AgentCommand) -> Result<Client, PipeError> {
+        let (sender, host) = (self.notes.clone(), name.to_owned());
+        let on_stderr = move |line: &str| {
+            // Nobody listens any more once the run is over.
+            let _ = sender.send(format!("host '{host}': {line}"));
+        };
+        Client::open(name, command, &self.build, on_stderr)
+    }
 }
 
 impl LabHosts {
@@ -28,6 +55,7 @@ impl LabHosts {
         let (sender, notes) = mpsc::channel();
         let mut commands = BTreeMap::new();
         let mut addresses = BTreeMap::new();
+        let mut devices = BTreeMap::new();
         let lab = match &plan.lab {
             Some(kind) => {
                 let name = format!("campaign-{}", std::process::id());
@@ -35,6 +63,7 @@ impl LabHosts {
                 for host in lab.hosts() {
                     commands.insert(host.name.clone(), AgentCommand::on_lab_host(&options.program, host));
                     addresses.insert(host.name.clone(), host.address());
+                    devices.insert(host.name.clone(), host.device.clone());
                 }
                 Some(lab)
             }
@@ -42,19 +71,16 @@ impl LabHosts {
                 for (name, host) in &plan.hosts {
                     commands.insert(name.clone(), AgentCommand::of(&host.agent_command));
                     addresses.extend(host.address.map(|address| (name.clone(), address)));
+                    devices.extend(host.device.clone().map(|device| (name.clone(), device)));
                 }
                 None
             }
         };
-        let mut hosts = Self { clients: BTreeMap::new(), addresses, notes, lab };
-        let build = options.build.as_deref().unwrap_or_default();
+        let build = options.build.clone().unwrap_or_default();
+        let opener = Opener { program: options.program.clone(), build, notes: sender };
+        let mut hosts = Self { clients: BTreeMap::new(), addresses, devices, notes, opener, lab };
         for (name, command) in commands {
-            let (sender, host) = (sender.clone(), name.clone());
-            let on_stderr = move |line: &str| {
-                // Nobody listens any more once the run is over.
-                let _ = sender.send(format!("host '{host}': {line}"));
-            };
-            let client = Client::open(&name, &command, build, on_stderr)?;
+            let client = hosts.opener.open(&name, &command)?;
             hosts.clients.insert(name, client);
         }
         Ok(hosts)
@@ -117,21 +143,48 @@ impl Hosts for LabHosts {
         self.addresses.get(host).copied()
     }
 
+    fn device(&self, host: &str) -> Option<String> {
+        self.devices.get(host).cloned()
+    }
+
+    fn machine_agent(&mut self, host: &str) -> Result<String, HostError> {
+        if self.lab.is_none() {
+            return Ok(host.to_owned());
+        }
+        if !self.clients.contains_key(MACHINE) {
+            let argv = [self.opener.program.to_string_lossy().into_owned(), "agent".to_owned()];
+            let client = self.opener.open(MACHINE, &AgentCommand::of(&argv)).map_err(failed)?;
+            self.clients.insert(MACHINE.to_owned(), client);
+        }
+        Ok(MACHINE.to_owned())
+    }
+
+    fn prepare(&mut self, agent: &str, wanted: &Preparation) -> Result<Prepared, HostError> {
+        let Preparation { shield, settings, device } = wanted;
+        let client = self.client(agent)?;
+        client.prepare(shield.as_ref(), settings, device.as_deref()).map_err(failed)
+    }
+
+    fn restore(&mut self, agent: &str) -> Result<Vec<String>, HostError> {
+        self.client(agent)?.restore().map_err(failed)
+    }
+
     fn start_loads(
         &mut self,
-        on: &[String],
-        spec: &LoadSpec,
+        on: &[(String, LoadSpec)],
         limit: Duration,
+        stop: &AtomicBool,
         started: &mut Vec<(String, WorkerId)>,
     ) -> Result<(), HostError> {
-        let clients: Vec<(&String, &mut Client)> =
-            self.clients.iter_mut().filter(|(name, _)| on.contains(name)).collect();
+        let spec_of = |name: &String| on.iter().find(|(host, _)| host == name).map(|(_, spec)| spec);
+        let clients: Vec<(&String, &LoadSpec, &mut Client)> =
+            self.clients.iter_mut().filter_map(|(name, client)| Some((name, spec_of(name)?, client))).collect();
         // Each agent answers once its load is steady; asked from one thread each, they become steady together.
         let answers: Vec<(String, Result<u32, HostError>)> = thread::scope(|scope| {
             let asked: Vec<_> = clients
                 .into_iter()
-                .map(|(name, client)| {
-                    let answer = scope.spawn(move || client.start_load(spec, limit).map(|load| load.id));
+                .map(|(name, spec, client)| {
+                    let answer = scope.spawn(move || client.start_load(spec, limit, stop).map(|load| load.id));
                     (name.clone(), answer)
                 })
                 .collect();
@@ -139,13 +192,21 @@ impl Hosts for LabHosts {
             asked
                 .into_iter()
                 .map(|(name, answer)| {
-                    let answer = answer.join().map_or_else(|_| Err(broken(&name)), |load| load.map_err(failed));
+                    let answer = answer.join().map_or_else(
+                        |_| Err(broken(&name)),
+                        |load| {
+                            load.map_err(|error| match error {
+                                PipeError::Failed { .. } if stop.load(Ordering::Relaxed) => HostError::Interrupted,
+                                other => failed(other),
+                            })
+                        },
+                    );
                     (name, answer)
                 })
                 .collect()
         });
         let mut failure = None;
-        for host in on {
+        for (host, _) in on {
             match answers.iter().find(|(name, _)| name == host) {
                 Some((_, Ok(id))) => started.push((host.clone(), WorkerId(*id))),
                 Some((_, Err(error))) => failure = failure.or_else(|| Some(error.clone())),

@@ -3,9 +3,10 @@
 use crate::cell::{Cast, Failure, now_ns};
 use crate::estimate::Estimate;
 use crate::facts::{self, Gathered};
+use crate::prepare::Preparer;
 use crate::real::LabHosts;
 use crate::{CampaignError, HostError, Hosts, Observer, Options, Outcome, Progress, Step, Summary, cell, key, order};
-use model::{JournalLine, Plan, RunDocument};
+use model::{CpuList, JournalLine, Plan, Prepared, RunDocument};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -82,7 +83,20 @@ pub fn run_on(
         return Err(error.into());
     }
     let total = steps.len();
-    Runner { dir, document, hosts, options, observer, cast, total, done: 0, failed: 0, untrusted: 0 }.all(&steps)
+    Runner {
+        dir,
+        document,
+        hosts,
+        options,
+        observer,
+        cast,
+        total,
+        done: 0,
+        failed: 0,
+        untrusted: 0,
+        preparer: Preparer::default(),
+    }
+    .all(&steps)
 }
 
 /// Goes on with a run that was interrupted, killed, or had failed cells: measures the cells that have no result yet, in
@@ -138,7 +152,7 @@ fn nothing_missing(mut dir: RunDir, run: &store::Run) -> Result<Summary, Campaig
     }
     let (steps, done) = (run.run.order.len(), run.results.len());
     let untrusted = untrusted(run);
-    Ok(Summary { path: dir.path().to_owned(), outcome, steps, done, failed: 0, untrusted })
+    Ok(Summary { path: dir.path().to_owned(), outcome, steps, done, failed: 0, untrusted, not_restored: 0 })
 }
 
 fn untrusted(run: &store::Run) -> usize {
@@ -196,7 +210,20 @@ fn go_on(
     dir.journal(&JournalLine::Begin { at_ns: now_ns(), tool_version: options.tool_version.clone() })?;
     let untrusted = untrusted(run);
     let (total, done) = (run.run.order.len(), run.results.len());
-    Runner { dir, document, hosts, options, observer, cast, total, done, failed: 0, untrusted }.all(&steps)
+    Runner {
+        dir,
+        document,
+        hosts,
+        options,
+        observer,
+        cast,
+        total,
+        done,
+        failed: 0,
+        untrusted,
+        preparer: Preparer::default(),
+    }
+    .all(&steps)
 }
 
 /// Who takes part, checked before anything is written.
@@ -228,7 +255,45 @@ fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[Step]) -> 
     let boot = |name: &str| gathered.hosts.get(name).map(|host| host.facts.boot_id.clone());
     machines.retain(|name| boot(name) != boot(&initiator));
     machines.insert(0, initiator.clone());
-    Ok(Cast { initiator, reflector, machines })
+    let speakers = gathered
+        .hosts
+        .keys()
+        .filter_map(|host| Some((host.clone(), machines.iter().find(|name| boot(name) == boot(host))?.clone())))
+        .collect();
+    let online = machines.iter().filter_map(|host| Some((host.clone(), online(gathered, host)?))).collect();
+    let cast = Cast { initiator, reflector, machines, speakers, online, shields: plan.has_shield_axis() };
+    steps.iter().try_for_each(|step| check_cpus(&step.cell, &cast, gathered))?;
+    Ok(cast)
+}
+
+/// The CPUs of a host's machine, where it tells them.
+fn online(gathered: &Gathered, host: &str) -> Option<CpuList> {
+    let host = gathered.hosts.get(host)?;
+    gathered.machines.get(&host.facts.boot_id)?.cpus_online.as_ref()?.parse().ok()
+}
+
+/// Looks for every CPU of a cell among those that its hosts have. A host that does not tell its CPUs is believed.
+fn check_cpus(cell: &model::Cell, cast: &Cast, gathered: &Gathered) -> Result<(), CampaignError> {
+    let check = |host: &String, what: &'static str, cpu: u32| match online(gathered, host) {
+        Some(online) if !online.contains(cpu) => {
+            Err(CampaignError::NoSuchCpu { host: host.clone(), cpu, what, online })
+        }
+        _ => Ok(()),
+    };
+    let spec = &cell.spec;
+    if let Some(cpu) = spec.initiator.cpu {
+        check(&cast.initiator, "initiator", cpu)?;
+    }
+    if let Some(cpu) = spec.reflector.cpu {
+        // The reflector of a protocol within one machine is a child of the initiator.
+        let local = spec.socket.protocol.is_local();
+        let host = cast.reflector.as_ref().filter(|_| !local).map_or(&cast.initiator, |(host, _)| host);
+        check(host, "reflector", cpu)?;
+    }
+    for cpu in cell.load.iter().filter_map(|load| load.cpus.as_ref()).flat_map(CpuList::iter) {
+        cast.machines.iter().try_for_each(|host| check(host, "load", cpu))?;
+    }
+    Ok(())
 }
 
 struct Runner<'a> {
@@ -242,11 +307,13 @@ struct Runner<'a> {
     done: usize,
     failed: usize,
     untrusted: usize,
+    preparer: Preparer,
 }
 
 impl Runner<'_> {
     fn all(mut self, steps: &[Step]) -> Result<Summary, CampaignError> {
         let ended = self.steps(steps);
+        let told = self.restore_all();
         let outcome = match &ended {
             Ok(outcome) => *outcome,
             Err(_) => Outcome::Failed,
@@ -254,6 +321,7 @@ impl Runner<'_> {
         let closed = end(&mut self.dir, &mut self.document, outcome);
         // What ended the run is told rather than what followed from it (a disk that is still full).
         ended?;
+        told?;
         closed?;
         Ok(Summary {
             path: self.dir.path().to_owned(),
@@ -262,6 +330,7 @@ impl Runner<'_> {
             done: self.done,
             failed: self.failed,
             untrusted: self.untrusted,
+            not_restored: self.preparer.not_restored,
         })
     }
 
@@ -282,8 +351,10 @@ impl Runner<'_> {
             self.dir.journal(&JournalLine::Start { index: step.index, at_ns: now_ns() })?;
             let eta_ns = estimate.steps(&steps[place..]);
             self.observer.observe(&Progress::CellStarted { step: &record, eta_ns });
+            let prepared = self.prepare(step, &mut estimate)?;
             let began = Instant::now();
-            let measured = cell::measure(self.hosts, &self.cast, step, &self.options.stop);
+            let measured =
+                prepared.and_then(|prepared| cell::measure(self.hosts, &self.cast, step, prepared, &self.options.stop));
             for note in self.hosts.notes() {
                 self.observer.observe(&Progress::Warning(&note));
             }
@@ -305,9 +376,18 @@ impl Runner<'_> {
                     self.fail(step, &error.to_string())?;
                     return Err(error);
                 }
-                Err(Failure::Host(cause @ HostError::Lost { .. })) => {
+                Err(
+                    Failure::Host(cause @ HostError::Lost { .. }) | Failure::Prepare(cause @ HostError::Lost { .. }),
+                ) => {
                     self.fail(step, &cause.to_string())?;
                     return Err(CampaignError::AgentLost { run: self.dir.path().to_owned(), cause });
+                }
+                // Only the cells that want the same fail alike, and at once; the others are measured.
+                Err(Failure::Prepare(cause)) => {
+                    let why = cause.to_string();
+                    self.fail(step, &why)?;
+                    let eta_ns = estimate.steps(&steps[place + 1..]);
+                    self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
                 }
                 Err(Failure::Host(cause)) => {
                     let why = cause.to_string();
@@ -322,6 +402,29 @@ impl Runner<'_> {
             }
         }
         Ok(Outcome::Done)
+    }
+
+    /// Makes what the cell wants the only thing in force. The outer error ends the run.
+    fn prepare(
+        &mut self,
+        step: &Step,
+        estimate: &mut Estimate,
+    ) -> Result<Result<Vec<Prepared>, Failure>, CampaignError> {
+        let began = Instant::now();
+        let mut lines = Vec::new();
+        let prepared =
+            self.preparer.prepare(&step.cell, &self.cast, self.hosts, &mut |line| lines.push(line), self.observer);
+        if !lines.is_empty() {
+            estimate.learn_prepare(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        }
+        lines.iter().try_for_each(|line| self.dir.journal(line))?;
+        Ok(prepared.map_err(Failure::Prepare))
+    }
+
+    fn restore_all(&mut self) -> Result<(), CampaignError> {
+        let mut lines = Vec::new();
+        self.preparer.restore_all(self.hosts, &mut |line| lines.push(line), self.observer);
+        Ok(lines.iter().try_for_each(|line| self.dir.journal(line))?)
     }
 
     fn fail(&mut self, step: &Step, why: &str) -> Result<(), CampaignError> {

@@ -40,16 +40,18 @@ pub struct Summary {
     pub failed: usize,
     /// Results that cannot be trusted.
     pub untrusted: usize,
+    /// Settings that could not be put back as they were.
+    pub not_restored: usize,
 }
 
 impl Summary {
-    /// The design's exit code: 130 interrupted, 1 when a cell failed, 4 when a result cannot be trusted, else 0.
+    /// The design's exit code: 130 interrupted, 1 when a cell failed or a setting could not be put back, 4 when a result cannot be trusted, else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.outcome {
             Outcome::Interrupted => 130,
             Outcome::Failed => 1,
-            Outcome::Done if self.failed > 0 => 1,
+            Outcome::Done if self.failed > 0 || self.not_restored > 0 => 1,
             Outcome::Done if self.untrusted > 0 => 4,
             Outcome::Done => 0,
         }

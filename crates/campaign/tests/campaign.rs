@@ -91,6 +91,41 @@ fn a_cell_starts_and_ends_its_own_workers() {
 }
 
 #[test]
+fn a_cpu_that_a_host_does_not_have_is_told_before_the_first_cell() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = PLAN.split("[[grid]]").next().unwrap();
+    for (number, (grid, refused)) in [
+        ("cpu = [\"0;0\", \"0;3\"]", None),
+        ("cpu = [\"0;0\", \"2;0\"]", Some(("a", 2, "0-1"))),
+        ("cpu = [\"1;0\", \"1;4\"]", Some(("b", 4, "0-3"))),
+        // A local protocol's reflector is on the initiator's host.
+        ("cpu = [\"0;3\"]\nprotocol = [\"pipe\"]", Some(("a", 3, "0-1"))),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = format!("{base}[[grid]]\n{grid}\n");
+        let mut fake = Fake::new();
+        fake.hosts.insert("b".to_owned(), ("boot-2".to_owned(), "6.1".to_owned()));
+        fake.cpus.insert("a".to_owned(), "0-1".to_owned());
+        fake.cpus.insert("b".to_owned(), "0-3".to_owned());
+        let output = folder.path().join(number.to_string());
+        fs::create_dir(&output).unwrap();
+        let ended = run_on(&plan(&text), &mut fake, &options(&output, &text), &mut Silent);
+        let Some((host, cpu, online)) = refused else {
+            assert_eq!(ended.unwrap().done, 4);
+            continue;
+        };
+        let error = ended.unwrap_err();
+        assert_eq!((error.exit_code(), fake.log.len()), (2, 0), "{error}");
+        let words = error.to_string();
+        let expected = [format!("'{host}'"), format!("CPU {cpu}"), format!("use {online}")];
+        assert!(expected.iter().all(|word| words.contains(word)), "{words}");
+        assert_eq!(fs::read_dir(&output).unwrap().count(), 0, "no run directory");
+    }
+}
+
+#[test]
 fn what_needs_no_endpoint_gets_none() {
     let folder = tempfile::tempdir().unwrap();
     for (grid, control) in [("probe = [\"ping\"]", "198.18.0.2"), ("protocol = [\"unix-dgram\"]", "")] {

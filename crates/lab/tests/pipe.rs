@@ -3,7 +3,7 @@
 
 use lab::{AgentCommand, Client, Lab, LabSpec, PipeError, Registry};
 use model::worker::{EndpointTask, ProbeTask, Target};
-use model::{Limits, Probe, ProbeSpec, Protocol};
+use model::{Limits, LoadProfile, LoadSpec, Probe, ProbeSpec, Protocol};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -176,6 +176,26 @@ fn a_cancelled_probe_ends_and_the_client_goes_on() {
     });
     assert_eq!(error.exit_code(), 130, "{error}");
     assert!(!lives(pid_in(&agent.file("pid"))));
+    client.facts().unwrap();
+    client.bye().unwrap();
+}
+
+#[test]
+fn a_load_that_becomes_steady_can_be_cancelled_and_the_client_goes_on() {
+    let agent = Agent::new("echo $$ >$DIR/pid\ncat >/dev/null\necho told >$DIR/told");
+    let mut client = agent.open("the build").unwrap();
+    let cancel = AtomicBool::new(false);
+    // It would never be steady, and the time for that is longer than any test.
+    let hour = Duration::from_secs(3600);
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            eventually("a worker", || agent.file("pid").exists());
+            cancel.store(true, Ordering::Relaxed);
+        });
+        client.start_load(&LoadSpec::new(LoadProfile::Cpu), hour, &cancel).unwrap_err()
+    });
+    assert_eq!(error.exit_code(), 130, "{error}");
+    assert!(agent.file("told").exists(), "the load was killed instead of told");
     client.facts().unwrap();
     client.bye().unwrap();
 }

@@ -36,7 +36,7 @@ pub use load::{LoadProfile, LoadReport, LoadSpec};
 pub use plan::{Cell, Plan};
 pub use policy::Policy;
 pub use result::{Latency, LatencyKind, Messages, ResultDocument};
-pub use run::{JournalLine, RunDocument};
+pub use run::{JournalLine, Prepared, RunDocument};
 pub use sample::{Sample, SampleFlags};
 pub use shield::{Setting, ShieldBackend, ShieldReport, ShieldSpec};
 pub use sizes::SizeList;

@@ -243,6 +243,9 @@ pub struct ResultDocument {
     /// The load beside the measurement, where there was one.
     #[serde(default)]
     pub load: Option<crate::LoadReport>,
+    /// What was changed for the measurement, machine by machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepared: Vec<crate::run::Prepared>,
     /// Whether the figures can be trusted.
     pub verdict: Verdict,
 }

@@ -1,6 +1,6 @@
 //! The run directory's own documents: `run.json` and the lines of `journal.jsonl`.
 
-use crate::{HostFacts, MachineFacts, ModelError, Substrate};
+use crate::{HostFacts, MachineFacts, ModelError, Setting, ShieldReport, Substrate};
 use std::collections::BTreeMap;
 
 /// One host of a run.
@@ -26,6 +26,25 @@ pub struct RunStep {
     pub repetition: u32,
     /// The cell's factors.
     pub factors: BTreeMap<String, serde_json::Value>,
+}
+
+/// What an agent changed for a cell: on its machine, or on its host alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Prepared {
+    /// The host that the agent speaks for; `machine` for that of the built-in lab's machine.
+    pub host: String,
+    /// The shield that is up, with what really keeps others away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shield: Option<ShieldReport>,
+    /// The settings asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
+    /// How many knobs were changed for it.
+    pub changed: u32,
+    /// What is worth knowing: one line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// `run.json`: one execution of a plan.
@@ -89,6 +108,24 @@ pub enum JournalLine {
         at_ns: u64,
         /// Version of the tool.
         tool_version: String,
+    },
+    /// A machine or host was prepared for the cells that follow.
+    Prepared {
+        /// Wall clock since 1970.
+        at_ns: u64,
+        /// What was changed.
+        #[serde(flatten)]
+        prepared: Prepared,
+    },
+    /// A machine or host was put back as it was.
+    Restored {
+        /// Wall clock since 1970.
+        at_ns: u64,
+        /// As [`Prepared::host`].
+        host: String,
+        /// What could not be put back: one line each.
+        #[serde(default)]
+        problems: Vec<String>,
     },
     /// A cell is about to be measured.
     Start {

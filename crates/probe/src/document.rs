@@ -154,6 +154,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         self_cost,
         clock: Some(map),
         load: None,
+        prepared: Vec::new(),
         verdict,
     };
     let raw = recorded.raw.map(|samples| raw(&samples, rate, recorded.first_tick));

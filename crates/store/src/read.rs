@@ -141,7 +141,10 @@ fn last_words(journal: &[JournalLine]) -> BTreeMap<u32, End<'_>> {
             JournalLine::Start { index, .. } => ends.insert(*index, End::Open),
             JournalLine::Done { index, .. } => ends.insert(*index, End::Done),
             JournalLine::Failed { index, why, .. } => ends.insert(*index, End::Failed(why)),
-            JournalLine::Begin { .. } | JournalLine::End { .. } => None,
+            JournalLine::Begin { .. }
+            | JournalLine::Prepared { .. }
+            | JournalLine::Restored { .. }
+            | JournalLine::End { .. } => None,
         };
     }
     ends

@@ -27,6 +27,8 @@ pub(crate) struct Fake {
     pub(crate) log: Vec<String>,
     pub(crate) work_cv: f64,
     pub(crate) address: bool,
+    /// The CPUs of each host's machine, where it tells.
+    pub(crate) cpus: BTreeMap<String, String>,
     /// Hosts whose agents are gone by the end of a measurement.
     pub(crate) lost: BTreeSet<String>,
     next: u32,
@@ -45,6 +47,7 @@ impl Fake {
             log: Vec::new(),
             work_cv: 0.01,
             address: true,
+            cpus: BTreeMap::new(),
             lost: BTreeSet::new(),
             next: 0,
         }
@@ -70,6 +73,7 @@ impl Hosts for Fake {
             boot_id: boot_id.clone(),
             kernel_release: Some(kernel),
             cpu_model: Some("Model 1".to_owned()),
+            cpus_online: self.cpus.get(host).cloned(),
             ..MachineFacts::default()
         };
         Ok((machine, HostFacts { boot_id, hostname: Some("machine".to_owned()), ..HostFacts::default() }))
@@ -82,12 +86,12 @@ impl Hosts for Fake {
 
     fn start_loads(
         &mut self,
-        on: &[String],
-        spec: &LoadSpec,
+        on: &[(String, LoadSpec)],
         _limit: Duration,
+        _stop: &AtomicBool,
         started: &mut Vec<(String, WorkerId)>,
     ) -> Result<(), HostError> {
-        for host in on {
+        for (host, spec) in on {
             let id = self.start(format!("{}@{host}", spec.profile));
             started.push((host.clone(), id));
         }

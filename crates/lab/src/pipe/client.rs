@@ -4,9 +4,9 @@ use super::transport::Transport;
 use super::{AgentCommand, Identity, PipeError, StartedEndpoint, StartedLoad};
 use crate::LabError;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Prepared, Setting, ShieldSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::agent::{PROTOCOL, check_build};
 use wire::{LaunchSpec, Reply, Request};
 
@@ -14,6 +14,8 @@ use wire::{LaunchSpec, Reply, Request};
 const GREETING: Duration = Duration::from_secs(60);
 /// For what needs no more than a process start.
 const PROMPT: Duration = Duration::from_secs(30);
+/// For changing settings: control groups are emptied of tasks that may fork meanwhile, and services stop in their time.
+const SETTINGS: Duration = Duration::from_secs(120);
 /// How often the cancel flag is looked at: a person does not notice a tenth of a second, and a measurement does not
 /// notice ten wake-ups a second elsewhere.
 const LOOK: Duration = Duration::from_millis(100);
@@ -84,6 +86,43 @@ impl Client {
         }
     }
 
+    /// Makes its machine and host as asked for; what an earlier call changed and this one does not ask for is put back.
+    /// When it fails everything is put back. `device`: what settings beginning with `nic.` mean.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn prepare(
+        &mut self,
+        shield: Option<&ShieldSpec>,
+        settings: &[Setting],
+        device: Option<&str>,
+    ) -> Result<Prepared, PipeError> {
+        let step = "change settings";
+        let request = Request::Prepare {
+            shield: shield.cloned(),
+            settings: settings.to_vec(),
+            device: device.map(str::to_owned),
+        };
+        match self.ask(step, &request, SETTINGS)? {
+            Reply::Prepared { shield, changed, notes } => {
+                Ok(Prepared { host: self.host.clone(), shield, settings: settings.to_vec(), changed, notes })
+            }
+            _ => Err(self.out_of_turn(step)),
+        }
+    }
+
+    /// Puts back what [`Self::prepare`] changed; gives back what could not be, one line each.
+    ///
+    /// # Errors
+    /// [`PipeError`].
+    pub fn restore(&mut self) -> Result<Vec<String>, PipeError> {
+        let step = "put settings back";
+        match self.ask(step, &Request::Restore, SETTINGS)? {
+            Reply::Restored { problems } => Ok(problems),
+            _ => Err(self.out_of_turn(step)),
+        }
+    }
+
     /// Starts an endpoint and waits until it listens.
     ///
     /// # Errors
@@ -144,16 +183,37 @@ impl Client {
     }
 
     /// Starts a load and waits until it is steady, `timeout` at most. A load that is not steady by then runs all the
-    /// same, and its answer says so.
+    /// same, and its answer says so. `cancel` is looked at ten times a second; when it is set the load is ended, and the
+    /// answer is [`PipeError::Failed`] with code 130 unless the load was steady meanwhile.
     ///
     /// # Errors
     /// [`PipeError`].
-    pub fn start_load(&mut self, spec: &LoadSpec, timeout: Duration) -> Result<StartedLoad, PipeError> {
+    pub fn start_load(
+        &mut self,
+        spec: &LoadSpec,
+        timeout: Duration,
+        cancel: &AtomicBool,
+    ) -> Result<StartedLoad, PipeError> {
+        let step = "start a load";
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
-        let request = Request::StartLoad { spec: spec.clone(), timeout_ms };
-        match self.ask("start a load", &request, timeout.saturating_add(PROMPT))? {
-            Reply::LoadSteady { id, steady, steady_after_ns } => Ok(StartedLoad { id, steady, steady_after_ns }),
-            _ => Err(self.out_of_turn("start a load")),
+        self.transport.send(&Request::StartLoad { spec: spec.clone(), timeout_ms })?;
+        let limit = timeout.saturating_add(PROMPT);
+        let asked = Instant::now();
+        let mut cancelled = false;
+        loop {
+            match self.transport.receive(LOOK)? {
+                Some(Reply::LoadSteady { id, steady, steady_after_ns }) => {
+                    return Ok(StartedLoad { id, steady, steady_after_ns });
+                }
+                Some(Reply::Failed { code, message }) => return Err(self.failed(code, message)),
+                Some(_) => return Err(self.out_of_turn(step)),
+                None if asked.elapsed() >= limit => return Err(self.silent(step, limit)),
+                None if !cancelled && cancel.load(Ordering::Relaxed) => {
+                    self.transport.send(&Request::Cancel)?;
+                    cancelled = true;
+                }
+                None => {}
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! From a plan to its cells.
 
-use super::{Grid, LabKind, Plan, Sizes, StackPlan};
-use crate::{LoadProfile, LoadSpec, ModelError, Multicast, Policy, Probe, ProbeSpec, Protocol, Receive, SizeList};
+use super::{CellShield, Grid, Plan, Sizes, StackPlan};
+use crate::{
+    LoadProfile, LoadSpec, ModelError, Multicast, Policy, Probe, ProbeSpec, Protocol, Receive, Setting, SizeList,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One combination of factors.
@@ -19,6 +21,10 @@ pub struct Cell {
     pub stack_initiator: StackPlan,
     /// How the reflector's worker is started.
     pub stack_reflector: StackPlan,
+    /// The shield that is up meanwhile.
+    pub shield: Option<CellShield>,
+    /// The settings in force meanwhile.
+    pub settings: Vec<Setting>,
 }
 
 impl Cell {
@@ -102,23 +108,35 @@ impl Plan {
         let policies = axis("policy", grid.policy.as_ref(), shared.policy.as_ref(), "other")?;
         let cpus = axis("cpu", grid.cpu.as_ref(), shared.cpu.as_ref(), "any")?;
         let stacks = axis("stack", grid.stack.as_ref(), None, "kernel")?;
+        let shields = axis("shield", grid.shield.as_ref(), shared.shield.as_ref(), "off")?;
+        let knobs = axis("knob", grid.knob.as_ref(), shared.knob.as_ref(), "none")?;
+        // The last axis varies fastest.
+        let mut all = vec![Axes::default()];
+        let vary = |all: &mut Vec<Axes>, values: &[String], set: fn(&mut Axes, &str)| {
+            let varied = all.iter().flat_map(|axes| {
+                values.iter().map(move |value| {
+                    let mut axes = axes.clone();
+                    set(&mut axes, value);
+                    axes
+                })
+            });
+            *all = varied.collect();
+        };
+        vary(&mut all, &loads, |axes, value| value.clone_into(&mut axes.load));
+        vary(&mut all, &shields, |axes, value| value.clone_into(&mut axes.shield));
+        vary(&mut all, &knobs, |axes, value| value.clone_into(&mut axes.knob));
+        vary(&mut all, &stacks, |axes, value| value.clone_into(&mut axes.stack));
+        vary(&mut all, &receives, |axes, value| value.clone_into(&mut axes.receive));
+        vary(&mut all, &policies, |axes, value| value.clone_into(&mut axes.policy));
+        vary(&mut all, &cpus, |axes, value| value.clone_into(&mut axes.cpu));
         for probe in &probes {
             let probe: Probe = probe.parse()?;
             for protocol in &protocols {
                 let protocol = if probe == Probe::Ping { Protocol::Icmp } else { protocol.parse()? };
                 let sizes = sizes(grid.size.as_ref(), protocol)?;
-                for load in &loads {
-                    for stack in &stacks {
-                        for receive in &receives {
-                            for policy in &policies {
-                                for cpu in &cpus {
-                                    for size in sizes.iter() {
-                                        let axes = Axes { probe, protocol, load, stack, receive, policy, cpu, size };
-                                        cells.push(self.cell(&axes)?);
-                                    }
-                                }
-                            }
-                        }
+                for axes in &all {
+                    for size in sizes.iter() {
+                        cells.push(self.cell(probe, protocol, size, axes)?);
                     }
                 }
             }
@@ -126,17 +144,17 @@ impl Plan {
         Ok(())
     }
 
-    fn cell(&self, axes: &Axes<'_>) -> Result<Cell, ModelError> {
+    fn cell(&self, probe: Probe, protocol: Protocol, size: u32, axes: &Axes) -> Result<Cell, ModelError> {
         let shared = &self.measure;
-        let mut spec = ProbeSpec::new(axes.probe, axes.protocol);
-        spec.sizes = SizeList::one(axes.size);
-        let (initiator, reflector) = ends(axes.receive);
+        let mut spec = ProbeSpec::new(probe, protocol);
+        spec.sizes = SizeList::one(size);
+        let (initiator, reflector) = ends(&axes.receive);
         spec.initiator.receive = initiator.parse::<Receive>()?;
         spec.reflector.receive = reflector.parse::<Receive>()?;
-        let (initiator, reflector) = ends(axes.policy);
+        let (initiator, reflector) = ends(&axes.policy);
         spec.initiator.policy = initiator.parse::<Policy>()?;
         spec.reflector.policy = reflector.parse::<Policy>()?;
-        let (initiator, reflector) = ends(axes.cpu);
+        let (initiator, reflector) = ends(&axes.cpu);
         spec.initiator.cpu = cpu(initiator)?;
         spec.reflector.cpu = cpu(reflector)?;
         spec.initiator.busy_poll_us = shared.busy_poll_us;
@@ -156,52 +174,48 @@ impl Plan {
         spec.timeout_ms = shared.timeout_ms.unwrap_or(spec.timeout_ms);
         spec.socket.nodelay = shared.nodelay.unwrap_or(true);
         spec.raw = shared.raw.unwrap_or(false);
-        if axes.protocol == Protocol::Udp {
+        if protocol == Protocol::Udp {
             spec.socket.multicast = shared.mcast.map(|group| Multicast { group, interface: None, loopback: false });
         }
-        if axes.probe == Probe::Rr {
+        if probe == Probe::Rr {
             spec.response_size = shared.response_size;
-            spec.connect_each = shared.connect_each.unwrap_or(false) && axes.protocol == Protocol::Tcp;
+            spec.connect_each = shared.connect_each.unwrap_or(false) && protocol == Protocol::Tcp;
         }
         spec.check()?;
-        self.check_placement(&spec)?;
-        let (stack_initiator, stack_reflector) = self.stack(axes.stack)?;
+        let settings = self.cell_settings(&axes.knob)?;
+        self.check_placement(&spec, &settings)?;
+        let load = self.load(&axes.load)?;
+        let shield = self.cell_shield(&axes.shield)?;
+        if let Some(shield) = &shield {
+            self.check_shield(&spec, shield, load.as_ref().and_then(|load| load.cpus.as_ref()))?;
+        }
+        let (stack_initiator, stack_reflector) = self.stack(&axes.stack)?;
         spec.initiator.preload = stack_initiator.environment.get("LD_PRELOAD").cloned();
         spec.reflector.preload = stack_reflector.environment.get("LD_PRELOAD").cloned();
         let mut factors = BTreeMap::new();
         let words = [
-            ("probe", axes.probe.word()),
-            ("protocol", axes.protocol.word()),
-            ("load", axes.load),
-            ("stack", axes.stack),
-            ("receive", axes.receive),
-            ("policy", axes.policy),
-            ("cpu", axes.cpu),
+            ("probe", Some(probe.word())),
+            ("protocol", Some(protocol.word())),
+            ("load", Some(axes.load.as_str())),
+            ("shield", self.has_shield_axis().then_some(axes.shield.as_str())),
+            ("knob", self.has_knob_axis().then_some(axes.knob.as_str())),
+            ("stack", Some(axes.stack.as_str())),
+            ("receive", Some(axes.receive.as_str())),
+            ("policy", Some(axes.policy.as_str())),
+            ("cpu", Some(axes.cpu.as_str())),
         ];
         for (name, value) in words {
-            factors.insert(name.to_owned(), serde_json::Value::from(value));
+            if let Some(value) = value {
+                factors.insert(name.to_owned(), serde_json::Value::from(value));
+            }
         }
-        factors.insert("size".to_owned(), serde_json::Value::from(axes.size));
+        factors.insert("size".to_owned(), serde_json::Value::from(size));
         let key = factors
             .iter()
             .map(|(name, value)| format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
             .collect::<Vec<_>>()
             .join(",");
-        Ok(Cell { key, factors, spec, load: self.load(axes.load)?, stack_initiator, stack_reflector })
-    }
-
-    /// In a lab of namespaces both ends are one machine, so a spinning end starves the other on the same CPU.
-    fn check_placement(&self, spec: &ProbeSpec) -> Result<(), ModelError> {
-        let one_machine = self.lab.as_ref().is_some_and(|lab| matches!(lab.kind, LabKind::Netns | LabKind::Loopback));
-        let spins = spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
-        let busy = spec.initiator.busy_poll_us.is_some_and(|us| us > 0);
-        match (spec.initiator.cpu, spec.reflector.cpu) {
-            (Some(a), Some(b)) if one_machine && a == b && (spins || busy) => Err(ModelError::Conflict {
-                what: format!("both ends of the lab are on CPU {a} and one of them spins or busy-polls"),
-                remedy: "give the ends different CPUs (cpu = \"0;1\"), or receive = \"block\"".to_owned(),
-            }),
-            _ => Ok(()),
-        }
+        Ok(Cell { key, factors, spec, load, stack_initiator, stack_reflector, shield, settings })
     }
 
     fn load(&self, name: &str) -> Result<Option<LoadSpec>, ModelError> {
@@ -238,15 +252,16 @@ impl Plan {
     }
 }
 
-struct Axes<'a> {
-    probe: Probe,
-    protocol: Protocol,
-    load: &'a str,
-    stack: &'a str,
-    receive: &'a str,
-    policy: &'a str,
-    cpu: &'a str,
-    size: u32,
+/// The values of all axes but probe, protocol and size.
+#[derive(Debug, Clone, Default)]
+struct Axes {
+    load: String,
+    shield: String,
+    knob: String,
+    stack: String,
+    receive: String,
+    policy: String,
+    cpu: String,
 }
 
 fn sizes(given: Option<&Sizes>, protocol: Protocol) -> Result<SizeList, ModelError> {

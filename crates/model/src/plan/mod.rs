@@ -25,8 +25,10 @@
 //! ```
 
 mod expand;
+mod prepare;
 
 pub use expand::Cell;
+pub use prepare::{CellShield, KnobPlan, ShieldPlan};
 
 use crate::{CpuList, LoadProfile, ModelError};
 use std::collections::BTreeMap;
@@ -55,7 +57,7 @@ pub struct Plan {
     pub hosts: BTreeMap<String, HostPlan>,
     /// Who does what.
     pub roles: Roles,
-    /// Free labels that tables show (`nic`, `os`, `shield`).
+    /// Free labels that tables show (`nic`, `os`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// What every cell shares.
@@ -67,6 +69,12 @@ pub struct Plan {
     /// Network stacks by name; `kernel` needs no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stacks: BTreeMap<String, StackPlan>,
+    /// How shielded cells are shielded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shield: Option<ShieldPlan>,
+    /// Sets of settings by name, for the axis `knob`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub knobs: BTreeMap<String, KnobPlan>,
     /// Products of axes.
     pub grid: Vec<Grid>,
 }
@@ -112,6 +120,9 @@ pub struct HostPlan {
     /// The address that messages are sent to when this host reflects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<std::net::IpAddr>,
+    /// The network device that settings beginning with `nic.` mean on this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// Which host does what.
@@ -174,6 +185,15 @@ pub struct Measure {
     /// Keep raw samples of every cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<bool>,
+    /// Shield (default off).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shield: Option<String>,
+    /// Settings (default none).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub knob: Option<String>,
+    /// Whether settings may make ends busy-poll that share a CPU, to measure what that costs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_starving: bool,
 }
 
 /// A named load.
@@ -237,6 +257,13 @@ pub struct Grid {
     /// Names from `[stacks]`, or `kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack: Option<Vec<String>>,
+    /// `off`, `affinity` (once and again every task's affinity, as the papers' cpuguard), `v1`, `v2` (control groups),
+    /// `isolcpus` (when booted so), `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shield: Option<Vec<String>>,
+    /// `none`, a name from `[knobs]`, or settings as `KEY=VALUE[;KEY=VALUE…]` in the grammar of `windhover tune`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub knob: Option<Vec<String>>,
 }
 
 /// Sizes as a list of numbers or as one text (`"1-65536x2"`, or `"default"` for the protocol's own list).

@@ -1,0 +1,233 @@
+//! What a cell wants of its machines and hosts, and keeping just that in force: changed as seldom as the order of cells
+//! allows, and put back when the run ends.
+
+use crate::cell::{Cast, now_ns};
+use crate::{HostError, Hosts, Observer, Progress};
+use model::{Cell, CpuList, JournalLine, LoadSpec, Prepared, Probe, Setting, ShieldSpec};
+use std::collections::BTreeMap;
+
+/// What one agent shall keep in force.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Preparation {
+    /// The shield of its machine.
+    pub shield: Option<ShieldSpec>,
+    /// Settings of its machine or host.
+    pub settings: Vec<Setting>,
+    /// The network device that settings beginning with `nic.` mean.
+    pub device: Option<String>,
+}
+
+/// Whether a setting belongs to a host (a network namespace) rather than to the whole machine: that of a network device,
+/// and the sysctls that each namespace has for itself. Of `net.core` these are few; the others, busy polling among them,
+/// are the machine's (net/core/sysctl_net_core.c, netns_core_table).
+pub(crate) fn belongs_to_host(key: &str) -> bool {
+    let net = |name: &str| match name.strip_prefix("core.") {
+        Some(core) => matches!(core, "somaxconn" | "optmem_max" | "txrehash" | "tstamp_allow_data"),
+        None => true,
+    };
+    key.starts_with("nic.") || key.strip_prefix("sysctl.net.").is_some_and(net)
+}
+
+/// The CPUs that the ends of a cell are pinned to on the machine that `speaker` speaks for.
+fn ends_on(cell: &Cell, cast: &Cast, speaker: &str) -> CpuList {
+    let spec = &cell.spec;
+    let initiator = spec.initiator.cpu.filter(|_| cast.speaker(&cast.initiator) == speaker);
+    let reflector = match (&cast.reflector, spec.socket.protocol.is_local(), spec.probe) {
+        // The kernel answers an echo.
+        (_, _, Probe::Ping) => None,
+        (Some((host, _)), false, _) => spec.reflector.cpu.filter(|_| cast.speaker(host) == speaker),
+        // The reflector of a protocol within one machine is a child of the initiator.
+        _ => spec.reflector.cpu.filter(|_| cast.speaker(&cast.initiator) == speaker),
+    };
+    initiator.into_iter().chain(reflector).collect()
+}
+
+/// The CPUs behind the shield of a machine while a cell is measured.
+fn shielded(cell: &Cell, cast: &Cast, speaker: &str) -> Option<ShieldSpec> {
+    let ends = ends_on(cell, cast, speaker);
+    cell.shield.as_ref().filter(|_| !ends.is_empty()).map(|shield| shield.spec(&ends))
+}
+
+/// The load of a cell on a machine: on the CPUs beside the shield where there is one, else on all that the plan gives it.
+/// A plan with shielded cells names the CPUs of all its loads, so that a load without shield is known to have had them
+/// all.
+pub(crate) fn load_on(cell: &Cell, cast: &Cast, speaker: &str) -> Option<LoadSpec> {
+    let mut load = cell.load.clone()?;
+    if cast.shields {
+        let all = load.cpus.clone().or_else(|| cast.online.get(speaker).cloned());
+        let shield = shielded(cell, cast, speaker).map(|shield| shield.processes).unwrap_or_default();
+        load.cpus = all.map(|all| all.iter().filter(|&cpu| !shield.contains(cpu)).collect());
+    }
+    Some(load)
+}
+
+/// What tells cells apart that need other preparations, however they are spread over machines.
+pub(crate) fn differs(a: &Cell, b: &Cell) -> bool {
+    let ends = |cell: &Cell| cell.shield.as_ref().map(|_| (cell.spec.initiator.cpu, cell.spec.reflector.cpu));
+    a.shield != b.shield || a.settings != b.settings || ends(a) != ends(b)
+}
+
+/// What all agents together shall keep in force for a cell: those of machines, those of hosts.
+fn wanted(
+    cell: &Cell,
+    cast: &Cast,
+    hosts: &mut dyn Hosts,
+) -> Result<(BTreeMap<String, Preparation>, BTreeMap<String, Preparation>), HostError> {
+    let (of_host, of_machine): (Vec<&Setting>, Vec<&Setting>) =
+        cell.settings.iter().partition(|setting| belongs_to_host(&setting.key));
+    let mut machines: BTreeMap<String, Preparation> = BTreeMap::new();
+    for speaker in &cast.machines {
+        let shield = shielded(cell, cast, speaker);
+        if shield.is_some() || !of_machine.is_empty() {
+            let wanted = machines.entry(hosts.machine_agent(speaker)?).or_default();
+            wanted.shield = shield;
+            wanted.settings = of_machine.iter().copied().cloned().collect();
+        }
+    }
+    let mut others: BTreeMap<String, Preparation> = BTreeMap::new();
+    let taking_part = std::iter::once(&cast.initiator).chain(cast.reflector.iter().map(|(host, _)| host));
+    for host in taking_part.filter(|_| !of_host.is_empty()) {
+        let device = hosts.device(host);
+        if device.is_none()
+            && let Some(setting) = of_host.iter().find(|setting| setting.key.starts_with("nic."))
+        {
+            let why = format!("which network device {setting} means is not known: set hosts.{host}.device in the plan");
+            return Err(HostError::Failed { host: host.clone(), why });
+        }
+        // Where a host's agent speaks for its machine too, it is asked once for both.
+        let map = if machines.contains_key(host) { &mut machines } else { &mut others };
+        let wanted = map.entry(host.clone()).or_default();
+        wanted.settings.extend(of_host.iter().copied().cloned());
+        wanted.device = device;
+    }
+    Ok((machines, others))
+}
+
+/// Where a preparer writes what it did.
+pub(crate) type Journal<'a> = &'a mut dyn FnMut(JournalLine);
+
+/// What is in force, by agent.
+#[derive(Debug, Default)]
+pub(crate) struct Preparer {
+    machines: BTreeMap<String, (Preparation, Prepared)>,
+    hosts: BTreeMap<String, (Preparation, Prepared)>,
+    /// What could not be put back: later cells were measured with it.
+    left: Vec<Prepared>,
+    /// How many knobs those are.
+    pub(crate) not_restored: usize,
+}
+
+impl Preparer {
+    /// Makes what a cell wants the only thing in force, and gives back what that is. An agent that fails has put back all
+    /// that it had changed.
+    pub(crate) fn prepare(
+        &mut self,
+        cell: &Cell,
+        cast: &Cast,
+        hosts: &mut dyn Hosts,
+        journal: Journal<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Prepared>, HostError> {
+        let (machines, others) = wanted(cell, cast, hosts)?;
+        let same = |in_force: &BTreeMap<String, (Preparation, Prepared)>, wanted: &BTreeMap<String, Preparation>| {
+            in_force.len() == wanted.len()
+                && in_force.iter().all(|(agent, (now, _))| wanted.get(agent).is_some_and(|wanted| wanted == now))
+        };
+        let machines_stay = same(&self.machines, &machines);
+        // What lies on top goes first: a host's device may have been changed under a shield that moves interrupts too.
+        let agents: Vec<String> = self
+            .hosts
+            .iter()
+            .filter(|(agent, (now, _))| !machines_stay || others.get(*agent) != Some(now))
+            .map(|(agent, _)| agent.clone())
+            .collect();
+        for agent in agents {
+            self.hosts.remove(&agent);
+            self.restore(&agent, hosts, journal, observer)?;
+        }
+        let agents: Vec<String> =
+            self.machines.keys().filter(|agent| !machines.contains_key(*agent)).cloned().collect();
+        for agent in agents {
+            self.machines.remove(&agent);
+            self.restore(&agent, hosts, journal, observer)?;
+        }
+        for (agent, wanted) in machines {
+            make(&mut self.machines, agent, wanted, hosts, journal, observer)?;
+        }
+        for (agent, wanted) in others {
+            make(&mut self.hosts, agent, wanted, hosts, journal, observer)?;
+        }
+        let in_force = self.machines.values().chain(self.hosts.values()).map(|(_, prepared)| prepared.clone());
+        Ok(self.left.iter().cloned().chain(in_force).collect())
+    }
+
+    /// Puts everything back; what cannot be is told and counted.
+    pub(crate) fn restore_all(&mut self, hosts: &mut dyn Hosts, journal: Journal<'_>, observer: &mut dyn Observer) {
+        let on_top = std::mem::take(&mut self.hosts).into_keys();
+        let below = std::mem::take(&mut self.machines).into_keys();
+        for agent in on_top.chain(below) {
+            if let Err(error) = self.restore(&agent, hosts, journal, observer) {
+                self.not_restored += 1;
+                let text =
+                    format!("{error}: its agent puts back what it changed when it ends; 'windhover undo --list' tells");
+                observer.observe(&Progress::Warning(&text));
+            }
+        }
+    }
+
+    fn restore(
+        &mut self,
+        agent: &str,
+        hosts: &mut dyn Hosts,
+        journal: Journal<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), HostError> {
+        let problems = hosts.restore(agent)?;
+        for problem in &problems {
+            observer.observe(&Progress::Warning(&format!("'{agent}' is not as it was: {problem}")));
+        }
+        self.not_restored += problems.len();
+        if !problems.is_empty() {
+            self.left.push(Prepared { host: agent.to_owned(), notes: problems.clone(), ..Prepared::default() });
+        }
+        journal(JournalLine::Restored { at_ns: now_ns(), host: agent.to_owned(), problems });
+        observer.observe(&Progress::Restored { agent });
+        Ok(())
+    }
+}
+
+fn make(
+    in_force: &mut BTreeMap<String, (Preparation, Prepared)>,
+    agent: String,
+    wanted: Preparation,
+    hosts: &mut dyn Hosts,
+    journal: Journal<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(), HostError> {
+    if in_force.get(&agent).is_some_and(|(now, _)| *now == wanted) {
+        return Ok(());
+    }
+    in_force.remove(&agent);
+    let mut prepared = hosts.prepare(&agent, &wanted)?;
+    prepared.host.clone_from(&agent);
+    prepared.settings.clone_from(&wanted.settings);
+    journal(JournalLine::Prepared { at_ns: now_ns(), prepared: prepared.clone() });
+    observer.observe(&Progress::Prepared { prepared: &prepared });
+    in_force.insert(agent, (wanted, prepared));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::belongs_to_host;
+
+    #[test]
+    fn what_a_namespace_has_for_itself() {
+        for key in ["nic.coalesce.rx-usecs", "sysctl.net.ipv4.tcp_autocorking", "sysctl.net.core.somaxconn"] {
+            assert!(belongs_to_host(key), "{key}");
+        }
+        for key in ["sysctl.net.core.busy_poll", "sysctl.kernel.numa_balancing", "memory.thp", "service.irqbalance"] {
+            assert!(!belongs_to_host(key), "{key}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What a plan says about preparing machines: the shield and the knobs of its cells.
+
+use super::{LabKind, Plan};
+use crate::{CpuList, ModelError, Probe, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
+
+/// How the cells of a plan are shielded, beside the value of their axis `shield`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShieldPlan {
+    /// The CPUs to shield on each machine that has an end (default: those that its ends are pinned to).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuList>,
+    /// Network devices whose interrupts and queues go onto the shielded CPUs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nic: Vec<String>,
+    /// Whether the shield also takes the limit on real-time CPU time away (default: in the built-in lab, where both ends
+    /// keep one CPU busy).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unlimited_realtime: Option<bool>,
+    /// Whether CPU 0 may be shielded.
+    pub allow_boot_cpu: bool,
+    /// Processes by id, name or unit that stay where they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
+}
+
+/// A named set of settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KnobPlan {
+    /// `KEY=VALUE` each, in the grammar of `windhover tune`.
+    pub settings: Vec<String>,
+}
+
+/// The shield of a cell; which CPUs it covers on a machine depends on which ends are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellShield {
+    /// What keeps others away.
+    pub backend: ShieldBackend,
+    /// The rest, as the plan says it.
+    pub plan: ShieldPlan,
+    /// Whether the limit on real-time CPU time is taken away.
+    pub unlimited_realtime: bool,
+}
+
+impl CellShield {
+    /// The shield of a machine whose ends are pinned to these CPUs.
+    #[must_use]
+    pub fn spec(&self, ends: &CpuList) -> ShieldSpec {
+        let cpus = self.plan.cpus.clone().unwrap_or_else(|| ends.clone());
+        ShieldSpec {
+            processes: cpus.clone(),
+            interrupts: cpus,
+            backend: self.backend,
+            nics: self.plan.nic.clone(),
+            allow_boot_cpu: self.plan.allow_boot_cpu,
+            keep: self.plan.keep.clone(),
+            unlimited_realtime: self.unlimited_realtime,
+            ..ShieldSpec::default()
+        }
+    }
+}
+
+/// The two sysctls that make every socket of the machine busy-poll (Documentation/admin-guide/sysctl/net.rst).
+const BUSY_POLLING: [&str; 2] = ["sysctl.net.core.busy_poll", "sysctl.net.core.busy_read"];
+
+fn conflict<T>(what: String, remedy: &str) -> Result<T, ModelError> {
+    Err(ModelError::Conflict { what, remedy: remedy.to_owned() })
+}
+
+impl Plan {
+    /// Whether any cell may be shielded: only then do factors name the shield, so that keys of older runs stay what they
+    /// were. A cell without the factor has none.
+    #[must_use]
+    pub fn has_shield_axis(&self) -> bool {
+        self.measure.shield.is_some() || self.grid.iter().any(|grid| grid.shield.is_some())
+    }
+
+    /// Whether any cell may change a knob; as [`Self::has_shield_axis`].
+    #[must_use]
+    pub fn has_knob_axis(&self) -> bool {
+        self.measure.knob.is_some() || self.grid.iter().any(|grid| grid.knob.is_some())
+    }
+
+    /// The shield that a value of the axis stands for.
+    pub(super) fn cell_shield(&self, word: &str) -> Result<Option<CellShield>, ModelError> {
+        if word == "off" {
+            return Ok(None);
+        }
+        let backend = word.parse::<ShieldBackend>().map_err(|_| ModelError::UnknownWord {
+            what: "shield",
+            given: word.to_owned(),
+            accepted: "off, affinity, v1, v2, isolcpus or auto",
+        })?;
+        let plan = self.shield.clone().unwrap_or_default();
+        let unlimited_realtime = plan.unlimited_realtime.unwrap_or(self.lab.is_some());
+        Ok(Some(CellShield { backend, plan, unlimited_realtime }))
+    }
+
+    /// The settings that a value of the axis `knob` stands for: a name from `[knobs]`, or `KEY=VALUE[;KEY=VALUE…]`.
+    pub(super) fn cell_settings(&self, word: &str) -> Result<Vec<Setting>, ModelError> {
+        if word == "none" {
+            return Ok(Vec::new());
+        }
+        let read = |texts: &mut dyn Iterator<Item = &str>| texts.map(str::parse).collect::<Result<Vec<Setting>, _>>();
+        let settings = match self.knobs.get(word) {
+            Some(knob) if knob.settings.is_empty() => {
+                return conflict(format!("knob '{word}' has no setting"), "give it settings = [\"KEY=VALUE\"]");
+            }
+            Some(knob) => read(&mut knob.settings.iter().map(String::as_str))?,
+            None if word.contains('=') => read(&mut word.split(';'))?,
+            None => {
+                return conflict(
+                    format!("knob '{word}' is not known"),
+                    &format!("add [knobs.{word}], or write KEY=VALUE, or use none"),
+                );
+            }
+        };
+        if let Some((place, double)) = settings
+            .iter()
+            .enumerate()
+            .find(|(place, setting)| settings.iter().take(*place).any(|other| other.key == setting.key))
+        {
+            let _ = place;
+            return conflict(format!("knob '{word}' sets {} twice", double.key), "keep one of them");
+        }
+        Ok(settings)
+    }
+
+    /// In a lab of namespaces both ends are one machine, so an end that spins or busy-polls starves the other on the same
+    /// CPU. A plan that measures just that says so.
+    pub(super) fn check_placement(&self, spec: &ProbeSpec, settings: &[Setting]) -> Result<(), ModelError> {
+        let one_machine = self.lab.as_ref().is_some_and(|lab| matches!(lab.kind, LabKind::Netns | LabKind::Loopback));
+        let spins = spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
+        let busy = spec.initiator.busy_poll_us.is_some_and(|us| us > 0);
+        let knob = settings.iter().find(|setting| {
+            BUSY_POLLING.contains(&setting.key.as_str()) && setting.value.trim().parse::<u64>().is_ok_and(|us| us > 0)
+        });
+        match (spec.initiator.cpu, spec.reflector.cpu) {
+            (Some(a), Some(b)) if one_machine && a == b && (spins || busy) => conflict(
+                format!("both ends of the lab are on CPU {a} and one of them spins or busy-polls"),
+                "give the ends different CPUs (cpu = \"0;1\"), or receive = \"block\"",
+            ),
+            (Some(a), Some(b)) if one_machine && a == b && !self.measure.allow_starving => match knob {
+                Some(knob) => conflict(
+                    format!("both ends of the lab are on CPU {a} and {knob} makes them busy-poll"),
+                    "give the ends different CPUs (cpu = \"0;1\"), or set measure.allow_starving = true to measure what it costs",
+                ),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// What a shielded cell needs: pinned ends, of which one at least is behind the shield, and a CPU for everything else.
+    pub(super) fn check_shield(
+        &self,
+        spec: &ProbeSpec,
+        shield: &CellShield,
+        load: Option<&CpuList>,
+    ) -> Result<(), ModelError> {
+        // The kernel answers an ICMP echo, wherever the request arrives.
+        let ends: &[Option<u32>] =
+            if spec.probe == Probe::Ping { &[spec.initiator.cpu] } else { &[spec.initiator.cpu, spec.reflector.cpu] };
+        let Some(pinned) = ends.iter().copied().collect::<Option<CpuList>>() else {
+            return conflict(
+                format!("a cell with shield {} does not pin both ends", shield.backend),
+                "set cpu = \"1\" (both ends on CPU 1) or \"1;2\"",
+            );
+        };
+        let cpus = shield.plan.cpus.as_ref().unwrap_or(&pinned);
+        if cpus.is_empty() {
+            return conflict("shield.cpus names no CPU".to_owned(), "name those to shield, or leave it out");
+        }
+        if !pinned.iter().any(|cpu| cpus.contains(cpu)) {
+            return conflict(
+                format!("shield.cpus = {cpus} has no end behind it (the ends are on {pinned})"),
+                "pin an end to a shielded CPU, or leave shield.cpus out",
+            );
+        }
+        if cpus.contains(0) && !shield.plan.allow_boot_cpu {
+            return conflict(
+                "the shield would cover CPU 0, which the kernel boots on and leans on".to_owned(),
+                "pin the ends to other CPUs (cpu = \"1\"), name shield.cpus, or set shield.allow_boot_cpu = true",
+            );
+        }
+        if let Some(load) = load
+            && load.iter().all(|cpu| cpus.contains(cpu))
+        {
+            return conflict(
+                format!("the load may only use CPUs {load}, all of them behind the shield of {cpus}"),
+                "give the load other CPUs too, or leave its cpus out",
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(rest: &str) -> Result<Plan, ModelError> {
+        let head = "name = \"t\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n";
+        Plan::parse("t.toml", &format!("{head}{rest}"))
+    }
+
+    fn refused(rest: &str) -> String {
+        let text = plan(rest).unwrap_err().to_string();
+        assert!(!text.contains('\n'), "{text}");
+        text
+    }
+
+    #[test]
+    fn a_plan_without_the_axes_has_its_old_keys() {
+        let cells = plan("[[grid]]\n").unwrap().cells().unwrap();
+        assert_eq!(
+            cells[0].key,
+            "cpu=any,load=none,policy=other,probe=pingpong,protocol=udp,receive=block,size=32,stack=kernel"
+        );
+        assert!(cells[0].shield.is_none() && cells[0].settings.is_empty());
+        let cells = plan("[[grid]]\ncpu = [\"1\"]\nshield = [\"off\", \"v1\"]\n").unwrap().cells().unwrap();
+        let shields: Vec<&str> = cells.iter().map(|cell| cell.factors["shield"].as_str().unwrap()).collect();
+        assert_eq!(shields, ["off", "v1"]);
+        assert!(!cells[0].factors.contains_key("knob"));
+        assert!(cells[1].key.contains("shield=v1"), "{}", cells[1].key);
+    }
+
+    #[test]
+    fn a_shield_covers_the_cpus_of_the_ends_unless_told_otherwise() {
+        let cells = plan("[[grid]]\ncpu = [\"1;2\"]\nshield = [\"affinity\"]\n").unwrap().cells().unwrap();
+        let shield = cells[0].shield.as_ref().unwrap();
+        let spec = shield.spec(&"1-2".parse().unwrap());
+        assert_eq!((spec.processes.to_string(), spec.interrupts.to_string()), ("1-2".to_owned(), "1-2".to_owned()));
+        assert_eq!(spec.backend, ShieldBackend::Affinity);
+        assert!(spec.unlimited_realtime, "in the built-in lab");
+        let rest = "[shield]\ncpus = \"2-3\"\nnic = [\"eth1\"]\nunlimited_realtime = false\n\
+                    [[grid]]\ncpu = [\"1;2\"]\nshield = [\"auto\"]\n";
+        let spec = plan(rest).unwrap().cells().unwrap()[0].shield.as_ref().unwrap().spec(&"1-2".parse().unwrap());
+        assert_eq!((spec.processes.to_string(), spec.nics), ("2-3".to_owned(), vec!["eth1".to_owned()]));
+        assert!(!spec.unlimited_realtime);
+    }
+
+    #[test]
+    fn what_a_shield_needs() {
+        for (rest, word) in [
+            ("[[grid]]\nshield = [\"v1\"]\n", "does not pin both ends"),
+            ("[[grid]]\ncpu = [\"1;any\"]\nshield = [\"v1\"]\n", "does not pin both ends"),
+            ("[[grid]]\ncpu = [\"0;1\"]\nshield = [\"v1\"]\n", "CPU 0"),
+            ("[shield]\ncpus = \"3\"\n[[grid]]\ncpu = [\"1\"]\nshield = [\"v1\"]\n", "no end behind it"),
+            ("[shield]\ncpus = \"\"\n[[grid]]\ncpu = [\"1\"]\nshield = [\"v1\"]\n", "names no CPU"),
+            ("[[grid]]\ncpu = [\"1\"]\nshield = [\"v3\"]\n", "v3"),
+            ("[[grid]]\ncpu = [\"1\"]\nshield = []\n", "'shield' has no value"),
+            ("[shield]\ncolour = 1\n[[grid]]\n", "colour"),
+            (
+                "[loads.l]\nprofile = \"cpu\"\ncpus = \"1\"\n[[grid]]\ncpu = [\"1\"]\nload = [\"l\"]\nshield = [\"v1\"]\n",
+                "behind the shield",
+            ),
+        ] {
+            let text = refused(rest);
+            assert!(text.contains(word), "{rest}: {text}");
+        }
+        // The kernel answers an echo; the boot CPU may be shielded by who says so.
+        plan("[[grid]]\nprobe = [\"ping\"]\ncpu = [\"1;any\"]\nshield = [\"v1\"]\n").unwrap();
+        plan("[shield]\nallow_boot_cpu = true\n[[grid]]\ncpu = [\"0;1\"]\nshield = [\"v1\"]\n").unwrap();
+    }
+
+    #[test]
+    fn knobs_by_name_and_by_text() {
+        let rest = "[knobs.busy]\nsettings = [\"sysctl.net.core.busy_poll=50\", \"sysctl.net.core.busy_read=50\"]\n\
+                    [[grid]]\ncpu = [\"0;1\"]\nknob = [\"none\", \"busy\", \"memory.ksm=0;memory.thp=never\"]\n";
+        let cells = plan(rest).unwrap().cells().unwrap();
+        assert_eq!(cells.iter().map(|cell| cell.settings.len()).collect::<Vec<_>>(), [0, 2, 2]);
+        assert_eq!(cells[2].settings[1].to_string(), "memory.thp=never");
+        assert_eq!(cells[1].factors["knob"], "busy");
+        for (rest, word) in [
+            ("[[grid]]\nknob = [\"busy\"]\n", "[knobs.busy]"),
+            ("[[grid]]\nknob = [\"a=1;b\"]\n", "KEY=VALUE"),
+            ("[[grid]]\nknob = [\"a=1;a=2\"]\n", "twice"),
+            ("[knobs.x]\nsettings = []\n[[grid]]\nknob = [\"x\"]\n", "no setting"),
+        ] {
+            let text = refused(rest);
+            assert!(text.contains(word), "{rest}: {text}");
+        }
+    }
+
+    #[test]
+    fn busy_polling_on_a_shared_cpu_is_refused_unless_that_is_what_is_measured() {
+        let rest = "cpu = [\"1\"]\nknob = [\"sysctl.net.core.busy_read=50\"]\n";
+        let text = refused(&format!("[[grid]]\n{rest}"));
+        assert!(text.contains("CPU 1") && text.contains("busy_read=50"), "{text}");
+        plan(&format!("[[grid]]\n{}", rest.replace("=50", "=0"))).unwrap();
+        plan(&format!("[[grid]]\n{}", rest.replace("\"1\"", "\"0;1\""))).unwrap();
+        plan(&format!("[measure]\nallow_starving = true\n[[grid]]\n{rest}")).unwrap();
+        // A spinning end starves the other for good, so that stays refused.
+        let text = refused("[measure]\nallow_starving = true\n[[grid]]\ncpu = [\"1\"]\nreceive = [\"spin\"]\n");
+        assert!(text.contains("CPU 1"), "{text}");
+    }
+}
