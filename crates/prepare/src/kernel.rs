@@ -1,24 +1,42 @@
 //! All knobs of the running system: files and devices through `host`, tasks and services through `task`.
 
-use host::knob::{Knob, KnobError, Machine, Settings};
+use host::knob::{Knob, KnobError, Machine, Settings, TaskKey};
+use model::{CpuList, Policy};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use task::TaskError;
+
+/// How long systemctl(1) may take.
+const SERVICE_TIME: Duration = Duration::from_secs(30);
+/// Follows a policy whose thread resets it in its children.
+const RESET: &str = " reset-on-fork";
 
 /// The running system, or a tree of files for tests.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     machine: Machine,
+    systemctl: Option<PathBuf>,
 }
 
 impl Kernel {
     /// The running system.
     #[must_use]
     pub fn running() -> Self {
-        Self { machine: Machine::running() }
+        Self::at(Machine::running())
     }
 
-    /// Knobs below a root; tasks and services are those of the running system only when the root is `/`.
+    /// Knobs below a root. Below another root than `/` the CPUs of tasks are what the tree's `/proc/TID/status` says, their
+    /// policies cannot be set, and services need [`Kernel::with_systemctl`].
     #[must_use]
     pub fn at(machine: Machine) -> Self {
-        Self { machine }
+        Self { machine, systemctl: None }
+    }
+
+    /// Another program in the place of systemctl(1).
+    #[must_use]
+    pub fn with_systemctl(self, program: impl Into<PathBuf>) -> Self {
+        Self { systemctl: Some(program.into()), ..self }
     }
 
     /// The part that is files.
@@ -26,14 +44,228 @@ impl Kernel {
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
+
+    fn require(&self, knob: &Knob, task: &TaskKey) -> Result<(), KnobError> {
+        // Its number may have been given to another.
+        if task.lives(&self.machine) { Ok(()) } else { Err(absent(knob)) }
+    }
+
+    fn read_affinity(&self, knob: &Knob, task: &TaskKey) -> Result<String, KnobError> {
+        self.require(knob, task)?;
+        if self.machine.is_running() {
+            return task::allowed_cpus_of(task.tid).map(|cpus| cpus.to_string()).map_err(|error| reading(knob, error));
+        }
+        let status = self.machine.text(format!("/proc/{}/status", task.tid));
+        let status = status.map_err(|cause| KnobError::reading(knob, cause))?;
+        host::tasks::parse_allowed(&status).map(|cpus| cpus.to_string()).ok_or_else(|| absent(knob))
+    }
+
+    fn write_affinity(&self, knob: &Knob, task: &TaskKey, value: &str) -> Result<(), KnobError> {
+        let cpus: CpuList = value.parse().map_err(|error| invalid(knob, value, error))?;
+        self.require(knob, task)?;
+        if self.machine.is_running() {
+            return task::set_affinity_of(task.tid, &cpus).map_err(|error| writing(knob, value, error));
+        }
+        let failed = |cause| KnobError::writing(knob, value, cause);
+        let file = format!("/proc/{}/status", task.tid);
+        let status = self.machine.text(&file).map_err(failed)?;
+        let line = |line: &str| match line.starts_with("Cpus_allowed_list:") {
+            true => format!("Cpus_allowed_list:\t{cpus}"),
+            false => line.to_owned(),
+        };
+        let status: Vec<String> = status.lines().map(line).collect();
+        self.machine.put(&file, &status.join("\n")).map_err(failed)
+    }
+
+    fn read_scheduling(&self, knob: &Knob, task: &TaskKey) -> Result<String, KnobError> {
+        self.require_running(knob)?;
+        self.require(knob, task)?;
+        let now = task::scheduling_of(task.tid).map_err(|error| reading(knob, error))?;
+        match now.policy {
+            Some(policy) => Ok(format!("{policy}{}", if now.reset_on_fork { RESET } else { "" })),
+            None => Err(unsupported(knob, "it has a policy that cannot be put back (SCHED_DEADLINE or unknown)")),
+        }
+    }
+
+    fn write_scheduling(&self, knob: &Knob, task: &TaskKey, value: &str) -> Result<(), KnobError> {
+        let (word, reset) = value.strip_suffix(RESET).map_or((value, false), |word| (word, true));
+        let policy: Policy = word.parse().map_err(|error| invalid(knob, value, error))?;
+        self.require_running(knob)?;
+        self.require(knob, task)?;
+        task::set_scheduling_of(task.tid, policy, reset).map_err(|error| writing(knob, value, error))
+    }
+
+    fn require_running(&self, knob: &Knob) -> Result<(), KnobError> {
+        if self.machine.is_running() {
+            Ok(())
+        } else {
+            Err(unsupported(knob, "policies of tasks are known of the running system only"))
+        }
+    }
+
+    /// The program to ask, where a systemd runs (sd_booted(3)).
+    fn systemctl(&self, knob: &Knob, unit: &str) -> Result<PathBuf, KnobError> {
+        if unit.is_empty() || unit.starts_with('-') {
+            return Err(unsupported(knob, "that is no name of a unit"));
+        }
+        if !self.machine.is_directory("/run/systemd/system") {
+            return Err(absent(knob));
+        }
+        if let Some(program) = &self.systemctl {
+            return Ok(program.clone());
+        }
+        if !self.machine.is_running() {
+            return Err(absent(knob));
+        }
+        let places = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&places)
+            .map(|place| place.join("systemctl"))
+            .find(|program| program.is_absolute() && program.is_file());
+        found.ok_or_else(|| absent(knob))
+    }
+
+    fn read_service(&self, knob: &Knob, unit: &str) -> Result<String, KnobError> {
+        let asked = task::Launch::new(self.systemctl(knob, unit)?).args(["is-active", unit]).finish(b"", SERVICE_TIME);
+        let answer = asked.map_err(|error| reading(knob, error))?;
+        let word = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+        match (word.as_str(), answer.status.code()) {
+            ("active" | "activating" | "reloading" | "refreshing", _) => Ok("active".to_owned()),
+            // 4: there is no such unit (systemctl(1), "Exit status").
+            ("" | "unknown", _) | (_, Some(4)) => Err(absent(knob)),
+            _ => Ok("inactive".to_owned()),
+        }
+    }
+
+    fn write_service(&self, knob: &Knob, unit: &str, value: &str) -> Result<(), KnobError> {
+        let verb = match value {
+            "active" => "start",
+            "inactive" => "stop",
+            _ => return Err(invalid(knob, value, "a service is 'active' or 'inactive'")),
+        };
+        let done = task::Launch::new(self.systemctl(knob, unit)?).args([verb, unit]).finish(b"", SERVICE_TIME);
+        let answer = done.map_err(|error| writing(knob, value, error))?;
+        if answer.status.success() {
+            return Ok(());
+        }
+        let words = String::from_utf8_lossy(&answer.stderr);
+        let words = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
+        Err(KnobError::writing(knob, value, io::Error::other(format!("systemctl {verb}: {words}"))))
+    }
 }
 
 impl Settings for Kernel {
     fn read(&self, knob: &Knob) -> Result<String, KnobError> {
-        self.machine.read(knob)
+        match knob {
+            Knob::Affinity { task } => self.read_affinity(knob, task),
+            Knob::Scheduling { task } => self.read_scheduling(knob, task),
+            Knob::Service { unit } => self.read_service(knob, unit),
+            _ => self.machine.read(knob),
+        }
     }
 
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
-        self.machine.write(knob, value)
+        match knob {
+            Knob::Affinity { task } => self.write_affinity(knob, task, value),
+            Knob::Scheduling { task } => self.write_scheduling(knob, task, value),
+            Knob::Service { unit } => self.write_service(knob, unit, value),
+            _ => self.machine.write(knob, value),
+        }
+    }
+
+    fn suspects(&self, knob: &Knob) -> Option<String> {
+        self.machine.suspects(knob)
+    }
+}
+
+fn absent(knob: &Knob) -> KnobError {
+    KnobError::Absent { knob: Box::new(knob.clone()) }
+}
+
+fn unsupported(knob: &Knob, why: &str) -> KnobError {
+    KnobError::Unsupported { knob: Box::new(knob.clone()), why: why.to_owned() }
+}
+
+/// A task that ended between the look and the call is one that is gone.
+fn reading(knob: &Knob, error: TaskError) -> KnobError {
+    match error.into_cause() {
+        cause if cause.raw_os_error() == Some(ESRCH) => absent(knob),
+        cause => KnobError::Read { knob: Box::new(knob.clone()), cause },
+    }
+}
+
+fn writing(knob: &Knob, value: &str, error: TaskError) -> KnobError {
+    match error.into_cause() {
+        cause if cause.raw_os_error() == Some(ESRCH) => absent(knob),
+        cause => KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
+    }
+}
+
+fn invalid(knob: &Knob, value: &str, why: impl std::fmt::Display) -> KnobError {
+    let cause = io::Error::new(io::ErrorKind::InvalidInput, why.to_string());
+    KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause }
+}
+
+/// "No such process" (errno(3)); the same on all architectures.
+const ESRCH: i32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpus_of_another_thread() {
+        let (told, tid) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            told.send(task::thread_id()).unwrap();
+            let _ = ended.recv();
+        });
+        let key = TaskKey::of(tid.recv().unwrap()).unwrap();
+        let kernel = Kernel::running();
+        let knob = Knob::Affinity { task: key.clone() };
+        let before = kernel.read(&knob).unwrap();
+        let first = before.parse::<CpuList>().unwrap().iter().next().unwrap().to_string();
+        kernel.write(&knob, &first).unwrap();
+        assert_eq!(kernel.read(&knob).unwrap(), first);
+        kernel.write(&knob, &before).unwrap();
+
+        let policy = Knob::Scheduling { task: key.clone() };
+        kernel.write(&policy, "batch reset-on-fork").unwrap();
+        assert_eq!(kernel.read(&policy).unwrap(), "batch reset-on-fork");
+
+        // The same number with another start is another task: it is never touched.
+        let other = Knob::Affinity { task: TaskKey { started: key.started + 1, ..key } };
+        assert!(matches!(kernel.write(&other, &first), Err(KnobError::Absent { .. })));
+        assert_eq!(kernel.read(&knob).unwrap(), before);
+        drop(end);
+        thread.join().unwrap();
+        assert!(matches!(kernel.read(&knob), Err(KnobError::Absent { .. })));
+    }
+
+    #[test]
+    fn services_by_a_stand_in() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let tree = tempfile::tempdir().unwrap();
+        let state = tree.path().join("state");
+        let program = tree.path().join("systemctl");
+        let script = format!(
+            "#!/bin/sh\nS={}\ncase \"$1 $2\" in\n'is-active x.service') cat $S; test $(cat $S) = active;;\n'stop x.service') \
+             echo inactive > $S;;\n'start x.service') echo active > $S;;\n*) echo inactive; exit 4;;\nesac\n",
+            state.display()
+        );
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(&state, "active\n").unwrap();
+        let kernel = Kernel::at(Machine::at(tree.path())).with_systemctl(&program);
+        let knob = Knob::Service { unit: "x.service".to_owned() };
+        assert!(matches!(kernel.read(&knob), Err(KnobError::Absent { .. })), "no systemd runs in the tree");
+        std::fs::create_dir_all(tree.path().join("run/systemd/system")).unwrap();
+        assert_eq!(kernel.read(&knob).unwrap(), "active");
+        kernel.write(&knob, "inactive").unwrap();
+        assert_eq!(kernel.read(&knob).unwrap(), "inactive");
+        kernel.write(&knob, "active").unwrap();
+        assert_eq!(kernel.read(&knob).unwrap(), "active");
+        let none = Knob::Service { unit: "none.service".to_owned() };
+        assert!(matches!(kernel.read(&none), Err(KnobError::Absent { .. })));
     }
 }

@@ -34,8 +34,13 @@ impl Mask {
 
     /// Applies the mask to the calling thread without allocating: also fit for the time between fork and exec.
     pub(crate) fn apply(&self) -> io::Result<()> {
+        self.apply_to(0)
+    }
+
+    /// Lets a thread run on these CPUs; 0 is the calling one.
+    pub(crate) fn apply_to(&self, thread: i32) -> io::Result<()> {
         // SAFETY: the kernel reads `size_of_val` bytes at the address; it treats them as a bit mask of any length.
-        let status = unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), self.0.as_ptr().cast()) };
+        let status = unsafe { libc::sched_setaffinity(thread, size_of_val(&self.0), self.0.as_ptr().cast()) };
         if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }

@@ -31,6 +31,22 @@ pub enum TaskError {
         /// The system's error.
         cause: io::Error,
     },
+    /// The attributes of a thread cannot be set or read.
+    #[error("the scheduling of thread {thread} cannot be {step}: {cause}{}", remedy_of(cause))]
+    Attributes {
+        /// The thread; 0 is the calling one.
+        thread: i32,
+        /// `set` or `read`.
+        step: &'static str,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// The timer slack cannot be set.
+    #[error("the timer slack cannot be set: {cause}")]
+    TimerSlack {
+        /// The system's error.
+        cause: io::Error,
+    },
     /// A CPU that the machine does not have.
     #[error("CPU {cpu} does not exist here: use {available}")]
     NoSuchCpu {
@@ -54,6 +70,16 @@ pub enum TaskError {
     #[error("the CPUs of this thread cannot be {what}: {cause}")]
     Affinity {
         /// "read" or "set to 0-3".
+        what: String,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// What another thread cannot be given.
+    #[error("thread {thread}: its {what}: {cause}")]
+    OfThread {
+        /// The thread.
+        thread: i32,
+        /// "CPUs cannot be set to 0-3", "policy cannot be set to fifo:1".
         what: String,
         /// The system's error.
         cause: io::Error,
@@ -164,4 +190,46 @@ pub enum TaskError {
         /// The time it was given.
         timeout_ms: u128,
     },
+}
+
+impl TaskError {
+    /// The system's error, where there is one.
+    #[must_use]
+    pub fn into_cause(self) -> io::Error {
+        match self {
+            Self::Policy { cause, .. }
+            | Self::PolicyOf { cause, .. }
+            | Self::Attributes { cause, .. }
+            | Self::TimerSlack { cause }
+            | Self::Affinity { cause, .. }
+            | Self::OfThread { cause, .. }
+            | Self::LockMemory { cause, .. }
+            | Self::Limit { cause, .. }
+            | Self::Handler { cause, .. }
+            | Self::Thread { cause, .. }
+            | Self::Namespace { cause, .. }
+            | Self::Start { cause, .. }
+            | Self::Prepare { cause, .. }
+            | Self::Wait { cause, .. }
+            | Self::Signal { cause, .. }
+            | Self::Pipe { cause, .. } => cause,
+            error @ Self::TimedOut { .. } => io::Error::new(io::ErrorKind::TimedOut, error.to_string()),
+            error => io::Error::other(error.to_string()),
+        }
+    }
+}
+
+/// What to do about a scheduling that the kernel refuses.
+fn remedy_of(cause: &io::Error) -> &'static str {
+    match cause.raw_os_error() {
+        Some(libc::EPERM) => {
+            "; it needs root, CAP_SYS_NICE or a limit (limits.conf(5): rtprio, nice), a control group with real-time \
+             time, and for SCHED_DEADLINE all CPUs of its scheduling domain"
+        }
+        Some(libc::EBUSY) => "; SCHED_DEADLINE has not so much CPU time left",
+        Some(libc::EINVAL) => {
+            "; the kernel takes priorities of 1 to 99, nice values of -20 to 19, and runtime <= deadline <= period"
+        }
+        _ => "",
+    }
 }

@@ -5,27 +5,37 @@
 //! them: no setting of the machine is touched here.
 #![expect(unsafe_code, reason = "sched_*, mlockall, sigaction and code between fork and exec need it")]
 
+mod attributes;
+mod become_program;
 mod cpu;
 mod error;
 mod heap;
 mod inherit;
+mod inject;
 mod launch;
 mod limit;
 mod memory;
+mod other;
 mod policy;
+mod session;
 mod signal;
 mod stdio;
 
+pub use attributes::{Attributes, Class, attributes, set_attributes, set_timer_slack};
+pub use become_program::become_program;
 pub use cpu::{
     allowed_cpus, allowed_cpus_of, current_cpu, housekeeping_cpus, online_cpus, pin, require_online, set_affinity,
 };
 pub use error::TaskError;
 pub use heap::keep_heap;
 pub use inherit::take_inherited;
+pub use inject::{InjectError, Lock, lock_and_prefault};
 pub use launch::{Child, Containment, Finished, Launch, Stream};
 pub use limit::{raise_open_files, set_rt_limit};
 pub use memory::{lock_memory, prefault_stack, unlock_memory};
+pub use other::{set_affinity_of, set_scheduling_of};
 pub use policy::{Scheduling, apply_policy, scheduling, scheduling_of, thread_id};
+pub use session::{LongWait, WaitEnd, own_session};
 pub use signal::interrupt::{Interrupter, install_interrupt_handler, interrupt_signal};
 pub use signal::stopper::Stopper;
 pub use signal::termination::Termination;

@@ -7,6 +7,7 @@ mod prepare;
 mod spawn;
 
 pub use child::{Child, Finished};
+pub(crate) use spawn::process_descriptor;
 
 use crate::TaskError;
 use model::{CpuList, Policy};

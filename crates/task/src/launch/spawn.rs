@@ -100,7 +100,7 @@ fn user_map() -> [Vec<u8>; 2] {
 }
 
 /// A descriptor of a process (Linux 5.3); `None` where the kernel has none.
-pub(super) fn process_descriptor(pid: u32) -> Option<OwnedFd> {
+pub(crate) fn process_descriptor(pid: u32) -> Option<OwnedFd> {
     // SAFETY: takes numbers only; the descriptor that comes back is new and ours, and closed at exec.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let descriptor = RawFd::try_from(descriptor).ok().filter(|&descriptor| descriptor >= 0)?;
