@@ -1,0 +1,12 @@
+//! The undo log on a tree of files: killed at every single step, by two at once, with values that others changed.
+
+extern crate windhover_host as host;
+
+#[path = "undo/killed.rs"]
+mod killed;
+#[path = "undo/several.rs"]
+mod several;
+#[path = "undo/single.rs"]
+mod single;
+#[path = "undo/tree.rs"]
+mod tree;
