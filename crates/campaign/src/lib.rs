@@ -1,4 +1,4 @@
-//! Plan, order, run, resume.
+//! Plan, order, run, resume; trying knobs one by one.
 //!
 //! A plan's cells are put in a seeded random order ([`plan_order`]), measured one after the other on the hosts of a lab
 //! ([`run`]) and written to a run directory that a kill at any moment leaves usable ([`resume`]). This crate starts no
@@ -21,6 +21,7 @@ mod real;
 mod rng;
 mod runner;
 mod summary;
+mod trial;
 
 pub use axes::{Axis, Cost, Scope, axes};
 pub use error::CampaignError;
@@ -32,3 +33,4 @@ pub use order::{Step, plan_order};
 pub use prepare::Preparation;
 pub use runner::{resume, resume_on, run, run_on};
 pub use summary::{Outcome, Summary};
+pub use trial::{Metric, Rule, Trial, TrialVerdict, judge, rounds_needed, trial_plan};
