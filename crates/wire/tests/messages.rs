@@ -1,6 +1,7 @@
 //! Every message reads back as it was written, fields of later versions are ignored, and no bytes make a reader panic.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
+use model::usage::Preload;
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{
     Counters, EndSpec, EndUsage, Finding, FindingId, HostFacts, Limits, LoadProfile, LoadReport, LoadSpec,

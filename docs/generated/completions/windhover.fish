@@ -175,7 +175,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-loop -d
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count -d 'Send so many echoes' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -s i -l interval -d 'Time between two echoes in seconds' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s i -l interval -d 'Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s s -l size -d 'Data bytes after the ICMP header' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l timeout -d 'An echo is lost after so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l ttl -d 'Time to live, or hop limit' -r
