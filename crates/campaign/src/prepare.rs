@@ -4,7 +4,7 @@
 use crate::cell::{Cast, now_ns};
 use crate::{HostError, Hosts, Observer, Progress};
 use model::{Cell, CpuList, JournalLine, LoadSpec, Prepared, Probe, Setting, ShieldSpec};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What one agent shall keep in force.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,8 +85,9 @@ fn wanted(
         }
     }
     let mut others: BTreeMap<String, Preparation> = BTreeMap::new();
-    let taking_part = std::iter::once(&cast.initiator).chain(cast.reflector.iter().map(|(host, _)| host));
-    for host in taking_part.filter(|_| !of_host.is_empty()) {
+    let taking_part: BTreeSet<&String> =
+        std::iter::once(&cast.initiator).chain(cast.reflector.iter().map(|(host, _)| host)).collect();
+    for host in taking_part.into_iter().filter(|_| !of_host.is_empty()) {
         let device = hosts.device(host);
         if device.is_none()
             && let Some(setting) = of_host.iter().find(|setting| setting.key.starts_with("nic."))

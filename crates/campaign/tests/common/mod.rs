@@ -2,14 +2,14 @@
 
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan};
+use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan, Prepared, ShieldReport};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use windhover_campaign::{HostError, Hosts, Options, WorkerId};
+use windhover_campaign::{HostError, Hosts, Options, Preparation, WorkerId};
 
 /// What the next probe does instead of measuring.
 pub(crate) type Script = Box<dyn FnMut(&ProbeTask, u32) -> Option<HostError>>;
@@ -29,6 +29,11 @@ pub(crate) struct Fake {
     pub(crate) address: bool,
     /// The CPUs of each host's machine, where it tells.
     pub(crate) cpus: BTreeMap<String, String>,
+    /// What an agent refuses to prepare, and what it cannot put back.
+    pub(crate) refuses: Box<dyn FnMut(&str, &Preparation) -> Option<HostError>>,
+    pub(crate) cannot_restore: Vec<String>,
+    /// Whether one more agent speaks for the machine, as in the built-in lab.
+    pub(crate) machine_agent: bool,
     /// Hosts whose agents are gone by the end of a measurement.
     pub(crate) lost: BTreeSet<String>,
     next: u32,
@@ -47,6 +52,9 @@ impl Fake {
             log: Vec::new(),
             work_cv: 0.01,
             address: true,
+            refuses: Box::new(|_, _| None),
+            cannot_restore: Vec::new(),
+            machine_agent: true,
             cpus: BTreeMap::new(),
             lost: BTreeSet::new(),
             next: 0,
@@ -84,6 +92,35 @@ impl Hosts for Fake {
         self.address.then(|| IpAddr::from([198, 18, 0, last]))
     }
 
+    fn device(&self, host: &str) -> Option<String> {
+        (host == "a").then(|| "wh0".to_owned())
+    }
+
+    fn machine_agent(&mut self, host: &str) -> Result<String, HostError> {
+        Ok(if self.machine_agent { "machine".to_owned() } else { host.to_owned() })
+    }
+
+    fn prepare(&mut self, agent: &str, wanted: &Preparation) -> Result<Prepared, HostError> {
+        let shield = wanted.shield.as_ref().map(|shield| format!("{} {}", shield.backend, shield.processes));
+        let settings = wanted.settings.iter().map(ToString::to_string);
+        let words: Vec<String> = shield.into_iter().chain(settings).collect();
+        self.log.push(format!("prepare@{agent} {}", words.join(" ")));
+        if let Some(error) = (self.refuses)(agent, wanted) {
+            return Err(error);
+        }
+        let report = wanted.shield.as_ref().map(|shield| ShieldReport {
+            backend: shield.backend,
+            processes: shield.processes.to_string(),
+            ..ShieldReport::default()
+        });
+        Ok(Prepared { shield: report, changed: 3, ..Prepared::default() })
+    }
+
+    fn restore(&mut self, agent: &str) -> Result<Vec<String>, HostError> {
+        self.log.push(format!("restore@{agent}"));
+        Ok(std::mem::take(&mut self.cannot_restore))
+    }
+
     fn start_loads(
         &mut self,
         on: &[(String, LoadSpec)],
@@ -92,7 +129,8 @@ impl Hosts for Fake {
         started: &mut Vec<(String, WorkerId)>,
     ) -> Result<(), HostError> {
         for (host, spec) in on {
-            let id = self.start(format!("{}@{host}", spec.profile));
+            let on = spec.cpus.as_ref().map(|cpus| format!(" on {cpus}")).unwrap_or_default();
+            let id = self.start(format!("{}@{host}{on}", spec.profile));
             started.push((host.clone(), id));
         }
         Ok(())
