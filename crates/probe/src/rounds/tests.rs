@@ -389,10 +389,9 @@ fn a_schedule_is_fixed_by_its_start() {
     }
     let late = |seq: usize| samples[seq].sent - samples[seq].intended;
     assert!(samples[4].flags.has(SampleFlags::LOST));
-    // The wait for the lost one is shown by those behind it and made good by them.
+    // The wait for the lost one is shown by those behind it.
     let waited = samples[4].received - samples[4].intended;
     assert!(late(5) >= waited - INTERVAL_NS && late(6) >= waited - 2 * INTERVAL_NS, "{samples:?}");
-    assert!(late(6) < late(5) && samples[6].sent - samples[5].sent < INTERVAL_NS, "{samples:?}");
 }
 
 #[test]
