@@ -1,1 +1,224 @@
 //! A process that undoes a change set when its owner vanishes, also by SIGKILL.
+//!
+//! The owner takes the lock, begins a set that names it as owner, starts the keeper, and only then changes anything.
+//! The keeper (`windhover keeper`, in a session of its own, ordinary policy, off the shielded CPUs) waits for the owner's
+//! end, then takes the lock and undoes what is left of the set. An owner that has undone its set leaves nothing to do.
+//! A keeper in a pid namespace dies with that namespace: its owner must not be in one.
+
+use crate::Kernel;
+use host::knob::TaskKey;
+use host::undo::{SetId, StateDir, UndoError, UndoReport};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use task::{Launch, LongWait, Stream, TaskError, WaitEnd};
+
+/// How long the end of the owner's own undoing, or of another's change, is waited for.
+const LOCK: Duration = Duration::from_secs(300);
+/// How long busy knobs are tried.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Attempts at what resists, and the time between them.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long the owner waits for its keeper when it asks for the outcome, and when it does not: then it may hold the
+/// lock that the keeper needs.
+const FAREWELL: Duration = Duration::from_secs(60);
+const SHORT_FAREWELL: Duration = Duration::from_secs(2);
+
+/// Why no keeper could be started.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// This process has no entry in /proc.
+    #[error("/proc has no entry of this process: nobody could tell that it ended")]
+    NoOwner,
+    /// The program of this process cannot be found again.
+    #[error("the keeper's program cannot be found: {cause}")]
+    Program {
+        /// The kernel's answer.
+        cause: std::io::Error,
+    },
+    /// It cannot be started.
+    #[error("the keeper cannot be started: {0}")]
+    Start(#[from] TaskError),
+}
+
+/// The owner's end of a keeper. Dropping it lets the keeper undo what is left of the set, also when that takes longer than
+/// this process lives: undo the set first to hear what could not be undone.
+#[derive(Debug)]
+pub struct Keeper {
+    child: Option<task::Child>,
+}
+
+impl Keeper {
+    /// The keeper's process.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(task::Child::pid)
+    }
+
+    /// Lets the keeper undo what is left of the set, and waits for it: whether the machine is as it was. The lock must
+    /// not be held meanwhile.
+    ///
+    /// # Errors
+    /// [`TaskError::Wait`].
+    pub fn release(mut self) -> Result<bool, TaskError> {
+        self.end(FAREWELL)
+    }
+
+    fn end(&mut self, patience: Duration) -> Result<bool, TaskError> {
+        let Some(mut child) = self.child.take() else { return Ok(true) };
+        // The end of its standard input is the sign.
+        drop(child.take_stdin());
+        match child.wait_timeout(patience)? {
+            Some(status) => Ok(status.success()),
+            None => {
+                // It is still undoing: that must not be killed.
+                std::mem::forget(child);
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.end(SHORT_FAREWELL);
+    }
+}
+
+/// The key of this process, to be named as owner of a set.
+#[must_use]
+pub fn this_process() -> Option<TaskKey> {
+    TaskKey::of(i32::try_from(std::process::id()).ok()?)
+}
+
+/// Starts a keeper of a set that this process owns: after [`StateDir::begin`], before the first change.
+///
+/// # Errors
+/// [`KeeperError`].
+pub fn start(set: &SetId, state: &Path) -> Result<Keeper, KeeperError> {
+    let program = std::env::current_exe().map_err(|cause| KeeperError::Program { cause })?;
+    start_program(&program, set, state, Path::new("/"))
+}
+
+/// The same with another program and another root of the system, for tests.
+///
+/// # Errors
+/// [`KeeperError`].
+pub fn start_program(program: &Path, set: &SetId, state: &Path, root: &Path) -> Result<Keeper, KeeperError> {
+    let owner = this_process().ok_or(KeeperError::NoOwner)?;
+    let mut launch = Launch::new(program)
+        .arg("keeper")
+        .args(["--set".to_owned(), set.to_string(), "--owner".to_owned(), format!("{}:{}", owner.tid, owner.started)])
+        .arg("--state-dir")
+        .arg(state)
+        .env_remove("LD_PRELOAD")
+        .env_remove(host::undo::KILL_AT)
+        .policy(model::Policy::Other)
+        .in_our_group()
+        .stdin(Stream::Pipe)
+        // Whoever reads the owner's output must not wait for the keeper.
+        .stdout(Stream::Null)
+        .stderr(Stream::Null);
+    if root != Path::new("/") {
+        launch = launch.arg("--root").arg(root);
+    }
+    Ok(Keeper { child: Some(launch.start()?) })
+}
+
+/// What a keeper keeps.
+#[derive(Debug, Clone)]
+pub struct KeeperTask {
+    /// The set.
+    pub set: SetId,
+    /// Where its log is.
+    pub state: StateDir,
+    /// Whose end is waited for, by process id and start (see [`TaskKey`]).
+    pub owner: (i32, u64),
+}
+
+/// The keeper's life: call it first of all in a process of its own. Returns the exit code: 0 when the machine is as it
+/// was before the set, 1 otherwise; the reasons are in `keeper-SET.log` beside the set's log.
+#[must_use]
+pub fn run(task: &KeeperTask, kernel: &Kernel) -> u8 {
+    let mut words = Words { path: task.state.folder().ok().map(|f| f.join(format!("keeper-{}.log", task.set))) };
+    task::own_session();
+    match wait(task) {
+        Ok(WaitEnd::Asked) => words.say("asked to undo (SIGTERM)"),
+        Ok(WaitEnd::Process | WaitEnd::Input) => {}
+        Err(error) => words.say(&error.to_string()),
+    }
+    let started = Instant::now();
+    let mut attempt = 1;
+    loop {
+        match undo(task, kernel) {
+            Ok(None) => return 0,
+            Ok(Some(report)) => {
+                for conflict in &report.conflicts {
+                    let who = conflict.who.as_deref().unwrap_or("not known by whom");
+                    words.say(&format!(
+                        "{}: changed to '{}' by another ({who}): not put back to '{}'",
+                        conflict.knob, conflict.now, conflict.before
+                    ));
+                }
+                if report.failed.is_empty() {
+                    return u8::from(!report.conflicts.is_empty());
+                }
+                report.failed.iter().for_each(|why| words.say(why));
+            }
+            Err(UndoError::Locked { .. }) if started.elapsed() < LOCK => continue,
+            Err(error) => words.say(&error.to_string()),
+        }
+        if attempt >= ATTEMPTS {
+            words.say("given up: `windhover undo` tries again");
+            return 1;
+        }
+        attempt += 1;
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn wait(task: &KeeperTask) -> Result<WaitEnd, TaskError> {
+    let wait = LongWait::new()?;
+    stand_aside(&task.state);
+    let (tid, started) = task.owner;
+    let lives = || TaskKey::of(tid).is_some_and(|now| now.started == started);
+    wait.wait(Some(tid), &lives)
+}
+
+/// Leaves the shielded CPUs, where a shield is known; else the sweep of whoever makes one moves this process.
+fn stand_aside(state: &StateDir) {
+    let Some(shield) = host::shield::current(state) else { return };
+    let online = task::online_cpus().unwrap_or_default();
+    let others: model::CpuList = online.iter().filter(|&cpu| !shield.spec.processes.contains(cpu)).collect();
+    if !others.is_empty() {
+        let _ = task::set_affinity(&others);
+    }
+}
+
+/// Undoes the set when it is still the owner's; `None` when there is none.
+fn undo(task: &KeeperTask, kernel: &Kernel) -> Result<Option<UndoReport>, UndoError> {
+    let lock = task.state.lock(PATIENCE)?;
+    let sets = task.state.sets()?;
+    let (tid, started) = task.owner;
+    let mine = |owner: &TaskKey| owner.tid == tid && owner.started == started;
+    let found = sets.iter().find(|(id, header)| *id == task.set && header.owner.as_ref().is_some_and(mine));
+    match found {
+        Some((id, _)) => task.state.undo(&lock, kernel, id, false, PATIENCE).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The keeper's log: nobody is left to print to.
+struct Words {
+    path: Option<PathBuf>,
+}
+
+impl Words {
+    fn say(&mut self, text: &str) {
+        let Some(path) = &self.path else { return };
+        if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+            let _ = writeln!(file, "{text}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Control groups as directories: making one, and removing one although tasks are in it and fork meanwhile.
 
-use super::Machine;
+use super::{Machine, member};
 use nix::sys::stat::Mode;
 use std::io;
 use std::path::Path;
@@ -57,6 +57,7 @@ fn remove(machine: &Machine, path: &Path) -> io::Result<()> {
     loop {
         let moved = empty(machine, path);
         if !machine.is_running() {
+            member::pretend_removal(machine, path)?;
             strip(machine, path)?;
         }
         match std::fs::remove_dir(machine.path(path)) {

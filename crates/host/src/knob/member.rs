@@ -127,3 +127,30 @@ fn pretend(machine: &Machine, hierarchy: &Path, task: &TaskKey, target: &Path) -
     let text = lines.collect::<Vec<_>>().join("\n");
     machine.put(&file, &text)
 }
+
+/// In a tree that is not the running system, gives the members of a group that goes to its parent.
+pub(super) fn pretend_removal(machine: &Machine, group: &Path) -> io::Result<()> {
+    let v2 = group::is_v2(machine, group);
+    for id in machine.names("/proc").unwrap_or_default() {
+        let file = format!("/proc/{id}/cgroup");
+        let Ok(text) = machine.text(&file) else { continue };
+        let lines = text.lines().map(|line| {
+            let found = tasks::parse_cgroup(line).into_iter().next().filter(|line| {
+                let below = line.path.trim_start_matches('/');
+                (line.hierarchy == 0) == v2 && !below.is_empty() && group.ends_with(below)
+            });
+            match (found, line.match_indices(':').nth(1)) {
+                (Some(found), Some((colon, _))) => {
+                    let parent = Path::new(&found.path).parent().unwrap_or(Path::new("/"));
+                    format!("{}:{}", &line[..colon], parent.display())
+                }
+                _ => line.to_owned(),
+            }
+        });
+        let moved = lines.collect::<Vec<_>>().join("\n");
+        if moved.trim() != text.trim() {
+            machine.put(&file, &moved)?;
+        }
+    }
+    Ok(())
+}
