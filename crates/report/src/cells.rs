@@ -21,6 +21,10 @@ pub(crate) struct Cell {
     pub(crate) medians: Vec<f64>,
     /// Standard deviations of the repetitions that were combined.
     pub(crate) stdevs: Vec<f64>,
+    /// 99.9th percentiles of the repetitions that were combined.
+    pub(crate) tails: Vec<f64>,
+    /// Messages under a real-time policy that took as long as the hole which throttling leaves.
+    pub(crate) holes: u64,
 }
 
 /// All cells of all runs; the row number and label are filled in later. Remarks say what could not be read.
@@ -77,6 +81,11 @@ fn group(run: &RunInput) -> BTreeMap<Key, Vec<&ResultDocument>> {
             if let Some(value) = result.factor(name) {
                 factors.insert(name.clone(), plain(&value));
             }
+        }
+        // What `auto` chose is known only afterwards, and two backends are not one row.
+        let chosen = result.prepared.iter().find_map(|prepared| prepared.shield.as_ref());
+        if let (Some("auto"), Some(shield)) = (factors.get("shield").map(String::as_str), chosen) {
+            factors.insert("shield".to_owned(), format!("auto ({})", shield.backend));
         }
         let connect_each = result.transactions.as_ref().is_some_and(|rate| rate.connect_each);
         let protocol = plain(&result.factor("protocol").unwrap_or_else(|| "not known".to_owned()));
@@ -136,6 +145,7 @@ fn cell(
         .collect();
     let means: Vec<f64> = parts.iter().map(|part| part.mean).collect();
     let stdevs: Vec<f64> = parts.iter().filter_map(|part| part.stdev).collect();
+    let tails: Vec<f64> = latencies().filter_map(|(latency, by)| Some(latency.p99_9_ns? as f64 * by)).collect();
     let medians: Vec<f64> = latencies().filter_map(|(latency, by)| Some(latency.p50_ns? as f64 * by)).collect();
     let all = pooled(&parts);
     let single = |pick: fn(&model::Latency) -> Option<u64>| {
@@ -151,7 +161,9 @@ fn cell(
     let extreme = |pick: fn(&model::Latency) -> Option<u64>, better: fn(f64, f64) -> f64| {
         latencies().filter_map(|(latency, by)| Some(pick(latency)? as f64 * by)).reduce(better)
     };
-    let info = CellInfo {
+    let points = tail.as_ref().map(Tail::points).unwrap_or_default();
+    let holes = holes(used, &points);
+    let mut info = CellInfo {
         run: run.to_owned(),
         row: 0,
         label: String::new(),
@@ -185,8 +197,51 @@ fn cell(
         findings: findings(results),
         notes: Vec::new(),
     };
-    let points = tail.as_ref().map(Tail::points).unwrap_or_default();
-    Cell { info, points, of_rtt, medians, stdevs }
+    add_hole(&mut info, used, holes);
+    Cell { info, points, of_rtt, medians, stdevs, tails, holes }
+}
+
+fn is_real_time(result: &ResultDocument) -> bool {
+    let ends = &result.ends;
+    std::iter::once(&ends.initiator).chain(&ends.reflector).any(|end| end.spec.policy.is_real_time())
+}
+
+/// Messages that took about 50 ms there and back, where an end has a real-time policy.
+fn holes(used: &[&ResultDocument], points: &[(u64, u64)]) -> u64 {
+    if !used.iter().any(|result| is_real_time(result)) {
+        return 0;
+    }
+    points.iter().filter(|(ns, _)| stats::stalls::is_throttling_hole(*ns)).map(|(_, count)| count).sum()
+}
+
+/// Explains such messages beside the figure, where the measurement itself did not: ends that share a CPU keep it busy
+/// together, though each of them sleeps half of the time.
+fn add_hole(info: &mut CellInfo, used: &[&ResultDocument], holes: u64) {
+    let throttled = FindingId::Throttled.word();
+    let told = |finding: &FindingCount| finding.id == throttled || finding.detail.contains("RT throttling");
+    if holes == 0 || info.findings.iter().any(told) {
+        return;
+    }
+    let has = |result: &&&ResultDocument| {
+        let latency = result.latency.as_ref();
+        let by = latency.map_or(1.0, |latency| scale(result.probe, latency.kind, true).0);
+        latency.and_then(|latency| latency.max_ns).is_some_and(|ns| ns as f64 * by >= 45e6)
+    };
+    info.findings.push(FindingCount {
+        id: throttled,
+        invalid: false,
+        end: None,
+        repetitions: used.iter().filter(has).count().max(1),
+        detail: format!(
+            "{} took about 50 ms there and back (25 ms as RTT/2) under a real-time policy, as wide as the hole that RT \
+             throttling (kernel.sched_rt_runtime_us of each second) or, since Linux 6.12, the fair server leaves on a CPU \
+             that real-time threads keep busy; a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither",
+            crate::units::counted(usize::try_from(holes).unwrap_or(usize::MAX), "message")
+        ),
+    });
+    if info.mark == Mark::Clean {
+        info.mark = Mark::Disturbed;
+    }
 }
 
 /// Mean deviation over all echoes: mdev² of a repetition is its mean square less its mean squared.

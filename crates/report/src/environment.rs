@@ -61,6 +61,7 @@ fn parts(run: &RunInput) -> Vec<Facts> {
         push_map(&mut parts, format!("{heading}: sysctls"), &host.facts.sysctls);
     }
     parts.extend(load_parts(run));
+    parts.extend(prepared_parts(run));
     parts.push(Facts { heading: "The tool's own cost".to_owned(), pairs: cost_pairs(run) });
     parts.retain(|part| !part.pairs.is_empty());
     parts
@@ -199,6 +200,45 @@ fn load_parts(run: &RunInput) -> Vec<Facts> {
                 over(reports.iter().filter_map(|report| report.work_cv).collect(), "", 2),
             );
             Facts { heading: format!("Load {name}"), pairs: pairs.0 }
+        })
+        .collect()
+}
+
+/// What was changed for cells, each kind of change once.
+fn prepared_parts(run: &RunInput) -> Vec<Facts> {
+    let mut kinds: Vec<(&model::Prepared, usize)> = Vec::new();
+    for prepared in run.results.iter().flat_map(|result| &result.prepared) {
+        let same = |known: &model::Prepared| {
+            let backend = |prepared: &model::Prepared| {
+                prepared.shield.as_ref().map(|shield| (shield.backend, shield.processes.clone()))
+            };
+            known.host == prepared.host && known.settings == prepared.settings && backend(known) == backend(prepared)
+        };
+        match kinds.iter_mut().find(|(known, _)| same(known)) {
+            Some((_, cells)) => *cells += 1,
+            None => kinds.push((prepared, 1)),
+        }
+    }
+    kinds
+        .into_iter()
+        .map(|(prepared, cells)| {
+            let mut pairs = Pairs::default();
+            if let Some(shield) = &prepared.shield {
+                pairs.push("kept off by", Some(shield.backend));
+                pairs.push("CPUs without processes of others", Some(&shield.processes));
+                pairs.push("CPUs without device interrupts", Some(&shield.interrupts));
+            }
+            for setting in &prepared.settings {
+                pairs.push(&setting.key, Some(&setting.value));
+            }
+            pairs.push("settings changed", Some(prepared.changed));
+            let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
+            for note in notes {
+                pairs.push("note", Some(note));
+            }
+            pairs.push("results", Some(cells));
+            let what = if prepared.shield.is_some() { "Shield" } else { "Settings" };
+            Facts { heading: format!("{what} on {}", plain(&prepared.host)), pairs: pairs.0 }
         })
         .collect()
 }

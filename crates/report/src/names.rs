@@ -40,7 +40,7 @@ pub(crate) fn axis_title(axis: &str) -> String {
 /// One value of one axis as the papers' table shows it.
 pub(crate) fn cell_word(axis: &str, value: &str) -> String {
     match (axis, value) {
-        ("load", "none") => "no".to_owned(),
+        ("load", "none") | ("shield", "off") => "no".to_owned(),
         _ => plain(value),
     }
 }
@@ -51,13 +51,14 @@ pub(crate) fn label_word(axis: &str, value: &str) -> String {
     match (axis, value.as_str()) {
         ("load", "none" | "no") => "no load".to_owned(),
         ("load", _) => format!("load {value}"),
-        ("shield", "no") => "no shield".to_owned(),
+        ("shield", "no" | "off") => "no shield".to_owned(),
         ("shield", "yes") => "shield".to_owned(),
         ("shield", _) => format!("shield {value}"),
         ("cpu", "any") => "any CPU".to_owned(),
         ("cpu", _) => format!("CPU {value}"),
         ("policy", "other") => "policy other".to_owned(),
-        ("nic" | "os" | "policy" | "receive" | "stack" | "run", _) => value,
+        ("knob", "none") => "no knob".to_owned(),
+        ("nic" | "os" | "policy" | "receive" | "stack" | "run" | "knob", _) => value,
         _ => format!("{axis} {value}"),
     }
 }
@@ -67,7 +68,8 @@ pub(crate) fn rank(axis: &str, value: &str) -> (usize, String) {
     let place = |words: &[&str]| words.iter().position(|word| *word == value).unwrap_or(words.len());
     let place = match axis {
         "load" => place(&["none", "no"]),
-        "shield" => place(&["N/A", "none", "no", "yes"]),
+        "shield" => place(&["N/A", "none", "no", "off", "yes"]),
+        "knob" => place(&["none"]),
         "stack" => place(&["kernel"]),
         "policy" => place(&["other", "batch", "idle"]),
         "cpu" => place(&["any"]),
@@ -84,7 +86,8 @@ pub(crate) fn is_baseline(axis: &str, value: &str) -> bool {
     matches!(
         (axis, value),
         ("load", "none" | "no")
-            | ("shield", "no" | "none" | "N/A")
+            | ("shield", "no" | "none" | "off" | "N/A")
+            | ("knob", "none")
             | ("stack", "kernel")
             | ("policy", "other")
             | ("receive", "block")

@@ -20,6 +20,7 @@ pub(crate) fn sentences(document: &Document, cells: &[Cell]) -> Vec<String> {
     let told = comparisons(document, cells);
     out.extend(told);
     out.extend(tail(document));
+    out.extend(holes(cells));
     out.push(verdicts(document));
     out
 }
@@ -151,6 +152,8 @@ fn condition(document: &Document, pair: &Pair<'_>) -> String {
         "load" if is_baseline("load", &before) => format!("Under load {after}"),
         "os" | "nic" => format!("On {after} instead of {before}"),
         "cpu" => format!("On CPU {after} instead of {before}"),
+        "shield" if is_baseline("shield", &before) => format!("With the shield ({after})"),
+        "knob" if is_baseline("knob", &before) => format!("With {after}"),
         axis => format!("With {axis} {after} instead of {before}"),
     };
     let others: Vec<String> = document
@@ -207,7 +210,59 @@ fn comparison(document: &Document, pair: &Pair<'_>) -> String {
         }
         _ => String::new(),
     };
-    format!("{} {median} ({evidence}){jitter}.", condition(document, pair))
+    let tail = if pair.axis == "shield" { tails(before, after) } else { String::new() };
+    format!("{} {median} ({evidence}){jitter}{tail}.", condition(document, pair))
+}
+
+/// What a shield is there for: the few messages that take long.
+fn tails(before: &Cell, after: &Cell) -> String {
+    let mut text = String::new();
+    if let (Some(a), Some(b)) = (middle(&before.tails), middle(&after.tails)) {
+        let (to, and) = (spans(a, "to", b), spans(a, "and", b));
+        text.push_str(&match outcome(&before.tails, &after.tails) {
+            Outcome::Rose => format!("; its p99.9 rose from {to}"),
+            Outcome::Fell => format!("; its p99.9 fell from {to}"),
+            Outcome::Within => format!("; its p99.9 stayed within the spread ({and})"),
+            Outcome::Unknown => format!("; its p99.9 was {}, against {}", span(b), span(a)),
+        });
+    }
+    if let (Some(a), Some(b)) = (before.info.p99_99_ns, after.info.p99_99_ns) {
+        text.push_str(&format!(
+            "; over all repetitions together one message in ten thousand took longer than {}, against {}",
+            span(b),
+            span(a)
+        ));
+    }
+    text
+}
+
+/// What holes of throttling were seen under real-time policies, and whether a shield had any.
+fn holes(cells: &[Cell]) -> Option<String> {
+    let real_time = |cell: &&Cell| {
+        cell.info.factors.get("policy").is_some_and(|policy| policy.contains("fifo") || policy.contains("rr:"))
+    };
+    let shielded = |cell: &Cell| cell.info.factors.get("shield").is_some_and(|shield| !is_baseline("shield", shield));
+    let cells: Vec<&Cell> = cells.iter().filter(real_time).collect();
+    let with: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.holes > 0).collect();
+    if with.is_empty() {
+        return None;
+    }
+    let (behind, open): (Vec<&Cell>, Vec<&Cell>) = with.iter().copied().partition(|cell| shielded(cell));
+    let shields = cells.iter().filter(|cell| shielded(cell)).count();
+    let beside = match (shields, behind.len()) {
+        (0, _) => String::new(),
+        (1, 0) => "; the one with a shield shows none".to_owned(),
+        (all, 0) => format!("; none of the {all} with a shield shows one"),
+        (all, some) => format!("; so do {some} of the {all} with a shield"),
+    };
+    let all = cells.len() - shields;
+    Some(format!(
+        "Under real-time policies {} of {} without a shield {} messages of about 50 ms there and back (25 ms as RTT/2), as \
+         wide as the hole that RT throttling or the fair server leaves on a CPU that real-time threads keep busy{beside}.",
+        open.len(),
+        counted(all, "cell"),
+        if open.len() == 1 { "shows" } else { "show" }
+    ))
 }
 
 fn tally(document: &Document, pairs: &[&Pair<'_>]) -> String {
