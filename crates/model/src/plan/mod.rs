@@ -294,6 +294,17 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The plan as text that [`Self::parse`] reads, for plans that a program made.
+    ///
+    /// # Errors
+    /// [`ModelError::Document`] for a value that has no form in TOML.
+    pub fn to_text(&self) -> Result<String, ModelError> {
+        toml::to_string(self).map_err(|error| ModelError::Document {
+            what: format!("plan {}", self.name),
+            why: error.to_string().replace('\n', " "),
+        })
+    }
+
     fn check(&self) -> Result<(), ModelError> {
         let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -285,6 +285,17 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_is_written_as_it_is_read() {
+        let rest = "[shield]\ncpus = \"1\"\nnic = [\"eth1\"]\n[labels]\nos = \"x\"\n[measure]\nseconds = 0.5\ncpu = \"1\"\n\
+                    allow_starving = true\n[knobs.k]\nsettings = [\"memory.ksm=0\"]\n[loads.l]\nprofile = \"cpu\"\ncpus = \"0\"\n\
+                    [stacks.s.environment]\nA = \"b\"\n[[grid]]\nshield = [\"off\", \"v1\"]\nsize = [32, 64]\n\
+                    [[grid]]\nprobe = [\"rr\"]\nsize = \"1-64x2\"\nknob = [\"none\", \"k\"]\n";
+        let plan = plan(rest).unwrap();
+        let text = plan.to_text().unwrap();
+        assert_eq!(Plan::parse("again", &text).unwrap(), plan, "{text}");
+    }
+
+    #[test]
     fn busy_polling_on_a_shared_cpu_is_refused_unless_that_is_what_is_measured() {
         let rest = "cpu = [\"1\"]\nknob = [\"sysctl.net.core.busy_read=50\"]\n";
         let text = refused(&format!("[[grid]]\n{rest}"));
