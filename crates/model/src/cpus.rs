@@ -36,6 +36,36 @@ impl CpuList {
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
+
+    /// The CPUs of either list.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        Self(&self.0 | &other.0)
+    }
+
+    /// The CPUs of both lists.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        Self(&self.0 & &other.0)
+    }
+
+    /// The CPUs of this list that the other does not name.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self(&self.0 - &other.0)
+    }
+
+    /// Whether the other list names all CPUs of this one.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.0.is_subset(&other.0)
+    }
+
+    /// Whether the lists share a CPU.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        !self.0.is_disjoint(&other.0)
+    }
 }
 
 impl FromIterator<u32> for CpuList {

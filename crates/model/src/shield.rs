@@ -89,6 +89,9 @@ pub struct ShieldSpec {
     pub allow_boot_cpu: bool,
     /// Processes by id, name or unit that stay where they are.
     pub keep: Vec<String>,
+    /// Whether backend `affinity` also rewrites the CPUs of PID 1 and of the processes that the caller descends from. The
+    /// others move these too: a control group rewrites no task's own CPUs.
+    pub include_ancestors: bool,
     /// Also takes away the limit on real-time CPU time (`kernel.sched_rt_runtime_us = -1`).
     pub unlimited_realtime: bool,
 }

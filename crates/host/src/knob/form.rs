@@ -1,6 +1,7 @@
 //! When two contents of a kernel's file mean the same.
 
 use model::CpuList;
+use std::collections::BTreeSet;
 
 /// How the content of a file is read and compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -17,6 +18,8 @@ pub enum Form {
     Choice,
     /// On or off, whichever way it is written: `Y`, `1`, `on`, `enabled`.
     Switch,
+    /// Names in any order, of which the kernel takes only differences (`+cpuset -io`): `cgroup.subtree_control`.
+    Controllers,
 }
 
 impl Form {
@@ -48,7 +51,20 @@ impl Form {
                 _ => a == b,
             },
             Self::Switch => switch(&a) == switch(&b) && (switch(&a).is_some() || a == b),
+            Self::Controllers => words(&a) == words(&b),
         }
+    }
+
+    /// What is written to a file that has the value `now` so that it becomes `wanted`.
+    #[must_use]
+    pub fn to_write(self, now: &str, wanted: &str) -> String {
+        if self != Self::Controllers {
+            return wanted.to_owned();
+        }
+        let (now, wanted) = (words(now), words(wanted));
+        let more = wanted.difference(&now).map(|name| format!("+{name}"));
+        let less = now.difference(&wanted).map(|name| format!("-{name}"));
+        more.chain(less).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -74,6 +90,10 @@ pub fn cpu_mask(cpus: &CpuList) -> String {
         }
     }
     words.iter().rev().map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",")
+}
+
+fn words(value: &str) -> BTreeSet<&str> {
+    value.split_ascii_whitespace().collect()
 }
 
 fn switch(value: &str) -> Option<bool> {
@@ -105,6 +125,9 @@ mod tests {
         assert!(Form::Switch.same("Y", "1"));
         assert!(!Form::Switch.same("Y", "0"));
         assert!(!Form::Switch.same("foo", "bar"));
+        assert!(Form::Controllers.same("cpu cpuset", "cpuset cpu"));
+        assert_eq!(Form::Controllers.to_write("cpu io", "cpu cpuset"), "+cpuset -io");
+        assert_eq!(Form::CpuList.to_write("0-1", "0"), "0");
         assert!(Form::Text.same("4096\t131072\t6291456", "4096 131072 6291456\n"));
     }
 }

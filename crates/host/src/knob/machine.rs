@@ -1,6 +1,6 @@
 //! The running system, or a tree of files that looks like one.
 
-use super::{Knob, KnobError, Settings, device, group, member};
+use super::{Form, Knob, KnobError, Settings, device, group, member};
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag};
 use nix::sys::stat::Mode;
 use std::fs::File;
@@ -130,19 +130,26 @@ impl Settings for Machine {
             Knob::Group { path } => Ok(group::read(self, path).to_owned()),
             Knob::Member { hierarchy, task } => member::read(self, knob, hierarchy, task),
             Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => device::read(self, knob),
+            Knob::CpuLatency => Ok(crate::holders::allowed(self)),
             Knob::Affinity { .. } | Knob::Scheduling { .. } | Knob::Service { .. } => Err(unsupported(knob)),
         }
     }
 
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
         match knob {
+            Knob::File { path, form: Form::Controllers } if self.is_running() => {
+                let text = Form::Controllers.to_write(&self.read(knob)?, value);
+                self.put(path, &text).map_err(|cause| KnobError::writing(knob, value, cause))
+            }
             Knob::File { path, .. } => self.put(path, value).map_err(|cause| KnobError::writing(knob, value, cause)),
             Knob::Group { path } => {
                 group::write(self, path, value).map_err(|cause| KnobError::writing(knob, value, cause))
             }
             Knob::Member { hierarchy, task } => member::write(self, knob, hierarchy, task, value),
             Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => device::write(self, knob, value),
-            Knob::Affinity { .. } | Knob::Scheduling { .. } | Knob::Service { .. } => Err(unsupported(knob)),
+            Knob::Affinity { .. } | Knob::Scheduling { .. } | Knob::Service { .. } | Knob::CpuLatency => {
+                Err(unsupported(knob))
+            }
         }
     }
 

@@ -1,0 +1,427 @@
+//! Carrying a plan out, and putting everything back.
+
+use super::error::undone;
+use super::layout::Layout;
+use super::plan::{ShieldPlan, plan};
+use super::steps::{SetStep, Step, SweepKind, SweepStep};
+use super::view::View;
+use super::{ShieldError, WHAT, affinity, v1, v2};
+use crate::Kernel;
+use crate::keeper::{self, Keeper};
+use host::knob::{Knob, KnobError, Settings, TaskKey};
+use host::shield::ShieldState;
+use host::undo::{Changes, Done, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport, fault_point};
+use model::{CpuList, ShieldBackend, ShieldReport};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long another windhover's change is waited for.
+const LOCK: Duration = Duration::from_secs(30);
+/// How long a busy knob is tried, and how long tasks are moved that are started faster.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A shield that is up.
+#[derive(Debug)]
+pub struct Shielded {
+    /// What it became.
+    pub report: ShieldReport,
+    /// Its change set.
+    pub set: Option<SetId>,
+    /// Whether this call made it; otherwise it was up already, and its maker undoes it.
+    pub made: bool,
+    /// The process that undoes it when this one vanishes. Dropping it undoes the shield.
+    pub keeper: Option<Keeper>,
+}
+
+/// Carries a plan out: under the lock, after planning once more, so that of two callers at once the second finds what the
+/// first one did. What fails half way is put back.
+///
+/// With an `owner`, which must be this process, the shield goes when that ends, however it ends.
+///
+/// # Errors
+/// [`ShieldError`].
+pub fn apply(
+    planned: &ShieldPlan,
+    kernel: &Kernel,
+    state: &StateDir,
+    owner: Option<TaskKey>,
+    command: &str,
+) -> Result<Shielded, ShieldError> {
+    permitted(planned, kernel, state)?;
+    // With plain affinity this process is the first to be swept, for as long as the shield is up.
+    let aside = (planned.backend != ShieldBackend::Affinity).then(|| step_aside(&planned.housekeeping));
+    let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
+    let mut fresh = plan(&planned.spec, kernel, state)?;
+    not_anothers(&fresh, state, owner.as_ref())?;
+    let mut notes = Vec::new();
+    if !fresh.replaces.is_empty() {
+        for set in &fresh.replaces {
+            let report = state.undo(&lock, kernel, set, false, PATIENCE)?;
+            notes.extend(report.conflicts.iter().map(|conflict| {
+                format!("{} was changed by another to '{}' and left so", conflict.knob, conflict.now)
+            }));
+            if let Some(why) = report.failed.first() {
+                return Err(ShieldError::Resists { set: set.clone(), why: why.clone() });
+            }
+        }
+        fresh = plan(&planned.spec, kernel, state)?;
+    }
+    if fresh.is_done() {
+        return Ok(Shielded { report: report(&fresh, 0, notes), set: fresh.extends, made: false, keeper: None });
+    }
+    let mut changes = match &fresh.extends {
+        Some(set) => state.reopen(&lock, set)?,
+        None => {
+            let mut header = SetHeader::new(WHAT, command, owner.clone());
+            header.details = serde_json::to_value(&fresh.spec).unwrap_or_default();
+            state.begin(&lock, &header).map_err(|error| not_permitted(error, state))?
+        }
+    };
+    let set = changes.id().clone();
+    let made = fresh.extends.is_none();
+    let keeper = match owner {
+        Some(_) if made => Some(keeper::start(&set, state.path()).map_err(|error| ShieldError::Keeper {
+            why: error.to_string(),
+        })?),
+        _ => None,
+    };
+    let mut run = Run { kernel, state, plan: &fresh, changed: 0, notes };
+    let done = run.all(&mut changes).and_then(|()| announce(&fresh, &set, state));
+    match done {
+        Ok(()) => {
+            let report = report(&fresh, run.changed, run.notes);
+            drop(lock);
+            drop(aside);
+            Ok(Shielded { report, set: Some(set), made, keeper })
+        }
+        Err(failure) => {
+            let words = if !made {
+                "what was up before is still up".to_owned()
+            } else if changes.is_empty() {
+                "nothing was changed".to_owned()
+            } else {
+                undone(&state.undo(&lock, kernel, &set, false, PATIENCE))
+            };
+            // The keeper needs the lock to see that nothing is left to do.
+            drop(lock);
+            drop(keeper);
+            Err(failure.told(words))
+        }
+    }
+}
+
+fn report(plan: &ShieldPlan, changed: u32, notes: Vec<String>) -> ShieldReport {
+    ShieldReport {
+        backend: plan.backend,
+        processes: plan.spec.processes.to_string(),
+        interrupts: plan.spec.interrupts.to_string(),
+        changed,
+        notes: plan.lacks.iter().cloned().chain(notes).chain(plan.notes.iter().cloned()).collect(),
+    }
+}
+
+fn announce(plan: &ShieldPlan, set: &SetId, state: &StateDir) -> Result<(), Failure> {
+    if plan.extends.is_some() {
+        return Ok(());
+    }
+    let shield = ShieldState {
+        format: 1,
+        set: set.clone(),
+        spec: plan.spec.clone(),
+        backend: plan.backend,
+        group: plan.group.clone(),
+        by_thread: plan.by_thread,
+    };
+    fault_point();
+    host::shield::announce(state, &shield)?;
+    fault_point();
+    Ok(())
+}
+
+/// A shield that goes with a living process is that one's to take down; and one that stays is not to be lost by one that
+/// goes.
+fn not_anothers(plan: &ShieldPlan, state: &StateDir, owner: Option<&TaskKey>) -> Result<(), ShieldError> {
+    let machine = host::knob::Machine::running();
+    let current = host::shield::current(state);
+    for (id, header) in state.sets()?.into_iter().filter(|(id, _)| plan.replaces.contains(id)) {
+        let is_up = current.as_ref().is_some_and(|shield| shield.set == id);
+        let theirs = header.owner.as_ref().filter(|other| Some(*other) != owner && other.lives(&machine));
+        let cpus = current.as_ref().map(|shield| shield.spec.processes.clone()).unwrap_or_default();
+        if let Some(other) = theirs.filter(|_| is_up) {
+            return Err(ShieldError::Owned { cpus, owner: other.to_string(), command: header.command });
+        }
+        if is_up && owner.is_some() && header.owner.is_none() {
+            return Err(ShieldError::OtherIsUp { cpus });
+        }
+    }
+    Ok(())
+}
+
+/// Carries steps out.
+struct Run<'a> {
+    kernel: &'a Kernel,
+    state: &'a StateDir,
+    plan: &'a ShieldPlan,
+    changed: u32,
+    notes: Vec<String>,
+}
+
+/// Why a step failed.
+enum Failure {
+    Undo(UndoError),
+    Plan(ShieldError),
+    Restless { left: usize },
+    NotIsolated { path: PathBuf, found: String },
+}
+
+impl From<UndoError> for Failure {
+    fn from(error: UndoError) -> Self {
+        Self::Undo(error)
+    }
+}
+
+impl From<ShieldError> for Failure {
+    fn from(error: ShieldError) -> Self {
+        Self::Plan(error)
+    }
+}
+
+impl Failure {
+    fn told(self, undone: String) -> ShieldError {
+        match self {
+            Self::Undo(cause) => ShieldError::Step { cause, undone },
+            Self::Plan(error) => error,
+            Self::Restless { left } => ShieldError::Restless { left, seconds: PATIENCE.as_secs(), undone },
+            Self::NotIsolated { path, found } => {
+                let remedy = v2::remedy(&found);
+                ShieldError::NotIsolated { path, found, undone, remedy }
+            }
+        }
+    }
+}
+
+impl Run<'_> {
+    fn all(&mut self, changes: &mut Changes) -> Result<(), Failure> {
+        for step in &self.plan.steps {
+            match step {
+                Step::Set(step) => self.set(step, changes)?,
+                Step::Sweep(step) => self.sweep(step, changes)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, step: &SetStep, changes: &mut Changes) -> Result<(), Failure> {
+        match changes.set(self.kernel, &step.change) {
+            Ok(Done::Changed { .. }) => self.changed += 1,
+            Ok(Done::Already) => {}
+            Err(UndoError::Knob(KnobError::Absent { knob })) if of_task(&knob) => {}
+            Err(UndoError::ReadBack { knob, found, .. }) if v2::is_partition(&knob) => {
+                let Knob::File { path, .. } = *knob else { return Ok(()) };
+                return Err(Failure::NotIsolated { path, found });
+            }
+            Err(UndoError::Knob(error)) if step.tolerated => self.notes.push(format!("left as it is: {error}")),
+            Err(error @ UndoError::ReadBack { .. }) if step.tolerated => {
+                self.notes.push(format!("left as it is: {error}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn sweep(&mut self, step: &SweepStep, changes: &mut Changes) -> Result<(), Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut view = View::read(self.kernel, self.state, &self.plan.spec)?;
+        let mut stubborn: HashSet<TaskKey> = HashSet::new();
+        loop {
+            let mut moves = match (step.kind, &view.layout) {
+                (SweepKind::Cpuset, Layout { v1: Ok(v1), .. }) => v1::moves(&view, v1),
+                (SweepKind::Cpuset, _) => Vec::new(),
+                (SweepKind::Affinity, _) => affinity::moves(&view),
+            };
+            moves.retain(|change| task_of(&change.knob).is_some_and(|task| !stubborn.contains(task)));
+            if moves.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(Failure::Restless { left: moves.len() });
+            }
+            fault_point();
+            for change in &moves {
+                let done = match step.kind {
+                    SweepKind::Cpuset => self.kernel.write(&change.knob, &change.wanted),
+                    SweepKind::Affinity => match changes.set(self.kernel, change) {
+                        Ok(_) | Err(UndoError::ReadBack { .. }) => Ok(()),
+                        Err(UndoError::Knob(error)) => Err(error),
+                        Err(error) => return Err(error.into()),
+                    },
+                };
+                match done {
+                    Ok(()) => self.changed += 1,
+                    Err(KnobError::Absent { .. }) => {}
+                    Err(error) => self.notes.push(format!("left where it is: {error}")),
+                }
+                // Whatever became of it: each task is tried once, so that the sweep ends.
+                stubborn.extend(task_of(&change.knob).cloned());
+            }
+            fault_point();
+            view.tasks = host::tasks::list(self.kernel.machine());
+        }
+    }
+}
+
+fn task_of(knob: &Knob) -> Option<&TaskKey> {
+    match knob {
+        Knob::Member { task, .. } | Knob::Affinity { task } | Knob::Scheduling { task } => Some(task),
+        _ => None,
+    }
+}
+
+fn of_task(knob: &Knob) -> bool {
+    task_of(knob).is_some()
+}
+
+/// Puts back every shield of this boot, the newest first. With `force` also where another changed a setting meanwhile,
+/// and sets of ours that no log knows.
+///
+/// # Errors
+/// [`ShieldError`] when a log cannot be read or written; knobs that resist are in the report.
+pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoReport, ShieldError> {
+    let is_shield = |(id, header): (SetId, SetHeader)| (header.what == WHAT).then_some(id);
+    let sets: Vec<SetId> = state.sets()?.into_iter().filter_map(is_shield).collect();
+    let mut whole = UndoReport::default();
+    if !sets.is_empty() {
+        let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
+        for set in sets.iter().rev() {
+            match state.undo(&lock, kernel, set, force, PATIENCE) {
+                Ok(report) => {
+                    whole.restored += report.restored;
+                    whole.already += report.already;
+                    whole.handed_over += report.handed_over;
+                    whole.conflicts.extend(report.conflicts);
+                    whole.failed.extend(report.failed);
+                }
+                // Its keeper was faster.
+                Err(UndoError::NoSuchSet { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    if force {
+        let lock: Lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
+        remove_left_over(kernel, &mut whole);
+        drop(lock);
+    }
+    Ok(whole)
+}
+
+/// Removes groups of ours that no log knows: their tasks go to the root.
+fn remove_left_over(kernel: &Kernel, whole: &mut UndoReport) {
+    let layout = Layout::read(kernel.machine());
+    let v2 = layout.v2.iter().map(super::layout::V2::shield);
+    let v1 = layout.v1.iter().flat_map(|v1| [v1.shield(), v1.system()]);
+    for path in v2.chain(v1) {
+        if !kernel.machine().is_directory(&path) {
+            continue;
+        }
+        let partition = Knob::text(path.join("cpuset.cpus.partition"));
+        if kernel.read(&partition).is_ok() {
+            let _ = kernel.write(&partition, "member");
+        }
+        match kernel.write(&Knob::Group { path }, "absent") {
+            Ok(()) => whole.restored += 1,
+            Err(error) => whole.failed.push(error.to_string()),
+        }
+    }
+}
+
+/// Keeps the calling thread off shielded CPUs until it is dropped.
+#[derive(Debug)]
+pub struct Aside {
+    before: Option<CpuList>,
+}
+
+/// Moves the calling thread to other CPUs: whoever makes a shield must not work on it.
+#[must_use]
+pub fn step_aside(housekeeping: &CpuList) -> Aside {
+    let before = task::allowed_cpus().ok();
+    let mine = before.as_ref().map(|cpus| cpus.common(housekeeping)).filter(|cpus| !cpus.is_empty());
+    // Where even that is not allowed, the sweep will do it.
+    let moved = task::set_affinity(mine.as_ref().unwrap_or(housekeeping)).is_ok();
+    Aside { before: before.filter(|_| moved) }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // Behind a shield the kernel gives what is left of them.
+            let _ = task::set_affinity(before);
+        }
+    }
+}
+
+/// Finds out before anything is changed what this user may not do.
+fn permitted(plan: &ShieldPlan, kernel: &Kernel, state: &StateDir) -> Result<(), ShieldError> {
+    let mut denied: Vec<String> = Vec::new();
+    let mut tasks = false;
+    for step in &plan.steps {
+        let (knob, path) = match step {
+            Step::Sweep(_) => {
+                tasks = true;
+                continue;
+            }
+            Step::Set(step) => match &step.change.knob {
+                Knob::File { path, .. } => (&step.change.knob, path.clone()),
+                Knob::Group { path } => (&step.change.knob, path.with_file_name("cgroup.procs")),
+                knob => {
+                    tasks |= of_task(knob);
+                    continue;
+                }
+            },
+        };
+        let path = kernel.machine().path(&path);
+        // Opening for writing changes nothing: these are no regular files.
+        let opened = std::fs::OpenOptions::new().write(true).open(&path);
+        if opened.is_err_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied) {
+            denied.push(knob.to_string());
+        }
+    }
+    let tasks = tasks && kernel.machine().is_running() && !has_capability(kernel, SYS_NICE);
+    let Some(what) = denied.first().cloned().or_else(|| tasks.then(|| "other users' tasks".to_owned())) else {
+        return Ok(());
+    };
+    let more = if denied.len() > 1 { format!(" (and {} more)", denied.len() - 1) } else { String::new() };
+    let mut capability = String::new();
+    if !denied.is_empty() {
+        capability.push_str("CAP_DAC_OVERRIDE (files of root)");
+    }
+    if tasks {
+        capability.push_str(if capability.is_empty() { "" } else { " and " });
+        capability.push_str("CAP_SYS_NICE (other users' tasks)");
+    }
+    capability.push_str(&format!(", and write access to {}", state.path().display()));
+    Err(ShieldError::NotPermitted { what, more, capability })
+}
+
+/// capabilities(7)
+const SYS_NICE: u32 = 23;
+
+fn has_capability(kernel: &Kernel, bit: u32) -> bool {
+    let status = kernel.machine().text("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> bit & 1 == 1)
+}
+
+fn not_permitted(error: UndoError, state: &StateDir) -> ShieldError {
+    match error {
+        UndoError::Log { path, cause, .. } if cause.kind() == std::io::ErrorKind::PermissionDenied => {
+            ShieldError::NotPermitted {
+                what: path.display().to_string(),
+                more: String::new(),
+                capability: format!("write access to {}", state.path().display()),
+            }
+        }
+        error => ShieldError::Undo(error),
+    }
+}

@@ -1,0 +1,83 @@
+//! Which backend: what each needs, whether it is there, and why one was taken.
+
+use super::ShieldError;
+use super::layout::Layout;
+use super::topology::Topology;
+use model::{ShieldBackend, ShieldSpec};
+
+/// Whether a backend can be used, with the evidence.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Availability {
+    /// Which.
+    pub backend: ShieldBackend,
+    /// Whether it can be used.
+    pub usable: bool,
+    /// Why, or why not.
+    pub why: String,
+}
+
+/// All backends, the best first.
+pub(super) fn all(layout: &Layout, topology: &Topology) -> Vec<Availability> {
+    let of = |backend, found: Result<String, String>| {
+        let usable = found.is_ok();
+        Availability { backend, usable, why: found.unwrap_or_else(|why| why) }
+    };
+    let isolated = if topology.isolated.is_empty() {
+        Err("no CPU was isolated at boot: /sys/devices/system/cpu/isolated is empty".to_owned())
+    } else {
+        Ok(format!("CPU {} was isolated at boot (isolcpus=)", topology.isolated))
+    };
+    let v2 = layout.v2.as_ref().map_err(Clone::clone);
+    let v1 = layout.v1.as_ref().map_err(Clone::clone);
+    vec![
+        of(ShieldBackend::V2, v2.map(|v2| format!("{} has the cpuset controller", v2.root.display()))),
+        of(ShieldBackend::V1, v1.map(|v1| format!("cpusets of version 1 are mounted at {}", v1.root.display()))),
+        of(ShieldBackend::Affinity, Ok("needs no control groups; only a guard keeps it up".to_owned())),
+        of(ShieldBackend::Isolcpus, isolated),
+    ]
+}
+
+/// The backend for a shield, with the reasons for it.
+pub(super) fn choose(
+    spec: &ShieldSpec,
+    layout: &Layout,
+    topology: &Topology,
+) -> Result<(ShieldBackend, Vec<String>), ShieldError> {
+    let known = all(layout, topology);
+    let why = |backend: ShieldBackend| {
+        known.iter().find(|known| known.backend == backend).map(|known| known.why.clone()).unwrap_or_default()
+    };
+    let usable = |backend: ShieldBackend| known.iter().any(|known| known.backend == backend && known.usable);
+    let isolated = spec.processes.common(&topology.isolated);
+    match spec.backend {
+        ShieldBackend::Isolcpus => {
+            let missing = spec.processes.without(&topology.isolated);
+            if missing.is_empty() {
+                return Ok((ShieldBackend::Isolcpus, vec![why(ShieldBackend::Isolcpus)]));
+            }
+            Err(ShieldError::NotBootIsolated { missing, isolated: topology.isolated.clone() })
+        }
+        ShieldBackend::Auto => {
+            if !isolated.is_empty() && isolated == spec.processes {
+                return Ok((ShieldBackend::Isolcpus, vec![why(ShieldBackend::Isolcpus)]));
+            }
+            let mut reasons = Vec::new();
+            for backend in [ShieldBackend::V2, ShieldBackend::V1, ShieldBackend::Affinity] {
+                if !usable(backend) {
+                    reasons.push(format!("not {backend}: {}", why(backend)));
+                    continue;
+                }
+                reasons.insert(0, why(backend));
+                if !isolated.is_empty() {
+                    return Err(ShieldError::BootIsolated { isolated, backend });
+                }
+                return Ok((backend, reasons));
+            }
+            // Affinity needs nothing.
+            Ok((ShieldBackend::Affinity, reasons))
+        }
+        backend if !usable(backend) => Err(ShieldError::Backend { backend, why: why(backend) }),
+        backend if !isolated.is_empty() => Err(ShieldError::BootIsolated { isolated, backend }),
+        backend => Ok((backend, vec!["asked for".to_owned(), why(backend)])),
+    }
+}

@@ -1,0 +1,92 @@
+//! Keeps a shield true: looks again and again, tells what drifted, and repairs it.
+
+use super::apply::apply;
+use super::plan::plan;
+use super::steps::Step;
+use super::{ShieldError, WHAT};
+use crate::Kernel;
+use host::undo::StateDir;
+use model::ShieldSpec;
+
+/// Watches over the shield that is up.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    kernel: Kernel,
+    state: StateDir,
+    spec: ShieldSpec,
+}
+
+/// Something that was not as the shield made it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "drift", rename_all = "kebab-case")]
+pub enum Drift {
+    /// A setting had another value, and has ours again.
+    Setting {
+        /// Which.
+        knob: String,
+        /// What it was found at.
+        found: String,
+        /// What it is again.
+        ours: String,
+    },
+    /// Tasks that might use the shielded CPUs were moved away.
+    Tasks {
+        /// Their names, each once.
+        names: Vec<String>,
+        /// How many.
+        count: usize,
+    },
+    /// Another took the shield down.
+    Gone,
+}
+
+impl std::fmt::Display for Drift {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Setting { knob, found, ours } => write!(f, "{knob}: was '{found}', is '{ours}' again"),
+            Self::Tasks { names, count } => write!(f, "{count} tasks moved away: {}", names.join(", ")),
+            Self::Gone => write!(f, "another has taken the shield down"),
+        }
+    }
+}
+
+impl Guard {
+    /// A guard of the shield of this spec.
+    #[must_use]
+    pub fn new(kernel: Kernel, state: StateDir, spec: ShieldSpec) -> Self {
+        Self { kernel, state, spec }
+    }
+
+    /// One round: what drifted since the last, repaired. [`Drift::Gone`] ends the guard's work.
+    ///
+    /// # Errors
+    /// [`ShieldError`] when the repair fails.
+    pub fn round(&self) -> Result<Vec<Drift>, ShieldError> {
+        let planned = plan(&self.spec, &self.kernel, &self.state)?;
+        if planned.extends.is_none() {
+            return Ok(vec![Drift::Gone]);
+        }
+        if planned.is_done() {
+            return Ok(Vec::new());
+        }
+        let mut drifts = Vec::new();
+        for step in &planned.steps {
+            match step {
+                Step::Set(step) => drifts.push(Drift::Setting {
+                    knob: step.change.knob.to_string(),
+                    found: step.now.clone().unwrap_or_else(|| "gone".to_owned()),
+                    ours: step.change.wanted.clone(),
+                }),
+                Step::Sweep(step) => {
+                    let mut names: Vec<String> =
+                        step.moves.iter().filter_map(|change| Some(super::task_name(&change.knob)?.to_owned())).collect();
+                    names.sort();
+                    names.dedup();
+                    drifts.push(Drift::Tasks { names, count: step.moves.len() });
+                }
+            }
+        }
+        apply(&planned, &self.kernel, &self.state, None, WHAT)?;
+        Ok(drifts)
+    }
+}

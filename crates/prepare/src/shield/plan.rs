@@ -1,0 +1,322 @@
+//! What would be changed, in order, or why a shield is refused. Pure over the system's files.
+
+use super::layout::Layout;
+use super::steps::{Step, Steps};
+use super::view::{View, taken};
+use super::{ShieldError, affinity, backend, irqs, nic, topology::Topology, v1, v2};
+use crate::Kernel;
+use host::knob::{Form, Knob, cpu_mask, parse_cpu_mask};
+use host::shield::ShieldState;
+use host::undo::{SetId, StateDir};
+use model::{CpuList, ShieldBackend, ShieldSpec};
+use std::path::PathBuf;
+
+/// A shield to put up: all that would be done.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ShieldPlan {
+    /// What was asked for.
+    pub spec: ShieldSpec,
+    /// What will keep others away; never `auto`.
+    pub backend: ShieldBackend,
+    /// Why that one.
+    pub reasons: Vec<String>,
+    /// Change sets that are put back first: another shield, or one that was never finished.
+    pub replaces: Vec<SetId>,
+    /// The change set of this very shield, which is up: what the steps repair is added to it.
+    pub extends: Option<SetId>,
+    /// Where everything else goes.
+    pub housekeeping: CpuList,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+    /// What is worth knowing: one line each.
+    pub notes: Vec<String>,
+    /// What was asked for and cannot be had, with the remedy: one line each.
+    pub lacks: Vec<String>,
+    /// The control group behind the shield.
+    pub group: Option<PathBuf>,
+    /// Whether single threads may enter it.
+    pub by_thread: bool,
+}
+
+impl ShieldPlan {
+    /// Whether nothing is left to do.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.steps.is_empty() && self.replaces.is_empty()
+    }
+
+    /// How many settings and tasks are changed.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        let of = |step: &Step| match step {
+            Step::Set(_) => 1,
+            Step::Sweep(sweep) => sweep.moves.len(),
+        };
+        self.steps.iter().map(of).sum()
+    }
+}
+
+/// What would be done for a shield.
+///
+/// # Errors
+/// [`ShieldError`]: a rule that refuses it (exit code 2), or a fact that cannot be read.
+pub fn plan(spec: &ShieldSpec, kernel: &Kernel, state: &StateDir) -> Result<ShieldPlan, ShieldError> {
+    let mut view = View::read(kernel, state, spec)?;
+    let same = same(&view);
+    let keep_set = same.as_ref().map(|shield| shield.set.clone());
+    let replaces: Vec<SetId> =
+        view.sets.iter().rev().map(|(id, _)| id.clone()).filter(|id| Some(id) != keep_set.as_ref()).collect();
+    for set in &replaces {
+        for held in state.changes(set)?.into_iter().rev() {
+            view.after.insert(held.knob, held.before);
+        }
+    }
+    rules(&view)?;
+    let (backend, reasons) = match &same {
+        Some(shield) => (shield.backend, vec!["it is up already".to_owned()]),
+        None if spec.processes.is_empty() => {
+            (ShieldBackend::Affinity, vec!["nothing is asked for processes".to_owned()])
+        }
+        None => backend::choose(spec, &view.layout, &view.topology)?,
+    };
+    backend_rules(&view, backend)?;
+    let maps = nic::maps(&view)?;
+    let mut out = Steps::new(&view);
+    let mut group = None;
+    let mut by_thread = false;
+    if !spec.processes.is_empty() {
+        match (backend, &view.layout) {
+            (ShieldBackend::V2, Layout { v2: Ok(v2), .. }) => {
+                v2::steps(v2, &mut out);
+                group = Some(v2.shield());
+                by_thread = true;
+            }
+            (ShieldBackend::V1, Layout { v1: Ok(v1), .. }) => {
+                v1::steps(v1, &mut out);
+                group = Some(v1.shield());
+                by_thread = true;
+            }
+            (ShieldBackend::Affinity, _) => affinity::steps(&mut out),
+            _ => out.note("the CPUs were isolated at boot: only interrupts and workqueues are looked after"),
+        }
+        workers(backend, &mut out);
+    }
+    irqs::steps(&mut out, &nic::invited(&maps));
+    nic::steps(&maps, backend, &mut out);
+    siblings(&mut out);
+    timers(&mut out);
+    real_time(&mut out);
+    let Steps { steps, notes, lacks, .. } = out;
+    Ok(ShieldPlan {
+        spec: spec.clone(),
+        backend,
+        reasons,
+        replaces,
+        extends: keep_set,
+        housekeeping: view.housekeeping.clone(),
+        steps,
+        notes,
+        lacks,
+        group,
+        by_thread,
+    })
+}
+
+/// The shield that is up, if it is the one asked for.
+fn same(view: &View<'_>) -> Option<ShieldState> {
+    let current = view.current.clone()?;
+    let known = view.sets.iter().any(|(id, _)| *id == current.set);
+    let as_asked = ShieldSpec { backend: view.spec.backend, ..current.spec.clone() } == *view.spec;
+    let backend = [ShieldBackend::Auto, current.backend].contains(&view.spec.backend);
+    (known && as_asked && backend).then_some(current)
+}
+
+fn rules(view: &View<'_>) -> Result<(), ShieldError> {
+    let (spec, topology) = (view.spec, &view.topology);
+    let lists = [&spec.processes, &spec.interrupts, &spec.timers, &spec.memory];
+    let all = lists.into_iter().fold(CpuList::default(), |all, list| all.union(list));
+    if all.is_empty() {
+        return Err(ShieldError::NothingAsked);
+    }
+    let online = topology.online.clone();
+    let unknown = all.without(&online);
+    if !unknown.is_empty() {
+        return Err(ShieldError::UnknownCpu { cpus: unknown, online });
+    }
+    if all.contains(topology.boot) && !spec.allow_boot_cpu {
+        return Err(ShieldError::BootCpu { cpu: topology.boot });
+    }
+    if view.housekeeping.is_empty() && !spec.processes.is_empty() {
+        let mut gone = String::new();
+        if !topology.isolated.is_empty() {
+            gone.push_str(&format!(", {} is isolated at boot", topology.isolated));
+        }
+        let others = taken(&view.foreign);
+        if !others.is_empty() {
+            gone.push_str(&format!(", {others} belongs to partitions of others"));
+        }
+        let offline = topology.present.without(&online);
+        if !offline.is_empty() {
+            gone.push_str(&format!(", {offline} is offline"));
+        }
+        return Err(ShieldError::NoHousekeeping {
+            whom: "everything else",
+            asked: spec.processes.clone(),
+            gone,
+            online,
+        });
+    }
+    if online.is_within(&spec.interrupts) {
+        return Err(ShieldError::NoHousekeeping {
+            whom: "device interrupts",
+            asked: spec.interrupts.clone(),
+            gone: String::new(),
+            online,
+        });
+    }
+    memory_rules(view)
+}
+
+fn memory_rules(view: &View<'_>) -> Result<(), ShieldError> {
+    let (spec, topology) = (view.spec, &view.topology);
+    if spec.memory.is_empty() {
+        return Ok(());
+    }
+    let nodes = topology.nodes_of(&spec.memory);
+    let left = topology.nodes.keys().filter(|node| !nodes.contains(**node)).count();
+    if nodes.is_empty() || left == 0 {
+        return Err(ShieldError::NoMemoryLeft { asked: spec.memory.clone(), nodes });
+    }
+    if !spec.memory.is_within(&spec.processes) {
+        return Err(ShieldError::MemoryAlone { cpus: spec.memory.without(&spec.processes) });
+    }
+    Ok(())
+}
+
+fn backend_rules(view: &View<'_>, backend: ShieldBackend) -> Result<(), ShieldError> {
+    let spec = view.spec;
+    let grouped = matches!(backend, ShieldBackend::V2 | ShieldBackend::V1);
+    if !spec.memory.is_empty() && !grouped {
+        let why = "memory nodes are closed to others by cpusets alone".to_owned();
+        return Err(ShieldError::Backend { backend, why });
+    }
+    if backend == ShieldBackend::V2 && !spec.keep.is_empty() {
+        return Err(ShieldError::CannotKeep { kept: spec.keep.join(", ") });
+    }
+    let (root, ours) = match (backend, &view.layout) {
+        (ShieldBackend::V2, Layout { v2: Ok(v2), .. }) => (&v2.root, vec![v2.shield()]),
+        (ShieldBackend::V1, Layout { v1: Ok(v1), .. }) => (&v1.root, vec![v1.shield(), v1.system()]),
+        _ => return Ok(()),
+    };
+    v2::check(view, root)?;
+    if view.sets.is_empty()
+        && let Some(path) = ours.into_iter().find(|path| view.machine().is_directory(path))
+    {
+        return Err(ShieldError::LeftOver { path, state: view.state.path().to_owned() });
+    }
+    Ok(())
+}
+
+/// Kernel work that may run on any CPU: unbound workqueues, the watchdog.
+fn workers(backend: ShieldBackend, out: &mut Steps<'_>) {
+    let view = out.view;
+    let shielded = &view.spec.processes;
+    let queues = "/sys/devices/virtual/workqueue";
+    // Newer kernels take isolated partitions out of these masks themselves.
+    let by_kernel = backend == ShieldBackend::V2 && view.machine().exists(format!("{queues}/cpumask_isolated"));
+    for file in ["cpumask", "writeback/cpumask"] {
+        let knob = Knob::file(format!("{queues}/{file}"), Form::CpuMask);
+        let mask = view.value(&knob).and_then(|text| parse_cpu_mask(&text)).unwrap_or_default();
+        let left = mask.without(shielded);
+        if !by_kernel && mask.meets(shielded) && !left.is_empty() {
+            out.wish(knob, cpu_mask(&left), "work that the kernel may do on any CPU leaves the shielded ones");
+        }
+    }
+    let knob = Knob::file("/proc/sys/kernel/watchdog_cpumask", Form::CpuList);
+    let watched = view.value(&knob).and_then(|text| text.parse::<CpuList>().ok()).unwrap_or_default();
+    let left = watched.without(shielded);
+    if watched.meets(shielded) && !left.is_empty() {
+        out.wish(knob, left.to_string(), "the lockup watchdog's timer and thread leave the shielded CPUs");
+    }
+}
+
+fn siblings(out: &mut Steps<'_>) {
+    let view = out.view;
+    for cpu in view.spec.processes.iter() {
+        let open = view.topology.core_of(cpu).without(&view.spec.processes);
+        if !open.is_empty() {
+            out.note(format!(
+                "CPU {cpu} shares its core with CPU {open}, which is not shielded and slows it down when busy: shield sibling:{cpu}, or take CPU {open} offline (echo 0 > /sys/devices/system/cpu/cpu{}/online)",
+                open.iter().next().unwrap_or_default()
+            ));
+        }
+    }
+}
+
+/// The words for the kernel's command line that stop the tick on some CPUs, beside those where it stops already.
+pub(super) fn tickless_words(topology: &Topology, cpus: &CpuList) -> String {
+    let all = topology.nohz_full.union(cpus);
+    format!("nohz_full={all} rcu_nocbs={all}")
+}
+
+fn timers(out: &mut Steps<'_>) {
+    let view = out.view;
+    let missing = view.spec.timers.without(&view.topology.nohz_full);
+    if !missing.is_empty() {
+        out.lacks.push(format!(
+            "the local timer of CPU {missing} cannot be stopped while the system runs: add this to the kernel's command line and boot: {}",
+            tickless_words(&view.topology, &missing)
+        ));
+    }
+    let have = view.spec.timers.common(&view.topology.nohz_full);
+    if !have.is_empty() {
+        out.note(format!(
+            "the local timer of CPU {have} stops while a single task runs there (nohz_full); two tasks bring it back"
+        ));
+    }
+}
+
+/// The limit of real-time tasks, last; and the kernel's reserve for ordinary ones, which goes with it.
+fn real_time(out: &mut Steps<'_>) {
+    let view = out.view;
+    if view.spec.processes.is_empty() {
+        return;
+    }
+    let knob = Knob::sysctl("kernel.sched_rt_runtime_us");
+    let limit = view.value(&knob);
+    if view.spec.unlimited_realtime {
+        out.wish(knob, "-1", "real-time tasks are never stopped for using too much time");
+    } else if let Some(limit) = limit.filter(|limit| limit != "-1") {
+        out.note(format!(
+            "a real-time task that never sleeps is stopped after {limit} us of each period (kernel.sched_rt_runtime_us): --unlimited-rt takes that away"
+        ));
+    }
+    let mut runtimes = Vec::new();
+    let folder = "/sys/kernel/debug/sched/fair_server";
+    for cpu in view.spec.processes.iter() {
+        match view.machine().text(format!("{folder}/cpu{cpu}/runtime")) {
+            Ok(text) => runtimes.push((cpu, text.trim().to_owned())),
+            Err(_) => continue,
+        }
+    }
+    let release = view.machine().text("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if runtimes.is_empty() {
+        if has_fair_server(&release) {
+            out.note(format!(
+                "whether the kernel reserves time for ordinary tasks under real-time ones (fair server) cannot be read ({folder}): it takes 50 ms a second where an ordinary task starves, and behind the shield none should"
+            ));
+        }
+    } else if runtimes.iter().any(|(_, runtime)| runtime != "0") {
+        let words: Vec<String> = runtimes.iter().map(|(cpu, runtime)| format!("CPU {cpu}: {runtime} ns")).collect();
+        out.note(format!(
+            "the kernel reserves time for ordinary tasks that starve under real-time ones (fair server, {}): it takes effect only while one is there, and behind the shield none should",
+            words.join(", ")
+        ));
+    }
+}
+
+/// Kernels since 6.12 have it.
+fn has_fair_server(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
+}

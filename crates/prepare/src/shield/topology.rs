@@ -1,0 +1,79 @@
+//! The CPUs, cores, memory nodes and boot isolation of a machine, from /sys.
+
+use host::knob::Machine;
+use model::CpuList;
+use std::collections::BTreeMap;
+
+/// What a shield has to know of the CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Topology {
+    /// CPUs that run.
+    pub(super) online: CpuList,
+    /// CPUs that are there, running or not.
+    pub(super) present: CpuList,
+    /// The CPU that the machine booted on: Linux numbers it 0.
+    pub(super) boot: u32,
+    /// CPUs taken out of the scheduler's domains at boot (`isolcpus=domain,…`).
+    pub(super) isolated: CpuList,
+    /// CPUs whose tick stops (`nohz_full=`).
+    pub(super) nohz_full: CpuList,
+    /// CPUs of each memory node.
+    pub(super) nodes: BTreeMap<u32, CpuList>,
+    /// Threads of each core that has more than one.
+    cores: Vec<CpuList>,
+}
+
+impl Topology {
+    pub(super) fn read(machine: &Machine) -> Self {
+        let cpu = "/sys/devices/system/cpu";
+        let list = |name: &str| list_in(machine, &format!("{cpu}/{name}")).unwrap_or_default();
+        let mut online = list("online");
+        if online.is_empty() {
+            // A kernel for one CPU has no such file.
+            online = [0].into_iter().collect();
+        }
+        let mut cores: Vec<CpuList> = online
+            .iter()
+            .filter_map(|cpu_number| {
+                list_in(machine, &format!("{cpu}/cpu{cpu_number}/topology/thread_siblings_list"))
+            })
+            .filter(|threads| threads.len() > 1)
+            .collect();
+        cores.sort();
+        cores.dedup();
+        let nodes = machine.names("/sys/devices/system/node").unwrap_or_default();
+        let nodes = nodes.iter().filter_map(|name| {
+            let number = name.strip_prefix("node")?.parse().ok()?;
+            Some((number, list_in(machine, &format!("/sys/devices/system/node/{name}/cpulist"))?))
+        });
+        Self {
+            present: list("present").union(&online),
+            boot: 0,
+            isolated: list("isolated"),
+            nohz_full: list("nohz_full"),
+            nodes: nodes.collect(),
+            cores,
+            online,
+        }
+    }
+
+    /// All threads of a CPU's core that are online, itself included.
+    pub(super) fn core_of(&self, cpu: u32) -> CpuList {
+        let core = self.cores.iter().find(|core| core.contains(cpu));
+        core.map_or_else(|| [cpu].into_iter().collect(), |core| core.common(&self.online))
+    }
+
+    /// The memory nodes of some CPUs.
+    pub(super) fn nodes_of(&self, cpus: &CpuList) -> CpuList {
+        self.nodes.iter().filter(|(_, members)| members.meets(cpus)).map(|(node, _)| *node).collect()
+    }
+}
+
+/// A list in a file; `None` when there is none. A kernel without an option prints `(null)`.
+pub(super) fn list_in(machine: &Machine, path: &str) -> Option<CpuList> {
+    let text = machine.text(path).ok()?;
+    match text.trim() {
+        "(null)" => Some(CpuList::default()),
+        text => text.parse().ok(),
+    }
+}

@@ -1,0 +1,140 @@
+//! What a plan is made from: one look at the machine.
+
+use super::ShieldError;
+use super::layout::{Foreign, Layout, foreign};
+use super::topology::Topology;
+use crate::Kernel;
+use host::knob::{Knob, Machine, Settings, TaskKey};
+use host::shield::ShieldState;
+use host::tasks::Task;
+use host::undo::{SetHeader, SetId, StateDir};
+use model::{CpuList, ShieldSpec};
+use std::collections::{BTreeSet, HashMap};
+
+/// One look at a machine.
+pub(super) struct View<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) state: &'a StateDir,
+    pub(super) spec: &'a ShieldSpec,
+    pub(super) topology: Topology,
+    pub(super) layout: Layout,
+    /// All threads.
+    pub(super) tasks: Vec<Task>,
+    /// This process and those that it descends from.
+    pub(super) ancestors: BTreeSet<i32>,
+    /// Groups of others that were given CPUs, of the hierarchies that have cpusets.
+    pub(super) foreign: Vec<Foreign>,
+    /// The shield that is up.
+    pub(super) current: Option<ShieldState>,
+    /// Change sets of shields, oldest first.
+    pub(super) sets: Vec<(SetId, SetHeader)>,
+    /// Where others may run once the shield is up.
+    pub(super) housekeeping: CpuList,
+    /// What knobs will be once the shield that is replaced is gone.
+    pub(super) after: HashMap<Knob, String>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn read(kernel: &'a Kernel, state: &'a StateDir, spec: &'a ShieldSpec) -> Result<Self, ShieldError> {
+        let machine = kernel.machine();
+        let topology = Topology::read(machine);
+        let layout = Layout::read(machine);
+        let mut groups = Vec::new();
+        for root in [layout.v2.as_ref().ok().map(|v2| &v2.root), layout.v1.as_ref().ok().map(|v1| &v1.root)] {
+            groups.extend(root.map(|root| foreign(machine, root)).unwrap_or_default());
+        }
+        let tasks = host::tasks::list(machine);
+        let ancestors = ancestors(&tasks);
+        let sets = state.sets()?.into_iter().filter(|(_, header)| header.what == super::WHAT).collect();
+        let taken = taken(&groups);
+        Ok(Self {
+            housekeeping: topology.online.without(&spec.processes).without(&topology.isolated).without(&taken),
+            current: host::shield::current(state),
+            after: HashMap::new(),
+            foreign: groups,
+            kernel,
+            state,
+            spec,
+            topology,
+            layout,
+            tasks,
+            ancestors,
+            sets,
+        })
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        self.kernel.machine()
+    }
+
+    /// A knob's value as it will be when the plan begins; `None` when the system does not have it.
+    pub(super) fn value(&self, knob: &Knob) -> Option<String> {
+        if let Knob::File { path, .. } = knob
+            && let Some(parent) = path.parent()
+            && self.after.get(&Knob::Group { path: parent.to_owned() }).is_some_and(|value| value == "absent")
+        {
+            return None;
+        }
+        match self.after.get(knob) {
+            Some(value) => Some(value.clone()),
+            None => self.kernel.read(knob).ok(),
+        }
+    }
+
+    /// The CPUs that a task may run on, as they will be when the plan begins.
+    pub(super) fn allowed(&self, task: &Task) -> CpuList {
+        if !self.after.is_empty()
+            && let Some(value) = self.after.get(&Knob::Affinity { task: task.key.clone() })
+        {
+            return value.parse().unwrap_or_default();
+        }
+        task.allowed.clone().unwrap_or_default()
+    }
+
+    /// Whether somebody asked that a task stays where it is: by process id, name (of the thread or of its process) or
+    /// unit (a part of its control group's path).
+    pub(super) fn is_kept(&self, task: &Task) -> bool {
+        self.spec.keep.iter().any(|kept| {
+            let leader = || self.tasks.iter().find(|leader| leader.key.tid == task.process);
+            kept.parse() == Ok(task.process)
+                || *kept == task.key.name
+                || leader().is_some_and(|leader| *kept == leader.key.name)
+                || task.groups.iter().any(|line| {
+                    line.path.split('/').any(|part| part == kept || part.strip_suffix(".service") == Some(kept))
+                })
+        })
+    }
+
+    /// Whether a task is PID 1 or one that this process descends from.
+    pub(super) fn is_protected(&self, task: &Task) -> bool {
+        task.process == 1 || self.ancestors.contains(&task.process)
+    }
+
+    /// Whether the kernel remembers the CPUs that a task asked for itself while a cpuset forbids them (since 6.2).
+    pub(super) fn remembers_masks(&self) -> bool {
+        let release = self.machine().text("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok());
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 2)
+    }
+}
+
+/// The CPUs that others have for themselves.
+pub(super) fn taken(groups: &[Foreign]) -> CpuList {
+    groups.iter().filter(|group| group.alone).fold(CpuList::default(), |all, group| all.union(&group.cpus))
+}
+
+/// This process and those that it descends from, but not PID 1.
+fn ancestors(tasks: &[Task]) -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let mut process = i32::try_from(std::process::id()).unwrap_or(0);
+    while process > 1 && found.insert(process) {
+        let task = tasks.iter().find(|task| task.process == process);
+        process = task.map_or(0, |task| task.parent);
+    }
+    found
+}
+
+/// The key of the calling process.
+pub(super) fn own_process() -> Option<TaskKey> {
+    TaskKey::of(i32::try_from(std::process::id()).ok()?)
+}
