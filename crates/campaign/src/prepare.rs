@@ -25,7 +25,8 @@ pub(crate) fn belongs_to_host(key: &str) -> bool {
         Some(core) => matches!(core, "somaxconn" | "optmem_max" | "txrehash" | "tstamp_allow_data"),
         None => true,
     };
-    key.starts_with("nic.") || key.strip_prefix("sysctl.net.").is_some_and(net)
+    let sysctl = key.strip_prefix("sysctl.").unwrap_or(key);
+    key.starts_with("nic.") || sysctl.strip_prefix("net.").is_some_and(net)
 }
 
 /// The CPUs that the ends of a cell are pinned to on the machine that `speaker` speaks for.
@@ -224,10 +225,16 @@ mod tests {
 
     #[test]
     fn what_a_namespace_has_for_itself() {
-        for key in ["nic.coalesce.rx-usecs", "sysctl.net.ipv4.tcp_autocorking", "sysctl.net.core.somaxconn"] {
+        for key in ["nic.coalesce.rx-usecs", "sysctl.net.ipv4.tcp_autocorking", "net.core.somaxconn"] {
             assert!(belongs_to_host(key), "{key}");
         }
-        for key in ["sysctl.net.core.busy_poll", "sysctl.kernel.numa_balancing", "memory.thp", "service.irqbalance"] {
+        for key in [
+            "sysctl.net.core.busy_poll",
+            "net.core.busy_read",
+            "sysctl.kernel.numa_balancing",
+            "memory.thp",
+            "service.irqbalance",
+        ] {
             assert!(!belongs_to_host(key), "{key}");
         }
     }

@@ -62,7 +62,7 @@ impl CellShield {
 }
 
 /// The two sysctls that make every socket of the machine busy-poll (Documentation/admin-guide/sysctl/net.rst).
-const BUSY_POLLING: [&str; 2] = ["sysctl.net.core.busy_poll", "sysctl.net.core.busy_read"];
+const BUSY_POLLING: [&str; 2] = ["net.core.busy_poll", "net.core.busy_read"];
 
 fn conflict<T>(what: String, remedy: &str) -> Result<T, ModelError> {
     Err(ModelError::Conflict { what, remedy: remedy.to_owned() })
@@ -134,7 +134,8 @@ impl Plan {
         let spins = spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
         let busy = spec.initiator.busy_poll_us.is_some_and(|us| us > 0);
         let knob = settings.iter().find(|setting| {
-            BUSY_POLLING.contains(&setting.key.as_str()) && setting.value.trim().parse::<u64>().is_ok_and(|us| us > 0)
+            let name = setting.key.strip_prefix("sysctl.").unwrap_or(&setting.key);
+            BUSY_POLLING.contains(&name) && setting.value.trim().parse::<u64>().is_ok_and(|us| us > 0)
         });
         match (spec.initiator.cpu, spec.reflector.cpu) {
             (Some(a), Some(b)) if one_machine && a == b && (spins || busy) => conflict(
@@ -300,6 +301,8 @@ mod tests {
         let rest = "cpu = [\"1\"]\nknob = [\"sysctl.net.core.busy_read=50\"]\n";
         let text = refused(&format!("[[grid]]\n{rest}"));
         assert!(text.contains("CPU 1") && text.contains("busy_read=50"), "{text}");
+        let text = refused(&format!("[[grid]]\n{}", rest.replace("sysctl.", "")));
+        assert!(text.contains("busy_read=50"), "{text}");
         plan(&format!("[[grid]]\n{}", rest.replace("=50", "=0"))).unwrap();
         plan(&format!("[[grid]]\n{}", rest.replace("\"1\"", "\"0;1\""))).unwrap();
         plan(&format!("[measure]\nallow_starving = true\n[[grid]]\n{rest}")).unwrap();
