@@ -9,6 +9,9 @@ use std::path::PathBuf;
 /// Name of the measured device in every host's namespace, unless it is a real port.
 pub const DEVICE: &str = "wh0";
 
+/// Name of the loopback device, which every namespace has and which cannot be removed.
+pub(crate) const LOOPBACK: &str = "lo";
+
 /// Where iproute2 keeps named namespaces.
 pub const NETNS_FOLDER: &str = "/run/netns";
 
@@ -160,7 +163,12 @@ impl LabRecord {
                         netns: Some(format!("wh-{}-{letter}", spec.name)),
                         ipv4: subnet.ipv4(number),
                         ipv6: has_ipv6.then(|| subnet.ipv6(number)),
-                        device: port.as_ref().map_or_else(|| DEVICE.to_owned(), |port| port.name.clone()),
+                        // A lone host without a port has nothing to be joined to, so its addresses are on `lo`.
+                        device: match &port {
+                            Some(port) => port.name.clone(),
+                            None if spec.hosts == 1 => LOOPBACK.to_owned(),
+                            None => DEVICE.to_owned(),
+                        },
                         port,
                     }
                 }
@@ -169,7 +177,7 @@ impl LabRecord {
                     netns: None,
                     ipv4: Ipv4Addr::LOCALHOST,
                     ipv6: has_ipv6.then_some(Ipv6Addr::LOCALHOST),
-                    device: "lo".to_owned(),
+                    device: LOOPBACK.to_owned(),
                     port: None,
                 },
             })
@@ -244,16 +252,15 @@ impl LabRecord {
         for (host, netns) in &placed {
             let device = &host.device;
             let mut lines = vec!["link set lo up".to_owned()];
-            // A lone host without a port has nothing to be joined to.
-            if host.port.is_some() || placed.len() > 1 {
+            if device != LOOPBACK {
                 lines.push(format!("link set {device} up"));
-                lines.push(format!("addr add {}/{} dev {device}", host.ipv4, Subnet::PREFIX4));
-                lines.push(format!("route add 224.0.0.0/4 dev {device}"));
-                if let Some(ipv6) = host.ipv6 {
-                    // Duplicate address detection would keep the address from being bound for a second or two.
-                    lines.push(format!("addr add {ipv6}/{} dev {device} nodad", Subnet::PREFIX6));
-                    lines.push(format!("route replace ff00::/8 dev {device} table local"));
-                }
+            }
+            lines.push(format!("addr add {}/{} dev {device}", host.ipv4, Subnet::PREFIX4));
+            lines.push(format!("route add 224.0.0.0/4 dev {device}"));
+            if let Some(ipv6) = host.ipv6 {
+                // Duplicate address detection would keep the address from being bound for a second or two.
+                lines.push(format!("addr add {ipv6}/{} dev {device} nodad", Subnet::PREFIX6));
+                lines.push(format!("route replace ff00::/8 dev {device} table local"));
             }
             batches.push(Batch { netns: Some((*netns).to_owned()), lines });
         }
@@ -296,6 +303,15 @@ mod tests {
         let batches = record.batches();
         assert_eq!(batches.len(), 6);
         assert!(batches[1].lines.contains(&"link set to-d master br0".to_owned()));
+    }
+
+    #[test]
+    fn a_lone_host_uses_a_device_that_it_has() {
+        let record = record(1, &[]);
+        assert_eq!(record.hosts[0].device, "lo");
+        let lines: Vec<String> = record.batches().into_iter().flat_map(|batch| batch.lines).collect();
+        assert!(lines.contains(&"addr add 198.18.3.1/24 dev lo".to_owned()), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.contains(DEVICE)), "{lines:?}");
     }
 
     #[test]

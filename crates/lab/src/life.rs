@@ -1,6 +1,6 @@
 //! A lab's life: made, listed, used, removed.
 
-use crate::build::{Batch, LabHost, LabRecord, LabSpec, NETNS_FOLDER, Port};
+use crate::build::{Batch, LOOPBACK, LabHost, LabRecord, LabSpec, NETNS_FOLDER, Port};
 use crate::registry::Lock;
 use crate::{LabError, Owner, Registry, ip};
 use model::plan::LabKind;
@@ -199,6 +199,7 @@ fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), L
         // process still holds it.
         let lines = match &host.port {
             Some(_) => vec![format!("link set {device} down"), format!("link set {device} netns {here}")],
+            None if device == LOOPBACK => continue,
             None => vec![format!("link del {device}")],
         };
         ip::run_all(&Batch { netns: Some(netns.to_owned()), lines })?;
@@ -290,9 +291,6 @@ fn wait_for_links(record: &LabRecord) -> Result<(), LabError> {
     for host in &record.hosts {
         let Some(netns) = host.netns.as_deref() else { continue };
         let seconds = if host.port.is_some() { PORT_SECONDS } else { VETH_SECONDS };
-        if record.hosts.len() == 1 && host.port.is_none() {
-            continue;
-        }
         let end = Instant::now() + Duration::from_secs(seconds);
         while !link_is_up(netns, &host.device)? {
             if Instant::now() > end {

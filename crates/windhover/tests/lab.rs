@@ -13,6 +13,24 @@ fn exists(namespace: &str) -> bool {
 }
 
 #[test]
+fn a_lone_host_is_listed_as_it_is() {
+    if !support::can_make_namespaces("a_lone_host_is_listed_as_it_is") {
+        return;
+    }
+    let name = format!("one{}", std::process::id());
+    let output = run(&["lab", "up", &name, "--hosts", "1"]);
+    assert_code(&output, 0);
+    let line = stdout(&output);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (device, address) = (words[2], words[3]);
+    let shown = run(&["lab", "exec", &format!("{name}/a"), "--", "ip", "-o", "address", "show", "dev", device]);
+    assert_code(&run(&["lab", "down", &name]), 0);
+    assert_code(&shown, 0);
+    assert!(stdout(&shown).contains(&format!("{address}/")), "{line}{}", stdout(&shown));
+    assert!(!exists(&format!("wh-{name}-a")), "the namespace is left");
+}
+
+#[test]
 fn up_exec_down() {
     if !support::can_make_namespaces("up_exec_down") {
         return;
