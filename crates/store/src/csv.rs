@@ -214,7 +214,8 @@ impl Fields {
     }
 
     fn end(&mut self, which: &str, end: Option<&EndReport>, received: u64) {
-        let usage = end.map(|end| &end.usage);
+        // An end that took no time has told nothing: a kernel that answered echoes, or a peer that vanished.
+        let usage = end.map(|end| &end.usage).filter(|usage| usage.elapsed_ns > 0);
         self.figure(format!("{which}_machine_percent"), usage.and_then(|usage| usage.machine_percent()));
         self.figure(format!("{which}_service_demand_us"), usage.and_then(|usage| usage.service_demand_us(received)));
         self.figure(format!("{which}_process_us"), usage.and_then(|usage| usage.process_us(received)));

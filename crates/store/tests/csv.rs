@@ -6,6 +6,7 @@
 mod common;
 
 use common::{make_run, result};
+use model::EndUsage;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use store::{CsvRow, Run, csv};
@@ -97,6 +98,19 @@ fn every_column_is_specified() {
     for name in specified.iter().filter(|name| !name.contains('*') && *name != "column") {
         assert!(head.contains(name), "specified column {name} is not written");
     }
+}
+
+#[test]
+fn an_end_that_told_nothing_has_empty_fields() {
+    let mut echo = result(1);
+    let columns = ["machine_percent", "service_demand_us", "involuntary_switches", "migrations", "faults"];
+    echo.ends.initiator.usage = EndUsage { elapsed_ns: 5, cpus: 2, ..EndUsage::default() };
+    let rows = read(&csv([CsvRow::of(&echo)]).unwrap());
+    for name in columns {
+        assert_eq!(column(&rows, &format!("reflector_{name}")), "", "{name}");
+    }
+    // Measured and nothing found is 0.
+    assert_eq!(column(&rows, "initiator_migrations"), "0");
 }
 
 #[test]
