@@ -131,9 +131,14 @@ impl<'a, W: Write> Supervisor<'a, W> {
             Request::StopLoad { id } => return self.stop(id, Role::Load, LOAD_PATIENCE),
             Request::Cancel => {
                 // One that ended while the word was on its way has been answered already.
-                for worker in self.workers.values_mut().filter(|worker| worker.role == Role::Probe) {
-                    if worker.phase == Phase::Working {
-                        worker.stop(PATIENCE);
+                for worker in self.workers.values_mut() {
+                    match (worker.role, worker.phase) {
+                        (Role::Probe, Phase::Working) => worker.stop(PATIENCE),
+                        (Role::Load, Phase::Starting) => {
+                            worker.cancelled = true;
+                            worker.stop(LOAD_PATIENCE);
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -231,6 +236,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
         let Some(mut worker) = self.workers.remove(&id) else { return Ok(Step::On) };
         match (worker.role, worker.phase) {
             (Role::Endpoint, Phase::Stopping) => self.reply(&Reply::EndpointStopped { id })?,
+            (Role::Load, _) if worker.cancelled => return self.fail(INTERRUPTED, "the load was cancelled"),
             (Role::Load, Phase::Stopping | Phase::Ended) if worker.report.is_some() => {
                 if let Some(report) = worker.report.take() {
                     self.reply(&Reply::LoadReport { id, report: Box::new(report) })?;

@@ -88,6 +88,8 @@ pub(crate) struct Worker {
     pub(crate) report: Option<LoadReport>,
     pub(crate) failed: Option<(u8, String)>,
     pub(crate) done: bool,
+    /// Whether it was cancelled before it was ready, so that the request that started it is still to be answered.
+    pub(crate) cancelled: bool,
     /// How it ended, once it has.
     pub(crate) end: Option<String>,
     /// Whether the process is known to have ended while its stdout has not closed yet.
@@ -163,6 +165,7 @@ impl Worker {
             report: None,
             failed: None,
             done: false,
+            cancelled: false,
             end: None,
             exited: false,
             well: false,

@@ -377,6 +377,20 @@ fn a_load_that_is_never_steady_runs_all_the_same() {
 }
 
 #[test]
+fn a_load_can_be_cancelled_before_it_is_steady() {
+    let mut runner = Runner::new("cat >/dev/null");
+    runner.send(&start_load(3_600_000));
+    runner.send(&Request::Cancel);
+    let Reply::Failed { code: 130, message } = runner.receive() else { panic!("not cancelled") };
+    assert!(message.contains("cancelled"), "{message}");
+    // One that works is not what is cancelled.
+    let Reply::LoadSteady { id, .. } = runner.ask(&start_load(50)) else { panic!("no answer") };
+    runner.send(&Request::Cancel);
+    assert!(matches!(runner.ask(&Request::StopLoad { id }), Reply::Failed { code: 1, .. }));
+    runner.bye();
+}
+
+#[test]
 fn a_stack_is_a_prefix_and_an_environment() {
     let mut runner = Runner::new(&format!("echo \"$EF_POLL_USEC $WRAPPED\" >&2\n{}", say(&[WorkerEvent::Done])));
     let launch = LaunchSpec {

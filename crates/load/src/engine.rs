@@ -175,6 +175,14 @@ impl Load {
     /// # Errors
     /// What made the load break off.
     pub fn wait_steady(&mut self, timeout: Duration) -> Result<bool, LoadError> {
+        self.wait_steady_unless(&AtomicBool::new(false), timeout)
+    }
+
+    /// As [`Load::wait_steady`], given up (`false`) soon after `give_up` is set.
+    ///
+    /// # Errors
+    /// What made the load break off.
+    pub fn wait_steady_unless(&mut self, give_up: &AtomicBool, timeout: Duration) -> Result<bool, LoadError> {
         let start = Instant::now();
         let steady = loop {
             if let Some(error) = self.shared.take_failure() {
@@ -183,7 +191,7 @@ impl Load {
             if evenness::steady(&self.measure.rates(&self.sampler.looks())) {
                 break true;
             }
-            if start.elapsed() >= timeout {
+            if start.elapsed() >= timeout || give_up.load(Ordering::Relaxed) {
                 break false;
             }
             std::thread::sleep(PAUSE);

@@ -3,6 +3,7 @@
 
 use model::{CpuList, LoadProfile, LoadSpec};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use task::allowed_cpus_of;
 use windhover_load::{Load, LoadError};
@@ -148,6 +149,14 @@ fn a_load_keeps_to_its_cpus_and_its_policy() {
         .collect();
     assert!(of_load.contains(&first), "{of_load:?}");
     load.stop().unwrap();
+}
+
+#[test]
+fn the_wait_for_steadiness_can_be_given_up() {
+    let mut load = Load::start(&spec(LoadProfile::Cpu)).unwrap();
+    // A second of even work is needed at least, so this is no steadiness, and it does not wait for an hour.
+    assert!(!load.wait_steady_unless(&AtomicBool::new(true), Duration::from_secs(3600)).unwrap());
+    assert!(!load.stop().unwrap().steady);
 }
 
 #[test]

@@ -89,7 +89,8 @@ pub enum Request {
     },
     /// Puts back everything that [`Request::Prepare`] changed; answered by [`Reply::Restored`].
     Restore,
-    /// Stops the probe that runs; it is answered by what it measured so far, then [`Reply::Failed`] with code 130.
+    /// Stops the probe that runs, which is answered by what it measured so far, then [`Reply::Failed`] with code 130; and
+    /// the load that is not steady yet, which is answered by the latter alone.
     Cancel,
     /// Stops everything, undoes everything and exits; answered by [`Reply::Bye`].
     Bye,

@@ -7,6 +7,8 @@ use model::worker::{EndpointTask, INHERITED_VARIABLE, Inherited, ProbeTask};
 use model::{LoadSpec, WorkerEvent, WorkerSpec};
 use std::fs::File;
 use std::io::{BufRead as _, Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a load may take until it is steady.
@@ -110,13 +112,16 @@ fn serve(task: &EndpointTask, events: &mut Events) -> Result<u8, Failure> {
 
 fn load(spec: &LoadSpec, events: &mut Events) -> Result<u8, Failure> {
     let mut load = load::Load::start(spec).map_err(|error| Failure::new(error.exit_code(), error))?;
-    load.wait_steady(STEADY_LIMIT).map_err(|error| Failure::new(1, error))?;
-    events.send(&WorkerEvent::Ready { address: None })?;
     let (asked, wait) = std::sync::mpsc::channel();
+    let over = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&over);
     when_input_ends(move || {
+        end.store(true, Ordering::Relaxed);
         // Nobody waits any more once the first asked.
         let _ = asked.send(());
     })?;
+    load.wait_steady_unless(&over, STEADY_LIMIT).map_err(|error| Failure::new(1, error))?;
+    events.send(&WorkerEvent::Ready { address: None })?;
     let _ = wait.recv();
     let report = load.stop().map_err(|error| Failure::new(1, anyhow!(error)))?;
     events.send(&WorkerEvent::Load(report))?;
