@@ -38,6 +38,9 @@ impl InheritedData {
     }
 }
 
+/// No run takes 30 days; a reflector that was forgotten all the same ends then.
+const LONGEST_S: u32 = 30 * 86_400;
+
 /// Serves one session over descriptors that this process was started with, until the parent closes the control socket.
 /// The parent is trusted: no key, no limits but those of the protocol. A refusal is no error here: the parent was told
 /// of it and says so itself.
@@ -46,7 +49,8 @@ impl InheritedData {
 /// The session failed.
 pub fn serve_inherited(control: UnixStream, data: InheritedData) -> Result<(), EndpointError> {
     let stop = Stop::new()?;
-    let shared = Shared::new(Limits { max_rate_pps: u32::MAX, ..Limits::default() }, None)?;
+    let limits = Limits { max_rate_pps: u32::MAX, max_session_s: LONGEST_S, ..Limits::default() };
+    let shared = Shared::new(limits, None)?;
     match session::run_inherited(control, data, &shared, &stop) {
         Err(EndpointError::Refused { .. }) => Ok(()),
         other => other,

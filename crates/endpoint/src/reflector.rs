@@ -246,7 +246,7 @@ fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
         None | Some(PathError::Closed) => {}
         Some(error) => {
             let detail = format!("the reflector's data path broke: {error}");
-            notes.push(Finding::at(FindingId::PeerVanished, "reflector", detail));
+            notes.push(Finding::at(FindingId::PathBroken, "reflector", detail));
         }
     }
     StopReport {

@@ -43,7 +43,8 @@ impl Shared {
     pub(crate) fn new(limits: Limits, key: Option<Key>) -> Result<Self, EndpointError> {
         let clock = Clock::calibrate()?;
         // Best effort: a client that asks for more descriptors than there are is refused by name.
-        let descriptors = u64::from(limits.max_sessions) * (u64::from(limits.max_idle_descriptors) + 16) + 256;
+        // An idle pipe, UNIX or connected TCP socket has another end, which is a descriptor too.
+        let descriptors = u64::from(limits.max_sessions) * (2 * u64::from(limits.max_idle_descriptors) + 16) + 256;
         let _ = task::raise_open_files(descriptors);
         let unlocked = task::lock_memory().err().map(|error| error.to_string());
         Ok(Self {

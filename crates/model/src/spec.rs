@@ -229,6 +229,15 @@ impl ProbeSpec {
         if self.timeout_ms == 0 {
             return conflict("a time-out of 0 ms loses every message", "give --timeout above 0");
         }
+        for (end, prefix) in [(&self.initiator, "--"), (&self.reflector, "--remote-")] {
+            let given = [("bind", end.bind.is_some()), ("device", end.device.is_some())];
+            if let Some((name, _)) = given.iter().find(|(_, given)| *given && self.socket.protocol.is_local()) {
+                return conflict(
+                    &format!("{} has no address and no network device", self.socket.protocol),
+                    &format!("leave {prefix}{name} out, or use tcp or udp"),
+                );
+            }
+        }
         if self.interval_us == Some(0) {
             return conflict("an interval of 0 is no schedule", "leave it out to send without pauses");
         }

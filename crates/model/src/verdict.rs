@@ -22,6 +22,8 @@ pub enum FindingId {
     PathNotAsClaimed,
     /// A peer vanished before the stop rule was met (invalid).
     PeerVanished,
+    /// A send or receive call failed at one end before the stop rule was met (invalid).
+    PathBroken,
     /// Answers that were awaited held the next messages of a schedule up (disturbed).
     ScheduleHeldUp,
     /// The confidence interval asked for was not reached (disturbed).
@@ -60,6 +62,7 @@ impl FindingId {
                 | Self::GeneratorLate
                 | Self::PathNotAsClaimed
                 | Self::PeerVanished
+                | Self::PathBroken
         )
     }
 

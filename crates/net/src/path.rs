@@ -47,6 +47,16 @@ pub enum PathError {
         /// Its size.
         bytes: usize,
     },
+    /// A datagram that the socket's own send buffer has no room for (EMSGSIZE, ENOBUFS).
+    #[error(
+        "a datagram of {bytes} bytes does not fit the send buffer of {buffer} bytes (EMSGSIZE, ENOBUFS): raise --send-buffer, or use a smaller --size"
+    )]
+    SendBuffer {
+        /// Its size.
+        bytes: usize,
+        /// The buffer, as asked for: half of what the kernel counts.
+        buffer: u32,
+    },
     /// No local port is left for one more connection (EADDRNOTAVAIL).
     #[error("no local port is left for one more connection: widen net.ipv4.ip_local_port_range")]
     NoPort,

@@ -1,6 +1,7 @@
 //! What carries one message: which calls send and receive it. No waiting, no clock.
 
 use crate::address::RawAddress;
+use crate::options;
 use crate::path::PathError;
 use crate::sys;
 use libc::c_int;
@@ -61,14 +62,33 @@ pub(crate) fn broken(call: &'static str, errno: c_int) -> PathError {
 
 /// What a failed datagram send means; `Ok` is to try again.
 #[cold]
-fn failed_datagram(call: &'static str, bytes: usize) -> Result<(), PathError> {
-    match sys::errno() {
+fn failed_datagram(call: &'static str, fd: RawFd, bytes: usize) -> Result<(), PathError> {
+    let errno = sys::errno();
+    if let Some(buffer) = too_small_buffer(errno, fd, bytes) {
+        return Err(PathError::SendBuffer { bytes, buffer });
+    }
+    match errno {
         // A send of a datagram waits only for buffer space that the local device frees by itself.
         libc::EINTR => Err(PathError::Interrupted),
         libc::EMSGSIZE => Err(PathError::TooLarge { bytes }),
         errno if is_lost(errno) => Ok(()),
         errno => Err(broken(call, errno)),
     }
+}
+
+/// The send buffer as asked for, when it is why a datagram was refused and always will be. A UNIX datagram has to fit
+/// less a few bytes (EMSGSIZE). The fragments of a UDP datagram may fill it twice, and each counts for up to four times
+/// its data (ENOBUFS); a full device queue gives no ENOBUFS to a socket without IP_RECVERR (udp_send_skb in Linux).
+fn too_small_buffer(errno: c_int, fd: RawFd, bytes: usize) -> Option<u32> {
+    /// What a UNIX datagram takes of the buffer beside its data (unix_dgram_sendmsg in Linux).
+    const OVERHEAD: usize = 32;
+    let least = match errno {
+        libc::EMSGSIZE => bytes.saturating_add(OVERHEAD),
+        libc::ENOBUFS => bytes.saturating_mul(2),
+        _ => return None,
+    };
+    let counted = options::read_buffer(fd, libc::SO_SNDBUF).ok()?;
+    (least > usize::try_from(counted).unwrap_or(usize::MAX)).then_some(counted / 2)
 }
 
 /// Whether a datagram was dropped on its way out of this host for a reason that may pass: the device's queue was full
@@ -108,7 +128,7 @@ impl Transport for Connected {
         if sys::send(self.fd, message, send_flags(more)) >= 0 {
             return Ok(());
         }
-        failed_datagram("send", message.len())
+        failed_datagram("send", self.fd, message.len())
     }
 
     #[inline]
@@ -169,7 +189,7 @@ impl Transport for Unconnected {
         if sys::sendto(self.fd, message, send_flags(more), self.addressing.to.as_bytes()) >= 0 {
             return Ok(());
         }
-        failed_datagram("sendto", message.len())
+        failed_datagram("sendto", self.fd, message.len())
     }
 
     #[inline]

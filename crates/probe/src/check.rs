@@ -1,7 +1,8 @@
 //! What can only be checked on this machine or once the peer is known, before the first message is sent.
 
 use crate::ProbeError;
-use model::{CpuList, Policy, ProbeSpec, Receive};
+use crate::stop::MAX_PASSES;
+use model::{CpuList, Policy, Probe, ProbeSpec, Receive};
 
 fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ProbeError> {
     Err(ProbeError::Conflict { what: what.into(), remedy: remedy.to_owned() })
@@ -33,6 +34,38 @@ fn on_a_thread(try_it: impl FnOnce() -> Result<(), task::TaskError> + Send) -> R
     outcome.map_or(Ok(()), |tried| tried.map_err(ProbeError::from))
 }
 
+/// Starting, stopping and calibrating a size, beside its warm-up and its rounds.
+const SIZE_OVERHEAD_US: u64 = 50_000;
+
+/// Refuses a run that its stop rule lets last longer than the endpoint lets a session last, rather than have it cut short.
+pub(crate) fn fits_session(spec: &ProbeSpec, limit_s: u32, address: &str) -> Result<(), ProbeError> {
+    let wanted_us = longest_us(spec);
+    if wanted_us <= u64::from(limit_s) * 1_000_000 {
+        return Ok(());
+    }
+    Err(ProbeError::TooLong { address: address.to_owned(), limit_s, wanted_s: wanted_us.div_ceil(1_000_000) })
+}
+
+/// How long all sizes may take by their stop rule. Of a rule that counts rounds alone only the gaps between them are
+/// known beforehand.
+fn longest_us(spec: &ProbeSpec) -> u64 {
+    let stop = &spec.stop;
+    let rounds_us = if stop.max_ms == u32::MAX {
+        let gap_us = u64::from(spec.gap.sleep_us) + u64::from(spec.gap.spin_us);
+        let gap_us = gap_us.max(u64::from(spec.interval_us.unwrap_or(0)));
+        stop.max_count.saturating_mul(gap_us).max(u64::from(stop.min_ms) * 1000)
+    } else {
+        u64::from(stop.max_ms) * 1000
+    };
+    let several = spec.probe == Probe::Rr && stop.interval_percent.is_some();
+    let passes = if several { MAX_PASSES as u64 } else { 1 };
+    let size_us = rounds_us
+        .saturating_mul(passes)
+        .saturating_add(u64::from(spec.warmup.time_ms) * 1000)
+        .saturating_add(SIZE_OVERHEAD_US);
+    size_us.saturating_mul(spec.sizes.iter().count() as u64)
+}
+
 /// Checks both ends against each other when they share a machine.
 pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
     let spins = spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
@@ -59,7 +92,7 @@ pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Probe, Protocol};
+    use model::{Protocol, SizeList};
 
     fn spec(protocol: Protocol) -> ProbeSpec {
         ProbeSpec::new(Probe::Pingpong, protocol)
@@ -94,6 +127,35 @@ mod tests {
         let error = same_machine(&spec).unwrap_err();
         assert!(error.to_string().contains("CPU 0"), "{error}");
         assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_run_longer_than_a_session_is_told_beforehand() {
+        let mut spec = spec(Protocol::Udp);
+        spec.stop.max_ms = 10_000;
+        fits_session(&spec, 11, "b").unwrap();
+        let error = fits_session(&spec, 10, "b").unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.exit_code(), 2);
+        assert!(text.contains("10 s") && text.contains("11 s") && text.contains("--max-session"), "{text}");
+        spec.sizes = "1,2".parse::<SizeList>().unwrap();
+        assert!(fits_session(&spec, 11, "b").is_err(), "each size takes its time");
+        spec.sizes = SizeList::one(1);
+        spec.stop.interval_percent = Some(5.0);
+        fits_session(&spec, 11, "b").unwrap();
+        spec.probe = Probe::Rr;
+        assert!(fits_session(&spec, 11, "b").is_err(), "passes may follow");
+    }
+
+    #[test]
+    fn a_count_alone_may_take_any_time_but_its_gaps() {
+        let mut spec = spec(Protocol::Udp);
+        spec.stop.max_ms = u32::MAX;
+        spec.stop.max_count = 1000;
+        fits_session(&spec, 1, "b").unwrap();
+        spec.gap.sleep_us = 10_000;
+        assert!(fits_session(&spec, 10, "b").is_err());
+        fits_session(&spec, 11, "b").unwrap();
     }
 
     #[test]

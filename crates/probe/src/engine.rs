@@ -14,7 +14,7 @@ use model::worker::{Measured, ProbeTask};
 use model::{Finding, Policy, Probe, ProbeSpec};
 use net::icmp::EchoSocket;
 use net::{DataSocket, PathOptions, PathVisitor, TransactionClient};
-use record::{Evidence, Recorder, RecorderConfig};
+use record::{Recorder, RecorderConfig};
 use std::net::SocketAddr;
 use std::time::Duration;
 use task::{Interrupter, Progress, Watchdog};
@@ -75,7 +75,7 @@ impl<'a> Engine<'a> {
         let watchdog = Watchdog::start(progress.clone(), target, timeout, spec.initiator.cpu)?;
         let mut found = Vec::new();
         if let Err(refused) = task::lock_memory() {
-            found.push(Evidence::not_permitted("initiator", "locking memory", &refused.to_string()));
+            found.push(not_locked(&refused));
         }
         task::prefault_stack(512 * 1024);
         if let Some(cpu) = spec.initiator.cpu {
@@ -231,6 +231,11 @@ impl<'a> Engine<'a> {
             Ok(report) => (report, ended),
             Err(error) => (None, ended.or(Some(error))),
         };
+        // A reflector that could not go on says why; here it only looks silent.
+        let stuck = report.as_ref().and_then(|report| {
+            let note = report.notes.iter().find(|note| note.id == model::FindingId::PathBroken)?;
+            Some(ProbeError::Reflector { address: name.clone(), size, why: note.detail.clone() })
+        });
         // What the endpoint said about its end tells more than the broken path.
         let because = |seen: String| match &last_words {
             Some(words) => format!("{seen} ({words})"),
@@ -244,6 +249,7 @@ impl<'a> Engine<'a> {
             End::PeerEnded => Some(vanished(because("the control connection ended".to_owned()))),
             End::Broken(Broken::Path(cause)) if cause.peer_is_gone() => Some(vanished(because(cause.to_string()))),
             End::Broken(Broken::Path(cause)) => Some(ProbeError::Path { address: name, size, cause }),
+            End::Broken(Broken::Silent) if stuck.is_some() => stuck,
             End::Broken(Broken::Silent) => {
                 let silence = format!("no answer for {} ms and more", self.task.spec.timeout_ms);
                 Some(vanished(because(silence)))
@@ -275,8 +281,14 @@ impl<'a> Engine<'a> {
         found.extend(whereabouts(&self.task.spec, &recorded, reflector.as_ref(), rounds));
         let vanished = match failure {
             Some(ProbeError::PeerVanished { why, .. }) => Some(why.clone()),
+            // Its own note says it already.
+            Some(ProbeError::Reflector { .. }) | None => None,
+            Some(ProbeError::Path { cause, .. }) => {
+                let detail = format!("the initiator's data path broke: {cause}");
+                found.push(Finding::at(model::FindingId::PathBroken, "initiator", detail));
+                None
+            }
             Some(other) => Some(other.to_string()),
-            None => None,
         };
         let measured = document::assemble(Parts {
             task: self.task,
@@ -297,6 +309,11 @@ impl<'a> Engine<'a> {
         self.outcome.untrusted += u32::from(!measured.result.verdict.trusted);
         give(measured);
     }
+}
+
+/// The same words as the reflector's: the error itself holds the cause and the remedy.
+fn not_locked(refused: &task::TaskError) -> Finding {
+    Finding::at(model::FindingId::NotPermitted, "initiator", refused.to_string())
 }
 
 impl Peer {
@@ -404,4 +421,20 @@ fn whereabouts(
              sent back did not arrive in time"
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_not_locked_is_told_once() {
+        let cause = std::io::Error::from_raw_os_error(12);
+        let words = cause.to_string();
+        let refused = task::TaskError::LockMemory { limit: "65536 bytes".to_owned(), cause };
+        let detail = not_locked(&refused).detail;
+        for once in [words.as_str(), "locked", "CAP_IPC_LOCK", "65536 bytes"] {
+            assert_eq!(detail.matches(once).count(), 1, "{once}: {detail}");
+        }
+    }
 }

@@ -119,6 +119,28 @@ pub enum ProbeError {
         /// What was seen.
         why: String,
     },
+    /// The reflector's end of the data path failed. What was measured before is kept.
+    #[error("measuring {size} bytes with {address}: {why}")]
+    Reflector {
+        /// Where.
+        address: String,
+        /// The size that was being measured.
+        size: u32,
+        /// What the reflector said.
+        why: String,
+    },
+    /// The run may last longer than the endpoint's owner lets a session last.
+    #[error(
+        "{address} ends a session after {limit_s} s, and this run may take {wanted_s} s: shorten it (--seconds, --count, fewer sizes), or have --max-session raised there"
+    )]
+    TooLong {
+        /// Where.
+        address: String,
+        /// The endpoint's limit.
+        limit_s: u32,
+        /// What the stop rule allows, rounded up.
+        wanted_s: u64,
+    },
     /// The data path failed for another reason than the peer. What was measured before is kept.
     #[error("measuring {size} bytes with {address}: {cause}")]
     Path {
@@ -140,6 +162,7 @@ impl ProbeError {
         match self {
             Self::Spec(_)
             | Self::Conflict { .. }
+            | Self::TooLong { .. }
             | Self::Key(_)
             | Self::Task(
                 TaskError::NoSuchCpu { .. } | TaskError::CpuNotAllowed { .. } | TaskError::PolicyNotPermitted { .. },

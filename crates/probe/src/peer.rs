@@ -65,6 +65,7 @@ pub(crate) fn request(spec: &ProbeSpec) -> OpenRequest {
 
 fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Result<Peer, ProbeError> {
     let protocol = spec.socket.protocol;
+    check::fits_session(spec, session.max_session_s(), session.name())?;
     let opened = session.open(request(spec))?;
     // Another namespace of this machine, such as a lab's other host, shares its CPUs.
     if opened.machine.is_some() && opened.machine == host::boot_id() {

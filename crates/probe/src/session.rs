@@ -60,6 +60,8 @@ pub(crate) struct Session {
     peer: Option<SocketAddr>,
     /// Messages a second that the endpoint's owner allows, as told in the handshake.
     max_rate_pps: u32,
+    /// Seconds that a session may last, as told in the handshake.
+    max_session_s: u32,
 }
 
 impl Session {
@@ -88,10 +90,11 @@ impl Session {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
-        let mut session = Self { stream, machine, name, peer, max_rate_pps: u32::MAX };
+        let mut session = Self { stream, machine, name, peer, max_rate_pps: u32::MAX, max_session_s: u32::MAX };
         match session.wait(PATIENCE)? {
             Some(ClientEvent::Ready { hello, .. }) => {
                 session.max_rate_pps = hello.limits.max_rate_pps;
+                session.max_session_s = hello.limits.max_session_s;
                 Ok(session)
             }
             Some(_) => Err(session.out_of_order("the handshake")),
@@ -107,6 +110,11 @@ impl Session {
     /// Messages a second that the endpoint answers.
     pub(crate) fn max_rate_pps(&self) -> u32 {
         self.max_rate_pps
+    }
+
+    /// Seconds that the endpoint lets a session last.
+    pub(crate) fn max_session_s(&self) -> u32 {
+        self.max_session_s
     }
 
     /// Asks for a data path.
