@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Folder, assert_code, assert_refused, run, stdout};
+use support::{Folder, assert_code, assert_refused, run, stderr, stdout};
 
 #[test]
 fn help_of_every_command() {
@@ -60,6 +60,13 @@ fn values_that_cannot_be_used() {
     assert_refused(&["pingpong", "udp", to, "--mcast", "10.0.0.1"], 2, &["10.0.0.1", "224.0.0.0/4"]);
     assert_refused(&["pingpong", "udp"], 2, &["address", "windhover serve"]);
     assert_refused(&["pingpong", "pipe", to], 2, &["pipe", "leave out"]);
+    for protocol in ["pipe", "unix-stream", "unix-dgram"] {
+        for (flag, value) in
+            [("--bind", "127.0.0.1"), ("--device", "lo"), ("--remote-bind", "::1"), ("--remote-device", "lo")]
+        {
+            assert_refused(&["pingpong", protocol, flag, value], 2, &[protocol, flag, "leave"]);
+        }
+    }
     assert_refused(&["rr", "udp", to, "--connect-each"], 2, &["tcp"]);
     for interval in ["-1", "nan", "0.0001", "3601"] {
         let interval = format!("--interval={interval}");
@@ -70,6 +77,15 @@ fn values_that_cannot_be_used() {
         2,
         &["CPU 0", "spin"],
     );
+}
+
+#[test]
+fn a_load_of_no_time_is_refused() {
+    for seconds in ["0", "-1", "nan", "inf", "x"] {
+        let output = run(&["load", "cpu", &format!("--seconds={seconds}")]);
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains("--seconds"), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -90,6 +106,9 @@ fn files_that_cannot_be_used() {
     assert_refused(&["campaign", "run", &plan, "--output", folder.path()], 2, &["reflector"]);
     let plan = folder.file("host.toml", &format!("{}[[grid]]\n", head.replace("\"a\"", "\"zz\"")));
     assert_refused(&["campaign", "run", &plan, "--output", folder.path()], 2, &["'zz'", "a, b"]);
+    let plan =
+        folder.file("cpu.toml", &format!("{head}[[grid]]\ncpu = [\"0;0\", \"0;4000\"]\nreceive = [\"block\"]\n"));
+    assert_refused(&["--quiet", "campaign", "run", &plan, "--output", folder.path()], 2, &["'b'", "CPU 4000", "use 0"]);
     let left: Vec<_> =
         std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
     assert!(left.is_empty(), "left behind: {left:?}");

@@ -223,7 +223,8 @@ fn what_goes_wrong_at_run_time_is_one_line() {
 #[test]
 fn keys_must_agree() {
     let folder = Folder::new("keys");
-    let (right, wrong) = (folder.file("right", &stdout(&run(&["key"]))), folder.file("wrong", &stdout(&run(&["key"]))));
+    let secret = |name| folder.secret(name, &stdout(&run(&["key"])));
+    let (right, wrong) = (secret("right"), secret("wrong"));
     let server = Server::start(&["--key-file", &right]);
     let to = server.address.as_str();
     assert_code(&run(&["pingpong", "udp", to, "--key-file", &right, "--count", "10"]), 0);

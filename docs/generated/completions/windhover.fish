@@ -95,12 +95,18 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-interface -d 'Interface of the group by name or address' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-pipes -d 'Idle pipes' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-unix-dgram -d 'Idle UNIX datagram sockets' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-unix-stream -d 'Idle UNIX stream sockets' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-udp -d 'Idle UDP sockets' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp -d 'Idle connected TCP sockets' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp-listen -d 'Idle listening TCP sockets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-pipes -d 'Idle pipes of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-pipes -d 'Idle pipes of the far end [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-unix-dgram -d 'Idle UNIX datagram sockets of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-unix-dgram -d 'Idle UNIX datagram sockets of the far end [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-unix-stream -d 'Idle UNIX stream sockets of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-unix-stream -d 'Idle UNIX stream sockets of the far end [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-udp -d 'Idle UDP sockets of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-udp -d 'Idle UDP sockets of the far end [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp -d 'Idle connected TCP sockets of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp -d 'Idle connected TCP sockets of the far end [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp-listen -d 'Idle listening TCP sockets of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp-listen -d 'Idle listening TCP sockets of the far end [default: as this end]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
@@ -113,6 +119,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l fork-both -d 'Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l rtt -d 'Report RTT instead of RTT/2'
@@ -164,6 +171,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l fork-both -d 'Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l connect-each -d 'A new TCP connection for each transaction (netperf\'s TCP_CRR)'

@@ -42,6 +42,10 @@ pub(crate) struct Peer {
     /// The endpoint, as ADDR, ADDR:PORT, [V6]:PORT or a host name; not for unix-stream, unix-dgram and pipe
     #[arg(value_name = "ADDR[:PORT]")]
     pub(crate) address: Option<String>,
+    /// Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the
+    /// measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag
+    #[arg(long, alias = "forkboth")]
+    pub(crate) fork_both: bool,
     /// File with the endpoint's key (see `windhover key`)
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
@@ -101,28 +105,46 @@ pub(crate) struct Ends {
     pub(crate) remote_device: Option<String>,
 }
 
-/// Idle descriptors beside the data socket of both ends.
+/// Idle descriptors beside the data socket of each end.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Idle descriptors (pad the set of select, poll and epoll at both ends)")]
+#[command(next_help_heading = "Idle descriptors (pad the set of select, poll and epoll)")]
 pub(crate) struct Idle {
-    /// Idle pipes
+    /// Idle pipes of this end
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) idle_pipes: u32,
-    /// Idle UNIX datagram sockets
+    /// Idle pipes of the far end [default: as this end]
+    #[arg(long, value_name = "N")]
+    pub(crate) remote_idle_pipes: Option<u32>,
+    /// Idle UNIX datagram sockets of this end
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) idle_unix_dgram: u32,
-    /// Idle UNIX stream sockets
+    /// Idle UNIX datagram sockets of the far end [default: as this end]
+    #[arg(long, value_name = "N")]
+    pub(crate) remote_idle_unix_dgram: Option<u32>,
+    /// Idle UNIX stream sockets of this end
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) idle_unix_stream: u32,
-    /// Idle UDP sockets
+    /// Idle UNIX stream sockets of the far end [default: as this end]
+    #[arg(long, value_name = "N")]
+    pub(crate) remote_idle_unix_stream: Option<u32>,
+    /// Idle UDP sockets of this end
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) idle_udp: u32,
-    /// Idle connected TCP sockets
+    /// Idle UDP sockets of the far end [default: as this end]
+    #[arg(long, value_name = "N")]
+    pub(crate) remote_idle_udp: Option<u32>,
+    /// Idle connected TCP sockets of this end
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) idle_tcp: u32,
-    /// Idle listening TCP sockets
+    /// Idle connected TCP sockets of the far end [default: as this end]
+    #[arg(long, value_name = "N")]
+    pub(crate) remote_idle_tcp: Option<u32>,
+    /// Idle listening TCP sockets of this end
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) idle_tcp_listen: u32,
+    /// Idle listening TCP sockets of the far end [default: as this end]
+    #[arg(long, value_name = "N")]
+    pub(crate) remote_idle_tcp_listen: Option<u32>,
 }
 
 /// Sizes.
@@ -402,7 +424,7 @@ impl Ends {
 
 impl Idle {
     fn apply(&self, spec: &mut ProbeSpec) {
-        let idle = model::IdleDescriptors {
+        spec.initiator.idle = model::IdleDescriptors {
             pipes: self.idle_pipes,
             unix_datagrams: self.idle_unix_dgram,
             unix_streams: self.idle_unix_stream,
@@ -410,8 +432,14 @@ impl Idle {
             tcp_connected: self.idle_tcp,
             tcp_listening: self.idle_tcp_listen,
         };
-        spec.initiator.idle = idle;
-        spec.reflector.idle = idle;
+        spec.reflector.idle = model::IdleDescriptors {
+            pipes: self.remote_idle_pipes.unwrap_or(self.idle_pipes),
+            unix_datagrams: self.remote_idle_unix_dgram.unwrap_or(self.idle_unix_dgram),
+            unix_streams: self.remote_idle_unix_stream.unwrap_or(self.idle_unix_stream),
+            udp: self.remote_idle_udp.unwrap_or(self.idle_udp),
+            tcp_connected: self.remote_idle_tcp.unwrap_or(self.idle_tcp),
+            tcp_listening: self.remote_idle_tcp_listen.unwrap_or(self.idle_tcp_listen),
+        };
     }
 }
 

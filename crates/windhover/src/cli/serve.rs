@@ -58,8 +58,8 @@ pub(crate) struct LoadCommand {
     /// What it does: build, cpu, memory, disk, net, context
     pub(crate) profile: LoadProfile,
     /// Run so long; without it, until interrupted
-    #[arg(long, value_name = "S")]
-    pub(crate) seconds: Option<f64>,
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) seconds: Option<std::time::Duration>,
     /// Parallel jobs [default: 11 for build, else one a CPU]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<u32>,
@@ -75,6 +75,15 @@ pub(crate) struct LoadCommand {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is no number of seconds".to_owned())?;
+    if (0.001..=86_400.0).contains(&seconds) {
+        Ok(std::time::Duration::from_secs_f64(seconds))
+    } else {
+        Err("use 0.001 to 86400, or leave it out to run until interrupted".to_owned())
+    }
 }
 
 impl LoadCommand {

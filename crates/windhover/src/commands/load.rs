@@ -3,45 +3,37 @@
 //! The load itself runs in a worker that is the first process of its own pid namespace, so that all it started ends
 //! with it, also when this process is killed.
 
-use super::{identity, signals};
+use super::child::Worker;
+use super::signals;
 use crate::cli::serve::LoadCommand;
 use crate::output::{Failure, Output};
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use model::worker::WorkerEvent;
 use model::{LoadReport, WorkerSpec};
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+/// How often the stop flag is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
 pub(crate) fn run(arguments: &LoadCommand, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
+    // Its own pid namespace, so that all it starts ends with it.
     let spec = WorkerSpec::Load(arguments.spec());
-    let mut child = task::Launch::new(identity::executable()?)
-        .arg("worker")
-        .stdin(task::Stream::Pipe)
-        .stdout(task::Stream::Pipe)
-        .die_with_parent()
-        .pid_namespace()
-        .start()?;
-    let mut stdin = child.take_stdin().context("the load's worker has no input")?;
-    let stdout = child.take_stdout().context("the load's worker has no output")?;
-    writeln!(stdin, "{}", serde_json::to_string(&spec)?).context("the load's worker does not listen")?;
-    let mut events = BufReader::new(stdout).lines();
-    let mut next = || -> Result<WorkerEvent, Failure> {
-        for line in events.by_ref() {
-            if let Some(event) = WorkerEvent::from_line(&line.context("the load's worker")?)? {
-                return Ok(event);
-            }
+    let mut worker = Worker::start("load", &spec, task::Launch::pid_namespace)?;
+    loop {
+        // Asked to end while it becomes steady, it reports how far it came.
+        if stop.load(Ordering::Relaxed) {
+            worker.ask_to_end();
         }
-        Err(Failure::from(anyhow!("the load's worker ended without a report")))
-    };
-    match next()? {
-        WorkerEvent::Ready { .. } => {}
-        WorkerEvent::Failed { code, message } => return Err(Failure::new(code, anyhow!(message))),
-        _ => return Err(Failure::from(anyhow!("the load's worker said something unexpected"))),
+        match worker.hear(LOOK)? {
+            None => {}
+            Some(WorkerEvent::Ready { .. }) => break,
+            Some(_) => return Err(unexpected()),
+        }
     }
-    let wanted = arguments.seconds.map(Duration::from_secs_f64);
+    let wanted = arguments.seconds;
     output.note(format_args!(
         "{} load runs{}",
         arguments.profile,
@@ -49,16 +41,23 @@ pub(crate) fn run(arguments: &LoadCommand, output: &Output) -> Result<u8, Failur
     ));
     let began = Instant::now();
     while !stop.load(Ordering::Relaxed) && wanted.is_none_or(|wanted| began.elapsed() < wanted) {
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LOOK);
     }
-    drop(stdin);
-    match next()? {
-        WorkerEvent::Load(report) => output.result(&text(&report, arguments.json)?)?,
-        WorkerEvent::Failed { code, message } => return Err(Failure::new(code, anyhow!(message))),
-        _ => return Err(Failure::from(anyhow!("the load's worker said something unexpected"))),
+    worker.ask_to_end();
+    loop {
+        match worker.hear(LOOK)? {
+            None => {}
+            Some(WorkerEvent::Load(report)) => {
+                output.result(&text(&report, arguments.json)?)?;
+                return Ok(0);
+            }
+            Some(_) => return Err(unexpected()),
+        }
     }
-    child.wait()?;
-    Ok(0)
+}
+
+fn unexpected() -> Failure {
+    Failure::from(anyhow!("the load's worker said something unexpected"))
 }
 
 fn text(report: &LoadReport, json: bool) -> Result<String, Failure> {

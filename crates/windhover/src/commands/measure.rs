@@ -1,25 +1,26 @@
 //! `windhover pingpong`, `rr` and `ping`: a measurement typed by hand is the worker itself.
 
+use super::child::Worker;
 use super::{identity, key, signals};
 use crate::cli::Format;
 use crate::cli::measure::{Output as Wanted, Peer, Ping, Pingpong, Rr};
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
-use model::worker::{Measured, ProbeTask, Target};
-use model::{Family, ProbeSpec, Protocol, ResultDocument};
+use model::worker::{EndpointTask, Measured, ProbeTask, Target};
+use model::{Family, ProbeSpec, Protocol, ResultDocument, WorkerEvent, WorkerSpec};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) fn pingpong(arguments: &Pingpong, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
-    let target = target(&arguments.peer)?;
+    let (target, _endpoint) = target(&arguments.peer, output)?;
     run(spec, target, &arguments.output, output, started)
 }
 
 pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
-    let target = target(&arguments.peer)?;
+    let (target, _endpoint) = target(&arguments.peer, output)?;
     run(spec, target, &arguments.output, output, started)
 }
 
@@ -37,10 +38,14 @@ fn family(ipv4: bool, ipv6: bool) -> Option<Family> {
     }
 }
 
-/// The endpoint's address, or nothing for protocols within one machine.
-fn target(peer: &Peer) -> Result<Target, Failure> {
+/// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is ours.
+fn target(peer: &Peer, output: &Output) -> Result<(Target, Option<Worker>), Failure> {
     let protocol = Protocol::from(peer.protocol);
     let control = match (&peer.address, protocol.is_local()) {
+        (address, false) if peer.fork_both => {
+            let (target, endpoint) = own_endpoint(address.as_deref(), family(peer.ipv4, peer.ipv6))?;
+            return Ok((target, Some(endpoint)));
+        }
         (Some(address), false) => resolved(address, family(peer.ipv4, peer.ipv6))?,
         (None, true) => String::new(),
         (Some(address), true) => {
@@ -48,11 +53,29 @@ fn target(peer: &Peer) -> Result<Target, Failure> {
         }
         (None, false) => {
             return Err(Failure::usage(anyhow!(
-                "{protocol} needs the endpoint's address: start 'windhover serve' there and give ADDR[:PORT]"
+                "{protocol} needs the endpoint's address: start 'windhover serve' there and give ADDR[:PORT], or measure this host alone with --fork-both"
             )));
         }
     };
-    Ok(Target { control, key: key::read(peer.key_file.as_deref())? })
+    Ok((Target { control, key: key::read(peer.key_file.as_deref(), output)? }, None))
+}
+
+/// Starts an endpoint as a child that lives as long as the measurement, with a key that nobody else has.
+fn own_endpoint(address: Option<&str>, family: Option<Family>) -> Result<(Target, Worker), Failure> {
+    /// An endpoint that does not listen by then never will.
+    const READY: Duration = Duration::from_secs(20);
+    /// The measurement ends the endpoint; it need not end the measurement.
+    const LONGEST_S: u32 = 30 * 86_400;
+    let address = address.unwrap_or(if family == Some(Family::Ipv6) { "::1" } else { "127.0.0.1" });
+    let bind = net::resolve(address, 0, family).map_err(|error| Failure::new(2, error))?;
+    let key = key::fresh()?.to_hex();
+    let limits = model::Limits { max_session_s: LONGEST_S, max_rate_pps: u32::MAX, ..model::Limits::default() };
+    let task = EndpointTask { bind: bind.to_string(), key: Some(key.clone()), limits };
+    let mut endpoint = Worker::start("endpoint", &WorkerSpec::Endpoint(task), |launch| launch)?;
+    match endpoint.hear(READY)? {
+        Some(WorkerEvent::Ready { address: Some(control) }) => Ok((Target { control, key: Some(key) }, endpoint)),
+        _ => Err(Failure::from(anyhow!("the endpoint of --fork-both does not say where it listens"))),
+    }
 }
 
 fn resolved(address: &str, family: Option<Family>) -> Result<String, Failure> {

@@ -2,6 +2,7 @@
 
 mod agent;
 mod campaign;
+mod child;
 mod generate;
 mod identity;
 mod key;

@@ -127,6 +127,14 @@ impl Folder {
         path.to_str().unwrap().to_owned()
     }
 
+    /// A file that only its owner may read.
+    pub fn secret(&self, name: &str, text: &str) -> String {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.file(name, text);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+
     pub fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
