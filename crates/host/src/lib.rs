@@ -8,7 +8,9 @@
 #![expect(unsafe_code, reason = "ethtool ioctls and the netlink socket have no safe wrapper")]
 
 pub mod counters;
+pub mod ended;
 pub mod facts;
+pub mod holders;
 pub mod knob;
 pub mod netns;
 pub mod nic;

@@ -17,6 +17,7 @@ const RESET: &str = " reset-on-fork";
 pub struct Kernel {
     machine: Machine,
     systemctl: Option<PathBuf>,
+    windhover: Option<PathBuf>,
 }
 
 impl Kernel {
@@ -30,13 +31,19 @@ impl Kernel {
     /// policies cannot be set, and services need [`Kernel::with_systemctl`].
     #[must_use]
     pub fn at(machine: Machine) -> Self {
-        Self { machine, systemctl: None }
+        Self { machine, systemctl: None, windhover: None }
     }
 
     /// Another program in the place of systemctl(1).
     #[must_use]
     pub fn with_systemctl(self, program: impl Into<PathBuf>) -> Self {
         Self { systemctl: Some(program.into()), ..self }
+    }
+
+    /// Another program than this process's own for what has to live on (`windhover hold`).
+    #[must_use]
+    pub fn with_windhover(self, program: impl Into<PathBuf>) -> Self {
+        Self { windhover: Some(program.into()), ..self }
     }
 
     /// The part that is files.
@@ -99,7 +106,7 @@ impl Kernel {
         if self.machine.is_running() {
             Ok(())
         } else {
-            Err(unsupported(knob, "policies of tasks are known of the running system only"))
+            Err(unsupported(knob, "it is known of the running system only"))
         }
     }
 
@@ -122,6 +129,15 @@ impl Kernel {
             .map(|place| place.join("systemctl"))
             .find(|program| program.is_absolute() && program.is_file());
         found.ok_or_else(|| absent(knob))
+    }
+
+    fn write_latency(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
+        self.require_running(knob)?;
+        let program = match &self.windhover {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().map_err(|cause| KnobError::writing(knob, value, cause))?,
+        };
+        crate::tune::hold::write(&program, value)
     }
 
     fn read_service(&self, knob: &Knob, unit: &str) -> Result<String, KnobError> {
@@ -168,6 +184,7 @@ impl Settings for Kernel {
             Knob::Affinity { task } => self.write_affinity(knob, task, value),
             Knob::Scheduling { task } => self.write_scheduling(knob, task, value),
             Knob::Service { unit } => self.write_service(knob, unit, value),
+            Knob::CpuLatency => self.write_latency(knob, value),
             _ => self.machine.write(knob, value),
         }
     }

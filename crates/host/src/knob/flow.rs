@@ -236,6 +236,12 @@ pub fn free_location(device: &str) -> Option<u32> {
     (0..size).rev().find(|location| !used.contains(location))
 }
 
+/// The locations of the device's table that hold a rule; none where it has no table.
+#[must_use]
+pub fn flow_locations(device: &str) -> Vec<u32> {
+    open().and_then(|ethtool| table(&ethtool, device)).map(|(_, used)| used).unwrap_or_default()
+}
+
 /// The rule at a location, or `absent`.
 pub(super) fn read(device: &str, location: u32) -> Result<String, Trouble> {
     let ethtool = open()?;

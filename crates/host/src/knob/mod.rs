@@ -17,7 +17,7 @@ mod suspects;
 
 pub use error::KnobError;
 pub use ethtool::{features_of, is_switch, names as ethtool_names};
-pub use flow::{FlowRule, free_location};
+pub use flow::{FlowRule, flow_locations, free_location};
 pub use form::{Form, cpu_mask, mask as parse_cpu_mask};
 pub use machine::Machine;
 
@@ -58,6 +58,9 @@ pub enum Knob {
         /// Which thread.
         task: TaskKey,
     },
+    /// The longest time that waking a CPU may take, in µs, as a process of ours asks for (PM QoS, /dev/cpu_dma_latency);
+    /// `none` without such a process.
+    CpuLatency,
     /// A service: `active` or `inactive` (systemctl(1)).
     Service {
         /// Its unit: `irqbalance.service`.
@@ -180,6 +183,7 @@ impl fmt::Display for Knob {
             Self::Member { task, .. } => write!(f, "control group of {task}"),
             Self::Affinity { task } => write!(f, "CPUs of {task}"),
             Self::Scheduling { task } => write!(f, "policy of {task}"),
+            Self::CpuLatency => f.write_str("/dev/cpu_dma_latency"),
             Self::Service { unit } => write!(f, "service {unit}"),
             Self::Ethtool { device, part, name } => write!(f, "{device} {} {name}", part.word()),
             Self::Flow { device, location } => write!(f, "{device} flow rule {location}"),

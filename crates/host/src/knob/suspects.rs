@@ -21,7 +21,7 @@ pub(super) fn running(machine: &Machine, knob: &Knob) -> Option<String> {
         Knob::Group { .. } | Knob::Member { .. } => GROUPS,
         Knob::Affinity { .. } | Knob::Scheduling { .. } => TASKS,
         Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => DEVICES,
-        Knob::Service { .. } => return None,
+        Knob::Service { .. } | Knob::CpuLatency => return None,
     };
     machine.names("/proc").ok()?.into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find_map(
         |id| {

@@ -192,6 +192,7 @@ impl StateDir {
         let entries = super::log::parse(&path, &text)?.entries;
         let held = |entry: Entry| Held {
             ours: entry.ours().to_owned(),
+            wanted: entry.change.wanted,
             knob: entry.change.knob,
             before: entry.before,
             why: entry.change.why,
@@ -313,6 +314,9 @@ pub struct Held {
     pub before: String,
     /// What the set made of it.
     pub ours: String,
+    /// What it was asked to make of it: another value where the kernel rounds.
+    #[serde(default)]
+    pub wanted: String,
     /// Why.
     pub why: String,
 }

@@ -1,1 +1,24 @@
-//! Profiles of settings: read, compared, applied, put back.
+//! Tuning: settings by key, profiles of them, what they would change on this machine, changing it through the undo log,
+//! looking whether it still holds, and undoing it.
+//!
+//! A [`model::Setting`] is a key and a value in this module's grammar ([`Key`]). [`plan`] turns settings into changes of
+//! this machine's knobs; [`apply`] makes exactly these. What a machine lacks is skipped and said; what it refuses is an
+//! error, after which all is as before.
+
+mod apply;
+mod emit;
+mod error;
+pub(crate) mod hold;
+mod key;
+mod nic;
+mod plan;
+mod profile;
+mod resolve;
+
+pub use apply::{Changed, Deviation, TuneReport, Undone, applied, apply, undo, verify};
+pub use emit::{Form, emit};
+pub use error::TuneError;
+pub use hold::open as hold_cpu_latency;
+pub use key::Key;
+pub use plan::{Planned, Skipped, TunePlan, knob_of, plan, plan_profile};
+pub use profile::{BootParameter, Profile, Reasoned, profiles};

@@ -1,0 +1,304 @@
+//! Making a plan true through the undo log, looking whether it still is, and taking it back.
+
+use super::{Planned, Profile, Skipped, TuneError, TunePlan, plan_profile};
+use crate::Kernel;
+use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
+use host::undo::{Done, Held, SetHeader, SetId, StateDir, UndoError, UndoReport};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long another's change is waited for.
+const LOCK: Duration = Duration::from_secs(30);
+/// How long busy knobs are tried when they are put back.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A setting that was changed.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Changed {
+    /// Which, and why.
+    pub planned: Planned,
+    /// The value as it reads back: another than asked for where the driver rounds.
+    pub after: String,
+}
+
+/// What an apply did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct TuneReport {
+    /// The change set; absent when nothing had to be changed.
+    pub set: Option<SetId>,
+    /// What was changed, in this order.
+    pub changed: Vec<Changed>,
+    /// How many knobs had the value already.
+    pub already: usize,
+    /// What this machine lacks.
+    pub skipped: Vec<Skipped>,
+    /// What to think of.
+    pub warnings: Vec<String>,
+}
+
+/// A setting that is not as a profile has it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Deviation {
+    /// Which knob.
+    pub knob: Knob,
+    /// What it should be.
+    pub wanted: String,
+    /// What it is; absent when it is gone.
+    pub now: Option<String>,
+    /// Who might have changed it; absent when nobody is known for it.
+    pub who: Option<String>,
+}
+
+/// An undone change set.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Undone {
+    /// Which.
+    pub set: SetId,
+    /// What it was.
+    pub what: String,
+    /// What became of its knobs.
+    pub report: UndoReport,
+}
+
+fn what(name: &str) -> String {
+    format!("tune {name}")
+}
+
+/// The change sets of a profile, oldest first; of all profiles without a name.
+///
+/// # Errors
+/// [`UndoError`].
+pub fn applied(state: &StateDir, name: Option<&str>) -> Result<Vec<(SetId, SetHeader)>, UndoError> {
+    let sets = match state.sets() {
+        // Not even a directory to look into.
+        Err(UndoError::Log { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        sets => sets?,
+    };
+    let meant = |header: &SetHeader| name.map_or(header.what.starts_with("tune "), |name| header.what == what(name));
+    Ok(sets.into_iter().filter(|(_, header)| meant(header)).collect())
+}
+
+/// What the sets of a profile hold, the newest of each knob.
+fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, Held>, UndoError> {
+    let mut held = BTreeMap::new();
+    for (id, _) in applied(state, Some(name))? {
+        held.extend(state.changes(&id)?.into_iter().map(|change| (change.knob.clone(), change)));
+    }
+    Ok(held)
+}
+
+/// Makes a profile's settings. A change that is refused undoes all that were made before it.
+///
+/// # Errors
+/// [`TuneError`].
+pub fn apply(
+    profile: &Profile,
+    device: Option<&str>,
+    kernel: &Kernel,
+    state: &StateDir,
+    owner: Option<TaskKey>,
+    command: &str,
+) -> Result<TuneReport, TuneError> {
+    let plan = plan_profile(profile, device, kernel)?;
+    let mut report = TuneReport::default();
+    if plan.changes.is_empty() {
+        finish(&mut report, plan);
+        return Ok(report);
+    }
+    require_permission(kernel, state, &plan)?;
+    let lock = state.lock(LOCK)?;
+    let mut header = SetHeader::new(what(&profile.name), command, owner);
+    header.details = serde_json::json!({ "device": device, "netns": host::netns::inode() });
+    let mut changes = state.begin(&lock, &header)?;
+    let mut failure = None;
+    // New rings, channels and features make new queues and NAPI instances, which the plan did not know: one more look.
+    for look in 0..2 {
+        let held = held(state, &profile.name)?;
+        let plan = plan_profile(profile, device, kernel)?;
+        let mut reshaped = false;
+        for planned in &plan.changes {
+            let rounded = |held: &&Held| !planned.change.exact && held.wanted == planned.change.wanted;
+            let ours = held.get(&planned.change.knob).filter(rounded);
+            if ours.is_some_and(|held| planned.change.knob.same(&held.ours, &planned.now)) {
+                continue;
+            }
+            match changes.set(kernel, &planned.change) {
+                Ok(Done::Already) => {}
+                Ok(Done::Changed { before, after }) => {
+                    reshaped |= reshapes(&planned.change.knob);
+                    let planned = Planned { now: before, ..planned.clone() };
+                    report.changed.push(Changed { planned, after });
+                }
+                // It went with the shape of before.
+                Err(UndoError::Knob(KnobError::Absent { .. })) if reshaped => {}
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        if failure.is_some() || !reshaped || look == 1 {
+            finish(&mut report, plan);
+            break;
+        }
+    }
+    if let Some(cause) = failure {
+        if changes.is_empty() {
+            return Err(TuneError::Refused { cause });
+        }
+        let undone = state.undo(&lock, kernel, changes.id(), false, PATIENCE)?;
+        if undone.conflicts.is_empty() && undone.failed.is_empty() {
+            return Err(TuneError::Refused { cause });
+        }
+        let left = undone.conflicts.iter().map(|conflict| conflict.knob.to_string()).chain(undone.failed.clone());
+        let left = left.collect::<Vec<_>>().join(", ");
+        return Err(TuneError::RolledBackPartly { cause, report: Box::new(undone), left });
+    }
+    report.set = (!changes.is_empty()).then(|| changes.id().clone());
+    Ok(report)
+}
+
+fn finish(report: &mut TuneReport, plan: TunePlan) {
+    report.already = (plan.same.len() + plan.changes.len()).saturating_sub(report.changed.len());
+    report.skipped = plan.skipped;
+    report.warnings = plan.warnings;
+}
+
+fn reshapes(knob: &Knob) -> bool {
+    let parts = [EthtoolPart::Channels, EthtoolPart::Ring, EthtoolPart::Feature];
+    matches!(knob, Knob::Ethtool { part, .. } if parts.contains(part))
+}
+
+/// Names the capabilities that a plan needs and the caller has not, before anything is changed.
+fn require_permission(kernel: &Kernel, state: &StateDir, plan: &TunePlan) -> Result<(), TuneError> {
+    if !kernel.machine().is_running() {
+        return Ok(());
+    }
+    let status = kernel.machine().text("/proc/thread-self/status").unwrap_or_default();
+    let line =
+        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
+    let effective = u64::from_str_radix(&line("CapEff:"), 16).unwrap_or(0);
+    let root = line("Uid:").split_ascii_whitespace().nth(1) == Some("0");
+    let mut missing: Vec<&str> = Vec::new();
+    let mut first = None;
+    for planned in &plan.changes {
+        let knob = &planned.change.knob;
+        let lacks = match knob {
+            Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => {
+                (effective >> 12 & 1 == 0).then_some("CAP_NET_ADMIN")
+            }
+            Knob::Service { .. } => (!root).then_some("root's rights over services"),
+            Knob::CpuLatency => denied(Path::new("/dev/cpu_dma_latency")).then_some("CAP_DAC_OVERRIDE"),
+            Knob::File { path, .. } if denied(path) => {
+                Some(if path.starts_with("/proc/sys/net") { "CAP_NET_ADMIN" } else { "CAP_DAC_OVERRIDE" })
+            }
+            _ => None,
+        };
+        if let Some(capability) = lacks {
+            first.get_or_insert_with(|| knob.to_string());
+            if !missing.contains(&capability) {
+                missing.push(capability);
+            }
+        }
+    }
+    match first {
+        Some(what) => {
+            Err(TuneError::NotPermitted { what: format!("{what} cannot be written"), capabilities: missing.join(", ") })
+        }
+        None => match std::fs::create_dir_all(state.path()) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::PermissionDenied => Err(TuneError::NotPermitted {
+                what: format!(
+                    "the undo log in {} cannot be made (WINDHOVER_STATE names another place)",
+                    state.path().display()
+                ),
+                capabilities: "CAP_DAC_OVERRIDE".to_owned(),
+            }),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Whether opening a file for writing is refused; opening alone changes nothing.
+fn denied(path: &Path) -> bool {
+    let opened = std::fs::OpenOptions::new().write(true).open(path);
+    opened.is_err_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied)
+}
+
+/// What is not as the profile has it: where it was applied, compared with what the undo log holds; what it leaves out,
+/// with the profile.
+///
+/// # Errors
+/// [`TuneError`].
+pub fn verify(
+    profile: &Profile,
+    device: Option<&str>,
+    kernel: &Kernel,
+    state: &StateDir,
+) -> Result<(Vec<Deviation>, TunePlan), TuneError> {
+    let plan = plan_profile(profile, device, kernel)?;
+    let held = held(state, &profile.name)?;
+    let mut found = Vec::new();
+    for (knob, held) in &held {
+        let now = kernel.read(knob).ok();
+        if now.as_ref().is_none_or(|now| !knob.same(now, &held.ours)) {
+            found.push(Deviation { knob: knob.clone(), wanted: held.ours.clone(), now, who: kernel.suspects(knob) });
+        }
+    }
+    for planned in &plan.changes {
+        let knob = &planned.change.knob;
+        if !held.contains_key(knob) {
+            found.push(Deviation {
+                knob: knob.clone(),
+                wanted: planned.change.wanted.clone(),
+                now: Some(planned.now.clone()),
+                who: kernel.suspects(knob),
+            });
+        }
+    }
+    Ok((found, plan))
+}
+
+/// Undoes what applying a profile changed, newest first; all profiles without a name.
+///
+/// # Errors
+/// [`TuneError::OtherNamespace`] before anything is undone; [`TuneError::Undo`].
+pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) -> Result<Vec<Undone>, TuneError> {
+    let sets = applied(state, name)?;
+    for (id, header) in &sets {
+        if let Some(netns) = elsewhere(header) {
+            return Err(TuneError::OtherNamespace { set: id.to_string(), netns });
+        }
+    }
+    if sets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lock = state.lock(LOCK)?;
+    let mut undone = Vec::new();
+    for (set, header) in sets.into_iter().rev() {
+        match state.undo(&lock, kernel, &set, force, PATIENCE) {
+            Ok(report) => undone.push(Undone { set, what: header.what, report }),
+            // Another was quicker.
+            Err(UndoError::NoSuchSet { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(undone)
+}
+
+/// The inode of a set's network namespace when it is another one than the caller's and still exists.
+fn elsewhere(header: &SetHeader) -> Option<u64> {
+    let netns = header.details.get("netns")?.as_u64()?;
+    let ours = host::netns::inode()?;
+    header.details.get("device")?.as_str()?;
+    (netns != ours && exists(netns)).then_some(netns)
+}
+
+fn exists(netns: u64) -> bool {
+    let mut places: Vec<std::path::PathBuf> = Vec::new();
+    for (folder, rest) in [("/run/netns", ""), ("/proc", "ns/net")] {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        places.extend(entries.map(|entry| entry.path().join(rest)));
+    }
+    places.iter().any(|place| host::netns::inode_of(place) == Some(netns))
+}

@@ -1,0 +1,230 @@
+//! Settings as text for what needs a boot or has to outlive one. Nothing is written anywhere: a person installs it.
+
+use super::{Key, Profile, Reasoned, TuneError};
+use host::knob::EthtoolPart;
+use std::fmt::Write as _;
+use std::str::FromStr as _;
+
+/// For whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The kernel's command line, for /etc/default/grub.d.
+    Grub,
+    /// A unit that applies the profile at boot and undoes it when stopped.
+    Systemd,
+    /// A profile of tuned.
+    Tuned,
+    /// Rules for a network device, whenever it appears.
+    Udev,
+}
+
+/// The text. `device` is needed for [`Form::Udev`] and for settings of a network device; `program` is where windhover is
+/// installed, `profile_argument` what `tune apply` is given there.
+///
+/// # Errors
+/// [`TuneError::Profile`] without a device for udev rules.
+pub fn emit(
+    profile: &Profile,
+    form: Form,
+    device: Option<&str>,
+    program: &str,
+    arguments: &[String],
+) -> Result<String, TuneError> {
+    match form {
+        Form::Grub => Ok(grub(profile)),
+        Form::Systemd => Ok(systemd(profile, program, arguments)),
+        Form::Tuned => Ok(tuned(profile, device)),
+        Form::Udev => match device {
+            Some(device) if device.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) => {
+                Ok(udev(profile, device))
+            }
+            Some(device) => Err(wrong(profile, &format!("'{device}' cannot be written into a rule"))),
+            None => Err(wrong(profile, "rules for udev are about a network device: --nic IF")),
+        },
+    }
+}
+
+fn wrong(profile: &Profile, why: &str) -> TuneError {
+    TuneError::Profile { profile: profile.name.clone(), why: why.to_owned() }
+}
+
+/// Settings with their keys, in order.
+fn settings(profile: &Profile) -> impl Iterator<Item = (Key, &Reasoned)> {
+    profile.settings.iter().filter_map(|reasoned| Some((Key::from_str(&reasoned.setting.key).ok()?, reasoned)))
+}
+
+/// The settings that a form has no words for.
+fn left_out(text: &mut String, left: &[String]) {
+    if !left.is_empty() {
+        let _ = writeln!(text, "# Not in here: {}", left.join(", "));
+    }
+}
+
+fn grub(profile: &Profile) -> String {
+    let mut parameters: Vec<(String, &str)> =
+        profile.boot.iter().map(|parameter| (parameter.value.clone(), parameter.why.as_str())).collect();
+    let mut left = Vec::new();
+    for (key, reasoned) in settings(profile) {
+        let value = &reasoned.setting.value;
+        let parameter = match &key {
+            Key::Thp => format!("transparent_hugepage={value}"),
+            Key::Governor => format!("cpufreq.default_governor={value}"),
+            Key::Sysctl(name) if name == "kernel.nmi_watchdog" => format!("nmi_watchdog={value}"),
+            Key::Sysctl(name) if name == "kernel.numa_balancing" => {
+                format!("numa_balancing={}", if value == "0" { "disable" } else { "enable" })
+            }
+            _ => {
+                left.push(reasoned.setting.key.clone());
+                continue;
+            }
+        };
+        parameters.push((parameter, &reasoned.why));
+    }
+    let mut text = format!("# windhover tune emit {} --grub\n", profile.name);
+    text.push_str("# Save as /etc/default/grub.d/windhover.cfg, run update-grub (or grub2-mkconfig), boot.\n");
+    for (parameter, why) in &parameters {
+        let _ = writeln!(text, "# {parameter}: {why}");
+    }
+    left_out(&mut text, &left);
+    let parameters: Vec<&str> = parameters.iter().map(|(parameter, _)| parameter.as_str()).collect();
+    let _ = writeln!(text, "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {}\"", parameters.join(" "));
+    text
+}
+
+/// A word in a unit's command line (systemd.service(5), "Command lines").
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    let mut text = String::from("\"");
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            '%' | '$' => text.extend([c, c]),
+            _ => text.push(c),
+        }
+    }
+    text.push('"');
+    text
+}
+
+fn systemd(profile: &Profile, program: &str, arguments: &[String]) -> String {
+    let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+    let program = quoted(program);
+    let mut text = format!(
+        "# windhover tune emit {name} --systemd\n\
+         # Save as /etc/systemd/system/windhover-tune.service, then: systemctl enable --now windhover-tune\n\
+         [Unit]\nDescription=Settings of the profile {name}\nAfter=network-online.target tuned.service irqbalance.service\n\
+         Wants=network-online.target\n\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\nRuntimeDirectory=windhover\nRuntimeDirectoryPreserve=yes\n\
+         KillMode=process\nExecStart={program} tune apply --yes {arguments}\nExecStop={program} tune undo --yes {undo}\n\n\
+         [Install]\nWantedBy=multi-user.target\n",
+        name = profile.name,
+        arguments = words.join(" "),
+        undo = words.first().map_or("", String::as_str),
+    );
+    let bans = settings(profile).any(|(key, reasoned)| {
+        matches!(&key, Key::Service(name) if name == "irqbalance") && reasoned.setting.value == "ban-cpus"
+    });
+    if bans {
+        text.push_str(
+            "\n# Save as /etc/systemd/system/irqbalance.service.d/windhover.conf, with the CPUs to keep free in place of 1:\n\
+             # [Service]\n# Environment=IRQBALANCE_BANNED_CPULIST=1\n",
+        );
+    }
+    text
+}
+
+fn tuned(profile: &Profile, device: Option<&str>) -> String {
+    let mut sections: Vec<(&str, Vec<String>)> =
+        ["cpu", "vm", "sysctl", "sysfs", "service", "net", "bootloader"].map(|name| (name, Vec::new())).into();
+    let mut put = |section: &str, line: String| {
+        if let Some((_, lines)) = sections.iter_mut().find(|(name, _)| *name == section) {
+            lines.push(line);
+        }
+    };
+    let (mut left, mut coalesce, mut rings, mut channels, mut features, mut pause) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (key, reasoned) in settings(profile) {
+        let value = &reasoned.setting.value;
+        match &key {
+            Key::Sysctl(name) => put("sysctl", format!("{name}={value}")),
+            Key::Governor => put("cpu", format!("governor={value}")),
+            Key::Epp => put("cpu", format!("energy_performance_preference={value}")),
+            Key::MinPerfPercent => put("cpu", format!("min_perf_pct={value}")),
+            Key::Boost => put("cpu", format!("boost={}", u8::from(value == "on"))),
+            Key::LatencyUs => put("cpu", format!("force_latency={value}")),
+            Key::Thp => put("vm", format!("transparent_hugepages={value}")),
+            Key::ThpDefrag => put("vm", format!("transparent_hugepage.defrag={value}")),
+            Key::Ksm => put("sysfs", format!("/sys/kernel/mm/ksm/run={value}")),
+            Key::Service(name) if value == "stopped" => put("service", format!("service.{name}=stop")),
+            Key::Service(name) if value == "running" => put("service", format!("service.{name}=start")),
+            Key::Ethtool(EthtoolPart::Coalesce, name) => coalesce.push(format!("{name} {value}")),
+            Key::Ethtool(EthtoolPart::Ring, name) if value != "max" => rings.push(format!("{name} {value}")),
+            Key::Ethtool(EthtoolPart::Channels, name) if value != "max" => channels.push(format!("{name} {value}")),
+            Key::Ethtool(EthtoolPart::Feature, name) => features.push(format!("{name} {value}")),
+            Key::Ethtool(EthtoolPart::Pause, name) => pause.push(format!("{name} {value}")),
+            _ => left.push(reasoned.setting.key.clone()),
+        }
+    }
+    let of_net =
+        [("coalesce", coalesce), ("ring", rings), ("channels", channels), ("features", features), ("pause", pause)];
+    if of_net.iter().any(|(_, words)| !words.is_empty())
+        && let Some(device) = device
+    {
+        put("net", format!("devices={device}"));
+    }
+    for (name, words) in of_net.into_iter().filter(|(_, words)| !words.is_empty()) {
+        put("net", format!("{name}={}", words.join(" ")));
+    }
+    if !profile.boot.is_empty() {
+        let words: Vec<&str> = profile.boot.iter().map(|parameter| parameter.value.as_str()).collect();
+        put("bootloader", format!("cmdline_windhover={}", words.join(" ")));
+    }
+    let mut text = format!(
+        "# windhover tune emit {name} --tuned\n\
+         # Save as /etc/tuned/windhover-{name}/tuned.conf, then: tuned-adm profile windhover-{name}\n",
+        name = profile.name
+    );
+    left_out(&mut text, &left);
+    let _ = writeln!(text, "[main]\nsummary={}", profile.summary);
+    for (name, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
+        let _ = writeln!(text, "\n[{name}]\n{}", lines.join("\n"));
+    }
+    text
+}
+
+fn udev(profile: &Profile, device: &str) -> String {
+    let mut text = format!(
+        "# windhover tune emit {} --udev --nic {device}\n\
+         # Save as /etc/udev/rules.d/70-windhover-{device}.rules; it works when the device appears.\n",
+        profile.name
+    );
+    let mut left = Vec::new();
+    for (key, reasoned) in settings(profile) {
+        let value = &reasoned.setting.value;
+        let command = |letter: &str, name: &str| format!("RUN+=\"/usr/sbin/ethtool {letter} {device} {name} {value}\"");
+        let action = match &key {
+            Key::Ethtool(EthtoolPart::Coalesce, name) => command("-C", name),
+            Key::Ethtool(EthtoolPart::Feature, name) => command("-K", name),
+            Key::Ethtool(EthtoolPart::Pause, name) => command("-A", name),
+            Key::Ethtool(EthtoolPart::Ring, name) if value != "max" => command("-G", name),
+            Key::Ethtool(EthtoolPart::Channels, name) if value != "max" => command("-L", name),
+            Key::Ethtool(EthtoolPart::Eee, _) => command("--set-eee", "eee"),
+            Key::Napi(name) if name == "defer-hard-irqs" => format!("ATTR{{napi_defer_hard_irqs}}=\"{value}\""),
+            Key::Napi(name) if name == "gro-flush-timeout" => format!("ATTR{{gro_flush_timeout}}=\"{value}\""),
+            Key::Napi(name) if name == "threaded" && value != "busy-poll" => {
+                format!("ATTR{{threaded}}=\"{}\"", u8::from(value == "on"))
+            }
+            _ => {
+                left.push(reasoned.setting.key.clone());
+                continue;
+            }
+        };
+        let _ = writeln!(text, "# {}: {}", reasoned.setting.key, reasoned.why);
+        let _ = writeln!(text, "ACTION==\"add\", SUBSYSTEM==\"net\", NAME==\"{device}\", {action}");
+    }
+    left_out(&mut text, &left);
+    text
+}

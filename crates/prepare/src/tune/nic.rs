@@ -1,0 +1,149 @@
+//! From a setting of a network device to its knobs.
+
+use super::resolve::Meaning;
+use super::{Key, TuneError};
+use crate::Kernel;
+use host::knob::{EthtoolPart, Form, Knob, Settings as _, cpu_mask, features_of, flow_locations, free_location};
+use host::nic::NicMap;
+use host::undo::Change;
+use model::CpuList;
+use std::path::PathBuf;
+
+/// A device that was looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Device {
+    pub(super) map: NicMap,
+}
+
+impl Device {
+    pub(super) fn of(kernel: &Kernel, name: &str) -> Result<Self, TuneError> {
+        Ok(Self { map: NicMap::of(kernel.machine(), name)? })
+    }
+}
+
+pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, why: &str) -> Meaning {
+    let name = &device.map.device;
+    let change =
+        |knob: Knob, wanted: &str, exact: bool| Change { knob, wanted: wanted.to_owned(), why: why.to_owned(), exact };
+    let ethtool = |part: EthtoolPart, property: String| Knob::Ethtool { device: name.clone(), part, name: property };
+    let changes: Vec<Change> = match key {
+        Key::Ethtool(EthtoolPart::Feature, feature) => features_of(feature)
+            .into_iter()
+            .map(|feature| change(ethtool(EthtoolPart::Feature, feature), value, true))
+            .collect(),
+        Key::Ethtool(part, property) => {
+            let wanted = if value == "max" {
+                match kernel.read(&ethtool(*part, format!("{property}-max"))) {
+                    Ok(most) => most,
+                    Err(error) => return Meaning::Nothing(error.to_string()),
+                }
+            } else {
+                value.to_owned()
+            };
+            // Drivers round sizes of rings and times to what their hardware can do.
+            let rounds = matches!(part, EthtoolPart::Ring | EthtoolPart::Coalesce | EthtoolPart::Eee);
+            vec![change(ethtool(*part, property.clone()), &wanted, !rounds)]
+        }
+        Key::Napi(property) => napi(device, property, value, &change),
+        Key::RpsCpus | Key::XpsCpus => {
+            let cpus = match cpus_of(kernel, device, value) {
+                Ok(cpus) => cpus,
+                Err(reason) => return Meaning::Nothing(reason),
+            };
+            let transmits = *key == Key::XpsCpus;
+            let queues = device.map.queues.iter().filter(|queue| queue.transmits == transmits);
+            let knobs = queues.filter(|queue| queue.steering.is_some()).map(host::nic::NicQueue::knob);
+            knobs.map(|knob| change(knob, &cpu_mask(&cpus), true)).collect()
+        }
+        Key::IrqCpus => {
+            let cpus = match cpus_of(kernel, device, value) {
+                Ok(cpus) => cpus,
+                Err(reason) => return Meaning::Nothing(reason),
+            };
+            let movable = device.map.irqs.iter().filter(|irq| irq.movable);
+            movable.map(|irq| change(irq.knob(), &cpus.to_string(), true)).collect()
+        }
+        Key::Flow => match flow(kernel, name, value) {
+            Ok(knob) => vec![change(knob, value, true)],
+            Err(reason) => return Meaning::Nothing(reason),
+        },
+        _ => Vec::new(),
+    };
+    if changes.is_empty() {
+        let what = match key {
+            Key::Napi(_) => "no NAPI instance (the device is down, or has none)",
+            Key::IrqCpus => "no interrupt that can be moved",
+            _ => "no queue that can be steered (a single one has nothing to choose)",
+        };
+        return Meaning::Nothing(format!("{name} has {what}"));
+    }
+    Meaning::Changes(changes)
+}
+
+/// Each instance over netlink; on older kernels the device's one file for all.
+fn napi(device: &Device, property: &str, value: &str, change: &dyn Fn(Knob, &str, bool) -> Change) -> Vec<Change> {
+    let name = &device.map.device;
+    let told = |napi: &host::nic::Napi| match property {
+        "threaded" => napi.threaded.is_some(),
+        "defer-hard-irqs" => napi.defer_hard_irqs.is_some(),
+        "gro-flush-timeout" => napi.gro_flush_timeout_ns.is_some(),
+        _ => napi.irq_suspend_timeout_ns.is_some(),
+    };
+    let instances: Vec<_> = device.map.napis.iter().filter(|napi| told(napi)).collect();
+    if !instances.is_empty() {
+        let knob = |id: u32| Knob::Napi { device: name.clone(), id, name: property.to_owned() };
+        return instances.iter().map(|napi| change(knob(napi.id), value, true)).collect();
+    }
+    let (file, form) = match property {
+        "threaded" => ("threaded", Form::Switch),
+        "defer-hard-irqs" => ("napi_defer_hard_irqs", Form::Text),
+        "gro-flush-timeout" => ("gro_flush_timeout", Form::Text),
+        _ => return Vec::new(),
+    };
+    let wanted = match value {
+        "on" => "1",
+        "off" => "0",
+        other => other,
+    };
+    vec![change(Knob::file(PathBuf::from("/sys/class/net").join(name).join(file), form), wanted, true)]
+}
+
+/// The CPUs of a value: a list, or `all`, `none`, `local`.
+fn cpus_of(kernel: &Kernel, device: &Device, value: &str) -> Result<CpuList, String> {
+    let online = || {
+        let text = kernel.machine().text("/sys/devices/system/cpu/online").map_err(|error| error.to_string())?;
+        text.trim().parse::<CpuList>().map_err(|error| error.to_string())
+    };
+    match value {
+        "none" => Ok(CpuList::default()),
+        "all" => online(),
+        "local" => match &device.map.local_cpus {
+            Some(cpus) if !cpus.is_empty() => Ok(cpus.clone()),
+            _ => online(),
+        },
+        list => {
+            let cpus: CpuList = list.parse().map_err(|error: model::ModelError| error.to_string())?;
+            let online = online()?;
+            let missing = cpus.iter().find(|&cpu| !online.contains(cpu));
+            match missing {
+                Some(cpu) => Err(format!("CPU {cpu} is not online: there are {online}")),
+                None => Ok(cpus),
+            }
+        }
+    }
+}
+
+/// Where a rule is already, or else where there is room for it.
+fn flow(kernel: &Kernel, device: &str, rule: &str) -> Result<Knob, String> {
+    let knob = |location: u32| Knob::Flow { device: device.to_owned(), location };
+    if !kernel.machine().is_running() {
+        return Ok(knob(0));
+    }
+    let same = flow_locations(device)
+        .into_iter()
+        .find(|&location| kernel.read(&knob(location)).is_ok_and(|there| there == rule));
+    match same.or_else(|| free_location(device)) {
+        Some(location) => Ok(knob(location)),
+        None => Err(format!("{device} has no table of flow rules, or no room in it (is nic.feature.ntuple on?)")),
+    }
+}

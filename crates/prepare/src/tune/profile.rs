@@ -1,0 +1,264 @@
+//! Profiles: named lists of settings, in layers, as TOML.
+//!
+//! ```toml
+//! summary = "What it is for"
+//! extends = ["latency"]              # built-in profiles, or files beside this one; later ones win, this one last
+//! notes = ["What it does not do"]
+//!
+//! [sysctl]
+//! net.core.busy_poll = { value = 50, why = "asks the device instead of waiting for its interrupt" }
+//! vm.stat_interval = 10              # in a file of one's own the reason may be left out
+//!
+//! [nic.coalesce]
+//! rx-usecs = 0
+//!
+//! [boot]
+//! parameters = [{ value = "skew_tick=1", why = "..." }]   # only for `tune emit`
+//! ```
+
+use super::{Key, TuneError};
+use host::knob::EthtoolPart;
+use model::Setting;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// The built-in profiles, in the order in which they are listed.
+const BUILT_IN: [(&str, &str); 5] = [
+    ("latency", include_str!("../../profiles/latency.toml")),
+    ("network-latency", include_str!("../../profiles/network-latency.toml")),
+    ("paper-2012", include_str!("../../profiles/paper-2012.toml")),
+    ("paper-2019", include_str!("../../profiles/paper-2019.toml")),
+    ("throughput", include_str!("../../profiles/throughput.toml")),
+];
+/// More layers than anybody needs.
+const MOST_LAYERS: usize = 32;
+/// A profile is a page of text.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A setting with the reason for it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Reasoned {
+    /// Which, and to what.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// Why, for people: one line.
+    pub why: String,
+    /// The layer that it comes from.
+    pub layer: String,
+}
+
+/// A parameter of the kernel's command line; only written out, never set.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct BootParameter {
+    /// As it stands there: `skew_tick=1`.
+    pub value: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A profile with its layers laid over each other.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Profile {
+    /// Its name: of a file without `.toml`.
+    pub name: String,
+    /// What it is for: one line.
+    pub summary: String,
+    /// Names of its layers, lowest first, itself last.
+    pub layers: Vec<String>,
+    /// Its settings in the order in which they are made.
+    pub settings: Vec<Reasoned>,
+    /// Parameters that need a boot.
+    pub boot: Vec<BootParameter>,
+    /// What it does not do.
+    pub notes: Vec<String>,
+}
+
+/// The built-in profiles.
+///
+/// # Errors
+/// Never in a build that passed its tests.
+pub fn profiles() -> Result<Vec<Profile>, TuneError> {
+    BUILT_IN.iter().map(|(name, _)| Profile::load(name)).collect()
+}
+
+impl Profile {
+    /// A built-in profile by name, or a file's (ending in `.toml`).
+    ///
+    /// # Errors
+    /// [`TuneError`]: unknown, unreadable, or with keys or values that there are not.
+    pub fn load(name: &str) -> Result<Self, TuneError> {
+        let mut building = Building::default();
+        building.add(name, Path::new(""))?;
+        let mut profile = building.profile;
+        profile.settings = building.settings.into_values().collect();
+        profile.name = Path::new(name).file_name().map_or_else(String::new, |file| file.to_string_lossy().into_owned());
+        profile.name = profile.name.strip_suffix(".toml").map(str::to_owned).unwrap_or(profile.name);
+        Ok(profile)
+    }
+
+    /// Lays single settings over it.
+    ///
+    /// # Errors
+    /// [`TuneError::UnknownKey`] and [`TuneError::Value`].
+    pub fn with(mut self, settings: &[Setting]) -> Result<Self, TuneError> {
+        let mut all: BTreeMap<Place, Reasoned> = BTreeMap::new();
+        for reasoned in self.settings {
+            let key: Key = reasoned.setting.key.parse()?;
+            all.insert(place(&key, &reasoned.setting), reasoned);
+        }
+        for setting in settings {
+            let (key, setting) = Key::normal(setting)?;
+            let why = "asked for with --set".to_owned();
+            all.insert(place(&key, &setting), Reasoned { setting, why, layer: "--set".to_owned() });
+        }
+        self.settings = all.into_values().collect();
+        Ok(self)
+    }
+}
+
+/// A rank, the key, and what tells rules of flows apart, which do not replace each other.
+type Place = (u8, Key, String);
+
+/// Where a setting stands among others: daemons that would interfere are stopped first; the preference of a CPU is set
+/// before the governor that takes it away, so that undoing gives the governor back first; what re-makes a device's queues
+/// comes before what is set of them.
+fn place(key: &Key, setting: &Setting) -> Place {
+    let rank = match key {
+        Key::Service(_) => 0,
+        Key::Epp => 1,
+        Key::MinPerfPercent | Key::Boost => 2,
+        Key::Governor | Key::LatencyUs => 3,
+        Key::Thp | Key::ThpDefrag | Key::Ksm | Key::Sysctl(_) => 4,
+        Key::Ethtool(EthtoolPart::Channels, _) => 5,
+        Key::Ethtool(EthtoolPart::Ring, _) => 6,
+        Key::Ethtool(EthtoolPart::Feature, _) => 7,
+        Key::Ethtool(..) => 8,
+        Key::Napi(_) => 9,
+        Key::RpsCpus | Key::XpsCpus | Key::IrqCpus => 10,
+        Key::Flow => 11,
+    };
+    (rank, key.clone(), if *key == Key::Flow { setting.value.clone() } else { String::new() })
+}
+
+#[derive(Default)]
+struct Building {
+    profile: Profile,
+    settings: BTreeMap<Place, Reasoned>,
+    open: Vec<String>,
+}
+
+impl Building {
+    fn add(&mut self, name: &str, folder: &Path) -> Result<(), TuneError> {
+        if self.open.iter().any(|open| open == name) || self.open.len() > MOST_LAYERS {
+            let why = format!("it extends itself by way of {}", self.open.join(", "));
+            return Err(TuneError::Profile { profile: name.to_owned(), why });
+        }
+        let (text, folder) = read(name, folder)?;
+        let wrong = |why: String| TuneError::Profile { profile: name.to_owned(), why };
+        let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.message().replace('\n', " ")))?;
+        self.open.push(name.to_owned());
+        for layer in strings(&table, "extends").map_err(wrong)? {
+            self.add(&layer, &folder)?;
+        }
+        self.open.pop();
+        self.profile.summary = table
+            .get("summary")
+            .and_then(Value::as_str)
+            .ok_or_else(|| wrong("it has no summary".to_owned()))?
+            .to_owned();
+        self.profile.notes.extend(strings(&table, "notes").map_err(wrong)?);
+        self.profile.layers.retain(|layer| layer != name);
+        self.profile.layers.push(name.to_owned());
+        for (key, value) in &table {
+            match key.as_str() {
+                "summary" | "extends" | "notes" => {}
+                "boot" => self.boot(value).map_err(wrong)?,
+                _ => self.settings(name, key, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn boot(&mut self, value: &Value) -> Result<(), String> {
+        let shape = || "boot holds parameters = [{ value = \"…\", why = \"…\" }]".to_owned();
+        let table = value.as_table().filter(|table| table.keys().all(|key| key == "parameters")).ok_or_else(shape)?;
+        for parameter in table.get("parameters").and_then(Value::as_array).ok_or_else(shape)? {
+            let text = |key: &str| parameter.get(key).and_then(Value::as_str);
+            let value = text("value").ok_or_else(shape)?.to_owned();
+            let plain = |c: char| c.is_ascii_graphic() && !"\"'`$\\".contains(c);
+            if value.is_empty() || !value.chars().all(plain) {
+                return Err(format!(
+                    "boot parameter '{value}' holds characters that a boot loader would take for its own"
+                ));
+            }
+            self.profile.boot.retain(|known| known.value != value);
+            self.profile.boot.push(BootParameter { value, why: text("why").unwrap_or_default().to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Tables are parts of keys, until one has a value.
+    fn settings(&mut self, layer: &str, key: &str, value: &Value) -> Result<(), TuneError> {
+        let wrong = |why: &str| TuneError::Profile { profile: layer.to_owned(), why: format!("{key}: {why}") };
+        let (value, why) = match value {
+            Value::Table(table) if !table.contains_key("value") => {
+                for (name, value) in table {
+                    self.settings(layer, &format!("{key}.{name}"), value)?;
+                }
+                return Ok(());
+            }
+            Value::Table(table) => {
+                if let Some(other) = table.keys().find(|key| !["value", "why"].contains(&key.as_str())) {
+                    return Err(wrong(&format!("'{other}' is neither value nor why")));
+                }
+                let why = table.get("why").map_or(Ok(""), |why| why.as_str().ok_or_else(|| wrong("why is a text")))?;
+                (table.get("value").unwrap_or(value), why.to_owned())
+            }
+            plain => (plain, String::new()),
+        };
+        let values = match value {
+            Value::Array(several) if key == "nic.flow" => several.iter().collect(),
+            one => vec![one],
+        };
+        for value in values {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                Value::Integer(number) => number.to_string(),
+                Value::Boolean(on) => if *on { "on" } else { "off" }.to_owned(),
+                _ => return Err(wrong("a value is a text, a whole number, true or false")),
+            };
+            let (key, setting) = Key::normal(&Setting { key: key.to_owned(), value })?;
+            let why = if why.is_empty() { format!("profile {layer}") } else { why.clone() };
+            self.settings.insert(place(&key, &setting), Reasoned { setting, why, layer: layer.to_owned() });
+        }
+        Ok(())
+    }
+}
+
+/// A profile's text, and the folder that its own layers are looked for in.
+fn read(name: &str, folder: &Path) -> Result<(String, PathBuf), TuneError> {
+    if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+        return Ok(((*text).to_owned(), folder.to_owned()));
+    }
+    if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+        let known = BUILT_IN.map(|(name, _)| name).join(", ");
+        return Err(TuneError::UnknownProfile { name: name.to_owned(), known });
+    }
+    let path = folder.join(name);
+    let failed = |cause| TuneError::Unreadable { path: path.clone(), cause };
+    let size = std::fs::metadata(&path).map_err(failed)?.len();
+    if size > MOST_BYTES {
+        return Err(TuneError::Profile { profile: name.to_owned(), why: "it is longer than 1 MiB".to_owned() });
+    }
+    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
+}
+
+fn strings(table: &Table, key: &str) -> Result<Vec<String>, String> {
+    let Some(value) = table.get(key) else { return Ok(Vec::new()) };
+    let texts = value
+        .as_array()
+        .and_then(|values| values.iter().map(|value| value.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
+    texts.ok_or_else(|| format!("{key} is a list of texts"))
+}
