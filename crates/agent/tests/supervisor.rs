@@ -160,6 +160,7 @@ fn measured(size: u64) -> Measured {
         self_cost: SelfCost::default(),
         clock: None,
         load: None,
+        prepared: Vec::new(),
         verdict: Verdict::default(),
     };
     Measured { result, hlog: String::new(), outliers: vec![], raw: None }
