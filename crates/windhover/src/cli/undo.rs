@@ -1,0 +1,50 @@
+//! `windhover undo` and the hidden `windhover keeper`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Put settings back as they were before Windhover changed them, newest change set first. What somebody else has
+/// changed since then is left as it is and named; the exit code is then 1.
+#[derive(Debug, Args)]
+pub(crate) struct Undo {
+    /// Change sets to undo, such as 0003; without any, all of them
+    #[arg(value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Only list the change sets and what they hold
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Write the list, or what was done, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Put back also what somebody else has changed since then
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) force: bool,
+    /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// A tree of files in the place of the running system
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+/// Undo a change set when its owner vanishes.
+#[derive(Debug, Args)]
+pub(crate) struct Keeper {
+    /// The change set
+    #[arg(long)]
+    pub(crate) set: String,
+    /// Its owner: process id and start time
+    #[arg(long, value_name = "PID:TICKS", value_parser = owner)]
+    pub(crate) owner: (i32, u64),
+    /// Where the undo logs are
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: PathBuf,
+    /// A tree of files in the place of the running system
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+fn owner(text: &str) -> Result<(i32, u64), String> {
+    let parts = text.split_once(':').and_then(|(pid, ticks)| Some((pid.parse().ok()?, ticks.parse().ok()?)));
+    parts.ok_or_else(|| "write PID:TICKS".to_owned())
+}

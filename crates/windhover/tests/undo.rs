@@ -1,0 +1,274 @@
+//! `windhover undo`, and the keeper that undoes when the owner of a change set is killed.
+
+mod support;
+
+use host::knob::{Form, Knob, Machine, Settings as _, TaskKey};
+use host::undo::{Change, KILL_AT, SetHeader, SetId, StateDir};
+use prepare::{Kernel, keeper};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{assert_code, is_root, run, stderr, stdout};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const ROOT: &str = "WINDHOVER_TEST_ROOT";
+const STATE: &str = "WINDHOVER_TEST_STATE";
+const CHANGES: &str = "WINDHOVER_TEST_CHANGES";
+
+fn change(knob: Knob, wanted: impl Into<String>) -> Change {
+    Change { knob, wanted: wanted.into(), why: "a test".to_owned(), exact: true }
+}
+
+fn busy_poll() -> Knob {
+    Knob::sysctl("net.core.busy_poll")
+}
+
+fn group() -> PathBuf {
+    PathBuf::from("/sys/fs/cgroup/cpuset/windhover")
+}
+
+/// A tree of files that looks like a system, and the changes that the owner makes to it.
+fn plant() -> (tempfile::TempDir, Vec<Change>) {
+    let tree = tempfile::tempdir().unwrap();
+    for (file, content) in [
+        ("proc/sys/net/core/busy_poll", "0\n"),
+        ("sys/fs/cgroup/cpuset/tasks", "\n"),
+        ("proc/mounts", "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n"),
+    ] {
+        let path = tree.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    let changes = vec![
+        change(busy_poll(), "50"),
+        change(Knob::Group { path: group() }, "present"),
+        change(Knob::file(group().join("cpuset.cpus"), Form::CpuList), "1"),
+    ];
+    (tree, changes)
+}
+
+/// Plays the owner: makes the changes with a keeper behind it, says so, and waits to be killed. Nothing when the tests are
+/// run as usual.
+#[test]
+fn owner_part() {
+    let (Ok(root), Ok(state), Ok(changes)) = (std::env::var(ROOT), std::env::var(STATE), std::env::var(CHANGES)) else {
+        return;
+    };
+    let changes: Vec<Change> = serde_json::from_str(&changes).unwrap();
+    let state = StateDir::at(state);
+    let lock = state.lock(PATIENCE).unwrap();
+    let header = SetHeader::new("test", "cargo test", keeper::this_process());
+    let mut set = state.begin(&lock, &header).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_windhover"));
+    let _keeper = keeper::start_program(program, set.id(), state.path(), Path::new(&root)).unwrap();
+    let kernel = Kernel::at(Machine::at(&root));
+    for change in &changes {
+        set.set(&kernel, change).unwrap();
+    }
+    drop(lock);
+    eprintln!("ready");
+    std::thread::sleep(Duration::from_secs(120));
+}
+
+fn owner(root: &Path, state: &Path, changes: &[Change], die_at: Option<u32>) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["owner_part", "--exact", "--nocapture", "--test-threads=1"])
+        .env(ROOT, root)
+        .env(STATE, state)
+        .env(CHANGES, serde_json::to_string(changes).unwrap())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    if let Some(at) = die_at {
+        command.env(KILL_AT, at.to_string());
+    }
+    command.spawn().unwrap()
+}
+
+/// Waits until the owner has made its changes; false when it died before.
+fn is_ready(owner: &mut Child) -> bool {
+    let stderr = BufReader::new(owner.stderr.take().unwrap());
+    stderr.lines().map_while(Result::ok).any(|line| line == "ready")
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[track_caller]
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[track_caller]
+fn assert_as_planted(root: &Path) {
+    let machine = Machine::at(root);
+    assert_eq!(machine.read(&busy_poll()).unwrap(), "0");
+    assert_eq!(machine.read(&Knob::Group { path: group() }).unwrap(), "absent");
+}
+
+#[test]
+fn a_killed_owner_is_cleaned_up_after() {
+    let (tree, changes) = plant();
+    let (root, state) = (tree.path(), tree.path().join("state"));
+    let mut child = owner(root, &state, &changes, None);
+    assert!(is_ready(&mut child));
+    let machine = Machine::at(root);
+    assert_eq!(machine.read(&busy_poll()).unwrap(), "50");
+    assert_eq!(StateDir::at(&state).sets().unwrap().len(), 1);
+    kill(child);
+    eventually("the keeper undoes", || StateDir::at(&state).sets().unwrap().is_empty());
+    assert_as_planted(root);
+}
+
+#[test]
+fn an_owner_killed_at_any_step_is_cleaned_up_after() {
+    let mut at = 1;
+    loop {
+        let (tree, changes) = plant();
+        let (root, state) = (tree.path(), tree.path().join("state"));
+        let mut child = owner(root, &state, &changes, Some(at));
+        let survived = is_ready(&mut child);
+        kill(child);
+        // A set may not have been begun yet; once the keeper has the lock and finds none it is at its end too.
+        eventually("the keeper undoes", || StateDir::at(&state).sets().unwrap().is_empty());
+        eventually("the tree is as before", || {
+            let machine = Machine::at(root);
+            machine.read(&busy_poll()).unwrap() == "0"
+                && machine.read(&Knob::Group { path: group() }).unwrap() == "absent"
+        });
+        if survived {
+            break;
+        }
+        at += 1;
+    }
+    assert!(at > 15, "only {at} fault points");
+}
+
+#[test]
+fn a_keeper_asked_to_end_undoes_and_one_without_work_does_nothing() {
+    let (tree, changes) = plant();
+    let (root, state) = (tree.path(), StateDir::at(tree.path().join("state")));
+    let program = Path::new(env!("CARGO_BIN_EXE_windhover"));
+    let kernel = Kernel::at(Machine::at(root));
+    let make = || {
+        let lock = state.lock(PATIENCE).unwrap();
+        let header = SetHeader::new("test", "cargo test", keeper::this_process());
+        let mut set = state.begin(&lock, &header).unwrap();
+        let keeper = keeper::start_program(program, set.id(), state.path(), root).unwrap();
+        for change in &changes {
+            set.set(&kernel, change).unwrap();
+        }
+        (set.id().clone(), keeper)
+    };
+    let (_, keeper) = make();
+    let pid = keeper.pid().unwrap().to_string();
+    // SIGTERM may only come once the keeper has taken it over: before that it would just die.
+    let blocked = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).map(str::to_owned);
+        mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok()).is_some_and(|mask| mask & (1 << 14) != 0)
+    };
+    eventually("the keeper takes SIGTERM over", blocked);
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    eventually("the keeper undoes", || state.sets().unwrap().is_empty());
+    assert!(keeper.release().unwrap());
+    assert_as_planted(root);
+
+    let (id, keeper) = make();
+    let lock = state.lock(PATIENCE).unwrap();
+    state.undo(&lock, &kernel, &id, false, PATIENCE).unwrap();
+    // The next set is another's: the keeper must leave it alone.
+    let mut other = state.begin(&lock, &SetHeader::new("other", "cargo test", None)).unwrap();
+    other.set(&kernel, &change(busy_poll(), "7")).unwrap();
+    drop(lock);
+    assert!(keeper.release().unwrap());
+    assert_eq!(kernel.read(&busy_poll()).unwrap(), "7");
+}
+
+#[test]
+fn a_real_group_full_of_forking_tasks() {
+    const NAME: &str = "a_real_group_full_of_forking_tasks";
+    let hierarchy = PathBuf::from("/sys/fs/cgroup/cpuset");
+    if !is_root() || !hierarchy.join("cpuset.mems").exists() {
+        eprintln!("SKIPPED {NAME}: needs root and the cpuset hierarchy of control group version 1");
+        return;
+    }
+    let value = |file: &str| std::fs::read_to_string(hierarchy.join(file)).unwrap().trim().to_owned();
+    // A task that is never done forking, for a bounded time.
+    let forks = "i=0; while [ $i -lt 20000 ]; do /bin/true; i=$((i+1)); done";
+    let mut forking = Command::new("sh").args(["-c", forks]).spawn().unwrap();
+    let task = TaskKey::of(i32::try_from(forking.id()).unwrap()).unwrap();
+    let member = Knob::Member { hierarchy: hierarchy.clone(), task };
+    let machine = Machine::running();
+    let before = machine.read(&member).unwrap();
+    let group = Path::new(&before).join(format!("windhover-test-{}", std::process::id()));
+    let inside = |name: &str| Knob::file(group.join(name), Form::CpuList);
+    let changes = [
+        change(Knob::Group { path: group.clone() }, "present"),
+        change(inside("cpuset.mems"), value("cpuset.mems")),
+        change(inside("cpuset.cpus"), value("cpuset.cpus")),
+        change(member.clone(), group.display().to_string()),
+    ];
+    let tree = tempfile::tempdir().unwrap();
+    let state = tree.path().join("state");
+    let mut child = owner(Path::new("/"), &state, &changes, None);
+    assert!(is_ready(&mut child));
+    let there = machine.read(&member);
+    kill(child);
+    eventually("the keeper undoes", || StateDir::at(&state).sets().unwrap().is_empty());
+    let back = machine.read(&member);
+    let _ = forking.kill();
+    let _ = forking.wait();
+    assert_eq!(there.unwrap(), group.display().to_string());
+    assert_eq!(back.unwrap(), before);
+    assert!(!group.exists());
+}
+
+fn made(state: &Path, root: &Path, changes: &[Change]) -> SetId {
+    let state = StateDir::at(state);
+    let lock = state.lock(PATIENCE).unwrap();
+    let mut set = state.begin(&lock, &SetHeader::new("tune test", "cargo test", None)).unwrap();
+    for change in changes {
+        set.set(&Machine::at(root), change).unwrap();
+    }
+    set.id().clone()
+}
+
+#[test]
+fn undo_lists_puts_back_and_names_conflicts() {
+    let (tree, changes) = plant();
+    let (root, state) = (tree.path().display().to_string(), tree.path().join("state").display().to_string());
+    let undo = |more: &[&str]| run(&[&["undo", "--state-dir", &state, "--root", &root], more].concat());
+    assert_code(&undo(&[]), 0);
+    let id = made(Path::new(&state), tree.path(), &changes);
+    let listed = undo(&["--list"]);
+    assert_code(&listed, 0);
+    assert!(stdout(&listed).contains("busy_poll: '50', was '0': a test"), "{}", stdout(&listed));
+    let listed: serde_json::Value = serde_json::from_slice(&undo(&["--list", "--json"]).stdout).unwrap();
+    assert_eq!(listed[0]["set"], id.0);
+    assert_eq!(listed[0]["changes"].as_array().unwrap().len(), changes.len());
+    let unknown = undo(&["17"]);
+    assert_code(&unknown, 2);
+    assert!(stderr(&unknown).contains("17"));
+
+    Machine::at(tree.path()).write(&busy_poll(), "20").unwrap();
+    let refused = undo(&[&id.0]);
+    assert_code(&refused, 1);
+    let text = stdout(&refused);
+    assert_eq!(text.lines().filter(|line| line.contains("changed to '20'")).count(), 1, "{text}");
+    assert_code(&undo(&[]), 0);
+
+    made(Path::new(&state), tree.path(), &changes);
+    Machine::at(tree.path()).write(&busy_poll(), "30").unwrap();
+    assert_code(&undo(&["--force"]), 0);
+    assert_eq!(Machine::at(tree.path()).read(&busy_poll()).unwrap(), "20");
+}
