@@ -2,10 +2,12 @@
 //!
 //! Runs in ordinary policy and measures nothing itself: each endpoint, probe and load is a worker, a process of its
 //! own that is started through `task` and told what to do on stdin. When the pipe closes, for whatever reason, the
-//! agent stops its workers and ends. It writes nothing to the pipe while a probe runs, and sleeps meanwhile.
+//! agent stops its workers, puts back what it changed on the machine, and ends. It writes nothing to the pipe while a
+//! probe runs, and sleeps meanwhile.
 
 mod error;
 mod events;
+mod preparation;
 mod supervisor;
 mod worker;
 

@@ -1,6 +1,7 @@
 //! The agent's one loop: takes events, keeps workers, answers the runner.
 
 use crate::events::Event;
+use crate::preparation::{Made, Preparation};
 use crate::worker::{News, Phase, Role, Worker};
 use crate::{AgentError, Context};
 use model::{HostFacts, MachineFacts, WorkerEvent, WorkerSpec};
@@ -30,6 +31,7 @@ pub(crate) struct Supervisor<'a, W> {
     workers: BTreeMap<u32, Worker>,
     next: u32,
     facts: Option<(MachineFacts, HostFacts)>,
+    preparation: Preparation,
 }
 
 /// Whether the loop goes on.
@@ -40,7 +42,8 @@ enum Step {
 
 impl<'a, W: Write> Supervisor<'a, W> {
     pub(crate) fn new(context: &'a Context, output: W, sender: Sender<Event>) -> Self {
-        Self { context, output, sender, workers: BTreeMap::new(), next: 1, facts: None }
+        let preparation = Preparation::new(context.lines.clone());
+        Self { context, output, sender, workers: BTreeMap::new(), next: 1, facts: None, preparation }
     }
 
     /// Runs until the runner is done with this host, in one way or another.
@@ -61,6 +64,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 Ok(Step::On) => {}
                 Ok(Step::End) => {
                     self.stop_all(events);
+                    self.put_back();
                     return self.reply(&Reply::Bye);
                 }
                 Err(error) => {
@@ -70,7 +74,15 @@ impl<'a, W: Write> Supervisor<'a, W> {
             }
         }
         self.stop_all(events);
+        self.put_back();
         ended
+    }
+
+    /// Undoes what was changed on the machine; what cannot be is told on stderr, for nobody may read replies any more.
+    fn put_back(&mut self) {
+        for problem in self.preparation.restore() {
+            (self.context.lines)(&problem);
+        }
     }
 
     /// The next event, or `None` when a worker's time is over.
@@ -142,7 +154,14 @@ impl<'a, W: Write> Supervisor<'a, W> {
                     }
                 }
             }
-            Request::Prepare { .. } | Request::Restore => return self.fail(1, "settings cannot be changed yet"),
+            Request::Prepare { shield, settings, device } => match self.preparation.prepare(shield, settings, device) {
+                Ok(Made { shield, changed, notes }) => self.reply(&Reply::Prepared { shield, changed, notes })?,
+                Err((code, message)) => return self.fail(code, message),
+            },
+            Request::Restore => {
+                let problems = self.preparation.restore();
+                self.reply(&Reply::Restored { problems })?;
+            }
             Request::Bye => return Ok(Step::End),
         }
         Ok(Step::On)

@@ -163,6 +163,16 @@ impl Preparer {
         Ok(self.left.iter().cloned().chain(in_force).collect())
     }
 
+    /// Asks the agents of all machines that are to be shielded whether they can begin: a shield of somebody else would be
+    /// up in cells that are to be measured without one.
+    pub(crate) fn check(cast: &Cast, hosts: &mut dyn Hosts) -> Result<(), HostError> {
+        for speaker in cast.machines.iter().filter(|_| cast.shields) {
+            let agent = hosts.machine_agent(speaker)?;
+            hosts.prepare(&agent, &Preparation::default())?;
+        }
+        Ok(())
+    }
+
     /// Puts everything back; what cannot be is told and counted.
     pub(crate) fn restore_all(&mut self, hosts: &mut dyn Hosts, journal: Journal<'_>, observer: &mut dyn Observer) {
         let on_top = std::mem::take(&mut self.hosts).into_keys();

@@ -52,6 +52,7 @@ pub fn run_on(
     let steps = order::plan_order(&plan, seed)?;
     let gathered = facts::gather(&plan, hosts)?;
     let cast = cast(&plan, &gathered, hosts, &steps)?;
+    Preparer::check(&cast, hosts).map_err(CampaignError::Host)?;
     observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
     let started_ns = now_ns();
     let mut labels = plan.labels.clone();
@@ -197,6 +198,7 @@ fn go_on(
         observer.observe(&Progress::Warning(&format!("this is windhover {now}, the run began with {before}")));
     }
     let cast = cast(plan, &gathered, hosts, &steps)?;
+    Preparer::check(&cast, hosts).map_err(CampaignError::Host)?;
     observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
     let mut document = run.run.clone();
     document.labels.extend(options.labels.clone());

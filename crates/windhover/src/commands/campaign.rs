@@ -41,18 +41,18 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
     }
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the plan {}", path.display()))
         .map_err(Failure::usage)
 }
 
-fn parse(path: &Path, text: &str) -> Result<Plan, Failure> {
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Plan, Failure> {
     Plan::parse(&path.display().to_string(), text).map_err(Failure::usage)
 }
 
 /// The plan on another kind of built-in lab.
-fn with_lab(mut plan: Plan, kind: Option<Kind>) -> Plan {
+pub(crate) fn with_lab(mut plan: Plan, kind: Option<Kind>) -> Plan {
     let Some(kind) = kind else { return plan };
     let kind = match kind {
         Kind::Netns => LabKind::Netns,
@@ -68,7 +68,7 @@ fn with_lab(mut plan: Plan, kind: Option<Kind>) -> Plan {
     plan
 }
 
-fn options(plan_text: String) -> Result<campaign::Options, Failure> {
+pub(crate) fn options(plan_text: String) -> Result<campaign::Options, Failure> {
     let mut options = campaign::Options::new(plan_text, identity::executable()?);
     options.tool_version = identity::VERSION.to_owned();
     options.build = Some(identity::build()?);
@@ -149,12 +149,12 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
 }
 
 /// Axes in the order that people read them.
-const AXES: [&str; 8] = ["probe", "protocol", "size", "load", "stack", "receive", "policy", "cpu"];
+const AXES: [&str; 10] = ["probe", "protocol", "size", "load", "shield", "knob", "stack", "receive", "policy", "cpu"];
 
 type Factors = BTreeMap<String, serde_json::Value>;
 
 /// The axes that differ between cells; the others need no repeating.
-fn varying<'a>(cells: impl Iterator<Item = &'a Factors>) -> Vec<&'static str> {
+pub(crate) fn varying<'a>(cells: impl Iterator<Item = &'a Factors>) -> Vec<&'static str> {
     let cells: Vec<&Factors> = cells.collect();
     let differs = |name: &&str| cells.windows(2).any(|pair| pair[0].get(*name) != pair[1].get(*name));
     AXES.into_iter().filter(differs).collect()
@@ -172,6 +172,10 @@ fn words(factors: &Factors, axes: &[&str]) -> String {
             "load" if plain == "none" => format!("{:<11}", "no load"),
             "load" => format!("{:<11}", format!("load {plain}")),
             "cpu" => format!("CPU {plain}"),
+            "shield" if plain == "off" => format!("{:<15}", "no shield"),
+            "shield" => format!("{:<15}", format!("shield {plain}")),
+            "knob" if plain == "none" => "no knob".to_owned(),
+            "policy" => format!("{plain:<7}"),
             _ => plain,
         })
     };
@@ -189,7 +193,7 @@ fn duration(ns: u64) -> String {
 }
 
 /// One line a finished cell, and a progress bar where a person watches.
-struct Watcher<'a> {
+pub(crate) struct Watcher<'a> {
     output: &'a Output,
     bar: ProgressBar,
     axes: Vec<&'static str>,
@@ -198,7 +202,7 @@ struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    fn new(output: &'a Output, axes: Vec<&'static str>) -> Self {
+    pub(crate) fn new(output: &'a Output, axes: Vec<&'static str>) -> Self {
         let target = if output.shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}") {
@@ -215,7 +219,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn close(self) -> Option<PathBuf> {
+    pub(crate) fn close(self) -> Option<PathBuf> {
         self.bar.finish_and_clear();
         self.path
     }
@@ -239,6 +243,10 @@ impl Observer for Watcher<'_> {
                 ));
             }
             Progress::Warning(text) => self.output.warning(text),
+            Progress::Prepared { prepared } => self.line(&prepared_line(prepared)),
+            Progress::Restored { agent } => {
+                self.line(&format!("{agent}: put back as it was, as far as not said otherwise"))
+            }
             Progress::CellStarted { step, eta_ns } => {
                 self.bar.set_message(format!("{}, {} left", words(&step.factors, &self.axes), duration(*eta_ns)));
             }
@@ -251,6 +259,28 @@ impl Observer for Watcher<'_> {
                 self.line(&format!("{:>4}/{}  {cell}  FAILED: {why}", step.index, self.steps));
             }
         }
+    }
+}
+
+/// What was changed for the cells that follow.
+fn prepared_line(prepared: &model::Prepared) -> String {
+    let mut parts = Vec::new();
+    if let Some(shield) = &prepared.shield {
+        parts.push(format!("shield of CPU {} up ({})", shield.processes, shield.backend));
+    }
+    parts.extend(prepared.settings.iter().map(ToString::to_string));
+    parts.push(match prepared.changed {
+        0 => "nothing had to be changed".to_owned(),
+        1 => "1 setting changed".to_owned(),
+        count => format!("{count} settings changed"),
+    });
+    let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
+    let notes: Vec<&str> = notes.map(String::as_str).collect();
+    let host = &prepared.host;
+    if notes.is_empty() {
+        format!("{host}: {}", parts.join(", "))
+    } else {
+        format!("{host}: {}; {}", parts.join(", "), notes.join("; "))
     }
 }
 

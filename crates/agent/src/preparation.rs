@@ -1,0 +1,268 @@
+//! What this agent changed on its machine, and putting it back.
+//!
+//! Everything goes through the undo log, in sets that name this process as their owner; a keeper puts a set back when the
+//! agent vanishes. The shield is put up before settings are made and taken down after they are put back, so that sets are
+//! undone in reverse order.
+
+use crate::LineSink;
+use host::undo::{SetId, StateDir, UndoError, UndoReport};
+use model::{Setting, ShieldReport, ShieldSpec};
+use prepare::Kernel;
+use prepare::keeper::{self, Keeper};
+use prepare::shield::{self, Drift, Guard, Shielded};
+use prepare::tune::{self, Profile, TuneError, TuneReport};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long another windhover's change is waited for.
+const LOCK: Duration = Duration::from_secs(30);
+/// How long busy knobs are tried.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a shield is looked at.
+const GUARD: Duration = Duration::from_secs(2);
+/// What the settings of cells are called among profiles (`windhover tune undo campaign`).
+const PROFILE: &str = "campaign";
+/// What the undo log calls the command.
+const COMMAND: &str = "windhover agent";
+
+/// The exit code and one line for the runner.
+pub(crate) type Refusal = (u8, String);
+
+/// What was made of a request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Made {
+    pub(crate) shield: Option<ShieldReport>,
+    pub(crate) changed: u32,
+    pub(crate) notes: Vec<String>,
+}
+
+/// What is in force.
+pub(crate) struct Preparation {
+    kernel: Kernel,
+    state: StateDir,
+    lines: LineSink,
+    shield: Option<Shield>,
+    settings: Option<Settings>,
+}
+
+struct Shield {
+    spec: ShieldSpec,
+    made: Shielded,
+    _guard: Option<Watch>,
+}
+
+struct Settings {
+    wanted: Vec<Setting>,
+    device: Option<String>,
+    report: TuneReport,
+    keeper: Option<Keeper>,
+}
+
+impl Preparation {
+    pub(crate) fn new(lines: LineSink) -> Self {
+        Self { kernel: Kernel::running(), state: StateDir::usual(), lines, shield: None, settings: None }
+    }
+
+    /// Makes the machine as asked for, putting back what is in force and not asked for. After a refusal nothing is in force.
+    pub(crate) fn prepare(
+        &mut self,
+        shield: Option<ShieldSpec>,
+        settings: Vec<Setting>,
+        device: Option<String>,
+    ) -> Result<Made, Refusal> {
+        let made = self.change(shield, settings, device);
+        if made.is_err() {
+            for problem in self.restore() {
+                (self.lines)(&problem);
+            }
+        }
+        made
+    }
+
+    fn change(
+        &mut self,
+        shield: Option<ShieldSpec>,
+        settings: Vec<Setting>,
+        device: Option<String>,
+    ) -> Result<Made, Refusal> {
+        self.no_other()?;
+        let shield_stays = self.shield.as_ref().map(|shield| &shield.spec) == shield.as_ref();
+        let settings_stay = match &self.settings {
+            Some(now) => shield_stays && now.wanted == settings && now.device == device,
+            None => settings.is_empty(),
+        };
+        let mut problems = Vec::new();
+        if !settings_stay {
+            problems.extend(self.drop_settings());
+        }
+        if !shield_stays {
+            problems.extend(self.drop_shield());
+        }
+        if let Some(problem) = problems.first() {
+            return Err((1, format!("what was in force could not be put back: {problem}")));
+        }
+        if let Some(spec) = shield.filter(|_| !shield_stays) {
+            self.put_up(spec)?;
+        }
+        if !settings_stay {
+            self.set(settings, device)?;
+        }
+        let mut made = Made::default();
+        if let Some(shield) = &self.shield {
+            made.changed += shield.made.report.changed;
+            made.shield = Some(shield.made.report.clone());
+        }
+        if let Some(settings) = &self.settings {
+            let report = &settings.report;
+            made.changed += u32::try_from(report.changed.len()).unwrap_or(u32::MAX);
+            made.notes.extend(report.skipped.iter().map(|skipped| format!("{}: {}", skipped.setting, skipped.why)));
+            made.notes.extend(report.warnings.iter().cloned());
+        }
+        Ok(made)
+    }
+
+    /// A shield of somebody else would be up in cells that are to be measured without one.
+    fn no_other(&self) -> Result<(), Refusal> {
+        let Some(current) = host::shield::current(&self.state) else { return Ok(()) };
+        let ours = self.shield.as_ref().and_then(|shield| shield.made.set.as_ref());
+        if ours == Some(&current.set) {
+            return Ok(());
+        }
+        let cpus = &current.spec.processes;
+        Err((
+            2,
+            format!(
+                "a shield of CPU {cpus} is up already, which is not the campaign's: take it down with `windhover shield --reset`"
+            ),
+        ))
+    }
+
+    fn put_up(&mut self, spec: ShieldSpec) -> Result<(), Refusal> {
+        let refused = |error: shield::ShieldError| (error.exit_code(), error.to_string());
+        let plan = shield::plan(&spec, &self.kernel, &self.state).map_err(refused)?;
+        let made = shield::apply(&plan, &self.kernel, &self.state, keeper::this_process(), COMMAND).map_err(refused)?;
+        let guard = Guard::new(self.kernel.clone(), self.state.clone(), spec.clone());
+        let guard = Watch::start(guard, self.lines.clone()).map_err(|error| (1, format!("a thread: {error}")));
+        let (guard, failed) = match guard {
+            Ok(guard) => (Some(guard), None),
+            Err(refusal) => (None, Some(refusal)),
+        };
+        self.shield = Some(Shield { spec, made, _guard: guard });
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn set(&mut self, wanted: Vec<Setting>, device: Option<String>) -> Result<(), Refusal> {
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let refused = |error: TuneError| (error.exit_code(), error.to_string());
+        let profile = Profile { name: PROFILE.to_owned(), ..Profile::default() }.with(&wanted).map_err(refused)?;
+        let owner = keeper::this_process();
+        let report =
+            tune::apply(&profile, device.as_deref(), &self.kernel, &self.state, owner, COMMAND).map_err(refused)?;
+        let keeper = report.set.as_ref().map(|set| keeper::start(set, self.state.path())).transpose();
+        let (keeper, failed) = match keeper {
+            Ok(keeper) => (keeper, None),
+            Err(error) => (None, Some((1, error.to_string()))),
+        };
+        self.settings = Some(Settings { wanted, device, report, keeper });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Puts everything back; gives back what it could not, one line each.
+    pub(crate) fn restore(&mut self) -> Vec<String> {
+        let mut problems = self.drop_settings();
+        problems.extend(self.drop_shield());
+        problems
+    }
+
+    fn drop_settings(&mut self) -> Vec<String> {
+        let Some(settings) = self.settings.take() else { return Vec::new() };
+        self.undo(settings.report.set.as_ref(), settings.keeper, "the settings were put back")
+    }
+
+    fn drop_shield(&mut self) -> Vec<String> {
+        let Some(Shield { made, _guard: guard, .. }) = self.shield.take() else { return Vec::new() };
+        // It must not repair what is being undone.
+        drop(guard);
+        if made.made { self.undo(made.set.as_ref(), made.keeper, "the shield was taken down") } else { Vec::new() }
+    }
+
+    fn undo(&self, set: Option<&SetId>, keeper: Option<Keeper>, what: &str) -> Vec<String> {
+        let problems = match set {
+            None => Vec::new(),
+            Some(set) => match self.undo_set(set) {
+                Ok(report) => problems(&report),
+                Err(UndoError::NoSuchSet { .. }) => {
+                    vec![format!("{what} by another before, so cells were measured without")]
+                }
+                Err(error) => vec![error.to_string()],
+            },
+        };
+        if let Some(keeper) = keeper {
+            // It finds nothing left to do, or tries once more what resisted.
+            let _ = keeper.release();
+        }
+        problems
+    }
+
+    fn undo_set(&self, set: &SetId) -> Result<UndoReport, UndoError> {
+        let lock = self.state.lock(LOCK)?;
+        self.state.undo(&lock, &self.kernel, set, false, PATIENCE)
+    }
+}
+
+fn problems(report: &UndoReport) -> Vec<String> {
+    let conflicts = report.conflicts.iter().map(|conflict| {
+        let who = conflict.who.as_ref().map(|who| format!(" by {who}")).unwrap_or_default();
+        format!(
+            "{} was changed to '{}'{who} meanwhile and is left so (before the campaign it was '{}')",
+            conflict.knob, conflict.now, conflict.before
+        )
+    });
+    conflicts.chain(report.failed.iter().cloned()).collect()
+}
+
+/// A thread that keeps a shield true. Dropping it ends the thread.
+struct Watch {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    fn start(guard: Guard, lines: LineSink) -> std::io::Result<Self> {
+        let (end, ended) = mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("guard".to_owned()).spawn(move || {
+            while matches!(ended.recv_timeout(GUARD), Err(RecvTimeoutError::Timeout)) {
+                match guard.round() {
+                    Ok(drifts) => {
+                        for drift in &drifts {
+                            // New tasks are what a guard is for.
+                            if !matches!(drift, Drift::Tasks { .. }) {
+                                lines(&format!("shield: {drift}"));
+                            }
+                        }
+                        if drifts.contains(&Drift::Gone) {
+                            return;
+                        }
+                    }
+                    Err(error) => {
+                        lines(&format!("shield: {error}"));
+                        return;
+                    }
+                }
+            }
+        })?;
+        Ok(Self { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
