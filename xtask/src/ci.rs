@@ -6,7 +6,7 @@ use std::time::Instant;
 
 pub(crate) fn run() -> Result<()> {
     let cargo = process::cargo();
-    let steps: [(&str, &dyn Fn() -> Result<()>); 7] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 8] = [
         ("format", &|| process::run(&cargo, &["fmt", "--all", "--check"])),
         ("arrows", &arrows::run),
         ("licences and bans", &tools::deny),
@@ -17,6 +17,7 @@ pub(crate) fn run() -> Result<()> {
             )
         }),
         ("tests", &|| tests::run(&tests::Arguments::default()).map(|_| ())),
+        ("tests in a guest", &|| tests::run(&tests::Arguments::in_a_guest()).map(|_| ())),
         ("documentation", &documentation),
         ("generated documents", &|| generated::run(true)),
     ];

@@ -7,6 +7,7 @@ mod bench;
 mod ci;
 mod demo;
 mod generated;
+mod guest;
 mod packages;
 mod process;
 mod stats;

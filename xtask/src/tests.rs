@@ -1,6 +1,6 @@
 //! `cargo xtask test`: runs every test and names those that could not run.
 
-use crate::{packages, process};
+use crate::{guest, packages, process};
 use anyhow::{Context as _, Result, bail};
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -10,22 +10,53 @@ const PACKAGES: [&str; 3] = ["iproute2", "gcc", "libc6-dev"];
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
-    /// Passed on to `cargo test` before `--`, such as `-p windhover-net`.
+    /// Instead of the tests on this machine: those of what its kernel may not have, in a guest with a Debian kernel.
+    #[arg(long)]
+    guest: bool,
+    /// Passed on to `cargo test` before `--`, such as `-p windhover-net`; with --guest, tests to run, such as `nic` or
+    /// `nic::rings`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     cargo: Vec<String>,
+}
+
+impl Arguments {
+    /// All tests in a guest.
+    pub(crate) fn in_a_guest() -> Self {
+        Self { guest: true, cargo: Vec::new() }
+    }
 }
 
 /// What ran.
 #[derive(Default)]
 pub(crate) struct Counts {
-    passed: u64,
-    failed: u64,
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
     skipped: Vec<String>,
 }
 
+impl Counts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        for skipped in other.skipped {
+            self.skip(&skipped);
+        }
+    }
+
+    fn skip(&mut self, test: &str) {
+        if !self.skipped.iter().any(|known| known == test) {
+            self.skipped.push(test.to_owned());
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
-    packages::ensure(&PACKAGES, "for the tests")?;
-    let counts = cargo_test(&arguments.cargo)?;
+    let counts = if arguments.guest {
+        guest::run(&arguments.cargo)?
+    } else {
+        packages::ensure(&PACKAGES, "for the tests")?;
+        cargo_test(&arguments.cargo)?
+    };
     println!();
     for skipped in &counts.skipped {
         println!("SKIPPED {skipped}");
@@ -36,6 +67,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
         bail!("{} tests failed", counts.failed);
     }
     Ok(counts)
+}
+
+/// Reads what Rust's test harness prints, passes on what a person wants to see of it, and counts.
+#[derive(Default)]
+pub(crate) struct Harness {
+    pub(crate) counts: Counts,
+    /// Whether the harness came to its end.
+    pub(crate) finished: bool,
+    quiet: bool,
+}
+
+impl Harness {
+    pub(crate) fn line(&mut self, line: &str) {
+        if let Some(skipped) = line.strip_prefix("SKIPPED ") {
+            self.counts.skip(skipped);
+        }
+        // What passing tests printed is between these two headings.
+        if line == "successes:" {
+            self.quiet = true;
+        } else if line == "failures:" || line.starts_with("test result:") {
+            self.quiet = false;
+        }
+        if let Some(result) = line.strip_prefix("test result:") {
+            self.counts.passed += count(result, "passed");
+            self.counts.failed += count(result, "failed");
+            self.finished = true;
+        }
+        let noise = self.quiet || line.is_empty() || (line.starts_with("test ") && line.ends_with("... ok"));
+        if !noise {
+            println!("{line}");
+        }
+    }
 }
 
 /// Runs `cargo test` and reads its output. A test that cannot run prints `SKIPPED name: reason` and returns, which the
@@ -66,36 +129,15 @@ fn cargo_test(extra: &[String]) -> Result<Counts> {
         }
         skipped
     });
-    let mut counts = Counts::default();
-    let mut quiet = false;
+    let mut harness = Harness::default();
     let stdout = child.stdout.take().context("cargo test has no output")?;
     for line in BufReader::new(stdout).lines() {
-        let line = line.context("output of cargo test")?;
-        if let Some(skipped) = line.strip_prefix("SKIPPED ")
-            && !counts.skipped.iter().any(|known| known == skipped)
-        {
-            counts.skipped.push(skipped.to_owned());
-        }
-        // What passing tests printed is between these two headings.
-        if line == "successes:" {
-            quiet = true;
-        } else if line == "failures:" || line.starts_with("test result:") {
-            quiet = false;
-        }
-        if let Some(result) = line.strip_prefix("test result:") {
-            counts.passed += count(result, "passed");
-            counts.failed += count(result, "failed");
-        }
-        let noise = quiet || line.is_empty() || (line.starts_with("test ") && line.ends_with("... ok"));
-        if !noise {
-            println!("{line}");
-        }
+        harness.line(&line.context("output of cargo test")?);
     }
+    let mut counts = harness.counts;
     let status = child.wait().context("waiting for cargo test")?;
     for skipped in beside.join().unwrap_or_default() {
-        if !counts.skipped.contains(&skipped) {
-            counts.skipped.push(skipped);
-        }
+        counts.skip(&skipped);
     }
     if !status.success() && counts.failed == 0 {
         bail!("cargo test ended with {status}");

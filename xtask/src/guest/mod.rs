@@ -1,0 +1,158 @@
+//! `cargo xtask test --guest`: tests of what the machine's own kernel cannot do, in a guest with a Debian kernel.
+//!
+//! A guest is QEMU without hardware virtualization, a Debian kernel (downloaded and unpacked, never installed) and an
+//! initramfs made here: a static busybox, the windhover binary, the test binary and a few tools with the libraries they
+//! need. `crates/windhover/tests/guest` holds the tests: ordinary ones, ignored outside a guest. Each of its modules is
+//! one boot with the kernel command line and the network devices of [`BOOTS`].
+
+mod image;
+mod kernel;
+mod machine;
+
+use crate::tests::{Counts, Harness};
+use crate::{packages, process};
+use anyhow::{Context as _, Result, bail};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Emulator, shell and tools of the guest, and what unpacks and strips them.
+const PACKAGES: [&str; 10] = [
+    "qemu-system-x86",
+    "seabios",
+    "busybox-static",
+    "dash",
+    "iproute2",
+    "ethtool",
+    "util-linux",
+    "xz-utils",
+    "binutils",
+    "dpkg",
+];
+
+/// One boot: the tests of the module of its name run in it.
+pub(crate) struct Boot {
+    /// Module of the guest tests.
+    name: &'static str,
+    /// Added to the kernel command line.
+    parameters: &'static str,
+    /// Network devices (e1000e), all on one wire.
+    nics: u32,
+    /// Longest that it may take, started to powered off.
+    limit: Duration,
+}
+
+const BOOTS: [Boot; 4] = [
+    Boot { name: "nic", parameters: "", nics: 2, limit: Duration::from_secs(150) },
+    Boot { name: "partition", parameters: "", nics: 0, limit: Duration::from_secs(150) },
+    Boot { name: "nohz_full", parameters: "nohz_full=3 rcu_nocbs=3", nics: 0, limit: Duration::from_secs(120) },
+    Boot { name: "isolcpus", parameters: "isolcpus=domain,3", nics: 0, limit: Duration::from_secs(120) },
+];
+
+/// Guests at a time: a boot is mostly one busy CPU.
+const AT_A_TIME: usize = 2;
+
+/// What the boots share.
+struct Bench {
+    kernel: kernel::Kernel,
+    initramfs: PathBuf,
+    folder: PathBuf,
+    filters: Vec<String>,
+}
+
+/// Boots the guests whose tests match a filter (`BOOT` or `BOOT::TEST`; no filter is all) and counts their tests.
+pub(crate) fn run(filters: &[String]) -> Result<Counts> {
+    let wanted: Vec<&Boot> = BOOTS.iter().filter(|boot| is_wanted(boot, filters)).collect();
+    if wanted.is_empty() {
+        let names: Vec<&str> = BOOTS.iter().map(|boot| boot.name).collect();
+        bail!("no boot is called '{}'; there are: {}", filters.join(" "), names.join(" "));
+    }
+    packages::ensure(&PACKAGES, "for the tests in a guest")?;
+    let folder = process::target().join("guest");
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let kernel = kernel::ready(&folder)?;
+    let initramfs = image::make(&folder, &kernel)?;
+    println!("guest kernel {}", kernel.release);
+    let bench = Bench { kernel, initramfs, folder, filters: filters.to_vec() };
+    let (queue, counts) = (Mutex::new(wanted.into_iter()), Mutex::new(Counts::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(boot) = queue.lock().ok().and_then(|mut queue| queue.next()) {
+                    let began = Instant::now();
+                    let mut ended = machine::boot(&bench, boot);
+                    if let Ok(machine::Ended { crashed: true, console, .. }) = &ended {
+                        // One boot of about fifty dies in the emulator. What a test does to a kernel it does again.
+                        println!("the kernel of guest {} crashed; trying once more:\n{}", boot.name, tail(console, 40));
+                        ended = machine::boot(&bench, boot);
+                    }
+                    let Ok(mut counts) = counts.lock() else { return };
+                    let took = began.elapsed();
+                    report(boot, ended, took, &mut counts);
+                }
+            });
+        }
+    });
+    counts.into_inner().map_err(|_| anyhow::anyhow!("a thread that boots guests panicked"))
+}
+
+fn is_wanted(boot: &Boot, filters: &[String]) -> bool {
+    filters.is_empty() || filters.iter().any(|filter| filter.split("::").next() == Some(boot.name))
+}
+
+/// Prints what a boot's tests said and adds them up. A guest that ended before its tests did is a failed test.
+fn report(boot: &Boot, ended: Result<machine::Ended>, took: Duration, counts: &mut Counts) {
+    println!("-- guest {}: {:.0} s", boot.name, took.as_secs_f64());
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(error) => {
+            println!("test {} could not be booted ... FAILED\n{error:#}", boot.name);
+            counts.failed += 1;
+            return;
+        }
+    };
+    let mut harness = Harness::default();
+    for line in ended.output.lines() {
+        harness.line(line.trim_end_matches('\r'));
+    }
+    let finished = harness.finished;
+    if finished && harness.counts.passed + harness.counts.failed == 0 {
+        println!("no test of this boot ran");
+        counts.failed += 1;
+    }
+    counts.add(harness.counts);
+    if !finished {
+        let last = ended.output.lines().last().unwrap_or_default();
+        println!("test {} ended early ({}), in: {last} ... FAILED", boot.name, ended.why);
+        counts.failed += 1;
+    }
+    if !finished || !ended.powered_off {
+        println!("last of its console:\n{}", tail(&ended.console, 40));
+    }
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
+}
+
+#[cfg(test)]
+mod unit {
+    use super::{BOOTS, is_wanted, tail};
+
+    #[test]
+    fn a_filter_chooses_the_boot_it_begins_with() {
+        let chosen = |filter: &str| -> Vec<&str> {
+            let filters = [filter.to_owned()];
+            BOOTS.iter().filter(|boot| is_wanted(boot, &filters)).map(|boot| boot.name).collect()
+        };
+        assert_eq!(chosen("nic::rings"), ["nic"]);
+        assert_eq!(chosen("ni"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn the_tail_of_a_short_text_is_all_of_it() {
+        assert_eq!(tail("a\nb\nc", 2), "b\nc");
+        assert_eq!(tail("a", 2), "a");
+    }
+}
