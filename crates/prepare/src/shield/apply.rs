@@ -34,6 +34,27 @@ pub struct Shielded {
     pub keeper: Option<Keeper>,
 }
 
+impl Shielded {
+    /// Takes the shield down that this call made; one that was up before stays. `None` when there is nothing to do.
+    ///
+    /// # Errors
+    /// [`ShieldError`] when the log cannot be read or written; knobs that resist are in the report.
+    pub fn end(self, kernel: &Kernel, state: &StateDir) -> Result<Option<UndoReport>, ShieldError> {
+        let Some(set) = self.set.filter(|_| self.made) else { return Ok(None) };
+        let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
+        let undone = state.undo(&lock, kernel, &set, false, PATIENCE);
+        // The keeper needs the lock to see that nothing is left to do.
+        drop(lock);
+        drop(self.keeper);
+        match undone {
+            Ok(report) => Ok(Some(report)),
+            // Somebody has reset it.
+            Err(UndoError::NoSuchSet { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 /// Carries a plan out: under the lock, after planning once more, so that of two callers at once the second finds what the
 /// first one did. What fails half way is put back.
 ///
@@ -58,9 +79,11 @@ pub fn apply(
     if !fresh.replaces.is_empty() {
         for set in &fresh.replaces {
             let report = state.undo(&lock, kernel, set, false, PATIENCE)?;
-            notes.extend(report.conflicts.iter().map(|conflict| {
-                format!("{} was changed by another to '{}' and left so", conflict.knob, conflict.now)
-            }));
+            notes.extend(
+                report.conflicts.iter().map(|conflict| {
+                    format!("{} was changed by another to '{}' and left so", conflict.knob, conflict.now)
+                }),
+            );
             if let Some(why) = report.failed.first() {
                 return Err(ShieldError::Resists { set: set.clone(), why: why.clone() });
             }
@@ -81,9 +104,9 @@ pub fn apply(
     let set = changes.id().clone();
     let made = fresh.extends.is_none();
     let keeper = match owner {
-        Some(_) if made => Some(keeper::start(&set, state.path()).map_err(|error| ShieldError::Keeper {
-            why: error.to_string(),
-        })?),
+        Some(_) if made => {
+            Some(keeper::start(&set, state.path()).map_err(|error| ShieldError::Keeper { why: error.to_string() })?)
+        }
         _ => None,
     };
     let mut run = Run { kernel, state, plan: &fresh, changed: 0, notes };
@@ -239,6 +262,7 @@ impl Run<'_> {
                 (SweepKind::Cpuset, Layout { v1: Ok(v1), .. }) => v1::moves(&view, v1),
                 (SweepKind::Cpuset, _) => Vec::new(),
                 (SweepKind::Affinity, _) => affinity::moves(&view),
+                (SweepKind::Remember, _) => v2::remembered(&view),
             };
             moves.retain(|change| task_of(&change.knob).is_some_and(|task| !stubborn.contains(task)));
             if moves.is_empty() {
@@ -250,7 +274,7 @@ impl Run<'_> {
             fault_point();
             for change in &moves {
                 let done = match step.kind {
-                    SweepKind::Cpuset => self.kernel.write(&change.knob, &change.wanted),
+                    SweepKind::Cpuset | SweepKind::Remember => self.kernel.write(&change.knob, &change.wanted),
                     SweepKind::Affinity => match changes.set(self.kernel, change) {
                         Ok(_) | Err(UndoError::ReadBack { .. }) => Ok(()),
                         Err(UndoError::Knob(error)) => Err(error),
@@ -258,7 +282,7 @@ impl Run<'_> {
                     },
                 };
                 match done {
-                    Ok(()) => self.changed += 1,
+                    Ok(()) => self.changed += u32::from(step.kind != SweepKind::Remember),
                     Err(KnobError::Absent { .. }) => {}
                     Err(error) => self.notes.push(format!("left where it is: {error}")),
                 }

@@ -152,7 +152,9 @@ pub enum ShieldError {
         cpus: CpuList,
     },
     /// The shield that is up cannot be taken down.
-    #[error("the shield that is up (change set {set}) cannot be put back: {why}; see `windhover shield --reset --force`")]
+    #[error(
+        "the shield that is up (change set {set}) cannot be put back: {why}; see `windhover shield --reset --force`"
+    )]
     Resists {
         /// Its change set.
         set: SetId,
@@ -196,7 +198,9 @@ pub enum ShieldError {
         undone: String,
     },
     /// The keeper, which undoes a shield when its owner vanishes, does not run.
-    #[error("the process that would undo the shield when this one vanishes cannot be started: {why}; nothing was changed")]
+    #[error(
+        "the process that would undo the shield when this one vanishes cannot be started: {why}; nothing was changed"
+    )]
     Keeper {
         /// One line.
         why: String,
@@ -231,9 +235,7 @@ impl ShieldError {
 /// Words for what an undo did.
 pub(super) fn undone(result: &Result<UndoReport, UndoError>) -> String {
     match result {
-        Ok(report) if report.failed.is_empty() && report.conflicts.is_empty() => {
-            "everything was put back".to_owned()
-        }
+        Ok(report) if report.failed.is_empty() && report.conflicts.is_empty() => "everything was put back".to_owned(),
         Ok(report) => format!(
             "{} settings could not be put back (see `windhover shield --reset`): {}",
             report.failed.len() + report.conflicts.len(),

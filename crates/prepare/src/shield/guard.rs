@@ -2,7 +2,7 @@
 
 use super::apply::apply;
 use super::plan::plan;
-use super::steps::Step;
+use super::steps::{Step, SweepKind};
 use super::{ShieldError, WHAT};
 use crate::Kernel;
 use host::undo::StateDir;
@@ -77,9 +77,13 @@ impl Guard {
                     found: step.now.clone().unwrap_or_else(|| "gone".to_owned()),
                     ours: step.change.wanted.clone(),
                 }),
+                Step::Sweep(step) if step.kind == SweepKind::Remember => {}
                 Step::Sweep(step) => {
-                    let mut names: Vec<String> =
-                        step.moves.iter().filter_map(|change| Some(super::task_name(&change.knob)?.to_owned())).collect();
+                    let mut names: Vec<String> = step
+                        .moves
+                        .iter()
+                        .filter_map(|change| Some(super::task_name(&change.knob)?.to_owned()))
+                        .collect();
                     names.sort();
                     names.dedup();
                     drifts.push(Drift::Tasks { names, count: step.moves.len() });

@@ -104,8 +104,19 @@ fn v1(machine: &Machine, mounts: &[Mount]) -> Result<V1, String> {
 
 /// Controllers of version 1 that a mount may have beside cpuset.
 const CONTROLLERS: [&str; 13] = [
-    "cpu", "cpuacct", "blkio", "memory", "devices", "freezer", "net_cls", "net_prio", "perf_event", "pids", "rdma",
-    "hugetlb", "misc",
+    "cpu",
+    "cpuacct",
+    "blkio",
+    "memory",
+    "devices",
+    "freezer",
+    "net_cls",
+    "net_prio",
+    "perf_event",
+    "pids",
+    "rdma",
+    "hugetlb",
+    "misc",
 ];
 
 /// A group that is not ours and names CPUs.

@@ -1,6 +1,6 @@
 //! Lists of CPUs as people write them: numbers and ranges, and words that mean CPUs of this machine.
 
-use super::topology::{list_in, Topology};
+use super::topology::{Topology, list_in};
 use host::knob::Machine;
 use model::CpuList;
 

@@ -48,7 +48,9 @@ pub(super) fn steps(maps: &[NicMap], backend: ShieldBackend, out: &mut Steps<'_>
             }
         }
         if map.irqs.is_empty() {
-            out.note(format!("{device} has no interrupts of its own (a virtual device): what it receives is handled where it is sent"));
+            out.note(format!(
+                "{device} has no interrupts of its own (a virtual device): what it receives is handled where it is sent"
+            ));
         }
         if !managed.is_empty() {
             out.note(format!(
@@ -60,7 +62,11 @@ pub(super) fn steps(maps: &[NicMap], backend: ShieldBackend, out: &mut Steps<'_>
             let Some(task) = TaskKey::of_at(view.machine(), tid) else { continue };
             if let Some((hierarchy, group)) = shield_group(view, backend) {
                 let knob = Knob::Member { hierarchy, task: task.clone() };
-                out.wish(knob, group.display().to_string(), &format!("the thread that polls {device} goes onto the shield"));
+                out.wish(
+                    knob,
+                    group.display().to_string(),
+                    &format!("the thread that polls {device} goes onto the shield"),
+                );
             }
             let why = format!("the thread that polls {device} goes onto the shield");
             out.wish(Knob::Affinity { task }, target.to_string(), &why);
@@ -90,7 +96,11 @@ fn queue_of(actions: &[String]) -> Option<usize> {
     let digits: String = name.chars().rev().take_while(char::is_ascii_digit).collect();
     let digits: String = digits.chars().rev().collect();
     // The name of the device itself ends in a number too.
-    let is_queue = name.contains("rx") || name.contains("tx") || name.contains("Tx") || name.contains("comp") || name.contains("put");
+    let is_queue = name.contains("rx")
+        || name.contains("tx")
+        || name.contains("Tx")
+        || name.contains("comp")
+        || name.contains("put");
     if is_queue { digits.parse().ok() } else { None }
 }
 

@@ -1,7 +1,7 @@
 //! What would be changed, in order, or why a shield is refused. Pure over the system's files.
 
 use super::layout::Layout;
-use super::steps::{Step, Steps};
+use super::steps::{Step, Steps, SweepKind};
 use super::view::{View, taken};
 use super::{ShieldError, affinity, backend, irqs, nic, topology::Topology, v1, v2};
 use crate::Kernel;
@@ -50,6 +50,7 @@ impl ShieldPlan {
     pub fn changes(&self) -> usize {
         let of = |step: &Step| match step {
             Step::Set(_) => 1,
+            Step::Sweep(sweep) if sweep.kind == SweepKind::Remember => 0,
             Step::Sweep(sweep) => sweep.moves.len(),
         };
         self.steps.iter().map(of).sum()

@@ -45,6 +45,9 @@ pub enum SweepKind {
     Cpuset,
     /// Their CPUs are rewritten, each one logged.
     Affinity,
+    /// The kernel is told the CPUs that they have: the same, so nothing is logged. It gives a task that was never told
+    /// any all CPUs when a partition comes or goes, threads of interrupts too.
+    Remember,
 }
 
 /// Collects the steps of a plan and what is to be told.
@@ -79,7 +82,9 @@ impl<'a> Steps<'a> {
     /// The same for a file of a group that the plan may have to make first.
     pub(super) fn wish_in(&mut self, group: &std::path::Path, file: &str, form: Form, wanted: &str, why: &str) {
         let knob = Knob::file(group.join(file), form);
-        if self.view.value(&knob).is_some() || self.view.value(&Knob::Group { path: group.to_owned() }).as_deref() != Some("present") {
+        if self.view.value(&knob).is_some()
+            || self.view.value(&Knob::Group { path: group.to_owned() }).as_deref() != Some("present")
+        {
             self.add(knob, wanted.to_owned(), why, true);
         }
     }

@@ -34,9 +34,7 @@ impl Topology {
         }
         let mut cores: Vec<CpuList> = online
             .iter()
-            .filter_map(|cpu_number| {
-                list_in(machine, &format!("{cpu}/cpu{cpu_number}/topology/thread_siblings_list"))
-            })
+            .filter_map(|cpu_number| list_in(machine, &format!("{cpu}/cpu{cpu_number}/topology/thread_siblings_list")))
             .filter(|threads| threads.len() > 1)
             .collect();
         cores.sort();

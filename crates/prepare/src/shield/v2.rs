@@ -5,11 +5,12 @@
 //! everything else away, kernel threads and unbound workqueues too.
 
 use super::layout::{Foreign, V2};
-use super::steps::Steps;
+use super::steps::{Steps, SweepKind};
 use super::view::View;
 use super::{ShieldError, names};
 use host::knob::{Form, Knob, TaskKey};
 use host::tasks::Task;
+use host::undo::Change;
 use std::path::Path;
 
 /// What the partition's file must say.
@@ -80,11 +81,38 @@ pub(super) fn steps(v2: &V2, out: &mut Steps<'_>) {
     let cpus = Knob::file(shield.join("cpuset.cpus"), Form::CpuList);
     out.require(cpus, shielded.to_string(), "the shielded CPUs");
     residents(v2, out);
+    if view.value(&partition_knob(v2)).as_deref() != Some(ISOLATED) {
+        out.sweep(SweepKind::Remember, remembered(view));
+    }
     out.require(partition_knob(v2), ISOLATED, "the kernel closes these CPUs to everything else");
     stuck(out);
     out.note(
         "backend v2: a task gets onto these CPUs by `windhover run -b`, which joins the partition; a plain taskset(1) from outside is refused by the kernel",
     );
+}
+
+/// Tasks that have fewer CPUs than all without having asked for it: kernel threads (those of interrupts follow theirs), and
+/// all that the boot kept off isolated CPUs. A task that asked keeps its wish by itself, and what its group allows is not
+/// its wish.
+pub(super) fn remembered(view: &View<'_>) -> Vec<Change> {
+    let online = &view.topology.online;
+    let at_boot = online.without(&view.topology.isolated);
+    let told = |task: &&Task| {
+        let allowed = view.allowed(task);
+        let narrow = !allowed.is_empty() && !online.is_within(&allowed);
+        let of_boot = at_boot != *online && allowed == at_boot;
+        !task.fixed && narrow && (task.kernel || of_boot)
+    };
+    view.tasks
+        .iter()
+        .filter(told)
+        .map(|task| Change {
+            knob: Knob::Affinity { task: task.key.clone() },
+            wanted: view.allowed(task).to_string(),
+            why: "the kernel is told the CPUs that it has, so that it gives them back".to_owned(),
+            exact: true,
+        })
+        .collect()
 }
 
 /// Version 2 moves the memory in use too when a group's nodes change.

@@ -4,7 +4,7 @@ use super::ShieldError;
 use super::layout::{Foreign, Layout, foreign};
 use super::topology::Topology;
 use crate::Kernel;
-use host::knob::{Knob, Machine, Settings, TaskKey};
+use host::knob::{Knob, Machine, Settings};
 use host::shield::ShieldState;
 use host::tasks::Task;
 use host::undo::{SetHeader, SetId, StateDir};
@@ -132,9 +132,4 @@ fn ancestors(tasks: &[Task]) -> BTreeSet<i32> {
         process = task.map_or(0, |task| task.parent);
     }
     found
-}
-
-/// The key of the calling process.
-pub(super) fn own_process() -> Option<TaskKey> {
-    TaskKey::of(i32::try_from(std::process::id()).ok()?)
 }

@@ -1,0 +1,155 @@
+//! Flags of `shield`.
+
+use clap::{Args, Subcommand};
+use model::ShieldBackend;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Keep everything off chosen CPUs that was not placed there, as RedHawk's shield(1) does
+///
+/// What is not explicitly placed on the shielded CPUs leaves them and cannot come back; what may run on shielded CPUs
+/// only stays. Place a program there with `windhover run -b LIST`. Without options: the state, as with --current.
+///
+/// LIST holds numbers and ranges (0,2-5), boot, active, nic:IF (near a network device), node:N, sibling:N (all threads of
+/// CPU N's core); ~LIST means all but these, and LIST,~X means LIST without X. Each of -p -i -l -m replaces what was
+/// shielded so before; the others stay as they are.
+///
+/// Three backends: v2 (an isolated partition, the first choice), v1 (cpusets), affinity (rewrites the CPUs of every task;
+/// only --guard keeps it up). v1 and v2 move all tasks away, PID 1 and the caller's own ancestors too, because what these
+/// start has to stay away as well; neither rewrites a task's own CPUs, so all come back as they were. affinity rewrites
+/// them, and therefore leaves PID 1 and the own ancestors alone unless told by --include-ancestors. Threads of interrupts are
+/// never moved as tasks.
+///
+/// Exit codes: 0 done, 1 failed or not permitted, 2 refused by a safety rule, 3 not as asked for (-l without nohz_full;
+/// --verify found something on the CPUs).
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Shield {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+    /// Put everything back
+    #[arg(short, long, conflicts_with_all = ["proc", "irq", "loc", "mem", "all", "current", "nic", "exit_after", "guard"])]
+    pub(crate) reset: bool,
+    /// With --reset: also what another changed since, and groups of ours that no undo log knows
+    #[arg(long, requires = "reset")]
+    pub(crate) force: bool,
+    /// Show what is true at the moment, CPU by CPU
+    #[arg(short, long, conflicts_with_all = ["proc", "irq", "loc", "mem", "all", "nic", "exit_after", "guard"])]
+    pub(crate) current: bool,
+    /// Only show what would be changed: each setting with its old and new value, and why
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Write the plan (--dry-run), the state or what was done as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Stay, look again every SECS, repair and tell what drifted; put everything back at the end (Ctrl-C)
+    #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = seconds)]
+    pub(crate) guard: Option<Duration>,
+    /// Put everything back after this time: 90s, 10m, 2h
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "exit_after")]
+    pub(crate) exit_after: Option<Duration>,
+    /// Prove the effect: a thread spins on each shielded CPU for SECS, and everything that touched it is named
+    #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = seconds)]
+    pub(crate) verify: Option<Duration>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(subcommand)]
+    pub(crate) command: Option<ShieldCommand>,
+}
+
+/// What a shield shall be.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Wanted {
+    /// No processes on these CPUs but those placed there
+    #[arg(short, long, value_name = "LIST")]
+    pub(crate) proc: Option<String>,
+    /// No device interrupts on these CPUs
+    #[arg(short, long, value_name = "LIST")]
+    pub(crate) irq: Option<String>,
+    /// No local timer interrupts on these CPUs; needs nohz_full= at boot
+    #[arg(short, long, value_name = "LIST")]
+    pub(crate) loc: Option<String>,
+    /// The memory of these CPUs' nodes is for them alone
+    #[arg(short, long, value_name = "LIST")]
+    pub(crate) mem: Option<String>,
+    /// All of these, as far as this system can
+    #[arg(short, long, value_name = "LIST", conflicts_with_all = ["proc", "irq", "loc", "mem"])]
+    pub(crate) all: Option<String>,
+    /// What keeps others away: auto, v2, v1, affinity, isolcpus
+    #[arg(long, value_name = "BACKEND")]
+    pub(crate) backend: Option<ShieldBackend>,
+    /// Put this device's interrupts, threads and queues onto the shield; may be repeated
+    #[arg(long, value_name = "IF")]
+    pub(crate) nic: Vec<String>,
+    /// Leave this process, by id, name or unit, where it is; may be repeated
+    #[arg(long, value_name = "PID|NAME|UNIT")]
+    pub(crate) keep: Vec<String>,
+    /// The boot CPU may be shielded too
+    #[arg(long)]
+    pub(crate) allow_boot_cpu: bool,
+    /// Take the limit on real-time CPU time away (kernel.sched_rt_runtime_us = -1)
+    #[arg(long)]
+    pub(crate) unlimited_rt: bool,
+    /// With backend affinity: rewrite the CPUs of PID 1 and of the own ancestors too
+    #[arg(long)]
+    pub(crate) include_ancestors: bool,
+}
+
+/// Where things are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Place {
+    /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// A tree of files in the place of the running system
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ShieldCommand {
+    /// Put a shield up for as long as a command runs; its exit status is passed on
+    ///
+    /// The command runs as any other process, off the shielded CPUs: place it, or parts of it, with `windhover run -b LIST`.
+    Exec(Exec),
+}
+
+/// `windhover shield exec`
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// The command
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is no number of seconds".to_owned())?;
+    if (0.1..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("use 0.1 to 86400 seconds".to_owned())
+    }
+}
+
+/// A number with a unit: `90s`, `10m`, `2h`; without one, seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, factor) = match text.trim().char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1.0),
+        Some((at, 'm')) => (&text[..at], 60.0),
+        Some((at, 'h')) => (&text[..at], 3600.0),
+        _ => (text, 1.0),
+    };
+    let value: f64 = number.parse().map_err(|_| "write it as 90s, 10m or 2h".to_owned())?;
+    if (0.1..=30.0 * 86_400.0).contains(&(value * factor)) {
+        Ok(Duration::from_secs_f64(value * factor))
+    } else {
+        Err("use 0.1 s to 30 days".to_owned())
+    }
+}
