@@ -1,0 +1,151 @@
+//! Flags of `tune`.
+
+use super::tune_try::TuneTry;
+use clap::{Args, Subcommand};
+use model::Setting;
+use std::path::PathBuf;
+
+/// Set many settings of this machine by a profile, and put them back
+///
+/// Settings have keys: sysctl.NAME, cpufreq.governor|epp|min-perf-percent|boost, cpuidle.latency-us,
+/// memory.thp|thp-defrag|ksm, service.NAME, and of a network device (--nic) nic.coalesce.NAME, nic.ring.NAME,
+/// nic.channels.NAME, nic.feature.NAME, nic.pause.NAME, nic.eee, nic.napi.NAME, nic.rps-cpus, nic.xps-cpus, nic.irq-cpus,
+/// nic.flow. A profile is a list of them, each with its reason.
+///
+/// What this machine lacks is skipped and said. What it refuses ends the command with 1, and all is as before. Every
+/// change is logged before it is made; `tune undo` puts back what is still as it was set.
+///
+/// Exit codes: 0 done, 1 refused, not permitted, or not put back, 2 usage, 3 `verify` found a deviation.
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    #[command(subcommand)]
+    pub(crate) command: TuneCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TuneCommand {
+    /// List the built-in profiles
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the settings of a profile, each with its reason
+    Show {
+        #[command(flatten)]
+        chosen: Chosen,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a profile would change on this machine, and what it would skip
+    Diff {
+        #[command(flatten)]
+        chosen: Chosen,
+        #[command(flatten)]
+        place: Place,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a profile's settings
+    Apply {
+        #[command(flatten)]
+        chosen: Chosen,
+        #[command(flatten)]
+        place: Place,
+        /// Only show what would be changed
+        #[arg(long, short = 'n')]
+        dry_run: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look whether a profile's settings still hold
+    Verify {
+        #[command(flatten)]
+        chosen: Chosen,
+        #[command(flatten)]
+        place: Place,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put back what applying profiles changed, newest first
+    Undo {
+        /// Only this profile; by default all
+        #[arg(value_name = "PROFILE")]
+        profile: Option<String>,
+        /// Put back also what somebody else has changed since then
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        place: Place,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write text for what needs a boot or has to outlive one; installs nothing
+    Emit {
+        #[command(flatten)]
+        chosen: Chosen,
+        #[command(flatten)]
+        form: EmitForm,
+    },
+    /// Measure each setting by itself, interleaved with and without it, and say what helps here
+    Try(Box<TuneTry>),
+}
+
+/// Which settings.
+#[derive(Debug, Args)]
+pub(crate) struct Chosen {
+    /// A built-in profile, or a file whose name ends in .toml
+    #[arg(value_name = "PROFILE")]
+    pub(crate) profile: String,
+    /// The network device that keys beginning with nic. are about
+    #[arg(long, value_name = "IF")]
+    pub(crate) nic: Option<String>,
+    /// This setting too, or instead of the profile's
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// Which machine.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// A tree of files in the place of the running system
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+/// For whom text is written.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct EmitForm {
+    /// The kernel's command line, for /etc/default/grub.d
+    #[arg(long)]
+    pub(crate) grub: bool,
+    /// A unit that applies the profile at boot
+    #[arg(long)]
+    pub(crate) systemd: bool,
+    /// A profile of tuned
+    #[arg(long)]
+    pub(crate) tuned: bool,
+    /// Rules for the device named by --nic
+    #[arg(long)]
+    pub(crate) udev: bool,
+}
+
+/// Keep the CPUs out of deep sleep until SIGTERM comes.
+#[derive(Debug, Args)]
+pub(crate) struct Hold {
+    /// The longest time that waking a CPU may take, in µs
+    #[arg(long, value_name = "US")]
+    pub(crate) cpu_latency_us: u32,
+}

@@ -1,0 +1,301 @@
+//! `windhover tune`, and the hidden `windhover hold` that it starts.
+
+use super::ask;
+use crate::cli::tune::{Chosen, EmitForm, Hold, Place, TuneCommand};
+use crate::output::{Failure, Output};
+use host::knob::Machine;
+use host::undo::StateDir;
+use model::Setting;
+use prepare::Kernel;
+use prepare::tune::{self, Deviation, Profile, Skipped, TuneError, TunePlan, TuneReport};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+pub(crate) fn run(command: TuneCommand, output: &Output) -> Result<u8, Failure> {
+    match command {
+        TuneCommand::List { json } => list(json, output),
+        TuneCommand::Show { chosen, json } => {
+            let profile = profile(&chosen)?;
+            output.result(&if json { document(&serde_json::to_value(&profile)?)? } else { shown(&profile) })?;
+            Ok(0)
+        }
+        TuneCommand::Diff { chosen, place, json } => {
+            let plan = plan(&profile(&chosen)?, &chosen, &kernel(&place))?;
+            say_plan(&plan, json, output)?;
+            Ok(0)
+        }
+        TuneCommand::Apply { chosen, place, dry_run, yes, json } => {
+            let profile = profile(&chosen)?;
+            apply(&profile, chosen.nic.as_deref(), &place, Manner { dry_run, yes, json }, output)
+        }
+        TuneCommand::Verify { chosen, place, json } => verify(&chosen, &place, json, output),
+        TuneCommand::Undo { profile, force, place, json } => undo(profile.as_deref(), force, &place, json, output),
+        TuneCommand::Emit { chosen, form } => emit(&chosen, &form, output),
+        TuneCommand::Try(arguments) => {
+            let nic = arguments.nic.clone();
+            super::tune_try::run(
+                &arguments,
+                output,
+                |name| worth_trying(name, nic.as_deref(), output),
+                |settings| keep(settings, nic.as_deref(), output),
+            )
+        }
+    }
+}
+
+fn failed(error: TuneError) -> Failure {
+    Failure::new(error.exit_code(), error)
+}
+
+fn kernel(place: &Place) -> Kernel {
+    Kernel::at(Machine::at(&place.root))
+}
+
+fn state(place: &Place) -> StateDir {
+    place.state_dir.as_ref().map_or_else(StateDir::usual, StateDir::at)
+}
+
+fn profile(chosen: &Chosen) -> Result<Profile, Failure> {
+    Profile::load(&chosen.profile).and_then(|profile| profile.with(&chosen.settings)).map_err(failed)
+}
+
+fn plan(profile: &Profile, chosen: &Chosen, kernel: &Kernel) -> Result<TunePlan, Failure> {
+    tune::plan_profile(profile, chosen.nic.as_deref(), kernel).map_err(failed)
+}
+
+fn document(value: &serde_json::Value) -> Result<String, Failure> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Aligned columns, the last as long as it is.
+fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = if column + 1 == count { 0 } else { width(column).unwrap_or(0).min(60) };
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+fn list(json: bool, output: &Output) -> Result<u8, Failure> {
+    let profiles = tune::profiles().map_err(failed)?;
+    let text = if json {
+        document(&serde_json::to_value(&profiles)?)?
+    } else {
+        columns(&profiles.iter().map(|profile| vec![profile.name.clone(), profile.summary.clone()]).collect::<Vec<_>>())
+    };
+    output.result(&text)?;
+    Ok(0)
+}
+
+fn shown(profile: &Profile) -> String {
+    let mut text = format!("{}: {}\nlayers: {}\n\n", profile.name, profile.summary, profile.layers.join(", "));
+    let rows = profile.settings.iter().map(|reasoned| vec![reasoned.setting.to_string(), reasoned.why.clone()]);
+    text.push_str(&columns(&rows.collect::<Vec<_>>()));
+    if !profile.boot.is_empty() {
+        text.push_str("\nat boot only (`windhover tune emit`):\n");
+        let rows = profile.boot.iter().map(|parameter| vec![parameter.value.clone(), parameter.why.clone()]);
+        text.push_str(&columns(&rows.collect::<Vec<_>>()));
+    }
+    if !profile.notes.is_empty() {
+        let _ = writeln!(text, "\n{}", profile.notes.join("\n"));
+    }
+    text
+}
+
+fn planned(plan: &TunePlan) -> String {
+    let mut text = String::new();
+    if !plan.changes.is_empty() {
+        let mut rows = vec![["setting", "now", "new", "why"].map(str::to_owned).to_vec()];
+        rows.extend(plan.changes.iter().map(|planned| {
+            let change = &planned.change;
+            vec![change.knob.to_string(), planned.now.clone(), change.wanted.clone(), change.why.clone()]
+        }));
+        text.push_str(&columns(&rows));
+    }
+    let _ = writeln!(
+        text,
+        "{} to change, {} as wanted already, {} skipped",
+        plan.changes.len(),
+        plan.same.len(),
+        plan.skipped.len()
+    );
+    text.push_str(&skipped(&plan.skipped));
+    text
+}
+
+fn skipped(skipped: &[Skipped]) -> String {
+    skipped.iter().fold(String::new(), |mut text, skipped| {
+        let _ = writeln!(text, "skipped {}: {}", skipped.setting, skipped.why);
+        text
+    })
+}
+
+fn say_plan(plan: &TunePlan, json: bool, output: &Output) -> Result<(), Failure> {
+    output.result(&if json { document(&serde_json::to_value(plan)?)? } else { planned(plan) })?;
+    for warning in &plan.warnings {
+        output.warning(warning);
+    }
+    Ok(())
+}
+
+struct Manner {
+    dry_run: bool,
+    yes: bool,
+    json: bool,
+}
+
+fn apply(
+    profile: &Profile,
+    nic: Option<&str>,
+    place: &Place,
+    manner: Manner,
+    output: &Output,
+) -> Result<u8, Failure> {
+    let kernel = kernel(place);
+    let plan = tune::plan_profile(profile, nic, &kernel).map_err(failed)?;
+    if manner.dry_run || !manner.json {
+        say_plan(&plan, manner.json, output)?;
+    }
+    if manner.dry_run {
+        return Ok(0);
+    }
+    if !plan.changes.is_empty() && !ask::proceed("Change these settings?", manner.yes, output)? {
+        output.note("nothing was changed");
+        return Ok(1);
+    }
+    let command: Vec<String> = std::env::args().collect();
+    let report = tune::apply(profile, nic, &kernel, &state(place), None, &command.join(" ")).map_err(failed)?;
+    if manner.json {
+        output.result(&document(&serde_json::to_value(&report)?)?)?;
+    } else {
+        output.result(&reported(profile, &report))?;
+    }
+    Ok(0)
+}
+
+fn reported(profile: &Profile, report: &TuneReport) -> String {
+    let Some(set) = &report.set else {
+        return "nothing had to be changed\n".to_owned();
+    };
+    let mut text = format!(
+        "set {set}: {} changed; `windhover tune undo {}` puts them back\n",
+        report.changed.len(),
+        profile.name
+    );
+    for changed in &report.changed {
+        let change = &changed.planned.change;
+        if !change.knob.same(&changed.after, &change.wanted) {
+            let _ = writeln!(text, "{} became '{}' instead of '{}': rounded", change.knob, changed.after, change.wanted);
+        }
+    }
+    text
+}
+
+fn verify(chosen: &Chosen, place: &Place, json: bool, output: &Output) -> Result<u8, Failure> {
+    let profile = profile(chosen)?;
+    let found = tune::verify(&profile, chosen.nic.as_deref(), &kernel(place), &state(place));
+    let (deviations, plan) = found.map_err(failed)?;
+    if json {
+        let skipped = &plan.skipped;
+        output.result(&document(&serde_json::json!({ "deviations": deviations, "skipped": skipped }))?)?;
+    } else {
+        let mut text: String = deviations.iter().map(deviation).collect();
+        text.push_str(&skipped(&plan.skipped));
+        let _ = match deviations.len() {
+            0 => writeln!(text, "{}: all {} settings that this machine has hold", profile.name, plan.same.len()),
+            count => writeln!(text, "{}: {count} deviate", profile.name),
+        };
+        output.result(&text)?;
+    }
+    Ok(if deviations.is_empty() { 0 } else { 3 })
+}
+
+fn deviation(found: &Deviation) -> String {
+    let now = found.now.as_ref().map_or_else(|| "it is gone".to_owned(), |now| format!("it is '{now}'"));
+    let who = found.who.as_ref().map_or_else(String::new, |who| format!("; {who}"));
+    format!("{}: wanted '{}', {now}{who}\n", found.knob, found.wanted)
+}
+
+fn undo(name: Option<&str>, force: bool, place: &Place, json: bool, output: &Output) -> Result<u8, Failure> {
+    // By the name that it was applied under.
+    let stem = name.map(|name| name.rsplit('/').next().unwrap_or(name)).map(|name| name.trim_end_matches(".toml"));
+    let undone = tune::undo(stem, &kernel(place), &state(place), force).map_err(failed)?;
+    if json {
+        output.result(&document(&serde_json::to_value(&undone)?)?)?;
+    } else if undone.is_empty() {
+        output.note("there is nothing to undo");
+    } else {
+        for undone in &undone {
+            output.result(&super::undo::words(&undone.set, &undone.report))?;
+        }
+    }
+    let clean = undone.iter().all(|undone| undone.report.conflicts.is_empty() && undone.report.failed.is_empty());
+    Ok(u8::from(!clean))
+}
+
+fn emit(chosen: &Chosen, form: &EmitForm, output: &Output) -> Result<u8, Failure> {
+    let profile = profile(chosen)?;
+    let mut arguments = vec![chosen.profile.clone()];
+    if let Some(nic) = &chosen.nic {
+        arguments.extend(["--nic".to_owned(), nic.clone()]);
+    }
+    arguments.extend(chosen.settings.iter().flat_map(|setting| ["--set".to_owned(), setting.to_string()]));
+    let form = match form {
+        EmitForm { grub: true, .. } => tune::Form::Grub,
+        EmitForm { systemd: true, .. } => tune::Form::Systemd,
+        EmitForm { tuned: true, .. } => tune::Form::Tuned,
+        _ => tune::Form::Udev,
+    };
+    let text = tune::emit(&profile, form, chosen.nic.as_deref(), "/usr/bin/windhover", &arguments).map_err(failed)?;
+    output.result(&text)?;
+    Ok(0)
+}
+
+/// The settings of a profile that would change something here; those of network devices are for each host to judge.
+fn worth_trying(name: &str, nic: Option<&str>, output: &Output) -> Result<Vec<String>, Failure> {
+    let profile = Profile::load(name).map_err(failed)?;
+    let of_nic = |setting: &Setting| setting.key.starts_with("nic.");
+    let plain: Vec<Setting> = profile.settings.iter().map(|reasoned| reasoned.setting.clone()).collect();
+    let here: Vec<Setting> = plain.iter().filter(|setting| !of_nic(setting)).cloned().collect();
+    let plan = tune::plan(&here, nic, &Kernel::running()).map_err(failed)?;
+    for skipped in &plan.skipped {
+        output.note(format_args!("not tried: {}: {}", skipped.setting, skipped.why));
+    }
+    let changes = |setting: &Setting| plan.changes.iter().any(|planned| planned.setting == *setting);
+    let worth = plain.iter().filter(|setting| of_nic(setting) || changes(setting));
+    Ok(worth.map(ToString::to_string).collect())
+}
+
+fn keep(settings: &[String], nic: Option<&str>, output: &Output) -> Result<u8, Failure> {
+    let settings: Vec<Setting> =
+        settings.iter().map(|text| text.parse()).collect::<Result<_, model::ModelError>>().map_err(Failure::usage)?;
+    let kept = Profile { name: "try".to_owned(), ..Profile::default() }.with(&settings).map_err(failed)?;
+    let place = Place { state_dir: None, root: "/".into() };
+    apply(&kept, nic, &place, Manner { dry_run: false, yes: true, json: false }, output)
+}
+
+/// Holds until it is ended. Says `held` when it does; what goes wrong is said in its place, for the starter reads only
+/// that.
+pub(crate) fn hold(arguments: &Hold) -> u8 {
+    task::own_session();
+    let held = tune::hold_cpu_latency(arguments.cpu_latency_us);
+    let mut stdout = std::io::stdout();
+    let word = held.as_ref().map_or_else(|error| error.to_string(), |_| "held".to_owned());
+    let _ = writeln!(stdout, "{word}").and_then(|()| stdout.flush());
+    if held.is_err() {
+        return 1;
+    }
+    // Whoever started this waits for the end of its words.
+    drop(task::keep_stdout());
+    loop {
+        // SIGTERM ends the process, and that closes the file.
+        std::thread::park();
+    }
+}
