@@ -109,3 +109,17 @@ pub fn flow_rule(bytes: &[u8]) {
         assert_eq!(rule.to_string().parse(), Ok(rule));
     }
 }
+
+/// Files of /proc that say which task is which and where it belongs.
+pub fn task_files(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = host::tasks::parse_stat(&text);
+    let _ = host::tasks::parse_cgroup(&text);
+    let _ = host::tasks::parse_allowed(&text);
+    let _ = host::tasks::parse_mounts(&text);
+}
+
+/// Undo logs.
+pub fn undo_log(bytes: &[u8]) {
+    host::undo::exercise_log(bytes);
+}

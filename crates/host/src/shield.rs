@@ -87,13 +87,22 @@ fn file(state: &StateDir) -> Result<PathBuf, UndoError> {
 /// Lets the calling thread run on `cpus` when these are behind a shield with a control group; does nothing when there is
 /// no shield, when its backend needs nothing, or when the CPUs are not all shielded.
 ///
-/// Threads and processes that the thread starts afterwards are behind the shield too: start helpers before, or have
-/// them call [`leave`].
+/// Threads and processes that the thread starts afterwards are behind the shield too: start helpers before. In version 2
+/// of control groups a thread enters alone only within its shield's subtree, so its process joins the domain there
+/// first; what its old group counted or limited it counts and limits no more.
 ///
 /// # Errors
 /// [`EnterError`].
 pub fn enter(cpus: &CpuList) -> Result<(), EnterError> {
-    let Some(shield) = current(&StateDir::usual()) else { return Ok(()) };
+    enter_of(&StateDir::usual(), cpus)
+}
+
+/// The same with another state directory than the usual one.
+///
+/// # Errors
+/// [`EnterError`].
+pub fn enter_of(state: &StateDir, cpus: &CpuList) -> Result<(), EnterError> {
+    let Some(shield) = current(state) else { return Ok(()) };
     let Some(group) = shield.group.as_deref() else { return Ok(()) };
     let all = !cpus.is_empty() && cpus.iter().all(|cpu| shield.spec.processes.contains(cpu));
     if !all || !group.is_dir() {
@@ -126,4 +135,61 @@ fn join(group: &Path, by_thread: bool) -> Result<(), (PathBuf, io::Error)> {
 fn put(path: PathBuf) -> Result<(), (PathBuf, io::Error)> {
     let written = OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(b"0\n"));
     written.map_err(|cause| (path, cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_wants_shielded_cpus_enters() {
+        let tree = tempfile::tempdir().unwrap();
+        let state = StateDir::at(tree.path().join("state"));
+        let group = tree.path().join("group");
+        let cpus = |text: &str| text.parse::<CpuList>().unwrap();
+        enter_of(&state, &cpus("1")).unwrap();
+        std::fs::create_dir_all(&group).unwrap();
+        std::fs::create_dir_all(state.folder().unwrap()).unwrap();
+        let tasks = group.join("tasks");
+        std::fs::write(&tasks, "").unwrap();
+        let shield = ShieldState {
+            format: 1,
+            set: SetId("0001".to_owned()),
+            spec: model::ShieldSpec { processes: cpus("1-2"), ..Default::default() },
+            backend: model::ShieldBackend::V1,
+            group: Some(group.clone()),
+            by_thread: true,
+        };
+        announce(&state, &shield).unwrap();
+        assert_eq!(current(&state).as_ref(), Some(&shield));
+        for others in ["", "0", "0-1", "2-3"] {
+            enter_of(&state, &cpus(others)).unwrap();
+            assert_eq!(std::fs::read_to_string(&tasks).unwrap(), "", "{others}");
+        }
+        enter_of(&state, &cpus("2")).unwrap();
+        assert_eq!(std::fs::read_to_string(&tasks).unwrap(), "0\n");
+
+        forget(&state, &SetId("0002".to_owned())).unwrap();
+        assert!(current(&state).is_some(), "another set's shield stays");
+        forget(&state, &shield.set).unwrap();
+        assert!(current(&state).is_none());
+    }
+
+    #[test]
+    fn a_group_that_refuses_is_named() {
+        let tree = tempfile::tempdir().unwrap();
+        let state = StateDir::at(tree.path());
+        std::fs::create_dir_all(state.folder().unwrap()).unwrap();
+        let shield = ShieldState {
+            format: 1,
+            set: SetId("0001".to_owned()),
+            spec: model::ShieldSpec { processes: [1].into_iter().collect(), ..Default::default() },
+            backend: model::ShieldBackend::V2,
+            group: Some(tree.path().to_owned()),
+            by_thread: false,
+        };
+        announce(&state, &shield).unwrap();
+        let error = enter_of(&state, &[1].into_iter().collect()).unwrap_err();
+        assert!(error.path.ends_with("cgroup.procs"), "{error}");
+    }
 }

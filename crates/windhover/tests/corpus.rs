@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 18] = [
+const TARGETS: [Target; 20] = [
     ("frame", targets::frame as fn(&[u8])),
     ("control_server", targets::control_server as fn(&[u8])),
     ("control_client", targets::control_client as fn(&[u8])),
@@ -28,6 +28,8 @@ const TARGETS: [Target; 18] = [
     ("proc_files", targets::proc_files as fn(&[u8])),
     ("netdev", targets::netdev as fn(&[u8])),
     ("flow_rule", targets::flow_rule as fn(&[u8])),
+    ("task_files", targets::task_files as fn(&[u8])),
+    ("undo_log", targets::undo_log as fn(&[u8])),
 ];
 
 #[test]

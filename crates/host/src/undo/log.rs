@@ -127,6 +127,15 @@ pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Log, UndoError> {
     Ok(Log { header, entries, whole })
 }
 
+/// A log as text, for fuzzers.
+#[doc(hidden)]
+pub fn exercise_log(bytes: &[u8]) {
+    if let Ok(log) = parse(Path::new("0001.jsonl"), bytes) {
+        let _ = log.next();
+        assert!(log.whole <= bytes.len());
+    }
+}
+
 /// A log open for more lines.
 #[derive(Debug)]
 pub(super) struct Writer {

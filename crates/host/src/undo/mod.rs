@@ -32,4 +32,6 @@ mod state;
 pub use error::UndoError;
 pub use fault::{KILL_AT, fault_point};
 pub use journal::{Change, Changes, Done};
+#[doc(hidden)]
+pub use log::exercise_log;
 pub use state::{Conflict, Held, Lock, SetHeader, SetId, StateDir, UndoReport};

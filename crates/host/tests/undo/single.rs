@@ -41,7 +41,10 @@ fn a_second_call_writes_nothing() {
     let state = state(root);
     let folder = || {
         let names = std::fs::read_dir(state.folder().unwrap()).unwrap();
-        names.map(|entry| entry.unwrap()).map(|entry| (entry.file_name(), entry.metadata().unwrap().len())).collect::<BTreeMap<_, _>>()
+        names
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.file_name(), entry.metadata().unwrap().len()))
+            .collect::<BTreeMap<_, _>>()
     };
     let (files, logs) = (picture(root), folder());
     let lock = state.lock(PATIENCE).unwrap();
@@ -114,8 +117,12 @@ fn a_number_that_another_task_got_is_not_touched() {
     let root = tree.path();
     plant(root);
     let machine = machine(root);
-    let moves = &changes()[1..5];
-    let id = apply(root, &machine, moves);
+    let group = "/sys/fs/cgroup/cpuset/made-before";
+    std::fs::create_dir(machine.path(group.as_ref())).unwrap();
+    std::fs::write(machine.path(group.as_ref()).join("tasks"), "").unwrap();
+    let hierarchy = std::path::PathBuf::from("/sys/fs/cgroup/cpuset");
+    let member = |task| Knob::Member { hierarchy: hierarchy.clone(), task };
+    let id = apply(root, &machine, &[change(member(task()), group)]);
     let stat = root.join("proc/42/stat");
     let other = std::fs::read_to_string(&stat).unwrap().replace(" 777 ", " 778 ");
     std::fs::write(&stat, other).unwrap();
@@ -125,8 +132,7 @@ fn a_number_that_another_task_got_is_not_touched() {
     let lock = state.lock(PATIENCE).unwrap();
     let report = state.undo(&lock, &machine, &id, false, PATIENCE).unwrap();
     assert_eq!((report.already, report.failed.len(), report.conflicts.len()), (1, 0, 0));
-    let knob = Knob::Member { hierarchy: "/sys/fs/cgroup/cpuset".into(), task: heir };
-    assert_eq!(machine.read(&knob).unwrap(), "/sys/fs/cgroup/cpuset/windhover");
+    assert_eq!(machine.read(&member(heir)).unwrap(), group);
 }
 
 #[test]
