@@ -10,11 +10,20 @@ use std::time::Duration;
 
 /// What is done to the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lock {
+pub struct MemoryLock {
     /// mlockall(2) flags: MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT; 0: no lock.
     pub flags: i32,
     /// Bytes of stack to fault in.
     pub stack_bytes: usize,
+}
+
+impl MemoryLock {
+    /// What it has at its start (MCL_CURRENT).
+    pub const CURRENT: i32 = libc::MCL_CURRENT;
+    /// What it gets later (MCL_FUTURE).
+    pub const FUTURE: i32 = libc::MCL_FUTURE;
+    /// Each page only once it is used (MCL_ONFAULT).
+    pub const ONFAULT: i32 = libc::MCL_ONFAULT;
 }
 
 /// Why the program's memory is not locked.
@@ -55,7 +64,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// [`InjectError`]. Unless the program has ended it goes on, without the lock, and it is the caller's to end it.
 #[cfg(target_arch = "x86_64")]
-pub fn lock_and_prefault(pid: u32, lock: Lock) -> Result<(), InjectError> {
+pub fn lock_and_prefault(pid: u32, lock: MemoryLock) -> Result<(), InjectError> {
     imp::run(pid, lock)
 }
 
@@ -64,13 +73,13 @@ pub fn lock_and_prefault(pid: u32, lock: Lock) -> Result<(), InjectError> {
 /// # Errors
 /// [`InjectError::Architecture`].
 #[cfg(not(target_arch = "x86_64"))]
-pub fn lock_and_prefault(_pid: u32, _lock: Lock) -> Result<(), InjectError> {
+pub fn lock_and_prefault(_pid: u32, _lock: MemoryLock) -> Result<(), InjectError> {
     Err(InjectError::Architecture)
 }
 
 #[cfg(target_arch = "x86_64")]
 mod imp {
-    use super::{InjectError, Lock, PATIENCE};
+    use super::{InjectError, MemoryLock, PATIENCE};
     use nix::sys::ptrace;
     use nix::sys::signal::Signal;
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
@@ -86,7 +95,7 @@ mod imp {
         move |cause| InjectError::Step { step, cause: cause.into() }
     }
 
-    pub(super) fn run(pid: u32, lock: Lock) -> Result<(), InjectError> {
+    pub(super) fn run(pid: u32, lock: MemoryLock) -> Result<(), InjectError> {
         let pid = Pid::from_raw(i32::try_from(pid).map_err(|_| InjectError::Ended)?);
         await_exec(pid)?;
         let done = calls(pid, lock);
@@ -120,7 +129,7 @@ mod imp {
         }
     }
 
-    fn calls(pid: Pid, lock: Lock) -> Result<(), InjectError> {
+    fn calls(pid: Pid, lock: MemoryLock) -> Result<(), InjectError> {
         let registers = ptrace::getregs(pid).map_err(failed("read registers"))?;
         let code_at = registers.rip as ptrace::AddressType;
         let code = ptrace::read(pid, code_at).map_err(failed("read code"))?;
@@ -131,7 +140,7 @@ mod imp {
         result.and(back).and(same)
     }
 
-    fn made(pid: Pid, registers: &libc::user_regs_struct, lock: Lock) -> Result<(), InjectError> {
+    fn made(pid: Pid, registers: &libc::user_regs_struct, lock: MemoryLock) -> Result<(), InjectError> {
         let pages = u64::try_from(lock.stack_bytes).unwrap_or(u64::MAX) / PAGE;
         for page in 1..=pages {
             let at = registers.rsp.saturating_sub(page * PAGE);

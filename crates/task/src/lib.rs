@@ -7,6 +7,7 @@
 
 mod attributes;
 mod become_program;
+mod children;
 mod cpu;
 mod error;
 mod heap;
@@ -23,13 +24,14 @@ mod stdio;
 
 pub use attributes::{Attributes, Class, attributes, set_attributes, set_timer_slack};
 pub use become_program::become_program;
+pub use children::{ChildrenUsage, children_usage, send_signal};
 pub use cpu::{
     allowed_cpus, allowed_cpus_of, current_cpu, housekeeping_cpus, online_cpus, pin, require_online, set_affinity,
 };
 pub use error::TaskError;
 pub use heap::keep_heap;
 pub use inherit::take_inherited;
-pub use inject::{InjectError, Lock, lock_and_prefault};
+pub use inject::{InjectError, MemoryLock, lock_and_prefault};
 pub use launch::{Child, Containment, Finished, Launch, Stream};
 pub use limit::{raise_open_files, set_rt_limit};
 pub use memory::{lock_memory, prefault_stack, unlock_memory};

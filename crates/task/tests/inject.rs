@@ -4,7 +4,7 @@
 #![cfg(target_arch = "x86_64")]
 
 use std::process::{Command, Stdio};
-use windhover_task::{InjectError, Lock, become_program, lock_and_prefault};
+use windhover_task::{InjectError, MemoryLock, become_program, lock_and_prefault};
 
 const BECOME: &str = "WINDHOVER_TEST_BECOME";
 
@@ -37,7 +37,7 @@ fn status(pid: u32, field: &str) -> u64 {
 fn memory_is_locked_and_stack_is_there_before_the_first_instruction() {
     let mut child = child("sleep");
     let stack_bytes = 1 << 20;
-    let locked = lock_and_prefault(child.id(), Lock { flags: libc::MCL_CURRENT | libc::MCL_FUTURE, stack_bytes });
+    let locked = lock_and_prefault(child.id(), MemoryLock { flags: libc::MCL_CURRENT | libc::MCL_FUTURE, stack_bytes });
     if let Err(InjectError::Call { call: "mlockall", .. } | InjectError::Step { .. }) = &locked {
         child.kill().unwrap();
         child.wait().unwrap();

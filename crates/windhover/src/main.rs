@@ -11,7 +11,13 @@ use std::time::Instant;
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(usage_code(&error));
+        }
+    };
     let output = output::Output::new(&cli);
     match commands::run(cli, &output, started) {
         Ok(code) => ExitCode::from(code),
@@ -19,5 +25,18 @@ fn main() -> ExitCode {
             output.error(&failure);
             ExitCode::from(failure.code)
         }
+    }
+}
+
+/// `run` passes its program's exit code on, so its own mistakes have a code that programs rarely use (env(1)).
+fn usage_code(error: &clap::Error) -> u8 {
+    let run = std::env::args_os()
+        .skip(1)
+        .find(|word| !word.to_string_lossy().starts_with('-'))
+        .is_some_and(|word| word == "run");
+    match (error.use_stderr(), run) {
+        (false, _) => 0,
+        (true, true) => 125,
+        (true, false) => 2,
     }
 }

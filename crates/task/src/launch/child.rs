@@ -124,6 +124,22 @@ impl Child {
         }
     }
 
+    /// Waits until it has ended and leaves it unreaped: /proc/PID still tells what it used, until [`Child::wait`].
+    ///
+    /// # Errors
+    /// [`TaskError::Wait`].
+    pub fn wait_end(&mut self) -> Result<(), TaskError> {
+        while self.status.is_none() && !self.has_ended()? {
+            match &self.descriptor {
+                Some(descriptor) => {
+                    let _ = poll(&mut [entry(descriptor.as_raw_fd(), libc::POLLIN)], Duration::from_secs(3600));
+                }
+                None => std::thread::sleep(LOOK),
+            }
+        }
+        Ok(())
+    }
+
     /// Sends a signal to the process, not to its group. Once it is known to have ended nothing happens.
     ///
     /// # Errors

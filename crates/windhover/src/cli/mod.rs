@@ -2,8 +2,13 @@
 
 pub(crate) mod campaign;
 pub(crate) mod lab;
+pub(crate) mod launch;
 pub(crate) mod measure;
 pub(crate) mod serve;
+pub(crate) mod shield;
+pub(crate) mod tune;
+pub(crate) mod tune_try;
+pub(crate) mod undo;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -18,7 +23,7 @@ pub(crate) struct Cli {
     #[arg(long, value_enum, default_value_t = Colour::Auto, global = true, value_name = "WHEN")]
     pub(crate) color: Colour,
     /// Print no progress and no notes, only results and errors
-    #[arg(long, short, global = true)]
+    #[arg(long, global = true)]
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -48,6 +53,12 @@ pub(crate) enum Command {
     Ping(measure::Ping),
     /// Run a background load and report how even it was
     Load(serve::LoadCommand),
+    /// Start a program with policy, priority and CPUs, or change running tasks
+    Run(Box<launch::Run>),
+    /// Keep everything off chosen CPUs that was not placed there
+    Shield(Box<shield::Shield>),
+    /// Set many settings by a profile, and put them back
+    Tune(tune::Tune),
     /// Make, list, use and remove labs of hosts
     Lab(lab::Lab),
     /// Run a plan: all combinations of its factors, interleaved and repeated
@@ -58,6 +69,14 @@ pub(crate) enum Command {
     Show(campaign::Show),
     /// Supervise one host for a campaign: requests on stdin, replies on stdout
     Agent,
+    /// Put changed settings back as they were
+    Undo(undo::Undo),
+    /// Undo a change set when its owner vanishes
+    #[command(hide = true)]
+    Keeper(undo::Keeper),
+    /// Keep CPUs out of deep sleep until ended
+    #[command(hide = true)]
+    Hold(tune::Hold),
     /// Keep the worker contract: a spec on stdin, events on stdout
     #[command(hide = true)]
     Worker,

@@ -1,18 +1,24 @@
 //! One module a command: from parsed flags to calls into the rooms below, and to printing.
 
 mod agent;
+mod ask;
 mod campaign;
 mod child;
 mod generate;
 mod identity;
 mod key;
 mod lab;
+mod launch;
 mod load;
 mod measure;
 mod raw;
 mod report;
 mod serve;
+mod shield;
 mod signals;
+mod tune;
+mod tune_try;
+mod undo;
 mod worker;
 
 use crate::cli::{Cli, Command};
@@ -28,11 +34,17 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Rr(arguments) => measure::rr(&arguments, output, started),
         Command::Ping(arguments) => measure::ping(&arguments, output, started),
         Command::Load(arguments) => load::run(&arguments, output),
+        Command::Run(arguments) => launch::run(&arguments, output),
+        Command::Shield(arguments) => shield::run(&arguments, output),
+        Command::Tune(arguments) => tune::run(arguments.command, output),
         Command::Lab(arguments) => lab::run(arguments.command, output),
         Command::Campaign(arguments) => campaign::run(arguments.command, output),
         Command::Report(arguments) => report::report(&arguments, output),
         Command::Show(arguments) => report::show(&arguments, output),
         Command::Agent => agent::run(),
+        Command::Undo(arguments) => undo::run(&arguments, output),
+        Command::Keeper(arguments) => Ok(undo::keep(&arguments)),
+        Command::Hold(arguments) => Ok(tune::hold(&arguments)),
         Command::Worker => worker::run(started),
         Command::Generate(arguments) => generate::run(&arguments),
     }

@@ -29,3 +29,13 @@ pub(crate) fn on_stop(ask: impl Fn() + Send + 'static) -> anyhow::Result<()> {
         .context("cannot start a thread")?;
     Ok(())
 }
+
+/// Calls `pass` with each signal that would end the program, on a thread of its own, and goes on.
+pub(crate) fn each(pass: impl Fn(i32) + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new(ENDING).context("signal handler")?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || signals.forever().for_each(pass))
+        .context("cannot start a thread")?;
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! Shows and changes tasks that run already.
+
+use super::wanted::Wanted;
+use crate::cli::launch::Run;
+use crate::output::{Failure, Output};
+use anyhow::{Context as _, anyhow};
+use host::knob::{Knob, Machine, Settings as _};
+use host::tasks::{self, Task};
+use host::undo::StateDir;
+use model::Policy;
+use serde_json::json;
+use task::{Attributes, Class};
+
+/// Which tasks are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Selection {
+    pids: Vec<i32>,
+    tids: Vec<i32>,
+    groups: Vec<i32>,
+    users: Vec<String>,
+    names: Vec<String>,
+    all: bool,
+}
+
+impl Selection {
+    /// `None` when no task is named.
+    pub(super) fn of(arguments: &Run) -> Option<Self> {
+        let selection = Self {
+            pids: arguments.pid.clone(),
+            tids: arguments.tid.clone(),
+            groups: arguments.group.clone(),
+            users: arguments.user.clone(),
+            names: arguments.name.clone(),
+            all: arguments.all,
+        };
+        let none = selection.pids.is_empty()
+            && selection.tids.is_empty()
+            && selection.groups.is_empty()
+            && selection.users.is_empty()
+            && selection.names.is_empty();
+        (!none || selection.all).then_some(selection)
+    }
+
+    /// The tasks meant among all, and what names none.
+    fn pick(&self, all: &[Task], machine: &Machine) -> Result<(Vec<Task>, Vec<String>), Failure> {
+        let uids = self.users.iter().map(|user| uid(user, machine)).collect::<Result<Vec<_>, _>>()?;
+        let mut unused: Vec<String> = Vec::new();
+        let mut note = |what: &str, name: String, found: bool| {
+            if !found {
+                unused.push(format!("{what} {name}"));
+            }
+        };
+        for pid in &self.pids {
+            note("process", pid.to_string(), all.iter().any(|task| task.process == *pid));
+        }
+        for tid in &self.tids {
+            note("thread", tid.to_string(), all.iter().any(|task| task.key.tid == *tid));
+        }
+        let facts = |task: &Task| {
+            let group =
+                || machine.text(format!("/proc/{}/stat", task.process)).ok().and_then(|stat| process_group(&stat));
+            let user = || machine.text(format!("/proc/{}/status", task.process)).ok().and_then(|status| owner(&status));
+            (if self.groups.is_empty() { None } else { group() }, if uids.is_empty() { None } else { user() })
+        };
+        let mut picked = Vec::new();
+        let (mut groups, mut users, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        for task in all {
+            let (group, user) = facts(task);
+            let by_name = self.names.contains(&task.key.name);
+            let by_group = group.is_some_and(|group| self.groups.contains(&group));
+            let by_user = user.is_some_and(|user| uids.contains(&user));
+            names.extend(by_name.then(|| task.key.name.clone()));
+            groups.extend(group.filter(|_| by_group));
+            users.extend(user.filter(|_| by_user));
+            let by_id = self.pids.contains(&task.process) || self.tids.contains(&task.key.tid);
+            if by_id || by_name || by_group || by_user || (self.all && !task.kernel) {
+                picked.push(task.clone());
+            }
+        }
+        for group in &self.groups {
+            note("process group", group.to_string(), groups.contains(group));
+        }
+        for (name, uid) in self.users.iter().zip(&uids) {
+            note("user", name.clone(), users.contains(uid));
+        }
+        for name in &self.names {
+            note("task named", name.clone(), names.contains(name));
+        }
+        Ok((picked, unused))
+    }
+}
+
+/// A user's number; names are looked up in passwd(5).
+fn uid(user: &str, machine: &Machine) -> Result<u32, Failure> {
+    if let Ok(number) = user.parse() {
+        return Ok(number);
+    }
+    let passwd = machine.text("/etc/passwd").unwrap_or_default();
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(user));
+    line.and_then(|line| line.split(':').nth(2)?.parse().ok())
+        .ok_or_else(|| Failure::usage(anyhow!("user '{user}' is not known: use a name of /etc/passwd or a number")))
+}
+
+/// Field 5 of /proc/PID/stat.
+fn process_group(stat: &str) -> Option<i32> {
+    stat.rsplit_once(") ")?.1.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+/// The effective user of /proc/PID/status.
+fn owner(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+pub(super) fn run(arguments: &Run, selection: &Selection, output: &Output) -> Result<u8, Failure> {
+    let only_new = [
+        ("--copies", arguments.copies > 1),
+        ("--mlock", arguments.mlock.is_some()),
+        ("--prefault-stack", arguments.prefault_stack.is_some()),
+        ("--timer-slack", arguments.timer_slack.is_some()),
+        ("--cpu-dma-latency", arguments.cpu_dma_latency.is_some()),
+        ("--report", arguments.report),
+    ];
+    if let Some((flag, _)) = only_new.iter().find(|(_, given)| *given) {
+        return Err(Failure::usage(anyhow!("{flag} is for a program that is started, not for running tasks")));
+    }
+    let machine = Machine::running();
+    let wanted = Wanted::of(arguments)?;
+    let changes = wanted.changes_scheduling() || wanted.cpus.is_some();
+    if !changes && !arguments.info {
+        return Err(Failure::usage(anyhow!(
+            "nothing to do: say what to change (--policy, --bias, --quantum), or --info"
+        )));
+    }
+    if changes && selection.all {
+        return Err(Failure::usage(anyhow!(
+            "--all changes nothing: it goes with --info; to keep all others off CPUs use `windhover shield`"
+        )));
+    }
+    let (picked, unused) = selection.pick(&tasks::list(&machine), &machine)?;
+    for what in &unused {
+        output.warning(format_args!("there is no {what}"));
+    }
+    if picked.is_empty() {
+        return Err(Failure::new(1, anyhow!("no task is meant")));
+    }
+    let mut failed = 0_usize;
+    if changes {
+        let protected = picked.iter().filter(|task| task.handles_interrupt() && wanted.cpus.is_some());
+        if let Some(task) = protected.into_iter().next() {
+            return Err(Failure::usage(anyhow!(
+                "{} follows its interrupt: move that (windhover shield, or /proc/irq/N/smp_affinity_list)",
+                task.key
+            )));
+        }
+        let keep = !arguments.inherit_policy;
+        for task in &picked {
+            if let Err(error) = change(task, &wanted, keep, &machine) {
+                failed += 1;
+                output.warning(format!("{}: {error:#}", task.key));
+            }
+        }
+        let changed = picked.len() - failed;
+        if !arguments.info {
+            output.note(format_args!("changed {changed} of {} tasks", picked.len()));
+        }
+    }
+    if arguments.info {
+        output.result(&info(&picked, &machine, arguments.json))?;
+    }
+    Ok(u8::from(failed > 0 || !unused.is_empty()))
+}
+
+/// CPUs first: a task that becomes real-time should be where it belongs already.
+fn change(task: &Task, wanted: &Wanted, reset_on_fork: bool, machine: &Machine) -> anyhow::Result<()> {
+    if !task.key.lives(machine) {
+        return Err(anyhow!("it is gone"));
+    }
+    if let Some(cpus) = &wanted.cpus {
+        admit(task, wanted, machine)?;
+        task::set_affinity_of(task.key.tid, cpus)?;
+        let got = task::allowed_cpus_of(task.key.tid)?;
+        if &got != cpus {
+            return Err(anyhow!("its cpuset allows only CPU {got} of {cpus}"));
+        }
+    }
+    if wanted.changes_scheduling() {
+        let now = task::attributes(task.key.tid)?;
+        // A policy that only becomes another keeps what children inherit.
+        let reset = if wanted.class.is_some() { reset_on_fork } else { now.is_some_and(|now| now.reset_on_fork) };
+        task::set_attributes(task.key.tid, &wanted.over(now, reset))?;
+    }
+    Ok(())
+}
+
+/// Lets a task behind the shield when it is sent to shielded CPUs only.
+fn admit(task: &Task, wanted: &Wanted, machine: &Machine) -> anyhow::Result<()> {
+    let Some(shield) = host::shield::current(&StateDir::usual()) else { return Ok(()) };
+    let Some(cpus) = &wanted.cpus else { return Ok(()) };
+    let Some(group) = shield.group.filter(|_| cpus.iter().all(|cpu| shield.spec.processes.contains(cpu))) else {
+        return Ok(());
+    };
+    let Some(hierarchy) = group.ancestors().find(|path| {
+        path.join("cgroup.procs").exists() && path.parent().is_none_or(|parent| !parent.join("cgroup.procs").exists())
+    }) else {
+        return Ok(());
+    };
+    let knob = Knob::Member { hierarchy: hierarchy.to_owned(), task: task.key.clone() };
+    machine.write(&knob, &group.display().to_string()).context("cannot enter the shield")
+}
+
+/// One row a task.
+fn info(picked: &[Task], machine: &Machine, json: bool) -> String {
+    let rows: Vec<_> = picked.iter().map(|task| (task, task::attributes(task.key.tid).ok().flatten())).collect();
+    let online = task::online_cpus().unwrap_or_default();
+    if json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(task, attributes)| {
+                json!({
+                    "pid": task.process,
+                    "tid": task.key.tid,
+                    "name": task.key.name,
+                    "policy": attributes.map_or("not known".to_owned(), |attributes| policy(&attributes)),
+                    "nice": attributes.map(|attributes| attributes.nice),
+                    "reset_on_fork": attributes.map(|attributes| attributes.reset_on_fork),
+                    "cpus": task.allowed.as_ref().map(ToString::to_string),
+                    "cpu": task.cpu,
+                    "kernel_thread": task.kernel,
+                })
+            })
+            .collect();
+        return format!("{}\n", json!({ "format": model::FORMAT, "tasks": rows }));
+    }
+    let _ = machine;
+    let mut text =
+        format!("{:>8} {:>8}  {:<12} {:>4}  {:<12} {:>3}  NAME\n", "PID", "TID", "POLICY", "NICE", "BIAS", "CPU");
+    for (task, attributes) in rows {
+        let bias = match &task.allowed {
+            Some(cpus) if *cpus == online => "active".to_owned(),
+            Some(cpus) => cpus.to_string(),
+            None => "-".to_owned(),
+        };
+        let nice = attributes
+            .filter(|attributes| !attributes.is_real_time())
+            .map_or_else(|| "-".to_owned(), |attributes| attributes.nice.to_string());
+        text.push_str(&format!(
+            "{:>8} {:>8}  {:<12} {:>4}  {:<12} {:>3}  {}\n",
+            task.process,
+            task.key.tid,
+            attributes.map_or_else(|| "-".to_owned(), |attributes| policy(&attributes)),
+            nice,
+            bias,
+            task.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()),
+            if task.kernel { format!("[{}]", task.key.name) } else { task.key.name.clone() },
+        ));
+    }
+    text
+}
+
+fn policy(attributes: &Attributes) -> String {
+    match attributes.class {
+        Class::Plain(policy @ (Policy::Other | Policy::Batch | Policy::Idle)) => policy.to_string(),
+        Class::Plain(policy) => policy.to_string(),
+        Class::Deadline { runtime, deadline, period } => {
+            format!("deadline:{}:{}:{}", runtime.as_micros(), deadline.as_micros(), period.as_micros())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_proc_files() {
+        assert_eq!(process_group("7 (a) b) S 1 42 42 0"), Some(42));
+        assert_eq!(owner("Name:\tx\nUid:\t1000\t1001\t1000\t1000\n"), Some(1001));
+    }
+}

@@ -1,0 +1,138 @@
+//! Stays beside the program: several copies, a report at the end, a hold for its life, memory locked before it begins.
+
+use super::{OURS, report};
+use crate::cli::launch::{MemoryLock, Run};
+use crate::commands::signals;
+use crate::output::{Failure, Output};
+use anyhow::{Context as _, anyhow};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use task::{Child, Launch, Stream};
+
+/// Latency limit on idle states, in force as long as the file is open (Documentation/power/pm_qos_interface.rst).
+const CPU_DMA_LATENCY: &str = "/dev/cpu_dma_latency";
+
+pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
+    let _hold = arguments.cpu_dma_latency.map(hold).transpose()?;
+    let pids: Arc<Mutex<Vec<i32>>> = Arc::default();
+    forward(&pids)?;
+    let started = Instant::now();
+    let mut children = Vec::new();
+    for _ in 0..arguments.copies {
+        let child = start(arguments)?;
+        if let (Ok(mut pids), Ok(pid)) = (pids.lock(), i32::try_from(child.pid())) {
+            pids.push(pid);
+        }
+        children.push(child);
+    }
+    let mut code = 0;
+    for child in &mut children {
+        child.wait_end()?;
+        let ended = arguments.report.then(|| report::Ended::read(child.pid(), started.elapsed()));
+        let before = task::children_usage();
+        if let Ok(mut pids) = pids.lock() {
+            pids.retain(|&pid| u32::try_from(pid) != Ok(child.pid()));
+        }
+        let status = child.wait()?;
+        if let Some(ended) = ended {
+            let usage = task::children_usage().less(&before);
+            output.note(ended.text(&arguments.command, status, usage));
+        }
+        code = if code == 0 { exit_code(status) } else { code };
+    }
+    Ok(code)
+}
+
+/// As a shell says it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+fn hold(us: i32) -> Result<File, Failure> {
+    let held = OpenOptions::new().write(true).open(CPU_DMA_LATENCY).and_then(|mut file| {
+        file.write_all(&us.to_ne_bytes())?;
+        Ok(file)
+    });
+    let held = held.with_context(|| format!("{CPU_DMA_LATENCY}: cannot hold {us} µs; it needs root"));
+    held.map_err(|error| Failure::new(OURS, error))
+}
+
+/// A terminal's signals reach the program by itself; those sent to us alone are passed on. We stay until it ends.
+fn forward(pids: &Arc<Mutex<Vec<i32>>>) -> Result<(), Failure> {
+    let pids = Arc::clone(pids);
+    signals::each(move |signal| {
+        if let Ok(pids) = pids.lock() {
+            for &pid in pids.iter() {
+                let _ = task::send_signal(pid, signal);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Another windhover takes the scheduling and becomes the program, with the same process id.
+fn start(arguments: &Run) -> Result<Child, Failure> {
+    let lock = lock(arguments);
+    let own = std::env::current_exe().context("cannot find the own program")?;
+    let launch = Launch::new(own)
+        .args(in_place(arguments, lock.is_some()))
+        .in_our_group()
+        .stdin(Stream::Inherit)
+        .stdout(Stream::Inherit)
+        .stderr(Stream::Inherit);
+    let mut child = launch.start().map_err(|error| Failure::new(OURS, error))?;
+    match lock.map(|lock| task::lock_and_prefault(child.pid(), lock)) {
+        // One that ended first has said why itself.
+        None | Some(Ok(()) | Err(task::InjectError::Ended)) => Ok(child),
+        Some(Err(error)) => {
+            child.kill()?;
+            Err(Failure::new(OURS, anyhow!(error)))
+        }
+    }
+}
+
+fn lock(arguments: &Run) -> Option<task::MemoryLock> {
+    let stack_bytes = arguments.prefault_stack.map_or(0, |kib| kib as usize * 1024);
+    let flags = match arguments.mlock {
+        None if stack_bytes == 0 => return None,
+        None => 0,
+        Some(MemoryLock::All) => task::MemoryLock::CURRENT | task::MemoryLock::FUTURE,
+        Some(MemoryLock::Current) => task::MemoryLock::CURRENT,
+        Some(MemoryLock::Future) => task::MemoryLock::FUTURE,
+        Some(MemoryLock::Onfault) => task::MemoryLock::CURRENT | task::MemoryLock::FUTURE | task::MemoryLock::ONFAULT,
+    };
+    Some(task::MemoryLock { flags, stack_bytes })
+}
+
+/// The same command line, less what the supervisor does.
+fn in_place(arguments: &Run, stopped: bool) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["run".into()];
+    let mut option = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.push(format!("--{name}={value}").into());
+        }
+    };
+    option("policy", arguments.policy.clone());
+    option("priority", arguments.priority.map(|priority| priority.to_string()));
+    option("bias", arguments.bias.clone());
+    option("quantum", arguments.quantum.clone());
+    option("deadline", arguments.deadline.clone());
+    option("timer-slack", arguments.timer_slack.map(|slack| slack.to_string()));
+    option("rt-limit", Some(arguments.rt_limit.clone()));
+    for (name, given) in
+        [("inherit-policy", arguments.inherit_policy), ("force", arguments.force), ("stopped", stopped)]
+    {
+        if given {
+            words.push(format!("--{name}").into());
+        }
+    }
+    words.push("--".into());
+    words.extend(arguments.command.iter().cloned());
+    words
+}
