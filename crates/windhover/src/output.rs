@@ -81,6 +81,13 @@ impl Output {
         self.line(AnsiColor::Red.on_default().bold(), "windhover: ", &text);
     }
 
+    /// Asks a person something and leaves the cursor behind it.
+    pub(crate) fn ask(&self, question: &str) {
+        let mut stderr = anstream::AutoStream::new(std::io::stderr().lock(), self.colour);
+        // Nobody is left to ask when standard error cannot be written.
+        let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+    }
+
     /// Whether to draw progress: a person watches and did not ask for silence.
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && std::io::stderr().is_terminal()
