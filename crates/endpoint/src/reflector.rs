@@ -337,6 +337,9 @@ fn settle(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
         (code, error.to_string())
     };
     if let Some(cpu) = end.cpu {
+        // The kernel refuses a CPU behind a shield to who is not in its control group.
+        host::shield::enter(&[cpu].into_iter().collect())
+            .map_err(|error| (RefuseCode::Unsupported, error.to_string()))?;
         task::pin(cpu).map_err(words)?;
     }
     if end.policy.is_real_time() && end.receive == Receive::Spin {

@@ -13,11 +13,14 @@ fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ProbeError> {
 pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
     if let Some(cpu) = spec.initiator.cpu {
         let wanted: CpuList = [cpu].into_iter().collect();
-        on_a_thread(move || task::set_affinity(&wanted))?;
+        on_a_thread(move || {
+            host::shield::enter(&wanted)?;
+            Ok(task::set_affinity(&wanted)?)
+        })?;
     }
     let policy = spec.initiator.policy;
     if policy != Policy::Other {
-        on_a_thread(move || task::apply_policy(policy))?;
+        on_a_thread(move || Ok(task::apply_policy(policy)?))?;
     }
     let several = spec.pings > 1 || spec.pongs > 1;
     if spec.socket.more && several && !spec.socket.protocol.is_stream() {
@@ -29,9 +32,9 @@ pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn on_a_thread(try_it: impl FnOnce() -> Result<(), task::TaskError> + Send) -> Result<(), ProbeError> {
+fn on_a_thread(try_it: impl FnOnce() -> Result<(), ProbeError> + Send) -> Result<(), ProbeError> {
     let outcome = std::thread::scope(|scope| scope.spawn(try_it).join());
-    outcome.map_or(Ok(()), |tried| tried.map_err(ProbeError::from))
+    outcome.unwrap_or(Ok(()))
 }
 
 /// Starting, stopping and calibrating a size, beside its warm-up and its rounds.

@@ -53,6 +53,8 @@ pub(crate) struct Place {
     pub is_local: bool,
     /// Nobody claims that there is a network between the ends.
     pub loopback_intended: bool,
+    /// Both ends are processes of this machine.
+    pub one_machine: bool,
 }
 
 /// What `latency` is reported as.
@@ -98,6 +100,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         path: PathFacts {
             is_local: place.is_local,
             loopback_intended: place.loopback_intended,
+            one_machine: place.one_machine,
             peer: place.peer.as_deref().unwrap_or("this machine"),
         },
         found: &found,

@@ -79,6 +79,8 @@ impl<'a> Engine<'a> {
         }
         task::prefault_stack(512 * 1024);
         if let Some(cpu) = spec.initiator.cpu {
+            // The kernel refuses a CPU behind a shield to who is not in its control group.
+            host::shield::enter(&[cpu].into_iter().collect())?;
             task::pin(cpu)?;
         }
         if spec.initiator.policy != Policy::Other {

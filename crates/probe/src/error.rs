@@ -26,6 +26,9 @@ pub enum ProbeError {
     /// Policy, CPU, thread or child.
     #[error(transparent)]
     Task(#[from] task::TaskError),
+    /// A CPU behind a shield that does not let us in.
+    #[error(transparent)]
+    Shield(#[from] host::shield::EnterError),
     /// A name, an address or the data socket.
     #[error(transparent)]
     Net(#[from] net::NetError),

@@ -54,7 +54,7 @@ pub(crate) fn open(spec: &ProbeSpec, context: &Context) -> Result<Peer, ProbeErr
     let mut session = Session::over(control, "the local reflector".to_owned())?;
     let opened = session.open(peer::request(spec))?;
     session.prove(protocol, || Ok(()))?;
-    let place = Place { host: peer::host_name(), loopback_intended: true, ..Place::default() };
+    let place = Place { host: peer::host_name(), loopback_intended: true, one_machine: true, ..Place::default() };
     Ok(Peer {
         session: Some(session),
         way: Way::Data(Box::new(here)),

@@ -68,7 +68,8 @@ fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Re
     check::fits_session(spec, session.max_session_s(), session.name())?;
     let opened = session.open(request(spec))?;
     // Another namespace of this machine, such as a lab's other host, shares its CPUs.
-    if opened.machine.is_some() && opened.machine == host::boot_id() {
+    let one_machine = opened.machine.is_some() && opened.machine == host::boot_id();
+    if one_machine {
         check::same_machine(spec)?;
     }
     let Some(address) = session.data_address(&opened) else {
@@ -77,7 +78,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Re
     let tag = opened.token.tag();
     if spec.connect_each {
         session.prove(protocol, || Ok(()))?;
-        let place = place(context, None, address);
+        let place = Place { one_machine, ..place(context, None, address) };
         return Ok(Peer { session: Some(session), way: Way::ConnectEach(address), tag, place, _child: None });
     }
     let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, CONNECT)?;
@@ -91,7 +92,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Re
         Ok(socket.send_once(&proof, SHOW)?)
     })?;
     let local = socket.local_address().filter(|own| !own.ip().is_unspecified()).or(seen_as);
-    let place = place(context, local, address);
+    let place = Place { one_machine, ..place(context, local, address) };
     Ok(Peer { session: Some(session), way: Way::Data(Box::new(socket)), tag, place, _child: None })
 }
 
@@ -103,6 +104,7 @@ fn place(context: &Context, local: Option<SocketAddr>, peer: SocketAddr) -> Plac
         // Where the kernel does not tell, nothing is claimed.
         is_local: net::route::is_local(peer.ip()).unwrap_or(false),
         loopback_intended: context.claims_loopback || peer.ip().to_canonical().is_loopback(),
+        one_machine: false,
     }
 }
 

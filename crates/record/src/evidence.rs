@@ -25,6 +25,8 @@ pub struct PathFacts<'a> {
     /// Whether nobody claims that there is a network between the ends: the target is in 127.0.0.0/8 or is ::1, the
     /// lab is `loopback`, or the protocol never leaves a machine (pipe, unix).
     pub loopback_intended: bool,
+    /// Whether both ends are processes of one machine, so that equal CPU numbers mean one CPU.
+    pub one_machine: bool,
     /// The peer's data address, for the sentence.
     pub peer: &'a str,
 }

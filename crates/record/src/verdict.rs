@@ -3,7 +3,7 @@
 
 use crate::{EndEvidence, Evidence};
 use model::usage::Preload;
-use model::{ClockMap, ClockPoint, Counters, Finding, FindingId, Policy, Receive, Verdict};
+use model::{ClockMap, ClockPoint, Counters, EndUsage, Finding, FindingId, Policy, Receive, Verdict};
 use stats::stalls::{Cause, Stall, is_throttling_hole};
 
 /// A clock may be off by this much; NTP never slews faster.
@@ -47,7 +47,7 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     findings.extend(order(evidence));
     findings.extend(stalls(evidence));
     for (name, end) in ends(evidence) {
-        findings.extend(other_tasks(name, &end));
+        findings.extend(other_tasks(name, &end, partner(evidence, name)));
         findings.extend(steal(name, &end));
     }
     findings.extend(load_uneven(evidence));
@@ -311,12 +311,32 @@ fn order(evidence: &Evidence<'_>) -> Option<Finding> {
     })
 }
 
-/// Ends whose thread is of a real-time class and hardly ever sleeps.
+/// What the other end cost where it shares this end's CPU.
+fn partner<'a>(evidence: &Evidence<'a>, name: &str) -> Option<&'a EndUsage> {
+    let reflector = evidence.reflector?;
+    let initiator = evidence.initiator;
+    let shared = initiator.spec.cpu.is_some() && initiator.spec.cpu == reflector.spec.cpu;
+    let other = if name == "initiator" { reflector.usage } else { initiator.usage };
+    (evidence.path.one_machine && shared).then_some(other)
+}
+
+/// CPU time of a process, as if it had been counted for as long as another figure.
+fn own_ns(usage: &EndUsage, elapsed_ns: u64) -> u64 {
+    let own = u128::from(usage.process_user_ns) + u128::from(usage.process_system_ns);
+    let scaled = own * u128::from(elapsed_ns) / u128::from(usage.elapsed_ns.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// Ends whose thread is of a real-time class and hardly ever sleeps; and ends that sleep by turns on one CPU, which
+/// together never leave it.
 fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
+    let both = ends(evidence).all(|(_, end)| end.spec.policy.is_real_time());
     ends(evidence)
-        .filter(|(_, end)| {
-            let own = end.usage.process_user_ns + end.usage.process_system_ns;
-            let busy = end.usage.elapsed_ns > 0 && percent(own, end.usage.elapsed_ns) >= BUSY_PERCENT;
+        .filter(|(name, end)| {
+            let elapsed_ns = end.usage.elapsed_ns;
+            let beside = partner(evidence, name).filter(|_| both).map_or(0, |other| own_ns(other, elapsed_ns));
+            let own = own_ns(end.usage, elapsed_ns).saturating_add(beside);
+            let busy = elapsed_ns > 0 && percent(own, elapsed_ns) >= BUSY_PERCENT;
             end.spec.policy.is_real_time() && (end.spec.receive == Receive::Spin || busy)
         })
         .map(|(name, end)| (name, end.spec.policy))
@@ -330,12 +350,19 @@ fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
     let holes: Vec<u64> =
         recorded.slow.iter().map(|&(_, width)| width).filter(|&width| is_throttling_hole(width)).collect();
     if let (Some(&widest), Some((name, _))) = (holes.iter().max(), restless.first()) {
+        let shared = partner(evidence, "initiator").is_some();
         let who: Vec<String> = restless.iter().map(|(name, policy)| format!("{name} ({policy})")).collect();
         let detail = format!(
-            "{} stalls of about 50 ms (the longest {:.1} ms) while the {} never slept: RT throttling (sysctl kernel.sched_rt_runtime_us) or the fair server (/sys/kernel/debug/sched/fair_server) held it; use --receive block, or keep other tasks off its CPU",
+            "{} stalls of about 50 ms (the longest {:.1} ms) while the {} {}: RT throttling (sysctl kernel.sched_rt_runtime_us) or the fair server (/sys/kernel/debug/sched/fair_server) held it; {}",
             holes.len(),
             ms(widest),
-            who.join(" and the ")
+            who.join(" and the "),
+            if shared { "never left their CPU idle" } else { "never slept" },
+            if shared {
+                "a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither"
+            } else {
+                "use --receive block, or keep other tasks off its CPU"
+            }
         );
         findings.push(match restless.len() {
             1 => Finding::at(FindingId::Throttled, name, detail),
@@ -357,8 +384,10 @@ fn remedy(stall: &Stall) -> &'static str {
     }
 }
 
-fn other_tasks(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
-    let other = end.usage.other_tasks_ns?;
+fn other_tasks(name: &str, end: &EndEvidence<'_>, partner: Option<&EndUsage>) -> Option<Finding> {
+    // The other end of the measurement is no disturbance of it.
+    let beside = partner.map_or(0, |usage| own_ns(usage, end.usage.elapsed_ns));
+    let other = end.usage.other_tasks_ns?.saturating_sub(beside);
     let share = percent(other, end.usage.elapsed_ns);
     // A real-time end already preempts them; what is left then is where they are.
     let remedy = if end.spec.policy.is_real_time() {

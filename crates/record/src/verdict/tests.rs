@@ -19,6 +19,7 @@ struct Case {
     recorded: Recorded,
     is_local: bool,
     loopback_intended: bool,
+    one_machine: bool,
     found: Vec<Finding>,
     interval_percent: Option<f64>,
     peer_vanished: Option<&'static str>,
@@ -65,6 +66,7 @@ impl Case {
             recorded: record(0, &quiet(2000)),
             is_local: false,
             loopback_intended: false,
+            one_machine: false,
             found: Vec::new(),
             interval_percent: None,
             peer_vanished: None,
@@ -83,7 +85,12 @@ impl Case {
             reflector: Some(end(1)),
             clock: Some(&self.clock),
             recorded: &self.recorded,
-            path: PathFacts { is_local: self.is_local, loopback_intended: self.loopback_intended, peer: "198.18.0.2" },
+            path: PathFacts {
+                is_local: self.is_local,
+                loopback_intended: self.loopback_intended,
+                one_machine: self.one_machine,
+                peer: "198.18.0.2",
+            },
             found: &self.found,
             interval_percent: self.interval_percent,
             peer_vanished: self.peer_vanished,
@@ -282,6 +289,48 @@ fn periodic_stalls_are_described() {
     // Three stalls prove nothing.
     case.recorded = with_stalls(&[100, 200, 300], 2_000);
     case.clean();
+}
+
+#[test]
+fn the_other_end_on_the_same_cpu_is_no_other_task() {
+    let mut case = Case::new();
+    // Each end ran half of the time, and for the other that is somebody else.
+    for end in &mut case.ends {
+        end.1.process_system_ns = 480 * MS;
+        end.1.other_tasks_ns = Some(485 * MS);
+    }
+    let other_tasks = |case: &Case| case.verdict().iter().filter(|found| found.id == FindingId::OtherTasks).count();
+    assert_eq!(other_tasks(&case), 2, "CPU 1 of one machine is not CPU 1 of another");
+    case.one_machine = true;
+    assert_eq!(other_tasks(&case), 0);
+    case.ends[0].1.other_tasks_ns = Some(600 * MS);
+    assert_eq!(other_tasks(&case), 1, "what is beyond the other end's time is others'");
+    case.ends[1].0.cpu = Some(0);
+    assert_eq!(other_tasks(&case), 2);
+}
+
+#[test]
+fn ends_that_take_turns_on_one_cpu_never_leave_it() {
+    let mut case = Case::new();
+    case.one_machine = true;
+    let mut samples = quiet(2000);
+    samples[900].received += 51 * MS;
+    case.recorded = record(0, &samples);
+    for end in &mut case.ends {
+        end.0.policy = Policy::Fifo(1);
+        end.1.process_system_ns = 470 * MS;
+    }
+    let throttled = |case: &Case| {
+        let verdict = case.verdict();
+        verdict.iter().find(|found| found.id == FindingId::Throttled).map(|found| found.detail.clone())
+    };
+    let told = throttled(&case).unwrap();
+    assert!(told.contains("never left their CPU idle") && told.contains("sched_rt_runtime_us = -1"), "{told}");
+    case.ends[1].1.process_system_ns = 300 * MS;
+    assert_eq!(throttled(&case), None, "77 % leave it idle");
+    case.ends[1].1.process_system_ns = 470 * MS;
+    case.one_machine = false;
+    assert_eq!(throttled(&case), None);
 }
 
 #[test]
