@@ -33,6 +33,20 @@ impl Ended {
     }
 }
 
+impl Ended {
+    /// What came after an earlier reading of the same process.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let count = |now: Option<u64>, before: Option<u64>| now.map(|now| now.saturating_sub(before.unwrap_or(0)));
+        Self {
+            real_time: self.real_time,
+            waited: self.waited.map(|now| now.saturating_sub(before.waited.unwrap_or_default())),
+            turns: count(self.turns, before.turns),
+            migrations: count(self.migrations, before.migrations),
+        }
+    }
+}
+
 /// `ran waited turns`, the first two in ns (Documentation/scheduler/sched-stats.rst).
 fn schedstat(text: &str) -> (Option<Duration>, Option<u64>) {
     let numbers: Vec<u64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();

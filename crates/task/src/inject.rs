@@ -18,6 +18,8 @@ pub struct MemoryLock {
 }
 
 impl MemoryLock {
+    /// Whether programs can be stopped and locked on this architecture.
+    pub const SUPPORTED: bool = cfg!(target_arch = "x86_64");
     /// What it has at its start (MCL_CURRENT).
     pub const CURRENT: i32 = libc::MCL_CURRENT;
     /// What it gets later (MCL_FUTURE).
@@ -59,13 +61,14 @@ pub enum InjectError {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Waits until the child `pid` has become the program, does to it what `lock` says, and lets it go. Call it from the
-/// thread that started the child. The child is not reaped, also when it has ended.
+/// thread that started the child. The child is not reaped, also when it has ended. `while_stopped` is called right before
+/// the program's first instruction.
 ///
 /// # Errors
 /// [`InjectError`]. Unless the program has ended it goes on, without the lock, and it is the caller's to end it.
 #[cfg(target_arch = "x86_64")]
-pub fn lock_and_prefault(pid: u32, lock: MemoryLock) -> Result<(), InjectError> {
-    imp::run(pid, lock)
+pub fn lock_and_prefault(pid: u32, lock: MemoryLock, while_stopped: &mut dyn FnMut()) -> Result<(), InjectError> {
+    imp::run(pid, lock, while_stopped)
 }
 
 /// As on x86-64, where it works.
@@ -73,7 +76,7 @@ pub fn lock_and_prefault(pid: u32, lock: MemoryLock) -> Result<(), InjectError> 
 /// # Errors
 /// [`InjectError::Architecture`].
 #[cfg(not(target_arch = "x86_64"))]
-pub fn lock_and_prefault(_pid: u32, _lock: MemoryLock) -> Result<(), InjectError> {
+pub fn lock_and_prefault(_: u32, _: MemoryLock, _: &mut dyn FnMut()) -> Result<(), InjectError> {
     Err(InjectError::Architecture)
 }
 
@@ -95,10 +98,11 @@ mod imp {
         move |cause| InjectError::Step { step, cause: cause.into() }
     }
 
-    pub(super) fn run(pid: u32, lock: MemoryLock) -> Result<(), InjectError> {
+    pub(super) fn run(pid: u32, lock: MemoryLock, while_stopped: &mut dyn FnMut()) -> Result<(), InjectError> {
         let pid = Pid::from_raw(i32::try_from(pid).map_err(|_| InjectError::Ended)?);
         await_exec(pid)?;
-        let done = calls(pid, lock);
+        let done = if lock == MemoryLock::default() { Ok(()) } else { calls(pid, lock) };
+        while_stopped();
         let released = ptrace::detach(pid, None).map_err(failed("release"));
         done.and(released)
     }

@@ -37,7 +37,12 @@ fn status(pid: u32, field: &str) -> u64 {
 fn memory_is_locked_and_stack_is_there_before_the_first_instruction() {
     let mut child = child("sleep");
     let stack_bytes = 1 << 20;
-    let locked = lock_and_prefault(child.id(), MemoryLock { flags: libc::MCL_CURRENT | libc::MCL_FUTURE, stack_bytes });
+    let mut stops = 0;
+    let locked = lock_and_prefault(
+        child.id(),
+        MemoryLock { flags: libc::MCL_CURRENT | libc::MCL_FUTURE, stack_bytes },
+        &mut || stops += 1,
+    );
     if let Err(InjectError::Call { call: "mlockall", .. } | InjectError::Step { .. }) = &locked {
         child.kill().unwrap();
         child.wait().unwrap();
@@ -45,6 +50,7 @@ fn memory_is_locked_and_stack_is_there_before_the_first_instruction() {
         return;
     }
     locked.unwrap();
+    assert_eq!(stops, 1);
     // The loader maps the libraries after that: MCL_FUTURE locks them too.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
     while std::fs::read_to_string(format!("/proc/{}/syscall", child.id())).is_ok_and(|text| text.starts_with("running"))

@@ -21,8 +21,8 @@ pub(super) struct Ended {
 
 impl Ended {
     /// Reads what is left of it, before it is waited for.
-    pub(super) fn read(pid: u32, lived: Duration) -> Self {
-        Self { pid, lived, kernel: ended::Ended::of(&Machine::running(), pid) }
+    pub(super) fn read(pid: u32, before_exec: &ended::Ended, lived: Duration) -> Self {
+        Self { pid, lived, kernel: ended::Ended::of(&Machine::running(), pid).since(before_exec) }
     }
 
     pub(super) fn text(&self, command: &[OsString], status: ExitStatus, usage: ChildrenUsage) -> String {

@@ -5,6 +5,8 @@ use crate::cli::launch::{MemoryLock, Run};
 use crate::commands::signals;
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
+use host::ended;
+use host::knob::Machine;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -24,16 +26,16 @@ pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let started = Instant::now();
     let mut children = Vec::new();
     for _ in 0..arguments.copies {
-        let child = start(arguments)?;
+        let (child, before) = start(arguments)?;
         if let (Ok(mut pids), Ok(pid)) = (pids.lock(), i32::try_from(child.pid())) {
             pids.push(pid);
         }
-        children.push(child);
+        children.push((child, before));
     }
     let mut code = 0;
-    for child in &mut children {
+    for (child, before_exec) in &mut children {
         child.wait_end()?;
-        let ended = arguments.report.then(|| report::Ended::read(child.pid(), started.elapsed()));
+        let ended = arguments.report.then(|| report::Ended::read(child.pid(), before_exec, started.elapsed()));
         let before = task::children_usage();
         if let Ok(mut pids) = pids.lock() {
             pids.retain(|&pid| u32::try_from(pid) != Ok(child.pid()));
@@ -76,21 +78,32 @@ fn forward(pids: &Arc<Mutex<Vec<i32>>>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Another windhover takes the scheduling and becomes the program, with the same process id.
-fn start(arguments: &Run) -> Result<Child, Failure> {
+/// Another windhover takes the scheduling and becomes the program, with the same process id. Also gives what that process
+/// had waited before it became the program.
+fn start(arguments: &Run) -> Result<(Child, ended::Ended), Failure> {
     let lock = lock(arguments);
+    if lock.is_some() && !task::MemoryLock::SUPPORTED {
+        return Err(Failure::new(OURS, task::InjectError::Architecture));
+    }
+    let stopped = task::MemoryLock::SUPPORTED && (arguments.report || lock.is_some());
     let own = std::env::current_exe().context("cannot find the own program")?;
     let launch = Launch::new(own)
-        .args(in_place(arguments, lock.is_some()))
+        .args(in_place(arguments, stopped))
         .in_our_group()
         .stdin(Stream::Inherit)
         .stdout(Stream::Inherit)
         .stderr(Stream::Inherit);
     let mut child = launch.start().map_err(|error| Failure::new(OURS, error))?;
-    match lock.map(|lock| task::lock_and_prefault(child.pid(), lock)) {
+    let pid = child.pid();
+    let mut before = ended::Ended::default();
+    if !stopped {
+        return Ok((child, before));
+    }
+    let mut look = || before = ended::Ended::of(&Machine::running(), pid);
+    match task::lock_and_prefault(pid, lock.unwrap_or_default(), &mut look) {
         // One that ended first has said why itself.
-        None | Some(Ok(()) | Err(task::InjectError::Ended)) => Ok(child),
-        Some(Err(error)) => {
+        Ok(()) | Err(task::InjectError::Ended) => Ok((child, before)),
+        Err(error) => {
             child.kill()?;
             Err(Failure::new(OURS, anyhow!(error)))
         }
