@@ -157,7 +157,7 @@ mod tests {
             set: SetId("0001".to_owned()),
             spec: model::ShieldSpec { processes: cpus("1-2"), ..Default::default() },
             backend: model::ShieldBackend::V1,
-            group: Some(group.clone()),
+            group: Some(group),
             by_thread: true,
         };
         announce(&state, &shield).unwrap();

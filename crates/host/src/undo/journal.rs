@@ -38,8 +38,8 @@ pub enum Done {
     },
 }
 
-/// An open change set; its file comes into being with the first change. Dropping it leaves the log in place: only an
-/// undo removes it.
+/// An open change set; its file comes into being with the first change. Dropping it leaves the log in place when it holds
+/// any change: only an undo removes it.
 #[derive(Debug)]
 pub struct Changes {
     pub(super) id: SetId,
@@ -47,6 +47,17 @@ pub struct Changes {
     pub(super) header: SetHeader,
     pub(super) log: Option<Writer>,
     pub(super) next: u32,
+    /// Changes that are in force.
+    pub(super) held: u32,
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        // All that was tried was refused: there is nothing to undo.
+        if self.log.is_some() && self.held == 0 {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Changes {
@@ -56,10 +67,10 @@ impl Changes {
         &self.id
     }
 
-    /// Whether it holds any change: if not, there is no log and nothing to undo.
+    /// Whether it holds no change: then there is nothing to undo.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.log.is_none()
+        self.held == 0
     }
 
     /// Reads the knob; when it has another value, logs the old and the new one, syncs the log, writes the knob, reads
@@ -73,6 +84,9 @@ impl Changes {
         if knob.same(&before, &change.wanted) {
             return Ok(Done::Already);
         }
+        if !change.exact && self.was_rounded(change, &before) {
+            return Ok(Done::Already);
+        }
         fault_point();
         let log = match &mut self.log {
             Some(log) => log,
@@ -82,6 +96,7 @@ impl Changes {
         fault_point();
         log.append(&Line::Before { seq, change: change.clone(), before: before.clone() })?;
         self.next = seq.saturating_add(1);
+        self.held += 1;
         fault_point();
         let written = settings.write(knob, &change.wanted);
         fault_point();
@@ -90,6 +105,11 @@ impl Changes {
         fault_point();
         if let Ok(after) = &found {
             log.append(&Line::After { seq, after: after.clone() })?;
+            if knob.same(after, &before) {
+                // Refused, or rounded to what it was: the knob is not ours, whoever changes it later.
+                log.append(&Line::Undone { seq })?;
+                self.held -= 1;
+            }
         }
         fault_point();
         written?;
@@ -99,5 +119,20 @@ impl Changes {
             return Err(UndoError::ReadBack { knob, wanted: change.wanted.clone(), found: after });
         }
         Ok(Done::Changed { before, after })
+    }
+
+    /// Whether a change set that is in force asked for this very value and got the one that is there, because the kernel
+    /// rounds it: to ask again would change nothing.
+    fn was_rounded(&self, change: &Change, now: &str) -> bool {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        let logs = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let logs = logs.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+        let logs = logs.filter_map(|path| super::log::parse(&path, &std::fs::read(&path).ok()?).ok());
+        logs.flat_map(|log| log.entries).any(|entry| {
+            !entry.undone
+                && entry.change.knob == change.knob
+                && entry.change.wanted == change.wanted
+                && entry.after.as_deref().is_some_and(|after| change.knob.same(after, now))
+        })
     }
 }

@@ -215,7 +215,7 @@ impl StateDir {
         self.forget_other_boots(&folder);
         let number = self.numbers(&folder)?.last().copied().max(last_number(&folder)).unwrap_or(0).saturating_add(1);
         let header = SetHeader { format: FORMAT, ..header.clone() };
-        Ok(Changes { id: id_of(number), path: folder.join(file_of(number)), header, log: None, next: 1 })
+        Ok(Changes { id: id_of(number), path: folder.join(file_of(number)), header, log: None, next: 1, held: 0 })
     }
 
     /// Opens a change set that exists, to add to it.
@@ -226,7 +226,8 @@ impl StateDir {
         let path = self.existing(id)?;
         let (writer, log) = Writer::open(&path)?;
         let next = log.next();
-        Ok(Changes { id: id.clone(), path, header: log.header, log: Some(writer), next })
+        let held = u32::try_from(log.entries.iter().filter(|entry| !entry.undone).count()).unwrap_or(u32::MAX);
+        Ok(Changes { id: id.clone(), path, header: log.header, log: Some(writer), next, held })
     }
 
     /// Undoes a change set in strict reverse order: each knob only where its value is still ours (or with `force`),

@@ -2,7 +2,7 @@
 
 use super::tree::{PATIENCE, apply, change, changes, header, machine, picture, plant, state, task};
 use host::knob::{Knob, KnobError, Settings, TaskKey};
-use host::undo::{Done, UndoError};
+use host::undo::{Change, Done, UndoError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -220,4 +220,52 @@ fn what_stays_busy_keeps_its_log() {
     let report = state.undo(&lock, &kernel, &id, false, PATIENCE).unwrap();
     assert_eq!((report.restored, report.failed.len()), (2, 0));
     assert_eq!(*kernel.values.borrow(), first);
+}
+
+/// A ring of a network device: the kernel rounds up to a multiple of 8, and refuses more than 4096.
+struct Ring(RefCell<u32>);
+
+impl Settings for Ring {
+    fn read(&self, _: &Knob) -> Result<String, KnobError> {
+        Ok(self.0.borrow().to_string())
+    }
+
+    fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
+        let wanted: u32 = value.parse().unwrap();
+        if wanted > 4096 {
+            return Err(KnobError::writing(knob, value, std::io::Error::from_raw_os_error(22)));
+        }
+        *self.0.borrow_mut() = wanted.next_multiple_of(8);
+        Ok(())
+    }
+}
+
+#[test]
+fn what_the_kernel_rounds_is_asked_for_once() {
+    let tree = tempfile::tempdir().unwrap();
+    let state = state(tree.path());
+    let ring = Ring(RefCell::new(256));
+    let wanted = Change { exact: false, ..change(Knob::text("/ring"), "100") };
+    let id = apply(tree.path(), &ring, &[wanted.clone()]);
+    assert_eq!(*ring.0.borrow(), 104);
+    let lock = state.lock(PATIENCE).unwrap();
+    let mut again = state.begin(&lock, &header()).unwrap();
+    assert_eq!(again.set(&ReadOnly(&ring), &wanted).unwrap(), Done::Already);
+    drop(again);
+    assert_eq!(state.undo(&lock, &ring, &id, false, PATIENCE).unwrap().restored, 1);
+    assert_eq!(*ring.0.borrow(), 256);
+}
+
+#[test]
+fn what_was_refused_is_not_ours() {
+    let tree = tempfile::tempdir().unwrap();
+    let state = state(tree.path());
+    let ring = Ring(RefCell::new(256));
+    let lock = state.lock(PATIENCE).unwrap();
+    let mut set = state.begin(&lock, &header()).unwrap();
+    let refused = change(Knob::text("/ring"), "5000");
+    assert!(matches!(set.set(&ring, &refused), Err(UndoError::Knob(KnobError::Write { .. }))));
+    assert!(set.is_empty());
+    drop(set);
+    assert!(state.sets().unwrap().is_empty(), "nothing was changed");
 }
