@@ -8,7 +8,7 @@
 use crate::Kernel;
 use host::knob::TaskKey;
 use host::undo::{SetId, StateDir, UndoError, UndoReport};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use task::{Launch, LongWait, Stream, TaskError, WaitEnd};
@@ -40,6 +40,12 @@ pub enum KeeperError {
     /// It cannot be started.
     #[error("the keeper cannot be started: {0}")]
     Start(#[from] TaskError),
+    /// It ended at once.
+    #[error("the keeper {program} ended before it was ready: nothing was changed without one")]
+    NotReady {
+        /// The program that was started.
+        program: PathBuf,
+    },
 }
 
 /// The owner's end of a keeper. Dropping it lets the keeper undo what is left of the set, also when that takes longer than
@@ -86,6 +92,9 @@ impl Drop for Keeper {
     }
 }
 
+/// What a keeper says on standard output once it keeps.
+pub const READY: &str = "ready\n";
+
 /// The key of this process, to be named as owner of a set.
 #[must_use]
 pub fn this_process() -> Option<TaskKey> {
@@ -117,13 +126,19 @@ pub fn start_program(program: &Path, set: &SetId, state: &Path, root: &Path) -> 
         .policy(model::Policy::Other)
         .in_our_group()
         .stdin(Stream::Pipe)
-        // Whoever reads the owner's output must not wait for the keeper.
-        .stdout(Stream::Null)
+        .stdout(Stream::Pipe)
+        // Whoever reads the owner's words must not wait for the keeper's end.
         .stderr(Stream::Null);
     if root != Path::new("/") {
         launch = launch.arg("--root").arg(root);
     }
-    Ok(Keeper { child: Some(launch.start()?) })
+    let mut child = launch.start()?;
+    // From this line on it stands on its own: a signal to our group no longer reaches it.
+    let mut line = [0; READY.len()];
+    match child.take_stdout().map(|mut stdout| stdout.read_exact(&mut line)) {
+        Some(Ok(())) if line == *READY.as_bytes() => Ok(Keeper { child: Some(child) }),
+        _ => Err(KeeperError::NotReady { program: program.to_owned() }),
+    }
 }
 
 /// What a keeper keeps.
@@ -137,13 +152,13 @@ pub struct KeeperTask {
     pub owner: (i32, u64),
 }
 
-/// The keeper's life: call it first of all in a process of its own. Returns the exit code: 0 when the machine is as it
-/// was before the set, 1 otherwise; the reasons are in `keeper-SET.log` beside the set's log.
-#[must_use]
-pub fn run(task: &KeeperTask, kernel: &Kernel) -> u8 {
+/// The keeper's life: call it first of all in a process of its own. `ready` writes [`READY`] to standard output. Returns
+/// the exit code: 0 when the machine is as it was before the set, 1 otherwise; the reasons are in `keeper-SET.log`
+/// beside the set's log.
+pub fn run(task: &KeeperTask, kernel: &Kernel, ready: impl FnOnce()) -> u8 {
     let mut words = Words { path: task.state.folder().ok().map(|f| f.join(format!("keeper-{}.log", task.set))) };
     task::own_session();
-    match wait(task) {
+    match wait(task, ready) {
         Ok(WaitEnd::Asked) => words.say("asked to undo (SIGTERM)"),
         Ok(WaitEnd::Process | WaitEnd::Input) => {}
         Err(error) => words.say(&error.to_string()),
@@ -178,9 +193,10 @@ pub fn run(task: &KeeperTask, kernel: &Kernel) -> u8 {
     }
 }
 
-fn wait(task: &KeeperTask) -> Result<WaitEnd, TaskError> {
+fn wait(task: &KeeperTask, ready: impl FnOnce()) -> Result<WaitEnd, TaskError> {
     let wait = LongWait::new()?;
     stand_aside(&task.state);
+    ready();
     let (tid, started) = task.owner;
     let lives = || TaskKey::of(tid).is_some_and(|now| now.started == started);
     wait.wait(Some(tid), &lives)

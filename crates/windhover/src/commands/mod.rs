@@ -4,6 +4,7 @@ mod agent;
 mod ask;
 mod campaign;
 mod child;
+mod doctor;
 mod generate;
 mod identity;
 mod key;
@@ -37,13 +38,14 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Run(arguments) => launch::run(&arguments, output),
         Command::Shield(arguments) => shield::run(&arguments, output),
         Command::Tune(arguments) => tune::run(arguments.command, output),
+        Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Lab(arguments) => lab::run(arguments.command, output),
         Command::Campaign(arguments) => campaign::run(arguments.command, output),
         Command::Report(arguments) => report::report(&arguments, output),
         Command::Show(arguments) => report::show(&arguments, output),
         Command::Agent => agent::run(),
         Command::Undo(arguments) => undo::run(&arguments, output),
-        Command::Keeper(arguments) => Ok(undo::keep(&arguments)),
+        Command::Keeper(arguments) => Ok(undo::keep(&arguments, output)),
         Command::Hold(arguments) => Ok(tune::hold(&arguments)),
         Command::Worker => worker::run(started),
         Command::Generate(arguments) => generate::run(&arguments),

@@ -24,6 +24,9 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
         output.note("there is nothing to undo");
         return Ok(0);
     }
+    for (id, header) in known.iter().filter(|(id, _)| ids.contains(id)) {
+        prepare::tune::require_namespace(id, header)?;
+    }
     let kernel = Kernel::at(Machine::at(&arguments.root));
     let lock = state.lock(LOCK)?;
     let mut reports = Vec::new();
@@ -79,7 +82,7 @@ fn list(
 }
 
 /// What was done with a set: one line, and one for each setting that is not as it was.
-fn words(id: &SetId, report: &UndoReport) -> String {
+pub(super) fn words(id: &SetId, report: &UndoReport) -> String {
     let mut text = format!("{id}  {} put back", report.restored);
     for (count, what) in [(report.already, "already as before"), (report.handed_over, "held by a newer set")] {
         if count > 0 {
@@ -101,11 +104,14 @@ fn words(id: &SetId, report: &UndoReport) -> String {
     text
 }
 
-pub(crate) fn keep(arguments: &Keeper) -> u8 {
+pub(crate) fn keep(arguments: &Keeper, output: &Output) -> u8 {
     let task = prepare::keeper::KeeperTask {
         set: SetId(arguments.set.clone()),
         state: StateDir::at(&arguments.state_dir),
         owner: arguments.owner,
     };
-    prepare::keeper::run(&task, &Kernel::at(Machine::at(&arguments.root)))
+    // An owner that is gone by now is what a keeper is for.
+    prepare::keeper::run(&task, &Kernel::at(Machine::at(&arguments.root)), || {
+        let _ = output.result(prepare::keeper::READY);
+    })
 }
