@@ -54,7 +54,18 @@ pub(super) fn write(
     if !task.lives(machine) {
         return Err(KnobError::Absent { knob: Box::new(knob.clone()) });
     }
-    match machine.put(target.join(file), &task.tid.to_string()) {
+    let id = task.tid.to_string();
+    let moved = match machine.put(target.join(file), &id) {
+        // A domain that the thread's subtree does not belong to takes whole processes only.
+        Err(cause) if file == "cgroup.threads" && cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            match group::kind(machine, target).as_str() {
+                "threaded" => Err(cause),
+                _ => machine.put(target.join("cgroup.procs"), &id),
+            }
+        }
+        moved => moved,
+    };
+    match moved {
         Ok(()) if machine.is_running() => Ok(()),
         Ok(()) => pretend(machine, hierarchy, task, target).map_err(|cause| failed(knob, value, cause)),
         Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => {

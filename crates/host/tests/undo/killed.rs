@@ -1,6 +1,7 @@
 //! Killed at every single step of making and of undoing, then undone: the tree is as before.
 
-use super::tree::{PATIENCE, apply, changes, machine, picture, plant, state};
+use super::tree::{PATIENCE, apply, change, changes, machine, picture, plant, state};
+use host::knob::{Knob, Settings as _};
 use host::undo::KILL_AT;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -16,6 +17,7 @@ fn child_part() {
     let root = Path::new(&root);
     match part.as_str() {
         "apply" => drop(apply(root, &machine(root), &changes())),
+        "undo-oldest" => undo_oldest(root),
         _ => undo_all(root),
     }
 }
@@ -25,6 +27,15 @@ fn undo_all(root: &Path) {
     let lock = state.lock(PATIENCE).unwrap();
     for (id, _) in state.sets().unwrap().into_iter().rev() {
         let report = state.undo(&lock, &machine(root), &id, false, PATIENCE).unwrap();
+        assert!(report.conflicts.is_empty() && report.failed.is_empty(), "{report:?}");
+    }
+}
+
+fn undo_oldest(root: &Path) {
+    let state = state(root);
+    let lock = state.lock(PATIENCE).unwrap();
+    if let Some((id, _)) = state.sets().unwrap().first() {
+        let report = state.undo(&lock, &machine(root), id, false, PATIENCE).unwrap();
         assert!(report.conflicts.is_empty() && report.failed.is_empty(), "{report:?}");
     }
 }
@@ -96,4 +107,32 @@ fn killed_at_each_step_of_one_undo() {
     }
     assert!(deaths > 3);
     assert_eq!(picture(tree.path()), before);
+}
+
+/// Killed while the older of two sets is undone, whose knobs the newer one holds.
+#[test]
+fn killed_while_handing_over() {
+    let mut at = 1;
+    loop {
+        let tree = tempfile::tempdir().unwrap();
+        let root = tree.path();
+        plant(root);
+        let before = picture(root);
+        let knobs = [Knob::sysctl("net.core.busy_poll"), Knob::sysctl("kernel.sched_rt_runtime_us")];
+        let to = |value: &str| knobs.clone().map(|knob| change(knob, value));
+        apply(root, &machine(root), &[to("1"), to("2")].concat());
+        apply(root, &machine(root), &to("3"));
+        let died = dies(root, "undo-oldest", at);
+        while state(root).sets().unwrap().len() > 1 {
+            undo_oldest(root);
+        }
+        assert!(knobs.iter().all(|knob| machine(root).read(knob).unwrap() == "3"), "killed at {at}");
+        undo_oldest(root);
+        assert_eq!(picture(root), before, "killed at {at}");
+        if !died {
+            break;
+        }
+        at += 1;
+    }
+    assert!(at > 12, "only {at} fault points");
 }
