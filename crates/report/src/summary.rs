@@ -152,7 +152,7 @@ fn condition(document: &Document, pair: &Pair<'_>) -> String {
         "load" if is_baseline("load", &before) => format!("Under load {after}"),
         "os" | "nic" => format!("On {after} instead of {before}"),
         "cpu" => format!("On CPU {after} instead of {before}"),
-        "shield" if is_baseline("shield", &before) => format!("With the shield ({after})"),
+        "shield" if is_baseline("shield", &before) => format!("With shield {after}"),
         "knob" if is_baseline("knob", &before) => format!("With {after}"),
         axis => format!("With {axis} {after} instead of {before}"),
     };

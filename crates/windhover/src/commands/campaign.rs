@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::plan::{LabKind, LabPlan};
 use model::run::RunStep;
 use model::{Plan, ResultDocument};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -199,6 +199,8 @@ pub(crate) struct Watcher<'a> {
     axes: Vec<&'static str>,
     steps: usize,
     path: Option<PathBuf>,
+    /// Notes that were shown.
+    told: BTreeSet<String>,
 }
 
 impl<'a> Watcher<'a> {
@@ -208,7 +210,7 @@ impl<'a> Watcher<'a> {
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}") {
             bar.set_style(style);
         }
-        Self { output, bar, axes, steps: 0, path: None }
+        Self { output, bar, axes, steps: 0, path: None, told: BTreeSet::new() }
     }
 
     fn line(&self, text: &str) {
@@ -243,10 +245,17 @@ impl Observer for Watcher<'_> {
                 ));
             }
             Progress::Warning(text) => self.output.warning(text),
-            Progress::Prepared { prepared } => self.line(&prepared_line(prepared)),
-            Progress::Restored { agent } => {
-                self.line(&format!("{agent}: put back as it was, as far as not said otherwise"))
+            Progress::Prepared { prepared } => {
+                self.line(&prepared_line(prepared));
+                // What a shield cannot do here is the same each time.
+                let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
+                for note in notes {
+                    if self.told.insert(note.clone()) {
+                        self.line(&format!("  {note}"));
+                    }
+                }
             }
+            Progress::Restored { agent } => self.line(&format!("{agent}: put back")),
             Progress::CellStarted { step, eta_ns } => {
                 self.bar.set_message(format!("{}, {} left", words(&step.factors, &self.axes), duration(*eta_ns)));
             }
@@ -274,14 +283,7 @@ fn prepared_line(prepared: &model::Prepared) -> String {
         1 => "1 setting changed".to_owned(),
         count => format!("{count} settings changed"),
     });
-    let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
-    let notes: Vec<&str> = notes.map(String::as_str).collect();
-    let host = &prepared.host;
-    if notes.is_empty() {
-        format!("{host}: {}", parts.join(", "))
-    } else {
-        format!("{host}: {}; {}", parts.join(", "), notes.join("; "))
-    }
+    format!("{}: {}", prepared.host, parts.join(", "))
 }
 
 fn cell_line(step: &RunStep, steps: usize, axes: &[&str], result: &ResultDocument) -> String {
