@@ -41,6 +41,17 @@ impl fmt::Display for Substrate {
     }
 }
 
+/// A real-time variant of Linux and what gave it away.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct RealtimeVariant {
+    /// `PREEMPT_RT`, `RHEL RT`, `SUSE RT`, `Ubuntu RT`, `RedHawk`, `Xenomai 3 Cobalt`, `Xenomai 3 Mercury`, `EVL`,
+    /// `RROS` or `RTnet`.
+    pub name: String,
+    /// What was read: a path, and its value where it has one.
+    pub evidence: String,
+}
+
 /// One kernel with one boot id.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default)]
@@ -57,6 +68,9 @@ pub struct MachineFacts {
     pub architecture: Option<String>,
     /// `PREEMPT_RT`, `PREEMPT_DYNAMIC (full)`, `PREEMPT`, `none` …
     pub preemption: Option<String>,
+    /// Real-time variants of Linux found: `PREEMPT_RT, RHEL RT`, `RedHawk`, `Xenomai 3 Cobalt`, `EVL` …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub realtime_variant: Option<String>,
     /// Timer frequency in Hz where the kernel's configuration is readable.
     pub hz: Option<u32>,
     /// /proc/cmdline.

@@ -37,16 +37,19 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 pub(crate) struct Output {
     quiet: bool,
     colour: anstream::ColorChoice,
+    colour_of_results: anstream::ColorChoice,
 }
 
 impl Output {
     pub(crate) fn new(cli: &Cli) -> Self {
-        let colour = match cli.color {
-            Colour::Auto => anstream::AutoStream::choice(&std::io::stderr()),
-            Colour::Always => anstream::ColorChoice::Always,
-            Colour::Never => anstream::ColorChoice::Never,
+        let (colour, colour_of_results) = match cli.color {
+            Colour::Auto => {
+                (anstream::AutoStream::choice(&std::io::stderr()), anstream::AutoStream::choice(&std::io::stdout()))
+            }
+            Colour::Always => (anstream::ColorChoice::Always, anstream::ColorChoice::Always),
+            Colour::Never => (anstream::ColorChoice::Never, anstream::ColorChoice::Never),
         };
-        Self { quiet: cli.quiet, colour }
+        Self { quiet: cli.quiet, colour, colour_of_results }
     }
 
     /// Writes a result. A reader that went away (a closed pipe) is no error.
@@ -59,6 +62,11 @@ impl Output {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether text for people on standard output is coloured.
+    pub(crate) fn colours_results(&self) -> bool {
+        self.colour_of_results != anstream::ColorChoice::Never
     }
 
     /// Writes one line for people, unless --quiet.

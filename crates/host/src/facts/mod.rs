@@ -6,6 +6,7 @@ mod kernel;
 mod nic;
 mod services;
 mod sysctls;
+mod variant;
 mod virtualisation;
 
 pub use cpu::{CpuInfo, parse_cpuinfo};
@@ -13,6 +14,7 @@ pub use kernel::{parse_config_hz, parse_os_release, preemption};
 pub use nic::parse_pci_ids;
 
 use crate::netns;
+use model::facts::RealtimeVariant;
 use model::{CpuList, HostFacts, MachineFacts};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,19 +55,23 @@ pub fn machine(root: &Path) -> MachineFacts {
     let command_line = tree.read("proc/cmdline");
     let cpu = tree.read("proc/cpuinfo").map(|text| parse_cpuinfo(&text)).unwrap_or_default();
     let list = |path: &str| tree.read(path).map(|text| if text == "(null)" { String::new() } else { text });
+    let preemption = version.as_deref().map(|version| {
+        preemption(&kernel::PreemptionEvidence {
+            version,
+            real_time: tree.read("sys/kernel/realtime").as_deref() == Some("1"),
+            dynamic: tree.read("sys/kernel/debug/sched/preempt").as_deref(),
+            command_line: command_line.as_deref(),
+            config: config.as_deref(),
+        })
+    });
+    let variants: Vec<String> =
+        variant::all(tree, preemption.as_deref()).into_iter().map(|variant| variant.name).collect();
     MachineFacts {
         boot_id: tree.read("proc/sys/kernel/random/boot_id").unwrap_or_default(),
+        realtime_variant: (!variants.is_empty()).then(|| variants.join(", ")),
         os: tree.read("etc/os-release").or_else(|| tree.read("usr/lib/os-release")).and_then(|t| parse_os_release(&t)),
         architecture: kernel::architecture(tree),
-        preemption: version.as_deref().map(|version| {
-            preemption(&kernel::PreemptionEvidence {
-                version,
-                real_time: tree.read("sys/kernel/realtime").as_deref() == Some("1"),
-                dynamic: tree.read("sys/kernel/debug/sched/preempt").as_deref(),
-                command_line: command_line.as_deref(),
-                config: config.as_deref(),
-            })
-        }),
+        preemption,
         hz: config.as_deref().and_then(parse_config_hz),
         cpus_online: list("sys/devices/system/cpu/online"),
         cpus_isolated: list("sys/devices/system/cpu/isolated"),
@@ -94,6 +100,12 @@ pub fn machine(root: &Path) -> MachineFacts {
         kernel_version: version,
         command_line,
     }
+}
+
+/// The real-time variants of Linux that this machine is found to run, each with what gave it away.
+#[must_use]
+pub fn realtime_variants(root: &Path) -> Vec<RealtimeVariant> {
+    variant::all(Tree(root), machine(root).preemption.as_deref())
 }
 
 /// Facts of the host, that is of the calling thread's network namespace.

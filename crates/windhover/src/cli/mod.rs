@@ -1,6 +1,7 @@
 //! The command line: one definition of each flag, from which help, man pages and completions are made.
 
 pub(crate) mod campaign;
+pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod launch;
 pub(crate) mod measure;
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     Shield(Box<shield::Shield>),
     /// Set many settings by a profile, and put them back
     Tune(tune::Tune),
+    /// Say what stands in the way of good measurements on this machine, and what mends it
+    Doctor(Box<doctor::Doctor>),
     /// Make, list, use and remove labs of hosts
     Lab(lab::Lab),
     /// Run a plan: all combinations of its factors, interleaved and repeated

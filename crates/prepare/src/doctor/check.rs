@@ -1,0 +1,176 @@
+//! One check: what it is called, what it rests on, and the function that makes it.
+
+use super::document::{Finding, Reading, Remedy, Severity, Skipped};
+use super::subject::{Skip, Subject};
+use model::CpuList;
+use std::fmt;
+
+/// What the doctor examines, one row of its table.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// `cpu.foreign-tasks`.
+    pub id: &'static str,
+    /// What is read, for people.
+    pub reads: &'static str,
+    /// When it is no `ok`.
+    pub when: &'static str,
+    /// Why that matters.
+    pub why: &'static str,
+    /// On what this rests.
+    pub evidence: &'static [Evidence],
+    pub(super) make: fn(&Subject<'_>) -> Answer,
+}
+
+/// On what a check rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// The recipe of the white papers.
+    Papers,
+    /// A profile of tuned.
+    Tuned,
+    /// A document of the kernel.
+    Kernel(&'static str),
+    /// We measured it.
+    Measured(&'static str),
+    /// Common practice, not measured by us.
+    Practice,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Papers => f.write_str("the white papers' recipe"),
+            Self::Tuned => f.write_str("tuned's low-latency profiles"),
+            Self::Kernel(document) => write!(f, "kernel: {document}"),
+            Self::Measured(what) => write!(f, "measured: {what}"),
+            Self::Practice => f.write_str("common practice, not measured here"),
+        }
+    }
+}
+
+/// What a check says: observations, or why it was not made.
+pub(super) type Answer = Result<Vec<Observation>, Skip>;
+
+/// One thing that a check saw.
+#[derive(Debug, Clone)]
+pub(super) struct Observation {
+    severity: Severity,
+    text: String,
+    read: Vec<Reading>,
+    remedies: Vec<Remedy>,
+}
+
+pub(super) fn bad(text: impl Into<String>) -> Observation {
+    Observation::new(Severity::Bad, text)
+}
+
+pub(super) fn warning(text: impl Into<String>) -> Observation {
+    Observation::new(Severity::Warning, text)
+}
+
+pub(super) fn note(text: impl Into<String>) -> Observation {
+    Observation::new(Severity::Note, text)
+}
+
+pub(super) fn ok(text: impl Into<String>) -> Observation {
+    Observation::new(Severity::Ok, text)
+}
+
+impl Observation {
+    pub(super) fn new(severity: Severity, text: impl Into<String>) -> Self {
+        Self { severity, text: one_line(&text.into()), read: Vec::new(), remedies: Vec::new() }
+    }
+
+    pub(super) fn read(mut self, path: impl Into<String>, value: impl fmt::Display) -> Self {
+        self.read.push(Reading { path: path.into(), value: one_line(&value.to_string()) });
+        self
+    }
+
+    pub(super) fn tune(mut self, key: &str, value: impl fmt::Display) -> Self {
+        let setting = model::Setting { key: key.to_owned(), value: value.to_string() };
+        self.remedies.push(Remedy::Tune { setting, nic: None });
+        self
+    }
+
+    pub(super) fn tune_nic(mut self, nic: &str, key: &str, value: impl fmt::Display) -> Self {
+        let setting = model::Setting { key: key.to_owned(), value: value.to_string() };
+        self.remedies.push(Remedy::Tune { setting, nic: Some(nic.to_owned()) });
+        self
+    }
+
+    /// A shield of these CPUs, with more flags.
+    pub(super) fn shield(mut self, cpus: &CpuList, more: &str) -> Self {
+        // The boot CPU is refused unless it is meant.
+        let boot = if cpus.contains(0) { " --allow-boot-cpu" } else { "" };
+        self.remedies.push(Remedy::Shield { arguments: format!("-a {cpus}{more}{boot}") });
+        self
+    }
+
+    /// An end of the shield.
+    pub(super) fn unshield(mut self) -> Self {
+        self.remedies.push(Remedy::Shield { arguments: "--reset".to_owned() });
+        self
+    }
+
+    pub(super) fn command(mut self, line: impl Into<String>) -> Self {
+        self.remedies.push(Remedy::Command { line: line.into() });
+        self
+    }
+
+    pub(super) fn boot(mut self, words: impl Into<String>) -> Self {
+        self.remedies.push(Remedy::Boot { words: words.into() });
+        self
+    }
+
+    pub(super) fn advice(mut self, text: impl Into<String>) -> Self {
+        self.remedies.push(Remedy::Advice { text: text.into() });
+        self
+    }
+}
+
+impl Check {
+    /// Makes the check.
+    pub(super) fn run(&self, subject: &Subject<'_>, findings: &mut Vec<Finding>, skipped: &mut Vec<Skipped>) {
+        match (self.make)(subject) {
+            Ok(observations) => findings.extend(observations.into_iter().map(|observation| Finding {
+                id: self.id.to_owned(),
+                severity: observation.severity,
+                text: observation.text,
+                read: observation.read,
+                why: self.why.to_owned(),
+                remedies: observation.remedies,
+                evidence: self.evidence.iter().map(ToString::to_string).collect(),
+            })),
+            Err(Skip { kind, reason }) => {
+                skipped.push(Skipped { id: self.id.to_owned(), because: kind, reason: one_line(&reason) });
+            }
+        }
+    }
+
+    /// The part of the id before the dot.
+    #[must_use]
+    pub fn section(&self) -> &'static str {
+        self.id.split('.').next().unwrap_or_default()
+    }
+}
+
+/// Text on one line, of a bearable length, without control characters.
+fn one_line(text: &str) -> String {
+    const MOST: usize = 300;
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut line = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((at, _)) = line.char_indices().nth(MOST) {
+        line.truncate(at);
+        line.push('…');
+    }
+    line
+}
+
+/// A few of many names: `a, b, c and 12 more`.
+pub(super) fn some_of<T: fmt::Display>(all: impl IntoIterator<Item = T>, most: usize) -> String {
+    let all: Vec<String> = all.into_iter().map(|item| item.to_string()).collect();
+    if all.len() <= most + 1 {
+        return all.join(", ");
+    }
+    format!("{} and {} more", all.iter().take(most).cloned().collect::<Vec<_>>().join(", "), all.len() - most)
+}

@@ -1,0 +1,791 @@
+//! Who may run on a CPU, and how fast and how evenly it runs.
+
+use super::check::{Answer, Check, Evidence, Observation, bad, note, ok, some_of, warning};
+use super::parse;
+use super::subject::{Skip, Subject, Task};
+use model::CpuList;
+use std::collections::BTreeMap;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "cpu.housekeeping",
+        reads: "cpu/{online,isolated}, cpuset.cpus.isolated",
+        when: "no CPU would be left for everything else, or a partition overlaps isolcpus=",
+        why: "everything that leaves the measured CPUs needs another to run on; a kernel whose last housekeeping CPU was isolated crashed",
+        evidence: &[
+            Evidence::Measured("4 crashes in 4 boots of 6.12 with isolcpus= and the remaining CPUs isolated"),
+            Evidence::Kernel("admin-guide/cpu-isolation.rst"),
+        ],
+        make: housekeeping,
+    },
+    Check {
+        id: "cpu.partition",
+        reads: "cpuset.cpus.partition of every control group",
+        when: "one does not read exactly 'isolated', 'root' or 'member'",
+        why: "the kernel accepts the write and says only in the read-back that the partition does not hold",
+        evidence: &[
+            Evidence::Measured("a sibling's change made a valid partition invalid without an error to us"),
+            Evidence::Kernel("admin-guide/cgroup-v2.rst"),
+        ],
+        make: partition,
+    },
+    Check {
+        id: "cpu.cgroup-version",
+        reads: "/proc/mounts, /proc/cgroups, cgroup.controllers",
+        when: "the cpuset controller is nowhere",
+        why: "only a cpuset keeps new tasks off a CPU; without one a shield has to chase them",
+        evidence: &[Evidence::Measured("both hierarchies tried")],
+        make: cgroup_version,
+    },
+    Check {
+        id: "cpu.foreign-tasks",
+        reads: "/proc/PID/task/*/status Cpus_allowed_list",
+        when: "processes that were not placed there may run on the CPUs to measure on",
+        why: "under load, p99.99 of a pinned ping-pong was 280 to 340 times higher without a shield",
+        evidence: &[
+            Evidence::Measured("p99.99 7787 and 6301 µs without, 23 and 22 µs with a shield"),
+            Evidence::Papers,
+        ],
+        make: foreign_tasks,
+    },
+    Check {
+        id: "cpu.kthreads",
+        reads: "/proc/PID/status of kernel threads that may be moved",
+        when: "they may run on the CPUs to measure on",
+        why: "rcu, kswapd, kcompactd and their like run when they please",
+        evidence: &[
+            Evidence::Measured("19 of about 60 kernel threads could be moved"),
+            Evidence::Kernel("admin-guide/kernel-per-CPU-kthreads.rst"),
+        ],
+        make: kthreads,
+    },
+    Check {
+        id: "cpu.workqueue",
+        reads: "workqueue/cpumask and workqueue/writeback/cpumask",
+        when: "unbound kernel work may run on the CPUs to measure on",
+        why: "kworkers of unbound queues run wherever their mask allows",
+        evidence: &[Evidence::Measured("writing the mask moved all unbound workers"), Evidence::Tuned],
+        make: workqueue,
+    },
+    Check {
+        id: "cpu.tick",
+        reads: "nohz_full, LOC in /proc/interrupts while spinning",
+        when: "the local timer still ticks on the CPUs to measure on",
+        why: "each tick takes 4 to 16 µs from whoever runs, 100 to 1000 times a second",
+        evidence: &[
+            Evidence::Measured("721 ticks in 3 s in an isolated partition, 6 with nohz_full="),
+            Evidence::Kernel("timers/no_hz.rst"),
+        ],
+        make: tick,
+    },
+    Check {
+        id: "cpu.rcu",
+        reads: "rcu_nocbs=, rcuo threads, RCU in /proc/softirqs while spinning",
+        when: "RCU callbacks run on the CPUs to measure on",
+        why: "callbacks queued by a CPU run on it in softirq context unless they are offloaded",
+        evidence: &[
+            Evidence::Measured("about 130 RCU softirqs a second on a shielded CPU"),
+            Evidence::Kernel("admin-guide/kernel-parameters, rcu_nocbs"),
+        ],
+        make: rcu,
+    },
+    Check {
+        id: "cpu.smt",
+        reads: "topology/thread_siblings_list, smt/active",
+        when: "a sibling thread of a CPU to measure on does other work",
+        why: "hardware threads of a core share its execution units and caches",
+        evidence: &[Evidence::Kernel("admin-guide/cpu-isolation.rst"), Evidence::Papers],
+        make: smt,
+    },
+    Check {
+        id: "cpu.freq",
+        reads: "cpufreq/scaling_governor, scaling_min_freq, scaling_max_freq",
+        when: "the governor is not 'performance'",
+        why: "a CPU that waits for messages looks idle and is clocked down",
+        evidence: &[Evidence::Papers, Evidence::Tuned],
+        make: frequency,
+    },
+    Check {
+        id: "cpu.epp",
+        reads: "cpufreq/energy_performance_preference, power/energy_perf_bias",
+        when: "it prefers to save energy",
+        why: "the hardware chooses its clock by this hint",
+        evidence: &[Evidence::Tuned],
+        make: energy_preference,
+    },
+    Check {
+        id: "cpu.turbo",
+        reads: "intel_pstate/no_turbo, cpufreq/boost",
+        when: "always recorded",
+        why: "with boost the clock depends on temperature and on the other cores: fix it either way and say so",
+        evidence: &[Evidence::Tuned, Evidence::Practice],
+        make: turbo,
+    },
+    Check {
+        id: "cpu.cstate",
+        reads: "cpuidle/state*/{name,latency,disable,usage}, /dev/cpu_dma_latency, pm_qos_resume_latency_us",
+        when: "idle states with an exit latency over 10 µs are allowed",
+        why: "a CPU in a deep idle state needs that long to begin with the interrupt that wakes it",
+        evidence: &[Evidence::Kernel("admin-guide/pm/cpuidle.rst"), Evidence::Tuned],
+        make: idle_states,
+    },
+    Check {
+        id: "cpu.idle-driver",
+        reads: "cpuidle/current_driver",
+        when: "there is none",
+        why: "without a driver, holding /dev/cpu_dma_latency changes nothing: the hypervisor or the firmware decides how deep to sleep",
+        evidence: &[Evidence::Measured("no effect of PM QoS on a guest without driver")],
+        make: idle_driver,
+    },
+    Check {
+        id: "cpu.steal-noise",
+        reads: "steal in /proc/stat, gaps of a spinning thread",
+        when: "gaps over 64 µs, more than 1000 gaps a second, or stolen time",
+        why: "what the hypervisor or the firmware takes cannot be shielded from: it is the floor of every figure here",
+        evidence: &[Evidence::Measured("1200 to 1500 gaps a second and 0.35 to 0.9 ms at most in a shielded guest")],
+        make: steal,
+    },
+    Check {
+        id: "cpu.smi",
+        reads: "MSR 0x34 before and after a spin",
+        when: "the firmware interrupted the system",
+        why: "a system management interrupt stops all CPUs and no kernel can see or prevent it",
+        evidence: &[Evidence::Kernel("trace/hwlat_detector.rst")],
+        make: smi,
+    },
+    Check {
+        id: "cpu.mitigations",
+        reads: "cpu/vulnerabilities/*, mitigations=",
+        when: "always recorded",
+        why: "mitigations make every system call dearer, so both ends and all rows must have the same",
+        evidence: &[Evidence::Practice],
+        make: mitigations,
+    },
+];
+
+fn minus(all: &CpuList, less: &CpuList) -> CpuList {
+    all.iter().filter(|cpu| !less.contains(*cpu)).collect()
+}
+
+pub(super) fn common(a: &CpuList, b: &CpuList) -> CpuList {
+    a.iter().filter(|cpu| b.contains(*cpu)).collect()
+}
+
+fn housekeeping(s: &Subject<'_>) -> Answer {
+    let online = s.list("/sys/devices/system/cpu/online")?;
+    let isolated = s.list("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let partitioned = s.partitioned();
+    let taken: CpuList = isolated.iter().chain(partitioned.iter()).chain(s.scope.cpus.iter()).collect();
+    let left = minus(&online, &taken);
+    let mut found = Vec::new();
+    let both = common(&isolated, &partitioned);
+    if !both.is_empty() {
+        found.push(
+            bad(format!("CPU {both} is isolated at boot and in an isolated partition too"))
+                .read("/sys/devices/system/cpu/isolated", &isolated)
+                .read("cpuset.cpus.isolated", &partitioned)
+                .advice("give up one of the two: remove isolcpus= from the kernel's command line, or the partition"),
+        );
+    }
+    let missing = minus(&s.scope.cpus, &online);
+    if !missing.is_empty() {
+        found.push(bad(format!("CPU {missing} is not online")).read("/sys/devices/system/cpu/online", &online));
+    }
+    if online.len() == 1 {
+        found.push(
+            warning("there is one CPU: nothing can be kept off it")
+                .read("/sys/devices/system/cpu/online", &online)
+                .advice("measure on a machine with two CPUs or more"),
+        );
+    } else if left.is_empty() {
+        let answer = bad(format!("of CPUs {online} none is left for everything else"))
+            .read("/sys/devices/system/cpu/online", &online)
+            .read("/sys/devices/system/cpu/isolated", &isolated);
+        found.push(answer.advice("leave out at least one CPU, best the boot CPU (0)"));
+    } else if found.is_empty() {
+        found.push(ok(format!("CPU {left} of {online} keeps house")).read("/sys/devices/system/cpu/online", &online));
+    }
+    Ok(found)
+}
+
+fn partition(s: &Subject<'_>) -> Answer {
+    let Some(root) = s.unified() else {
+        return Err(Skip::not_here("no unified control groups (version 2) are mounted"));
+    };
+    if !s.cpuset_is_unified() {
+        return Err(Skip::not_here(
+            "the cpuset controller is not in the unified hierarchy, so there are no partitions",
+        ));
+    }
+    let mut found = Vec::new();
+    let mut valid = 0_u32;
+    let mut waiting = vec![(root.to_owned(), 0_u32)];
+    let mut seen = 0;
+    while let Some((folder, depth)) = waiting.pop() {
+        seen += 1;
+        if seen > 4096 {
+            break;
+        }
+        let path = format!("{folder}/cpuset.cpus.partition");
+        match s.maybe(&path).as_deref() {
+            None | Some("member") => {}
+            Some("isolated" | "root") => valid += 1,
+            Some(value) => {
+                let answer = bad(format!("the partition {folder} does not hold: {value}"));
+                found.push(answer.read(path, value).unshield().advice(
+                    "give the CPUs back to the others, or set cpuset.cpus.exclusive on the parents too, then shield again",
+                ));
+            }
+        }
+        if depth < 6 {
+            let below = s.names(&folder).into_iter().map(|name| format!("{folder}/{name}"));
+            waiting
+                .extend(below.filter(|path| s.exists(&format!("{path}/cgroup.procs"))).map(|path| (path, depth + 1)));
+        }
+    }
+    let booted = parse::boot_value(s.command_line(), "isolcpus").map(parse::isolcpus);
+    if let Some((flags, cpus)) = booted.filter(|(flags, _)| flags.iter().any(|flag| flag == "domain")) {
+        found.push(
+            note(format!("CPU {cpus} was isolated at boot: the kernel refuses a partition of it"))
+                .read("/proc/cmdline isolcpus", format!("{} {cpus}", flags.join(",")))
+                .command(format!("windhover shield --backend isolcpus -a {cpus}")),
+        );
+    }
+    if found.is_empty() && valid == 0 {
+        return Err(Skip::not_here("no control group is a partition"));
+    }
+    if found.is_empty() {
+        found.push(ok(format!("{valid} partitions, all valid")).read("cpuset.cpus.isolated", s.partitioned()));
+    }
+    Ok(found)
+}
+
+fn cgroup_version(s: &Subject<'_>) -> Answer {
+    s.text("/proc/mounts")?;
+    if let Some(folder) = s.unified().filter(|_| s.cpuset_is_unified()) {
+        return Ok(vec![
+            ok("cpusets of version 2: a shield can be an isolated partition")
+                .read("/proc/mounts", format!("cgroup2 {folder}")),
+        ]);
+    }
+    if let Some(folder) = s.version1("cpuset") {
+        return Ok(vec![
+            note("cpusets of version 1: a shield works, and does not cover unbound workqueues by itself")
+                .read("/proc/mounts", format!("cpuset {folder}")),
+        ]);
+    }
+    let listed = s.maybe("/proc/cgroups").is_some_and(|text| text.lines().any(|line| line.starts_with("cpuset")));
+    let answer = warning("no cpuset controller is mounted: a shield can only chase tasks by their affinity");
+    let answer = answer.read("/proc/cgroups", if listed { "cpuset is known" } else { "no cpuset" });
+    Ok(vec![if listed {
+        answer.advice("mount it: mount -t cgroup -o cpuset none /sys/fs/cgroup/cpuset")
+    } else {
+        answer.advice("take a kernel built with CONFIG_CPUSETS")
+    }])
+}
+
+/// Whether a task may come to these CPUs without having been placed on them alone.
+fn may_stray(task: &Task, cpus: &CpuList) -> bool {
+    let inside = common(&task.cpus, cpus);
+    !inside.is_empty() && inside.len() < task.cpus.len()
+}
+
+fn names_of(tasks: &[&Task]) -> String {
+    let mut names: BTreeMap<&str, u32> = BTreeMap::new();
+    for task in tasks {
+        *names.entry(task.name()).or_default() += 1;
+    }
+    let mut names: Vec<(&str, u32)> = names.into_iter().collect();
+    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    some_of(
+        names.iter().map(|(name, count)| if *count > 1 { format!("{name} ×{count}") } else { (*name).to_owned() }),
+        4,
+    )
+}
+
+fn status_path(task: &Task) -> String {
+    if task.tid == task.pid {
+        format!("/proc/{}/status Cpus_allowed_list", task.pid)
+    } else {
+        format!("/proc/{}/task/{}/status Cpus_allowed_list", task.pid, task.tid)
+    }
+}
+
+fn foreign_tasks(s: &Subject<'_>) -> Answer {
+    let cpus = s.cpus()?;
+    let redhawk = s.redhawk("procs");
+    let cpus = minus(cpus, &redhawk);
+    if cpus.is_empty() {
+        return Ok(vec![ok("RedHawk's shield keeps processes off").read("/proc/shield/procs", &redhawk)]);
+    }
+    let user: Vec<&Task> = s.tasks().iter().filter(|task| !task.is_kernel()).collect();
+    if user.is_empty() {
+        return Err(Skip::not_here("/proc shows no processes"));
+    }
+    let foreign: Vec<&Task> = user.iter().copied().filter(|task| may_stray(task, &cpus)).collect();
+    let placed: Vec<&Task> = user.iter().copied().filter(|task| minus(&task.cpus, &cpus).is_empty()).collect();
+    let mut found = Vec::new();
+    let came: Vec<String> = s
+        .snapshot
+        .measured
+        .iter()
+        .filter(|measured| cpus.contains(measured.cpu))
+        .flat_map(|measured| &measured.visitors)
+        .filter(|visitor| visitor.kind == "process")
+        .map(|visitor| format!("{} ×{}", visitor.name, visitor.count))
+        .collect();
+    if !came.is_empty() {
+        found.push(
+            bad(format!("processes ran there while measuring: {}", some_of(&came, 4)))
+                .read("trace sched_switch", some_of(&came, 8))
+                .shield(&cpus, ""),
+        );
+    }
+    if let Some(first) = foreign.first() {
+        // A group of tasks placed on all the CPUs in question looks the same as one that may go anywhere.
+        found.push(
+            bad(format!("{} may run on CPU {cpus}: {}", count(foreign.len(), "thread"), names_of(&foreign)))
+                .read(status_path(first), &first.cpus)
+                .shield(&cpus, ""),
+        );
+    }
+    if !placed.is_empty() {
+        let text = format!("{} placed on CPU {cpus}: {}", count(placed.len(), "thread"), names_of(&placed));
+        found.push(placed.iter().take(3).fold(note(text), |answer, task| answer.read(status_path(task), &task.cpus)));
+    }
+    if found.is_empty() {
+        found.push(ok(format!("no process may run on CPU {cpus} by chance")));
+    }
+    Ok(found)
+}
+
+pub(super) fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+fn kthreads(s: &Subject<'_>) -> Answer {
+    let cpus = s.cpus()?;
+    let kernel: Vec<&Task> = s.tasks().iter().filter(|task| task.is_kernel()).collect();
+    if kernel.is_empty() {
+        return Err(Skip::not_here("/proc shows no kernel threads (a container's own process namespace)"));
+    }
+    // The threads of interrupts follow their interrupt, and are never moved as tasks.
+    let movable: Vec<&Task> = kernel
+        .into_iter()
+        .filter(|task| !task.is_fixed() && !task.name().starts_with("irq/") && may_stray(task, cpus))
+        .collect();
+    Ok(vec![match movable.first() {
+        None => ok(format!("no kernel thread that could be elsewhere may run on CPU {cpus}")),
+        Some(first) => {
+            let text = format!(
+                "{} that can be moved may run on CPU {cpus}: {}",
+                count(movable.len(), "kernel thread"),
+                names_of(&movable)
+            );
+            warning(text).read(status_path(first), &first.cpus).shield(cpus, "")
+        }
+    }])
+}
+
+fn workqueue(s: &Subject<'_>) -> Answer {
+    let cpus = s.cpus()?;
+    let root = "/sys/devices/virtual/workqueue";
+    let own = format!("{root}/cpumask");
+    let mask = s.mask(&own)?;
+    let mut found = Vec::new();
+    for (path, mask) in
+        [(own, Some(mask)), (format!("{root}/writeback/cpumask"), s.mask(&format!("{root}/writeback/cpumask")).ok())]
+    {
+        let Some(mask) = mask else { continue };
+        let inside = common(&mask, cpus);
+        if !inside.is_empty() {
+            let what = if path.contains("writeback") { "writeback" } else { "unbound kernel work" };
+            let text = format!("{what} may run on CPU {inside}");
+            found.push(warning(text).read(path, parse::as_mask(&mask)).shield(cpus, ""));
+        }
+    }
+    if found.is_empty() {
+        found.push(ok(format!("unbound kernel work stays off CPU {cpus}")));
+    }
+    Ok(found)
+}
+
+fn tick(s: &Subject<'_>) -> Answer {
+    let cpus = s.cpus()?;
+    let path = "/sys/devices/system/cpu/nohz_full";
+    let line = || format!("nohz_full={cpus} rcu_nocbs={cpus}");
+    let configured = s.facts.kernel_release.as_deref().and_then(|release| s.maybe(&format!("/boot/config-{release}")));
+    let built = configured.map(|config| config.lines().any(|line| line.trim() == "CONFIG_NO_HZ_FULL=y"));
+    let able = built != Some(false) && s.exists(path);
+    let mend = |answer: Observation| {
+        if able {
+            answer.boot(line())
+        } else {
+            answer.advice(format!(
+                "take a kernel with CONFIG_NO_HZ_FULL, which this one is not, and boot it with {}",
+                line()
+            ))
+        }
+    };
+    if let Some(measured) = &s.snapshot.measured
+        && cpus.contains(measured.cpu)
+    {
+        let rate = measured.per_second(measured.local_timer);
+        let text = format!("{rate:.0} timer ticks a second on CPU {} while one thread spins", measured.cpu);
+        let answer = if rate > 20.0 { mend(warning(text)) } else { ok(text) };
+        let value = format!("+{} in {:.1} s", measured.local_timer, measured.seconds());
+        return Ok(vec![answer.read("/proc/interrupts LOC", value)]);
+    }
+    if !able && s.exists("/sys/devices/system/cpu/online") {
+        let answer = note("this kernel cannot switch the tick off (built without CONFIG_NO_HZ_FULL)");
+        return Ok(vec![mend(answer.read(path, s.maybe(path).unwrap_or_else(|| "absent".to_owned())))]);
+    }
+    let full = s.list(path)?;
+    let ticking = minus(cpus, &full);
+    Ok(vec![if ticking.is_empty() {
+        ok(format!("CPU {cpus} has no tick while one thread runs")).read(path, &full)
+    } else {
+        let hz = s.facts.hz.map(|hz| format!(", {hz} times a second")).unwrap_or_default();
+        mend(warning(format!("the timer ticks on CPU {ticking}{hz}")).read(path, &full))
+    }])
+}
+
+fn rcu(s: &Subject<'_>) -> Answer {
+    let cpus = s.cpus()?;
+    let line = s.command_line();
+    let offloaded: CpuList = ["rcu_nocbs", "nohz_full"]
+        .iter()
+        .filter_map(|name| parse::boot_value(line, name))
+        .flat_map(|value| {
+            if value == "all" { s.online() } else { value.parse::<CpuList>().unwrap_or_default() }
+                .iter()
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let missing = minus(cpus, &offloaded);
+    let mut found = Vec::new();
+    if !missing.is_empty() {
+        let measured = s.snapshot.measured.as_ref().filter(|measured| missing.contains(measured.cpu));
+        let rate = measured.map(|measured| measured.per_second(measured.rcu));
+        let boot = format!("rcu_nocbs={cpus}");
+        found.push(match rate {
+            Some(rate) if rate > 100.0 => warning(format!("{rate:.0} RCU softirqs a second on CPU {missing}"))
+                .read("/proc/softirqs RCU", format!("{rate:.0}/s"))
+                .boot(boot),
+            Some(rate) => {
+                ok(format!("{rate:.0} RCU softirqs a second")).read("/proc/softirqs RCU", format!("{rate:.0}/s"))
+            }
+            None => note(format!("RCU callbacks of CPU {missing} run on it")).read("/proc/cmdline", line).boot(boot),
+        });
+    }
+    let strays: Vec<&Task> = s
+        .tasks()
+        .iter()
+        .filter(|task| task.is_kernel() && task.name().starts_with("rcuo") && may_stray(task, cpus))
+        .collect();
+    if let Some(first) = strays.first() {
+        let text = format!("{} that run RCU callbacks may run on CPU {cpus}", count(strays.len(), "thread"));
+        found.push(warning(text).read(status_path(first), &first.cpus).shield(cpus, ""));
+    }
+    if found.is_empty() {
+        found.push(ok(format!("RCU callbacks of CPU {cpus} run elsewhere")).read("/proc/cmdline", line));
+    }
+    Ok(found)
+}
+
+fn siblings(s: &Subject<'_>, cpu: u32) -> Result<CpuList, Skip> {
+    s.list(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
+}
+
+fn smt(s: &Subject<'_>) -> Answer {
+    if !s.is_scoped() {
+        let path = "/sys/devices/system/cpu/smt/active";
+        return Ok(vec![match s.text(path)?.as_str() {
+            "1" => note("hardware threads are in use: shield both of a core, or switch one off").read(path, 1),
+            value => ok("no hardware threads share a core").read(path, value),
+        }]);
+    }
+    let cpus = s.cpus()?;
+    let mut found = Vec::new();
+    for cpu in cpus.iter() {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        let online = s.online();
+        let others: CpuList =
+            siblings(s, cpu)?.iter().filter(|other| online.contains(*other) && !cpus.contains(*other)).collect();
+        if !others.is_empty() {
+            found.push(
+                warning(format!("CPU {others} is a hardware thread of the same core as CPU {cpu}"))
+                    .read(path, siblings(s, cpu)?)
+                    .shield(cpus, &format!(",sibling:{cpu}")),
+            );
+        }
+    }
+    if found.is_empty() {
+        found.push(ok(format!("CPU {cpus} shares its cores with no other CPU")));
+    }
+    Ok(found)
+}
+
+/// The values of a file of each CPU, with the CPUs that have it; the first CPU's error where none has it.
+fn by_value(s: &Subject<'_>, file: &str) -> Result<BTreeMap<String, CpuList>, Skip> {
+    let mut values: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    let mut error = Skip::not_here("no CPU is online");
+    for cpu in s.cpus_or_all().iter() {
+        match s.text(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}")) {
+            Ok(value) => values.entry(value).or_default().push(cpu),
+            Err(skip) => error = skip,
+        }
+    }
+    if values.is_empty() {
+        return Err(error);
+    }
+    Ok(values.into_iter().map(|(value, cpus)| (value, cpus.into_iter().collect())).collect())
+}
+
+fn frequency(s: &Subject<'_>) -> Answer {
+    let governors = by_value(s, "cpufreq/scaling_governor").map_err(|skip| {
+        if s.is_guest() { Skip::not_here("a guest without cpufreq: the host sets the clock") } else { skip }
+    })?;
+    let mut found = Vec::new();
+    for (governor, cpus) in &governors {
+        let first = cpus.iter().next().unwrap_or(0);
+        let folder = format!("/sys/devices/system/cpu/cpu{first}/cpufreq");
+        let driver = s.maybe(&format!("{folder}/scaling_driver")).unwrap_or_default();
+        let path = format!("{folder}/scaling_governor");
+        if governor == "performance" {
+            let (min, max) =
+                (s.maybe(&format!("{folder}/scaling_min_freq")), s.maybe(&format!("{folder}/scaling_max_freq")));
+            let mut answer = ok(format!("governor performance on CPU {cpus} ({driver})")).read(path, governor);
+            if let (Some(min), Some(max)) = (min, max) {
+                answer = answer.read(format!("{folder}/scaling_{{min,max}}_freq"), format!("{min} {max}"));
+            }
+            found.push(answer);
+        } else {
+            found.push(
+                warning(format!("governor {governor} on CPU {cpus} ({driver})"))
+                    .read(path, governor)
+                    .tune("cpufreq.governor", "performance"),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn energy_preference(s: &Subject<'_>) -> Answer {
+    let mut found = Vec::new();
+    let preference = by_value(s, "cpufreq/energy_performance_preference");
+    let bias = by_value(s, "power/energy_perf_bias");
+    if let (Err(skip), Err(_)) = (&preference, &bias) {
+        return Err(skip.clone());
+    }
+    for (value, cpus) in preference.unwrap_or_default() {
+        let path = format!(
+            "/sys/devices/system/cpu/cpu{}/cpufreq/energy_performance_preference",
+            cpus.iter().next().unwrap_or(0)
+        );
+        found.push(if value == "performance" || value == "0" {
+            ok(format!("energy preference {value} on CPU {cpus}")).read(path, value)
+        } else {
+            warning(format!("energy preference {value} on CPU {cpus}"))
+                .read(path, value)
+                .tune("cpufreq.epp", "performance")
+        });
+    }
+    for (value, cpus) in bias.unwrap_or_default() {
+        let path = format!("/sys/devices/system/cpu/cpu{}/power/energy_perf_bias", cpus.iter().next().unwrap_or(0));
+        if value != "0" && value != "performance" {
+            found.push(
+                warning(format!("energy bias {value} (0 is performance) on CPU {cpus}"))
+                    .read(path.clone(), value)
+                    .command(format!("echo 0 > {path}")),
+            );
+        }
+    }
+    if found.is_empty() {
+        found.push(ok("energy bias is performance"));
+    }
+    Ok(found)
+}
+
+fn turbo(s: &Subject<'_>) -> Answer {
+    let root = "/sys/devices/system/cpu";
+    let (path, on) = match s.text(&format!("{root}/intel_pstate/no_turbo")) {
+        Ok(value) => (format!("{root}/intel_pstate/no_turbo"), value == "0"),
+        Err(_) => (format!("{root}/cpufreq/boost"), s.text(&format!("{root}/cpufreq/boost"))? == "1"),
+    };
+    let value = s.text(&path)?;
+    Ok(vec![if on {
+        note("boost is on: the clock depends on temperature and on the other cores")
+            .read(path, value)
+            .tune("cpufreq.boost", 0)
+    } else {
+        ok("boost is off: the clock is steady").read(path, value)
+    }])
+}
+
+fn idle_states(s: &Subject<'_>) -> Answer {
+    /// A state is deep when leaving it takes longer than this, in µs.
+    const DEEP_US: i64 = 10;
+    let line = s.command_line();
+    if parse::boot_value(line, "idle") == Some("poll") {
+        return Ok(vec![ok("idle=poll: no CPU sleeps").read("/proc/cmdline", line)]);
+    }
+    let first = s.cpus_or_all().iter().next().unwrap_or(0);
+    let folder = format!("/sys/devices/system/cpu/cpu{first}/cpuidle");
+    let states = s.names(&folder);
+    if states.is_empty() {
+        return Err(Skip::not_here(format!("no {folder} here: no idle driver")));
+    }
+    // Reading the device gives what all holders together ask for, in µs (pm_qos_interface.rst).
+    let held = s
+        .bytes("/dev/cpu_dma_latency", 4)
+        .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
+        .map(i32::from_ne_bytes)
+        .map(i64::from);
+    let mut found = Vec::new();
+    let mut deep: BTreeMap<String, (i64, Vec<u32>, String)> = BTreeMap::new();
+    for cpu in s.cpus_or_all().iter() {
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
+        let own = s.maybe(&format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"));
+        let own = match own.as_deref() {
+            Some("n/a") => Some(0),
+            Some(text) => text.parse::<i64>().ok().filter(|latency| *latency > 0),
+            None => None,
+        };
+        for state in s.names(&folder).into_iter().filter(|name| name.starts_with("state")) {
+            let latency = s.number(&format!("{folder}/{state}/latency")).unwrap_or(0);
+            let disabled = s.maybe(&format!("{folder}/{state}/disable")).is_some_and(|text| text != "0");
+            let forbidden = [held, own].into_iter().flatten().any(|most| latency > most);
+            if latency > DEEP_US && !disabled && !forbidden {
+                let name = s.maybe(&format!("{folder}/{state}/name")).unwrap_or(state.clone());
+                let entry = deep.entry(name).or_insert((latency, Vec::new(), format!("{folder}/{state}/latency")));
+                entry.1.push(cpu);
+            }
+        }
+    }
+    let mut deep: Vec<_> = deep.into_iter().collect();
+    deep.sort_by_key(|(_, (latency, ..))| std::cmp::Reverse(*latency));
+    if let Some((name, (latency, cpus, path))) = deep.first() {
+        let cpus: CpuList = cpus.iter().copied().collect();
+        let others = if deep.len() > 1 { format!(" and {} shallower ones", deep.len() - 1) } else { String::new() };
+        found.push(
+            warning(format!("CPU {cpus} may sleep in {name}{others}, which takes {latency} µs to leave"))
+                .read(path.clone(), latency)
+                .tune("cpuidle.latency-us", 2)
+                .command("windhover run --cpu-dma-latency 0 -- COMMAND"),
+        );
+    } else {
+        found.push(ok("no idle state takes longer than 10 µs to leave"));
+    }
+    Ok(found)
+}
+
+fn idle_driver(s: &Subject<'_>) -> Answer {
+    let path = "/sys/devices/system/cpu/cpuidle/current_driver";
+    let driver = s.text(path)?;
+    Ok(vec![if driver == "none" || driver.is_empty() {
+        note("no idle driver: settings of C-states have no effect here").read(path, driver)
+    } else {
+        ok(format!("idle driver {driver}")).read(path, driver)
+    }])
+}
+
+fn steal(s: &Subject<'_>) -> Answer {
+    let mut found = Vec::new();
+    let virtual_machine = s.is_guest();
+    if let Some(measured) = &s.snapshot.measured {
+        let rate = measured.per_second(measured.gaps);
+        let longest = measured.longest_ns / 1000;
+        let text = format!(
+            "a thread spinning on CPU {} lost {:.2} % of its time: {rate:.0} gaps a second over {} µs, the longest {longest} µs",
+            measured.cpu,
+            measured.lost_percent(),
+            measured.threshold_ns / 1000
+        );
+        let tasks: u64 =
+            measured.visitors.iter().filter(|visitor| visitor.kind == "process").map(|visitor| visitor.count).sum();
+        let path = format!("spin of {:.1} s on CPU {}", measured.seconds(), measured.cpu);
+        let read = |answer: Observation| {
+            let answer = answer.read(path, format!("{} gaps, longest {} ns", measured.gaps, measured.longest_ns));
+            if measured.longest_held_by.is_empty() {
+                answer
+            } else {
+                answer.read("trace, longest gap", some_of(&measured.longest_held_by, 4))
+            }
+        };
+        found.push(read(if tasks > 0 {
+            // Other tasks had the CPU meanwhile: that says nothing of the machine below.
+            note(format!("{text}; other tasks ran there, so this is no floor"))
+                .advice("shield the CPU and measure again")
+        } else if longest <= 64 && rate <= 1000.0 {
+            ok(text)
+        } else if virtual_machine {
+            warning(text).advice("a guest keeps this floor: compare rows of one machine, or measure on metal")
+        } else {
+            warning(text).advice("look at cpu.smi, cpu.tick and the trace of windhover shield --verify for who took it")
+        }));
+    }
+    let stat = s.text("/proc/stat")?;
+    let fields: Vec<u64> = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("cpu "))
+        .map(|line| line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect())
+        .unwrap_or_default();
+    let all: u64 = fields.iter().take(8).fold(0, |sum, ticks| sum.saturating_add(*ticks));
+    let stolen = fields.get(7).copied().unwrap_or(0);
+    // As f64: shares of time need no more digits.
+    let percent = if all == 0 { 0.0 } else { stolen as f64 * 100.0 / all as f64 };
+    if percent >= 0.1 {
+        found.push(
+            warning(format!("the hypervisor took {percent:.1} % of the CPUs' time since boot"))
+                .read("/proc/stat cpu steal", stolen)
+                .advice("measure on metal, or give the guest CPUs of its own"),
+        );
+    } else if found.is_empty() && virtual_machine {
+        found.push(
+            note("a guest: the hypervisor takes time that no guest setting gives back")
+                .read("/proc/stat cpu steal", stolen)
+                .command("windhover doctor --measure"),
+        );
+    } else if found.is_empty() {
+        found.push(ok("no time was stolen since boot").read("/proc/stat cpu steal", stolen));
+    }
+    Ok(found)
+}
+
+fn smi(s: &Subject<'_>) -> Answer {
+    let Some(measured) = &s.snapshot.measured else { return Err(Skip::not_asked("needs --measure")) };
+    let Some(count) = measured.smi else {
+        return Err(Skip::not_here("the count of system management interrupts (MSR 0x34) cannot be read here"));
+    };
+    let answer = if count > 0 {
+        warning(format!("the firmware interrupted the system {count} times in {:.1} s", measured.seconds())).advice(
+            "switch off what makes them in the firmware's setup: power capping, legacy USB, memory patrol reports",
+        )
+    } else {
+        ok("no system management interrupt came")
+    };
+    Ok(vec![answer.read(format!("MSR 0x34 of CPU {}", measured.cpu), format!("+{count}"))])
+}
+
+fn mitigations(s: &Subject<'_>) -> Answer {
+    if s.facts.mitigations.is_empty() {
+        return Err(Skip::not_here("no /sys/devices/system/cpu/vulnerabilities here"));
+    }
+    let mitigated: Vec<&String> =
+        s.facts.mitigations.iter().filter(|(_, state)| state.starts_with("Mitigation")).map(|(name, _)| name).collect();
+    let open: Vec<&String> =
+        s.facts.mitigations.iter().filter(|(_, state)| state.starts_with("Vulnerable")).map(|(name, _)| name).collect();
+    let booted = parse::boot_value(s.command_line(), "mitigations").unwrap_or("auto");
+    let text = if mitigated.is_empty() && open.is_empty() {
+        "this CPU needs no mitigations".to_owned()
+    } else {
+        format!(
+            "{} mitigated, {} open: {}",
+            mitigated.len(),
+            open.len(),
+            some_of(mitigated.iter().chain(open.iter()), 4)
+        )
+    };
+    Ok(vec![note(text).read("/proc/cmdline mitigations", booted)])
+}

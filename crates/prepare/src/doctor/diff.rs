@@ -1,0 +1,152 @@
+//! Two documents compared: the two ends of a measurement, or one machine before and after.
+
+use super::document::{Document, Severity};
+use model::NicFacts;
+use std::collections::BTreeSet;
+
+/// What differs between two documents.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Comparison {
+    /// The first document's host.
+    pub a: String,
+    /// The second document's host.
+    pub b: String,
+    /// Whether both are of one boot of one machine.
+    pub same_machine: bool,
+    /// Differences; first those that should not be.
+    pub differences: Vec<Difference>,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Difference {
+    /// Of what: `kernel_release`, `net.core.busy_poll`, `nic coalesce rx-usecs`, `finding cpu.freq`.
+    pub what: String,
+    /// The first document's; absent: not known there.
+    pub a: Option<String>,
+    /// The second document's.
+    pub b: Option<String>,
+    /// Whether the two ends of a measurement should be alike in it.
+    pub should_match: bool,
+}
+
+impl Comparison {
+    /// Whether something differs that should not.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.differences.iter().any(|difference| difference.should_match)
+    }
+}
+
+/// Compares two documents.
+#[must_use]
+pub fn compare(a: &Document, b: &Document) -> Comparison {
+    let mut found = Vec::new();
+    let mut add = |what: &str, a: Option<String>, b: Option<String>, should_match: bool| {
+        if a != b {
+            // What one end could not read says nothing about the other.
+            let both = a.is_some() && b.is_some();
+            found.push(Difference { what: what.to_owned(), a, b, should_match: should_match && both });
+        }
+    };
+    let word = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let known = |list: &str| Some(list.to_owned());
+
+    add("substrate", known(a.substrate.word()), known(b.substrate.word()), true);
+    let variants = |document: &Document| {
+        let names: Vec<&str> = document.realtime.iter().map(|variant| variant.name.as_str()).collect();
+        Some(if names.is_empty() { "none".to_owned() } else { names.join(", ") })
+    };
+    add("real-time variant", variants(a), variants(b), true);
+    let (left, right) = (fields(&a.machine), fields(&b.machine));
+    /// Facts that are another's on each machine, or that only say where it is.
+    const MAY_DIFFER: [&str; 4] = ["command_line", "memory_bytes", "product", "cpus_online"];
+    /// Facts that are compared in another place, or are never the same.
+    const LEFT_OUT: [&str; 5] = ["boot_id", "sysctls", "mitigations", "services", "realtime_variant"];
+    for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+        if !LEFT_OUT.contains(&name.as_str()) {
+            let of = |map: &Fields| map.get(name).filter(|value| !value.is_null()).map(word);
+            add(name, of(&left), of(&right), !MAY_DIFFER.contains(&name.as_str()));
+        }
+    }
+    for (kind, left, right) in [
+        ("sysctl", &a.machine.sysctls, &b.machine.sysctls),
+        ("sysctl", &a.host.sysctls, &b.host.sysctls),
+        ("mitigation", &a.machine.mitigations, &b.machine.mitigations),
+    ] {
+        for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+            add(&format!("{kind} {name}"), left.get(name).cloned(), right.get(name).cloned(), true);
+        }
+    }
+    add("services", known(&a.machine.services.join(", ")), known(&b.machine.services.join(", ")), true);
+    for (left, right) in pairs(a, b) {
+        let label = if left.name == right.name { left.name.clone() } else { format!("{}/{}", left.name, right.name) };
+        let (left, right) = (fields(left), fields(right));
+        /// A device's own names and places.
+        const OWN: [&str; 4] = ["name", "bus", "addresses", "numa_node"];
+        for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+            if OWN.contains(&name.as_str()) {
+                continue;
+            }
+            let none = serde_json::Value::Null;
+            let (left, right) = (left.get(name).unwrap_or(&none), right.get(name).unwrap_or(&none));
+            if let (Some(left), Some(right)) = (left.as_object(), right.as_object()) {
+                for key in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+                    add(&format!("{label} {name} {key}"), left.get(key).map(word), right.get(key).map(word), true);
+                }
+            } else {
+                let of = |value: &serde_json::Value| (!value.is_null()).then(|| word(value));
+                add(&format!("{label} {name}"), of(left), of(right), true);
+            }
+        }
+    }
+    let ids: BTreeSet<&String> = a.findings.iter().chain(&b.findings).map(|finding| &finding.id).collect();
+    for id in ids {
+        let worst = |document: &Document| document.of(id).max_by_key(|finding| finding.severity).cloned();
+        let (left, right) = (worst(a), worst(b));
+        let severity = |finding: &Option<super::Finding>| finding.as_ref().map(|finding| finding.severity);
+        if severity(&left) != severity(&right) {
+            let matters = [&left, &right].into_iter().filter_map(severity).max() >= Some(Severity::Warning);
+            let shown = |finding: Option<super::Finding>| {
+                finding.map(|finding| format!("{}: {}", finding.severity, finding.text))
+            };
+            add(&format!("finding {id}"), shown(left), shown(right), matters);
+        }
+    }
+    found.sort_by_key(|difference| !difference.should_match);
+    let name = |document: &Document| {
+        document.host.hostname.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown host".to_owned())
+    };
+    Comparison {
+        a: name(a),
+        b: name(b),
+        same_machine: !a.machine.boot_id.is_empty() && a.machine.boot_id == b.machine.boot_id,
+        differences: found,
+    }
+}
+
+type Fields = serde_json::Map<String, serde_json::Value>;
+
+fn fields<T: serde::Serialize>(value: &T) -> Fields {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::Object(map)) => map,
+        _ => Fields::new(),
+    }
+}
+
+/// The devices to compare: the ones that were named, else those with hardware, in order.
+fn pairs<'a>(a: &'a Document, b: &'a Document) -> Vec<(&'a NicFacts, &'a NicFacts)> {
+    let real = |document: &'a Document| -> Vec<&'a NicFacts> {
+        let named =
+            document.scope.nic.as_ref().and_then(|name| document.host.nics.iter().find(|nic| nic.name == *name));
+        if let Some(nic) = named {
+            return vec![nic];
+        }
+        let hardware = |nic: &&NicFacts| nic.bus.as_ref().is_some_and(|bus| !bus.is_empty());
+        document.host.nics.iter().filter(hardware).collect()
+    };
+    real(a).into_iter().zip(real(b)).collect()
+}

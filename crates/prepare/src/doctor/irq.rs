@@ -1,0 +1,281 @@
+//! Interrupts: which come to the CPUs to measure on, and which can be kept away.
+
+use super::check::{Answer, Check, Evidence, bad, note, ok, some_of, warning};
+use super::cpu::{common, count};
+use super::parse;
+use super::subject::{Irq, Skip, Subject, Task};
+use model::CpuList;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "irq.on-shield",
+        reads: "/proc/irq/*/{smp,effective}_affinity_list, counts in /proc/interrupts",
+        when: "interrupts of other devices come to the CPUs to measure on",
+        why: "an interrupt stops whatever runs, real-time tasks too",
+        evidence: &[
+            Evidence::Measured("counted by /proc/interrupts while spinning"),
+            Evidence::Kernel("core-api/irq/irq-affinity.rst"),
+            Evidence::Papers,
+        ],
+        make: on_shield,
+    },
+    Check {
+        id: "irq.managed",
+        reads: "whether /proc/irq/*/smp_affinity_list may be written",
+        when: "interrupts that nobody can move come to the CPUs to measure on",
+        why: "drivers of disks spread one queue over each CPU and keep its interrupt there",
+        evidence: &[
+            Evidence::Measured("virtio-blk: the file's mode is 0444, writing it gives EPERM"),
+            Evidence::Kernel("admin-guide/kernel-parameters, isolcpus=managed_irq"),
+        ],
+        make: managed,
+    },
+    Check {
+        id: "irq.effective",
+        reads: "smp_affinity_list against effective_affinity_list",
+        when: "an interrupt goes elsewhere than asked for",
+        why: "a new affinity holds only from the interrupt's next move, so the mask alone proves nothing",
+        evidence: &[Evidence::Measured("after writing 0 the effective CPU stayed 1")],
+        make: effective,
+    },
+    Check {
+        id: "irq.default",
+        reads: "/proc/irq/default_smp_affinity",
+        when: "interrupts yet to come may use the CPUs to measure on",
+        why: "a device that is opened later gets its interrupts by this mask",
+        evidence: &[Evidence::Measured("read and written here")],
+        make: default_mask,
+    },
+    Check {
+        id: "irq.balance",
+        reads: "running processes: irqbalance; IRQBALANCE_BANNED_CPU*",
+        when: "it runs and may use the CPUs to measure on",
+        why: "it moves interrupts every 10 s, also back onto a shield",
+        evidence: &[Evidence::Papers],
+        make: balance,
+    },
+    Check {
+        id: "irq.threads",
+        reads: "policy, priority and CPUs of irq/N-* threads",
+        when: "a thread may run elsewhere than its interrupt, or is outranked by our real-time tasks",
+        why: "with threaded interrupts (PREEMPT_RT, threadirqs) the NIC's work is done by these threads",
+        evidence: &[Evidence::Measured("moving them as tasks widened their CPUs until set by hand")],
+        make: threads,
+    },
+];
+
+/// The interrupts of the named device: they belong onto the CPUs to measure on.
+fn invited(s: &Subject<'_>) -> Vec<u32> {
+    s.scope.nic.as_deref().map(|nic| s.irqs_of(nic).iter().map(|irq| irq.number).collect()).unwrap_or_default()
+}
+
+fn seen<'a>(s: &'a Subject<'_>) -> Result<&'a [Irq], Skip> {
+    s.text("/proc/interrupts")?;
+    if s.irqs().is_empty() {
+        return Err(Skip::not_here("no interrupt in /proc/irq has an affinity"));
+    }
+    Ok(s.irqs())
+}
+
+fn named(irqs: &[&Irq]) -> String {
+    some_of(irqs.iter().map(|irq| format!("{} {}", irq.number, irq.action)), 4)
+}
+
+fn on_shield(s: &Subject<'_>) -> Answer {
+    let cpus = s.cpus()?;
+    let invited = invited(s);
+    let all = seen(s)?;
+    let redhawk = s.redhawk("irqs");
+    if !redhawk.is_empty() && cpus.iter().all(|cpu| redhawk.contains(cpu)) {
+        return Ok(vec![ok("RedHawk's shield keeps interrupts off").read("/proc/shield/irqs", &redhawk)]);
+    }
+    let came: Vec<&Irq> = all
+        .iter()
+        .filter(|irq| !irq.managed && !invited.contains(&irq.number) && irq.total() > 0)
+        .filter(|irq| !common(irq.cpus(), cpus).is_empty())
+        .collect();
+    let mut found = Vec::new();
+    if let Some(measured) = s.snapshot.measured.as_ref().filter(|measured| cpus.contains(measured.cpu)) {
+        let others: Vec<String> = measured
+            .interrupts
+            .iter()
+            .filter_map(|(name, times)| {
+                let number = name.parse::<u32>().ok().filter(|number| !invited.contains(number))?;
+                let irq = all.iter().find(|irq| irq.number == number);
+                let action = irq.map(|irq| irq.action.as_str()).unwrap_or_default();
+                // Those that nobody can move have a check of their own.
+                (!irq.is_some_and(|irq| irq.managed)).then(|| format!("{number} {action} ×{times}"))
+            })
+            .collect();
+        if !others.is_empty() {
+            let text = format!(
+                "interrupts came to CPU {} in {:.1} s: {}",
+                measured.cpu,
+                measured.seconds(),
+                some_of(&others, 4)
+            );
+            found.push(warning(text).read("/proc/interrupts", some_of(&others, 8)).shield(cpus, ""));
+        }
+    }
+    if let Some(first) = came.first().filter(|_| found.is_empty()) {
+        let text =
+            format!("{} of other devices may come to CPU {cpus}: {}", count(came.len(), "interrupt"), named(&came));
+        found.push(warning(text).read(first.path(), first.cpus()).shield(cpus, ""));
+    }
+    if found.is_empty() {
+        found.push(ok(format!("no device in use that could be elsewhere interrupts CPU {cpus}")));
+    }
+    Ok(found)
+}
+
+fn managed(s: &Subject<'_>) -> Answer {
+    let cpus = s.cpus()?;
+    let stuck: Vec<&Irq> =
+        seen(s)?.iter().filter(|irq| irq.managed && irq.total() > 0 && !common(irq.cpus(), cpus).is_empty()).collect();
+    Ok(vec![match stuck.first() {
+        None => ok(format!("no interrupt that nobody can move comes to CPU {cpus}")),
+        Some(first) => {
+            let text = format!(
+                "{} that cannot be moved come to CPU {cpus}: {}",
+                count(stuck.len(), "interrupt"),
+                named(&stuck)
+            );
+            note(text)
+                .read(first.asked_path(), format!("{} (read-only)", first.asked))
+                .boot(format!("isolcpus=managed_irq,{cpus}"))
+        }
+    }])
+}
+
+fn effective(s: &Subject<'_>) -> Answer {
+    let all = seen(s)?;
+    if all.iter().all(|irq| irq.effective.is_none()) {
+        return Err(Skip::not_here("this kernel does not show effective affinities"));
+    }
+    let differs = |irq: &&Irq| {
+        irq.effective.as_ref().is_some_and(|cpus| !cpus.is_empty() && cpus.iter().any(|cpu| !irq.asked.contains(cpu)))
+    };
+    let wrong: Vec<&Irq> = all.iter().filter(differs).collect();
+    Ok(vec![match wrong.first() {
+        None => ok("all interrupts go where they were asked to"),
+        Some(first) => {
+            warning(format!("not yet where asked for: {}: {}", count(wrong.len(), "interrupt"), named(&wrong)))
+                .read(first.asked_path(), &first.asked)
+                .read(format!("/proc/irq/{}/effective_affinity_list", first.number), first.cpus())
+                .advice("the next interrupt moves it; watch the counts in /proc/interrupts, not the mask")
+        }
+    }])
+}
+
+fn default_mask(s: &Subject<'_>) -> Answer {
+    let path = "/proc/irq/default_smp_affinity";
+    let mask = s.mask(path)?;
+    let cpus = s.cpus()?;
+    let inside = common(&mask, cpus);
+    Ok(vec![if inside.is_empty() {
+        ok(format!("interrupts yet to come stay off CPU {cpus}")).read(path, parse::as_mask(&mask))
+    } else {
+        warning(format!("interrupts yet to come may use CPU {inside}"))
+            .read(path, parse::as_mask(&mask))
+            .shield(cpus, "")
+    }])
+}
+
+fn balance(s: &Subject<'_>) -> Answer {
+    if s.tasks().is_empty() {
+        return Err(Skip::not_here("/proc shows no processes"));
+    }
+    let Some(task) = s.running("irqbalance") else { return Ok(vec![ok("irqbalance does not run")]) };
+    let comm = format!("/proc/{}/comm", task.pid);
+    let places = [
+        format!("/proc/{}/environ", task.pid),
+        "/etc/default/irqbalance".to_owned(),
+        "/etc/sysconfig/irqbalance".to_owned(),
+    ];
+    let ban = places.iter().find_map(|path| {
+        let text = s.maybe(path)?;
+        text.split(['\0', '\n']).find_map(|line| {
+            let line = line.trim();
+            let list = line.strip_prefix("IRQBALANCE_BANNED_CPULIST=");
+            let mask = line.strip_prefix("IRQBALANCE_BANNED_CPUS=");
+            let bare = |text: &str| text.trim_matches(['"', '\'']).to_owned();
+            let cpus: Option<CpuList> = list
+                .and_then(|list| bare(list).parse().ok())
+                .or_else(|| mask.and_then(|mask| parse::mask(&bare(mask))));
+            cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| (path.clone(), cpus))
+        })
+    });
+    let banned = ban.as_ref().map(|(_, cpus)| cpus.clone()).unwrap_or_default();
+    // It leaves isolated CPUs and those without a tick alone by itself.
+    let spared: CpuList = ["isolated", "nohz_full"]
+        .iter()
+        .flat_map(|file| {
+            s.list(&format!("/sys/devices/system/cpu/{file}")).unwrap_or_default().iter().collect::<Vec<_>>()
+        })
+        .chain(banned.iter())
+        .collect();
+    let open: CpuList = s.scope.cpus.iter().filter(|cpu| !spared.contains(*cpu)).collect();
+    let read = ban.map_or_else(
+        || ("IRQBALANCE_BANNED_CPULIST".to_owned(), "not set".to_owned()),
+        |(path, cpus)| (path, cpus.to_string()),
+    );
+    Ok(vec![if !s.is_scoped() {
+        note("irqbalance runs and moves interrupts").read(comm, "irqbalance").tune("service.irqbalance", "stopped")
+    } else if open.is_empty() {
+        ok(format!("irqbalance runs and leaves CPU {} alone", s.scope.cpus)).read(read.0, read.1)
+    } else {
+        bad(format!("irqbalance runs and may put interrupts on CPU {open}"))
+            .read(comm, "irqbalance")
+            .read(read.0, read.1)
+            .tune("service.irqbalance", "stopped")
+    }])
+}
+
+fn threads(s: &Subject<'_>) -> Answer {
+    let threads: Vec<&Task> =
+        s.tasks().iter().filter(|task| task.is_kernel() && task.name().starts_with("irq/")).collect();
+    let Some(first) = threads.first() else { return Err(Skip::not_here("no interrupt has a thread")) };
+    let mut found = Vec::new();
+    let ours =
+        s.tasks().iter().filter(|task| !task.is_kernel() && task.is_real_time()).map(|task| task.stat.priority).max();
+    let number = |task: &Task| task.name().strip_prefix("irq/")?.split('-').next()?.parse::<u32>().ok();
+    let wide: Vec<&Task> = threads
+        .iter()
+        .copied()
+        .filter(|task| {
+            let irq = number(task).and_then(|number| s.irqs().iter().find(|irq| irq.number == number));
+            irq.is_some_and(|irq| task.cpus.iter().any(|cpu| !irq.asked.contains(cpu)))
+        })
+        .collect();
+    if let Some(task) = wide.first() {
+        let text = format!(
+            "{} may run where the interrupt may not: {}",
+            count(wide.len(), "interrupt thread"),
+            some_of(wide.iter().map(|task| task.name()), 3)
+        );
+        let asked = number(task)
+            .and_then(|number| s.irqs().iter().find(|irq| irq.number == number))
+            .map(|irq| irq.asked.clone())
+            .unwrap_or_default();
+        found.push(
+            warning(text)
+                .read(format!("/proc/{}/status Cpus_allowed_list", task.pid), &task.cpus)
+                .command(format!("taskset -cp {asked} {}", task.tid)),
+        );
+    }
+    let lowest = threads.iter().map(|task| task.stat.priority).min().unwrap_or(0);
+    if let Some(ours) = ours.filter(|ours| *ours > lowest) {
+        found.push(
+            note(format!("a real-time task of priority {ours} outranks interrupt threads of priority {lowest}"))
+                .read(format!("/proc/{}/stat policy", first.pid), first.policy())
+                .advice(
+                    "give the NIC's interrupt threads the higher priority (chrt -f -p), or the application a lower one",
+                ),
+        );
+    }
+    if found.is_empty() {
+        let text = format!("{}, the first with {}", count(threads.len(), "interrupt thread"), first.policy());
+        found.push(ok(text).read(format!("/proc/{}/stat policy", first.pid), first.policy()));
+    }
+    Ok(found)
+}

@@ -1,0 +1,214 @@
+//! Readers of the kernel's text files. Pure functions that no input makes panic.
+
+use model::CpuList;
+use model::cpus::MAX_CPU;
+use std::collections::BTreeMap;
+
+/// The CPUs of a mask as the kernel writes it: 32-bit words in hexadecimal, the highest first.
+pub(super) fn mask(text: &str) -> Option<CpuList> {
+    let mut cpus = Vec::new();
+    for (place, word) in text.trim().rsplit(',').enumerate() {
+        let bits = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
+        let base = u32::try_from(place).ok()?.checked_mul(32).filter(|base| *base <= MAX_CPU)?;
+        cpus.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
+    }
+    Some(cpus.into_iter().collect())
+}
+
+/// CPUs as a mask in the kernel's form.
+pub(super) fn as_mask(cpus: &CpuList) -> String {
+    let words = cpus.iter().max().unwrap_or(0) / 32;
+    let word = |place: u32| cpus.iter().filter(|cpu| cpu / 32 == place).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
+    let mut text = format!("{:x}", word(words));
+    for place in (0..words).rev() {
+        text.push_str(&format!(",{:08x}", word(place)));
+    }
+    text
+}
+
+/// Major and minor number of a release: `6.18.44-x` is (6, 18).
+pub(super) fn release(text: &str) -> Option<(u32, u32)> {
+    let (major, rest) = text.split_once('.')?;
+    let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some((major.trim().parse().ok()?, minor.parse().ok()?))
+}
+
+/// A line of /proc/interrupts or /proc/softirqs: counts per column, and what follows them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Row {
+    pub(super) counts: BTreeMap<u32, u64>,
+    pub(super) what: String,
+}
+
+/// /proc/interrupts and /proc/softirqs by name of the row (`24`, `LOC`, `RCU`).
+pub(super) fn interrupts(text: &str) -> BTreeMap<String, Row> {
+    let mut lines = text.lines();
+    let columns: Vec<u32> = lines
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .filter_map(|word| word.strip_prefix("CPU")?.parse().ok())
+        .collect();
+    lines
+        .filter_map(|line| {
+            let (name, rest) = line.split_once(':')?;
+            let mut words = rest.split_ascii_whitespace().peekable();
+            let mut counts = BTreeMap::new();
+            for cpu in &columns {
+                let Some(count) = words.next_if(|word| word.bytes().all(|byte| byte.is_ascii_digit())) else { break };
+                counts.insert(*cpu, count.parse().unwrap_or(u64::MAX));
+            }
+            Some((name.trim().to_owned(), Row { counts, what: words.collect::<Vec<_>>().join(" ") }))
+        })
+        .collect()
+}
+
+/// What is taken from /proc/PID/stat (proc_pid_stat(5)).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Stat {
+    pub(super) name: String,
+    pub(super) state: String,
+    pub(super) flags: u64,
+    pub(super) minor_faults: u64,
+    pub(super) major_faults: u64,
+    pub(super) processor: u32,
+    pub(super) priority: u32,
+    pub(super) policy: u32,
+}
+
+/// Reads /proc/PID/stat. The name stands in brackets and may hold anything, brackets too.
+pub(super) fn stat(text: &str) -> Option<Stat> {
+    let (head, rest) = text.rsplit_once(')')?;
+    let (_, name) = head.split_once('(')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The first of these is field 3.
+    let number = |field: usize| fields.get(field.checked_sub(3)?)?.parse::<u64>().ok();
+    let small = |field: usize| number(field).and_then(|value| u32::try_from(value).ok()).unwrap_or(0);
+    Some(Stat {
+        name: name.to_owned(),
+        state: (*fields.first()?).to_owned(),
+        flags: number(9)?,
+        minor_faults: number(10).unwrap_or(0),
+        major_faults: number(12).unwrap_or(0),
+        processor: small(39),
+        priority: small(40),
+        policy: small(41),
+    })
+}
+
+/// The value of a line `Name:\tvalue` (/proc/PID/status, /proc/meminfo).
+pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
+}
+
+/// The soft limit of a row of /proc/PID/limits; `u64::MAX` for unlimited.
+pub(super) fn soft_limit(text: &str, name: &str) -> Option<u64> {
+    let row = text.lines().find_map(|line| line.strip_prefix(name))?;
+    match row.split_ascii_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+/// One mount of /proc/mounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mount {
+    pub(super) folder: String,
+    pub(super) kind: String,
+    pub(super) options: Vec<String>,
+}
+
+/// /proc/mounts.
+pub(super) fn mounts(text: &str) -> Vec<Mount> {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let folder = words.next()?.replace("\\040", " ");
+            let kind = words.next()?.to_owned();
+            let options = words.next()?.split(',').map(str::to_owned).collect();
+            Some(Mount { folder, kind, options })
+        })
+        .collect()
+}
+
+/// The value of a word of the kernel's command line; the last one counts.
+pub(super) fn boot_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back()
+}
+
+/// The flags and the CPUs of `isolcpus=` (`managed_irq,domain,1-3`). Without flags it means `domain`.
+pub(super) fn isolcpus(value: &str) -> (Vec<String>, CpuList) {
+    let mut flags = Vec::new();
+    let mut rest = value;
+    while let Some((word, more)) = rest.split_once(',') {
+        if !word.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            break;
+        }
+        flags.push(word.to_owned());
+        rest = more;
+    }
+    if flags.is_empty() {
+        flags.push("domain".to_owned());
+    }
+    (flags, rest.parse().unwrap_or_default())
+}
+
+/// The word in brackets of a list of choices (`always [madvise] never`), else the whole text.
+pub(super) fn chosen(text: &str) -> &str {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(word, _)| word).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_there_and_back() {
+        for list in ["0", "1", "0-1", "31-33", "5,64", "0-127"] {
+            let cpus: CpuList = list.parse().unwrap();
+            assert_eq!(mask(&as_mask(&cpus)), Some(cpus), "{list}");
+        }
+        assert_eq!(as_mask(&"32".parse().unwrap()), "1,00000000");
+        assert_eq!(mask("ffffffff,00000003").unwrap().len(), 34);
+        assert_eq!(mask("x"), None);
+        assert_eq!(mask(&"0,".repeat(9000)), None);
+    }
+
+    #[test]
+    fn a_name_with_brackets_and_blanks() {
+        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        let read = stat(&format!("7 (a) b (c) S {}", fields.join(" "))).unwrap();
+        assert_eq!((read.name.as_str(), read.state.as_str()), ("a) b (c", "S"));
+        assert_eq!((read.flags, read.minor_faults, read.major_faults), (9, 10, 12));
+        assert_eq!((read.processor, read.priority, read.policy), (39, 40, 41));
+        assert_eq!(stat("7 (x"), None);
+    }
+
+    #[test]
+    fn interrupts_know_which_column_is_which_cpu() {
+        let rows =
+            interrupts("      CPU0 CPU2\n 24:  1  5  PCI-MSI 0-edge eth0-rx-0\nERR:  3\nLOC: 10 20 Local timer\n");
+        assert_eq!(rows["24"].counts, BTreeMap::from([(0, 1), (2, 5)]));
+        assert_eq!(rows["24"].what, "PCI-MSI 0-edge eth0-rx-0");
+        assert_eq!(rows["ERR"].counts, BTreeMap::from([(0, 3)]));
+        assert_eq!(rows["LOC"].counts[&2], 20);
+    }
+
+    #[test]
+    fn words_of_the_command_line() {
+        assert_eq!(boot_value("a nohz_full=1 nohz_full=2-3", "nohz_full"), Some("2-3"));
+        assert_eq!(boot_value("xnohz_full=1", "nohz_full"), None);
+        assert_eq!(isolcpus("2-3"), (vec!["domain".to_owned()], "2-3".parse().unwrap()));
+        assert_eq!(
+            isolcpus("managed_irq,domain,1,3"),
+            (vec!["managed_irq".to_owned(), "domain".to_owned()], "1,3".parse().unwrap())
+        );
+        assert_eq!(release("6.18.44-fc"), Some((6, 18)));
+        assert_eq!(release("4.18.0-372.el8"), Some((4, 18)));
+        assert_eq!(release("x"), None);
+        assert_eq!(chosen("always [madvise] never"), "madvise");
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         8388608              8388608              bytes\nMax realtime priority     unlimited            0\n";
+        assert_eq!(soft_limit(limits, "Max locked memory"), Some(8_388_608));
+        assert_eq!(soft_limit(limits, "Max realtime priority"), Some(u64::MAX));
+    }
+}

@@ -1,0 +1,331 @@
+//! What the scheduler does with real-time tasks, and whether they may be at all.
+
+use super::check::{Answer, Check, Evidence, Observation, bad, note, ok, warning};
+use super::parse;
+use super::subject::{Skip, Subject};
+
+/// CAP_SYS_NICE and CAP_IPC_LOCK of capability.h.
+const SYS_NICE: u32 = 23;
+const IPC_LOCK: u32 = 14;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "sched.rt-throttle",
+        reads: "kernel.sched_rt_runtime_us, sched_rt_period_us",
+        when: "real-time tasks are stopped after part of each second",
+        why: "a pair of FIFO ends that keeps its CPU busy is stopped for 50 ms in every second: a maximum of 25 or 50 ms comes from here",
+        evidence: &[
+            Evidence::Measured("25 to 27 ms RTT/2 at 950000, none with a shield and -1"),
+            Evidence::Kernel("scheduler/sched-rt-group.rst"),
+        ],
+        make: throttle,
+    },
+    Check {
+        id: "sched.fair-server",
+        reads: "sched/fair_server/cpu*/runtime in debugfs; Linux 6.12 and later",
+        when: "ordinary tasks are given part of a CPU that a real-time task keeps busy",
+        why: "since 6.12 the fair server takes 50 ms a second for starving ordinary tasks, also with sched_rt_runtime_us = -1",
+        evidence: &[Evidence::Measured("holes of 52 ms at sched_rt_runtime_us = -1 without a shield, none with it")],
+        make: fair_server,
+    },
+    Check {
+        id: "sched.rt-group",
+        reads: "cpu.rt_runtime_us of the own control group",
+        when: "it is 0",
+        why: "SCHED_FIFO is then refused (EPERM), also to root",
+        evidence: &[
+            Evidence::Measured("chrt -f in a child group with 0: EPERM"),
+            Evidence::Kernel("scheduler/sched-rt-group.rst"),
+        ],
+        make: rt_group,
+    },
+    Check {
+        id: "sched.rtprio-limit",
+        reads: "RLIMIT_RTPRIO, CAP_SYS_NICE",
+        when: "real-time policies may not be used",
+        why: "`--policy fifo` and `run -s fifo` fail without this right",
+        evidence: &[Evidence::Measured("with CAP_SYS_NICE alone, SCHED_FIFO works for any user")],
+        make: rtprio_limit,
+    },
+    Check {
+        id: "sched.preempt",
+        reads: "uname version, sched/preempt in debugfs, /sys/kernel/realtime",
+        when: "the kernel's own code is not preempted",
+        why: "a woken task waits until the system call or softirq of another is over",
+        evidence: &[Evidence::Practice],
+        make: preemption,
+    },
+    Check {
+        id: "sched.autogroup",
+        reads: "kernel.sched_autogroup_enabled",
+        when: "1",
+        why: "ordinary tasks are weighed by session, so nice values do not mean what they say",
+        evidence: &[Evidence::Tuned],
+        make: autogroup,
+    },
+    Check {
+        id: "sched.timer-migration",
+        reads: "kernel.timer_migration",
+        when: "1",
+        why: "timers of idle CPUs move to busy ones, also to the measured one",
+        evidence: &[Evidence::Tuned],
+        make: timer_migration,
+    },
+    Check {
+        id: "sched.numa-balancing",
+        reads: "kernel.numa_balancing",
+        when: "1 on a machine with several nodes",
+        why: "pages are unmapped to see who uses them: page faults in the middle of a measurement",
+        evidence: &[Evidence::Tuned],
+        make: numa_balancing,
+    },
+    Check {
+        id: "sched.stalld",
+        reads: "running processes: stalld, rtkit-daemon",
+        when: "one runs",
+        why: "stalld gives starving tasks real-time time against the measured one; rtkit demotes real-time tasks that run long",
+        evidence: &[Evidence::Practice],
+        make: stalld,
+    },
+    Check {
+        id: "sched.tuned",
+        reads: "running processes: tuned, its active profile",
+        when: "it runs",
+        why: "it sets knobs again when its profile changes or its daemon restarts",
+        evidence: &[Evidence::Tuned],
+        make: tuned,
+    },
+];
+
+fn throttle(s: &Subject<'_>) -> Answer {
+    let path = "/proc/sys/kernel/sched_rt_runtime_us";
+    let runtime = s.number(path)?;
+    let period = s.number("/proc/sys/kernel/sched_rt_period_us").unwrap_or(1_000_000);
+    if let Some(probe) = s.snapshot.measured.as_ref().and_then(|measured| measured.throttle.as_ref()) {
+        let text = format!(
+            "a FIFO thread that spun {:.1} s on CPU {} was kept off it for {:.1} ms at a stretch",
+            probe.seconds(),
+            probe.cpu,
+            probe.longest_ns as f64 / 1e6
+        );
+        let answer = if probe.is_throttled() {
+            let answer = bad(text);
+            unthrottle(s, answer)
+        } else {
+            ok(text)
+        };
+        return Ok(vec![
+            answer.read(path, runtime).read("throttle probe, longest", format!("{} ns", probe.longest_ns)),
+        ]);
+    }
+    Ok(vec![if runtime == -1 || runtime >= period {
+        ok("real-time tasks are not throttled").read(path, runtime)
+    } else {
+        let hole = period.saturating_sub(runtime) as f64 / 1000.0;
+        let text = format!(
+            "a real-time task that keeps a CPU busy is stopped for {hole:.0} ms in every {:.0} ms",
+            period as f64 / 1000.0
+        );
+        unthrottle(s, warning(text).read(path, runtime))
+    }])
+}
+
+/// The limit and the fair server go together: only a shield keeps ordinary tasks from starving, which makes the latter
+/// step in.
+fn unthrottle(s: &Subject<'_>, answer: Observation) -> Observation {
+    if s.is_scoped() {
+        answer.shield(&s.scope.cpus, " --unlimited-rt")
+    } else {
+        answer.tune("sysctl.kernel.sched_rt_runtime_us", -1)
+    }
+}
+
+fn fair_server(s: &Subject<'_>) -> Answer {
+    match s.release() {
+        Some(release) if release < (6, 12) => {
+            return Err(Skip::not_here("the fair server came with Linux 6.12"));
+        }
+        _ => {}
+    }
+    let cpu = s.cpus_or_all().iter().next().unwrap_or(0);
+    let path = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
+    let runtime = s.number(&path)?;
+    Ok(vec![if runtime == 0 {
+        ok(format!("the fair server is off on CPU {cpu}")).read(path, runtime)
+    } else {
+        let answer =
+            warning(format!("the fair server may take {} ms a second from a busy real-time task", runtime / 1_000_000))
+                .read(path.clone(), runtime);
+        if s.is_scoped() { answer.shield(&s.scope.cpus, "") } else { answer.command(format!("echo 0 > {path}")) }
+    }])
+}
+
+fn rt_group(s: &Subject<'_>) -> Answer {
+    let Some(mount) = s.version1("cpu") else {
+        return Err(Skip::not_here("no cpu controller of version 1: real-time time is not shared out to groups"));
+    };
+    let groups = s.text("/proc/self/cgroup")?;
+    let own = groups
+        .lines()
+        .find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let controllers = parts.next()?;
+            controllers.split(',').any(|name| name == "cpu").then(|| parts.next()).flatten()
+        })
+        .unwrap_or("/");
+    let path = format!("{}{}/cpu.rt_runtime_us", mount.trim_end_matches('/'), own.trim_end_matches('/'));
+    let runtime = s.number(&path).map_err(|skip| match skip.kind {
+        super::document::SkipKind::NotHere => {
+            Skip::not_here("built without CONFIG_RT_GROUP_SCHED: no group limits real-time tasks")
+        }
+        _ => skip,
+    })?;
+    Ok(vec![if runtime == 0 {
+        bad("this control group has no real-time time: SCHED_FIFO is refused here, also to root")
+            .read(path.clone(), runtime)
+            .command(format!("echo 950000 > {path}"))
+            .advice("or start Windhover from the root of the cpu hierarchy")
+    } else {
+        ok("this control group may run real-time tasks").read(path, runtime)
+    }])
+}
+
+/// Whether the own process has a capability.
+fn has(s: &Subject<'_>, capability: u32) -> Result<bool, Skip> {
+    let path = "/proc/self/status";
+    let status = s.text(path)?;
+    let mask = parse::field(&status, "CapEff").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    mask.map(|mask| mask >> capability & 1 == 1).ok_or_else(|| Skip::not_here("/proc/self/status shows no CapEff"))
+}
+
+fn rtprio_limit(s: &Subject<'_>) -> Answer {
+    let limits = s.text("/proc/self/limits")?;
+    let limit = parse::soft_limit(&limits, "Max realtime priority").unwrap_or(0);
+    if has(s, SYS_NICE)? {
+        return Ok(vec![
+            ok("real-time policies may be used (CAP_SYS_NICE)").read("/proc/self/status CapEff", "CAP_SYS_NICE"),
+        ]);
+    }
+    let path = "/proc/self/limits Max realtime priority";
+    Ok(vec![if limit == 0 {
+        warning("real-time policies may not be used: no CAP_SYS_NICE, and RLIMIT_RTPRIO is 0")
+            .read(path, limit)
+            .advice("run as root, or give the user 'rtprio 50' in /etc/security/limits.d and log in again")
+    } else {
+        ok(format!("real-time policies may be used up to priority {limit}")).read(path, limit)
+    }])
+}
+
+fn preemption(s: &Subject<'_>) -> Answer {
+    let Some(model) = s.facts.preemption.as_deref() else {
+        return Err(Skip::not_here("no /proc/sys/kernel/version here"));
+    };
+    let version = s.facts.kernel_version.as_deref().unwrap_or_default();
+    let path = "/proc/sys/kernel/version";
+    let dual = s.variants.iter().find(|name| name.starts_with("Xenomai 3 Cobalt") || *name == "EVL" || *name == "RROS");
+    let answer = match model {
+        "PREEMPT_RT" => ok("the kernel is fully preemptible (PREEMPT_RT)"),
+        "PREEMPT" | "PREEMPT_DYNAMIC (full)" => ok(format!("the kernel's own code is preempted ({model})")),
+        "PREEMPT_DYNAMIC (lazy)" | "PREEMPT_LAZY" => {
+            note("lazy preemption: real-time tasks preempt at once, ordinary ones at the next tick")
+        }
+        "PREEMPT_DYNAMIC" => {
+            note("preemption can be chosen at boot, and what was chosen cannot be seen here").boot("preempt=full")
+        }
+        dynamic if dynamic.starts_with("PREEMPT_DYNAMIC") => {
+            warning(format!("the kernel's own code is not preempted ({model})")).boot("preempt=full")
+        }
+        _ if dual.is_some() => {
+            note(format!("the Linux half of the dual kernel is not preempted ({model}); its real-time half is"))
+        }
+        _ => warning(format!("the kernel's own code is not preempted ({model})"))
+            .advice("take a kernel built with CONFIG_PREEMPT or CONFIG_PREEMPT_RT"),
+    };
+    Ok(vec![answer.read(path, version)])
+}
+
+fn autogroup(s: &Subject<'_>) -> Answer {
+    let path = "/proc/sys/kernel/sched_autogroup_enabled";
+    let value = s.number(path)?;
+    Ok(vec![if value == 0 {
+        ok("ordinary tasks are weighed one by one").read(path, value)
+    } else {
+        note("ordinary tasks are weighed by session").read(path, value).tune("sysctl.kernel.sched_autogroup_enabled", 0)
+    }])
+}
+
+fn timer_migration(s: &Subject<'_>) -> Answer {
+    let path = "/proc/sys/kernel/timer_migration";
+    let value = s.number(path)?;
+    Ok(vec![if value == 0 {
+        ok("timers stay on their CPU").read(path, value)
+    } else {
+        let text = "timers of idle CPUs move to busy ones";
+        let answer = if s.is_scoped() { warning(text) } else { note(text) };
+        answer.read(path, value).tune("sysctl.kernel.timer_migration", 0)
+    }])
+}
+
+fn numa_balancing(s: &Subject<'_>) -> Answer {
+    let path = "/proc/sys/kernel/numa_balancing";
+    let value = s.number(path)?;
+    let nodes = s.facts.numa_nodes.unwrap_or(1);
+    Ok(vec![if value == 0 {
+        ok("pages stay where they are").read(path, value)
+    } else if nodes < 2 {
+        ok("automatic NUMA balancing is on, and there is one node only").read(path, value)
+    } else {
+        warning(format!("pages move between {nodes} nodes by themselves"))
+            .read(path, value)
+            .tune("sysctl.kernel.numa_balancing", 0)
+    }])
+}
+
+fn stalld(s: &Subject<'_>) -> Answer {
+    if s.tasks().is_empty() {
+        return Err(Skip::not_here("/proc shows no processes"));
+    }
+    let mut found = Vec::new();
+    for (name, unit) in [("stalld", "service.stalld"), ("rtkit-daemon", "service.rtkit-daemon")] {
+        if let Some(task) = s.running(name) {
+            found.push(
+                warning(format!("{name} runs")).read(format!("/proc/{}/comm", task.pid), name).tune(unit, "stopped"),
+            );
+        }
+    }
+    if found.is_empty() {
+        found.push(ok("neither stalld nor rtkit runs"));
+    }
+    Ok(found)
+}
+
+fn tuned(s: &Subject<'_>) -> Answer {
+    if s.tasks().is_empty() {
+        return Err(Skip::not_here("/proc shows no processes"));
+    }
+    let profile = s.maybe("/etc/tuned/active_profile").unwrap_or_default();
+    Ok(vec![match s.running("tuned") {
+        None => ok("tuned does not run"),
+        Some(task) => {
+            let text = format!("tuned runs (profile {profile}) and may set what Windhover sets");
+            note(text).read(format!("/proc/{}/comm", task.pid), "tuned").read("/etc/tuned/active_profile", &profile)
+        }
+    }])
+}
+
+pub(super) fn locks_memory(s: &Subject<'_>) -> Answer {
+    let limits = s.text("/proc/self/limits")?;
+    let limit = parse::soft_limit(&limits, "Max locked memory").unwrap_or(0);
+    let path = "/proc/self/limits Max locked memory";
+    if has(s, IPC_LOCK)? {
+        return Ok(vec![ok("memory may be locked (CAP_IPC_LOCK)").read("/proc/self/status CapEff", "CAP_IPC_LOCK")]);
+    }
+    const ENOUGH: u64 = 64 << 20;
+    Ok(vec![if limit < ENOUGH {
+        warning(format!("only {} KiB of memory may be locked", limit / 1024))
+            .read(path, limit)
+            .advice("run as root, or give the user 'memlock unlimited' in /etc/security/limits.d and log in again")
+    } else {
+        ok("memory may be locked").read(path, limit)
+    }])
+}

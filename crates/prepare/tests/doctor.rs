@@ -1,0 +1,564 @@
+//! Doctors of many systems: each a tree of files made from one text file.
+
+mod systems;
+
+use host::knob::Machine;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use systems::System;
+use windhover_prepare::doctor::{
+    self, DoctorOptions, Document, Severity, SkipKind, Substrate, TextOptions, compare, examine, unknown_check,
+};
+use windhover_prepare::tune::Key;
+
+/// What a system's doctor must say, and what it must not.
+struct Expected {
+    system: &'static str,
+    cpus: &'static str,
+    nic: Option<&'static str>,
+    substrate: Substrate,
+    variants: &'static [&'static str],
+    bad: &'static [&'static str],
+    warnings: &'static [&'static str],
+    /// Notes at most, or in order.
+    quiet: &'static [&'static str],
+    skipped: &'static [(&'static str, SkipKind)],
+}
+
+const SYSTEMS: &[Expected] = &[
+    Expected {
+        system: "vm-lockdown",
+        cpus: "1",
+        nic: Some("eth0"),
+        substrate: Substrate::Vm,
+        variants: &[],
+        bad: &["cpu.foreign-tasks"],
+        warnings: &[
+            "cpu.kthreads",
+            "cpu.workqueue",
+            "irq.on-shield",
+            "irq.default",
+            "nic.irq-cpu",
+            "sched.rt-throttle",
+            "sec.watchdogs",
+        ],
+        quiet: &[
+            "cpu.housekeeping",
+            "cpu.cgroup-version",
+            "cpu.tick",
+            "cpu.idle-driver",
+            "irq.managed",
+            "clock.source",
+            "mem.swap",
+            "sec.lockdown",
+            "nic.coalesce",
+            "nic.busy-poll",
+            "sched.rtprio-limit",
+            "irq.effective",
+            "cpu.smt",
+        ],
+        skipped: &[
+            ("sched.fair-server", SkipKind::LockedDown),
+            ("cpu.freq", SkipKind::NotHere),
+            ("cpu.cstate", SkipKind::NotHere),
+            ("cpu.smi", SkipKind::NotAsked),
+            ("cpu.partition", SkipKind::NotHere),
+            ("peer.match", SkipKind::NotAsked),
+        ],
+    },
+    Expected {
+        system: "metal",
+        cpus: "2",
+        nic: Some("ens1f0"),
+        substrate: Substrate::Metal,
+        variants: &[],
+        bad: &["cpu.foreign-tasks", "clock.source", "irq.balance"],
+        warnings: &[
+            "cpu.smt",
+            "cpu.freq",
+            "cpu.epp",
+            "cpu.cstate",
+            "cpu.tick",
+            "mem.thp",
+            "mem.ksm",
+            "mem.swap",
+            "mem.numa",
+            "mem.vmstat",
+            "sched.numa-balancing",
+            "sched.preempt",
+            "sched.stalld",
+            "irq.effective",
+            "irq.on-shield",
+            "nic.irq-cpu",
+            "nic.queues",
+            "nic.coalesce",
+            "nic.offload",
+            "nic.steering",
+            "nic.busy-poll",
+            "nic.eee",
+            "nic.pcie",
+            "net.firewall",
+            "net.conntrack",
+            "sec.watchdogs",
+            "app.mlock",
+        ],
+        quiet: &[
+            "cpu.turbo",
+            "irq.managed",
+            "nic.ring",
+            "nic.pause",
+            "nic.defer",
+            "sec.audit",
+            "sec.lockdown",
+            "clock.tsc",
+            "cpu.idle-driver",
+        ],
+        skipped: &[
+            ("sched.fair-server", SkipKind::NotHere),
+            ("nic.ipoib", SkipKind::NotHere),
+            ("irq.threads", SkipKind::NotHere),
+        ],
+    },
+    Expected {
+        system: "mlx5-ipoib",
+        cpus: "2-3",
+        nic: Some("ib0"),
+        substrate: Substrate::Metal,
+        variants: &[],
+        bad: &[],
+        warnings: &["nic.napi-threaded", "app.mlock"],
+        quiet: &[
+            "cpu.foreign-tasks",
+            "cpu.tick",
+            "cpu.rcu",
+            "cpu.smt",
+            "cpu.cstate",
+            "cpu.freq",
+            "cpu.workqueue",
+            "sched.preempt",
+            "sched.rt-throttle",
+            "nic.irq-cpu",
+            "nic.queues",
+            "nic.busy-poll",
+            "nic.defer",
+            "nic.ipoib",
+            "irq.default",
+            "sec.audit",
+            "cpu.partition",
+        ],
+        skipped: &[("cpu.epp", SkipKind::NotHere), ("mem.numa", SkipKind::NotHere)],
+    },
+    Expected {
+        system: "hfi1",
+        cpus: "1",
+        nic: Some("ib0"),
+        substrate: Substrate::Metal,
+        variants: &[],
+        bad: &["sched.rt-group", "cpu.foreign-tasks"],
+        warnings: &["sched.preempt", "mem.thp", "nic.irq-cpu"],
+        quiet: &["cpu.cstate", "nic.ipoib", "cpu.tick", "irq.on-shield"],
+        skipped: &[
+            ("nic.coalesce", SkipKind::NotHere),
+            ("cpu.workqueue", SkipKind::NotHere),
+            ("mem.swap", SkipKind::NotHere),
+        ],
+    },
+    Expected {
+        system: "kvm-guest",
+        cpus: "",
+        nic: None,
+        substrate: Substrate::Vm,
+        variants: &[],
+        bad: &[],
+        warnings: &[
+            "cpu.steal-noise",
+            "clock.source",
+            "clock.tsc",
+            "sched.rtprio-limit",
+            "app.memlock",
+            "sched.rt-throttle",
+        ],
+        quiet: &["sched.preempt", "clock.sync", "cpu.housekeeping", "sched.timer-migration"],
+        skipped: &[
+            ("cpu.foreign-tasks", SkipKind::NotAsked),
+            ("cpu.tick", SkipKind::NotAsked),
+            ("irq.default", SkipKind::NotAsked),
+            ("nic.link", SkipKind::NotHere),
+            ("cpu.freq", SkipKind::NotHere),
+        ],
+    },
+    Expected {
+        system: "preempt-rt",
+        cpus: "3",
+        nic: Some("eth0"),
+        substrate: Substrate::Metal,
+        variants: &["PREEMPT_RT"],
+        bad: &[],
+        warnings: &[],
+        quiet: &[
+            "cpu.foreign-tasks",
+            "cpu.partition",
+            "cpu.tick",
+            "cpu.rcu",
+            "cpu.cstate",
+            "cpu.steal-noise",
+            "cpu.smi",
+            "sched.rt-throttle",
+            "sched.fair-server",
+            "sched.preempt",
+            "irq.on-shield",
+            "irq.threads",
+            "nic.irq-cpu",
+            "nic.coalesce",
+            "nic.eee",
+            "sec.watchdogs",
+        ],
+        skipped: &[("mem.numa", SkipKind::NotHere), ("peer.match", SkipKind::NotAsked)],
+    },
+    Expected {
+        system: "redhawk",
+        cpus: "",
+        nic: None,
+        substrate: Substrate::Metal,
+        variants: &["RedHawk", "PREEMPT_RT", "RHEL RT"],
+        bad: &[],
+        warnings: &[],
+        quiet: &["cpu.foreign-tasks", "irq.on-shield", "sched.rt-throttle", "sched.preempt"],
+        skipped: &[("cpu.partition", SkipKind::NotHere)],
+    },
+    Expected {
+        system: "xenomai-cobalt",
+        cpus: "",
+        nic: None,
+        substrate: Substrate::Metal,
+        variants: &["Xenomai 3 Cobalt", "RTnet"],
+        bad: &[],
+        warnings: &["cpu.cgroup-version"],
+        quiet: &["cpu.foreign-tasks", "cpu.housekeeping", "sched.preempt", "irq.default"],
+        skipped: &[("cpu.partition", SkipKind::NotHere)],
+    },
+    Expected {
+        system: "evl",
+        cpus: "",
+        nic: None,
+        substrate: Substrate::Unknown,
+        variants: &["EVL"],
+        bad: &[],
+        warnings: &[],
+        quiet: &["cpu.foreign-tasks", "sched.preempt", "clock.source", "irq.default"],
+        skipped: &[("clock.tsc", SkipKind::NotHere), ("cpu.mitigations", SkipKind::NotHere)],
+    },
+    Expected {
+        system: "container",
+        cpus: "4",
+        nic: None,
+        substrate: Substrate::Container,
+        variants: &[],
+        bad: &["cpu.foreign-tasks"],
+        warnings: &["sched.rtprio-limit", "app.memlock", "cpu.cgroup-version"],
+        quiet: &["clock.source", "sched.stalld"],
+        skipped: &[
+            ("irq.on-shield", SkipKind::Denied),
+            ("irq.managed", SkipKind::Denied),
+            ("cpu.kthreads", SkipKind::NotHere),
+            ("irq.default", SkipKind::NotHere),
+            ("nic.link", SkipKind::NotHere),
+        ],
+    },
+    Expected {
+        system: "rhel8-tuned",
+        cpus: "",
+        nic: None,
+        substrate: Substrate::Metal,
+        variants: &["PREEMPT_RT", "RHEL RT"],
+        bad: &[],
+        warnings: &["irq.threads", "sched.stalld"],
+        quiet: &[
+            "irq.balance",
+            "sched.tuned",
+            "cpu.tick",
+            "cpu.rcu",
+            "mem.swap",
+            "cpu.freq",
+            "sched.preempt",
+            "cpu.foreign-tasks",
+        ],
+        skipped: &[
+            ("sched.fair-server", SkipKind::NotHere),
+            ("sched.rt-group", SkipKind::NotHere),
+            ("cpu.partition", SkipKind::NotHere),
+        ],
+    },
+    Expected {
+        system: "debian-v2-irqbalance",
+        cpus: "3",
+        nic: None,
+        substrate: Substrate::Metal,
+        variants: &[],
+        bad: &["cpu.partition", "irq.balance", "cpu.foreign-tasks"],
+        warnings: &["cpu.smt", "cpu.freq", "mem.thp", "sched.preempt", "irq.on-shield", "irq.default", "cpu.workqueue"],
+        quiet: &["cpu.cgroup-version", "cpu.tick", "net.conntrack"],
+        skipped: &[("sched.fair-server", SkipKind::NotHere), ("sched.rt-group", SkipKind::NotHere)],
+    },
+];
+
+fn options(expected: &Expected) -> DoctorOptions {
+    DoctorOptions { cpus: expected.cpus.parse().unwrap(), nic: expected.nic.map(str::to_owned), only: Vec::new() }
+}
+
+fn worst(document: &Document, id: &str) -> Option<Severity> {
+    document.of(id).map(|finding| finding.severity).max()
+}
+
+#[test]
+fn each_system_has_the_findings_that_it_must_have_and_no_worse_ones() {
+    for expected in SYSTEMS {
+        let system = System::load(expected.system);
+        let document = examine(&Machine::at(system.root()), &options(expected));
+        let name = expected.system;
+        assert_eq!(document.substrate, expected.substrate, "{name}");
+        let variants: Vec<&str> = document.realtime.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(variants, expected.variants, "{name}");
+        let recorded = (!variants.is_empty()).then(|| variants.join(", "));
+        assert_eq!(document.machine.realtime_variant, recorded, "{name}");
+        for id in expected.bad {
+            assert_eq!(worst(&document, id), Some(Severity::Bad), "{name}: {id}: {:#?}", document.skipped);
+        }
+        for id in expected.warnings {
+            assert_eq!(worst(&document, id), Some(Severity::Warning), "{name}: {id}: {:#?}", document.skipped);
+        }
+        for id in expected.quiet {
+            let found = worst(&document, id);
+            assert!(
+                matches!(found, Some(Severity::Note | Severity::Ok)),
+                "{name}: {id}: {:#?} {:#?}",
+                document.of(id).collect::<Vec<_>>(),
+                document.skipped
+            );
+        }
+        for (id, because) in expected.skipped {
+            let skipped = document.skipped.iter().find(|skipped| skipped.id == *id);
+            assert_eq!(skipped.map(|skipped| skipped.because), Some(*because), "{name}: {id}: {skipped:?}");
+            assert_eq!(worst(&document, id), None, "{name}: {id} is skipped and found");
+        }
+        // Nothing bad that was not foreseen.
+        let bad: BTreeSet<&str> = document
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Bad)
+            .map(|finding| finding.id.as_str())
+            .collect();
+        assert_eq!(bad, expected.bad.iter().copied().collect(), "{name}");
+    }
+}
+
+#[test]
+fn the_prepared_machine_has_not_one_warning() {
+    let expected = SYSTEMS.iter().find(|expected| expected.system == "preempt-rt").unwrap();
+    let document = examine(&Machine::at(System::load("preempt-rt").root()), &options(expected));
+    let warnings: Vec<_> = document.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
+    assert!(warnings.is_empty(), "{warnings:#?}");
+}
+
+#[test]
+fn every_check_answers_once_on_every_system() {
+    for expected in SYSTEMS {
+        let document = examine(&Machine::at(System::load(expected.system).root()), &options(expected));
+        for check in doctor::checks() {
+            let found = document.of(check.id).count();
+            let skipped = document.skipped.iter().filter(|skipped| skipped.id == check.id).count();
+            assert!(
+                (found > 0) != (skipped > 0) && skipped <= 1,
+                "{}: {}: {found} {skipped}",
+                expected.system,
+                check.id
+            );
+        }
+        for finding in &document.findings {
+            if finding.severity >= Severity::Warning {
+                assert!(!finding.remedies.is_empty(), "{}: {} has no remedy", expected.system, finding.id);
+                assert!(!finding.read.is_empty(), "{}: {} read nothing", expected.system, finding.id);
+            }
+            assert!(finding.text.len() < 400 && !finding.text.contains('\n'), "{finding:?}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_tree_is_skipped_not_found_in_order() {
+    let empty = tempfile::tempdir().unwrap();
+    let document = examine(&Machine::at(empty.path()), &DoctorOptions::default());
+    let claimed: Vec<&str> = document.findings.iter().map(|finding| finding.id.as_str()).collect();
+    // That a file is absent is itself the answer of this one.
+    assert_eq!(claimed, ["net.conntrack"]);
+    assert_eq!(document.substrate, Substrate::Unknown);
+}
+
+#[test]
+fn settings_of_remedies_are_settings_that_tune_knows() {
+    let mut seen = BTreeSet::new();
+    for expected in SYSTEMS {
+        let document = examine(&Machine::at(System::load(expected.system).root()), &options(expected));
+        for remedy in document.findings.iter().flat_map(|finding| &finding.remedies) {
+            if let doctor::Remedy::Tune { setting, nic } = remedy {
+                let (key, _) = Key::normal(setting).unwrap_or_else(|error| panic!("{setting}: {error}"));
+                assert_eq!(nic.is_some(), key.is_of_nic(), "{setting}");
+                seen.insert(setting.key.clone());
+            }
+        }
+    }
+    assert!(seen.len() > 12, "{seen:?}");
+}
+
+#[test]
+fn the_scope_is_what_was_asked_for_else_the_shield_else_what_is_isolated() {
+    let mut system = System::load("preempt-rt");
+    let of = |system: &System| examine(&Machine::at(system.root()), &DoctorOptions::default()).scope;
+    assert_eq!((of(&system).cpus.to_string().as_str(), of(&system).from), ("3", doctor::ScopeOrigin::Isolated));
+    system.put("/run/windhover/shield.json", r#"{"format":1,"set":"0001","spec":{"processes":"2-3"},"backend":"v2"}"#);
+    assert_eq!((of(&system).cpus.to_string().as_str(), of(&system).from), ("2-3", doctor::ScopeOrigin::Shield));
+    let asked = DoctorOptions { cpus: "1".parse().unwrap(), ..DoctorOptions::default() };
+    let scope = examine(&Machine::at(system.root()), &asked).scope;
+    assert_eq!((scope.cpus.to_string().as_str(), scope.from), ("1", doctor::ScopeOrigin::Asked));
+}
+
+#[test]
+fn what_was_measured_decides_over_what_was_read() {
+    let mut system = System::load("preempt-rt");
+    let expected = SYSTEMS.iter().find(|expected| expected.system == "preempt-rt").unwrap();
+    let text = std::fs::read_to_string(system.root().join("windhover-snapshot.json")).unwrap();
+    let mut snapshot: doctor::Snapshot = serde_json::from_str(&text).unwrap();
+    let measured = snapshot.measured.as_mut().unwrap();
+    measured.local_timer = 250;
+    measured.rcu = 130;
+    measured.longest_ns = 670_000;
+    measured.smi = Some(2);
+    measured.interrupts.insert("16".to_owned(), 5);
+    measured.throttle.as_mut().unwrap().longest_ns = 52_000_000;
+    system.put("/windhover-snapshot.json", &serde_json::to_string(&snapshot).unwrap());
+    let document = examine(&Machine::at(system.root()), &options(expected));
+    for (id, severity) in [
+        ("cpu.tick", Severity::Warning),
+        ("cpu.steal-noise", Severity::Warning),
+        ("cpu.smi", Severity::Warning),
+        ("irq.on-shield", Severity::Warning),
+        ("sched.rt-throttle", Severity::Bad),
+    ] {
+        assert_eq!(worst(&document, id), Some(severity), "{id}: {:#?}", document.of(id).collect::<Vec<_>>());
+    }
+    // Who came is named, and then the gaps are these, not the machine's.
+    let came = doctor::Visitor { kind: "process".to_owned(), name: "cc1".to_owned(), count: 7 };
+    snapshot.measured.as_mut().unwrap().visitors = vec![came];
+    system.put("/windhover-snapshot.json", &serde_json::to_string(&snapshot).unwrap());
+    let document = examine(&Machine::at(system.root()), &options(expected));
+    assert_eq!(worst(&document, "cpu.foreign-tasks"), Some(Severity::Bad));
+    assert!(document.of("cpu.foreign-tasks").any(|finding| finding.text.contains("cc1 ×7")));
+    assert_eq!(worst(&document, "cpu.steal-noise"), Some(Severity::Note));
+}
+
+#[test]
+fn only_what_was_asked_for_is_examined() {
+    let system = System::load("metal");
+    let options = DoctorOptions { only: vec!["mem".to_owned(), "cpu.freq".to_owned()], ..DoctorOptions::default() };
+    let document = examine(&Machine::at(system.root()), &options);
+    let ids: BTreeSet<&str> = document
+        .findings
+        .iter()
+        .map(|finding| finding.id.as_str())
+        .chain(document.skipped.iter().map(|skipped| skipped.id.as_str()))
+        .collect();
+    assert!(ids.iter().all(|id| id.starts_with("mem.") || *id == "cpu.freq"), "{ids:?}");
+    assert_eq!(ids.len(), 6, "{ids:?}");
+    assert_eq!(unknown_check(&options.only), None);
+    let wrong = vec!["cpu".to_owned(), "cpu.nothing".to_owned()];
+    assert_eq!(unknown_check(&wrong).map(String::as_str), Some("cpu.nothing"));
+}
+
+#[test]
+fn a_document_reads_what_it_writes() {
+    for expected in SYSTEMS {
+        let document = examine(&Machine::at(System::load(expected.system).root()), &options(expected));
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        let read: Document = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, document, "{}", expected.system);
+        assert_eq!(read.format, doctor::FORMAT);
+    }
+}
+
+#[test]
+fn two_ends_differ_where_they_should_match() {
+    let examine_for = |name: &str| {
+        let expected = SYSTEMS.iter().find(|expected| expected.system == name).unwrap();
+        examine(&Machine::at(System::load(name).root()), &options(expected))
+    };
+    let (metal, again, guest) = (examine_for("metal"), examine_for("metal"), examine_for("vm-lockdown"));
+    let same = compare(&metal, &again);
+    assert!(!same.differs() && same.differences.is_empty(), "{same:#?}");
+    assert!(same.same_machine);
+    let other = compare(&metal, &guest);
+    assert!(other.differs() && !other.same_machine);
+    let of = |what: &str| other.differences.iter().find(|difference| difference.what == what);
+    assert!(of("kernel_release").unwrap().should_match);
+    assert!(of("clocksource").unwrap().should_match);
+    assert!(of("sysctl net.core.busy_poll").unwrap().should_match);
+    assert!(!of("memory_bytes").unwrap().should_match);
+    assert!(of("ens1f0/eth0 coalesce rx-usecs").unwrap().should_match);
+    // The guest's is not known, which says nothing against it.
+    assert!(!of("cpufreq_governor").is_some_and(|difference| difference.should_match));
+    assert!(of("finding clock.source").unwrap().should_match);
+    let first_free = other.differences.iter().position(|difference| !difference.should_match).unwrap();
+    assert!(other.differences[first_free..].iter().all(|difference| !difference.should_match));
+
+    // One knob is enough.
+    let mut tuned = again;
+    tuned.machine.sysctls.insert("kernel.timer_migration".to_owned(), "0".to_owned());
+    let one = compare(&metal, &tuned);
+    assert_eq!(one.differences.len(), 1, "{one:#?}");
+    assert!(one.differs());
+}
+
+#[test]
+fn the_text_for_people() {
+    for name in ["vm-lockdown", "metal", "preempt-rt", "container", "kvm-guest", "redhawk"] {
+        let expected = SYSTEMS.iter().find(|expected| expected.system == name).unwrap();
+        let document = examine(&Machine::at(System::load(name).root()), &options(expected));
+        insta::assert_snapshot!(name, doctor::text(&document, &TextOptions::default()));
+    }
+    let guest = examine(&Machine::at(System::load("vm-lockdown").root()), &DoctorOptions::default());
+    let metal = examine(&Machine::at(System::load("metal").root()), &DoctorOptions::default());
+    insta::assert_snapshot!("comparison", doctor::comparison_text(&compare(&metal, &guest), &TextOptions::default()));
+    let narrow = TextOptions { width: 60, verbose: true, colour: true };
+    insta::assert_snapshot!("narrow", doctor::text(&guest, &narrow));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    /// Whatever the kernel's files hold, the doctor says something and does not fall over.
+    #[test]
+    fn no_content_makes_it_panic(
+        which in 0..SYSTEMS.len(),
+        noise in prop::collection::vec((any::<u16>(), any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)), 60),
+    ) {
+        let expected = &SYSTEMS[which];
+        let system = System::load(expected.system);
+        let files = system.files();
+        for (file, (cut, how, bytes)) in files.iter().zip(noise.iter().cycle()) {
+            let mut content = std::fs::read(file).unwrap();
+            let at = usize::from(*cut) % (content.len() + 1);
+            match how % 6 {
+                0 => content = bytes.clone(),
+                1 => content.truncate(at),
+                2 => content.splice(at..at, bytes.iter().copied()).for_each(drop),
+                3 => content.extend(b"-99999999999999999999 18446744073709551615 ffffffffffffffffffff"),
+                4 => content.reverse(),
+                _ => {}
+            }
+            std::fs::write(file, content).unwrap();
+        }
+        let document = examine(&Machine::at(system.root()), &options(expected));
+        let text = doctor::text(&document, &TextOptions { verbose: true, ..TextOptions::default() });
+        prop_assert!(!text.is_empty());
+        prop_assert!(!compare(&document, &doctor::record(&Machine::at(system.root()))).a.is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! Flags of `doctor`.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Say what stands in the way of good measurements on this machine, and what mends it
+///
+/// Reads much and changes nothing. Each finding says what was read, why it matters, how to mend it and on what that rests:
+/// bad spoils a measurement, a warning costs microseconds or makes figures vary, a note is to be known when reading them.
+/// What cannot be examined here is listed with the reason. docs/doctor.md lists all checks.
+///
+/// Exit codes: 0 nothing bad, 1 it could not be examined, 2 usage, 3 something bad (`diff`: something differs that should
+/// not).
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Doctor {
+    /// The CPUs to measure on: numbers and ranges (1,4-5), nic:IF, node:N; by default those behind a shield or isolated
+    #[arg(long = "for", value_name = "LIST")]
+    pub(crate) cpus: Option<String>,
+    /// The network device to measure over; by default all with hardware and a link
+    #[arg(long, value_name = "IF")]
+    pub(crate) nic: Option<String>,
+    /// Only these checks (cpu.smt) or sections (cpu)
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Also measure on the first of these CPUs: what others take from a spinning thread, and for how long a real-time
+    /// thread is stopped; keeps that CPU busy for about 3 s, half of it at the expense of all ordinary tasks there
+    #[arg(long)]
+    pub(crate) measure: bool,
+    /// Also show what is in order, all values read, and on what each finding rests
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// Write the document as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the document in this file, for `doctor diff`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// With --save: replace the file
+    #[arg(long, requires = "save")]
+    pub(crate) force: bool,
+    /// A tree of files in the place of the running system
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
+    pub(crate) root: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: Option<DoctorCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DoctorCommand {
+    /// Compare two saved documents: the two ends of a measurement, or one machine before and after
+    Diff {
+        /// The first document
+        a: PathBuf,
+        /// The second document
+        b: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}

@@ -1,0 +1,135 @@
+//! `windhover doctor`.
+
+use super::report::width;
+use crate::cli::doctor::{Doctor, DoctorCommand};
+use crate::output::{Failure, Output};
+use anyhow::{Context as _, anyhow};
+use host::knob::Machine;
+use model::CpuList;
+use prepare::doctor::{self, DoctorOptions, Document, Severity, Snapshot, TextOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a thread of ordinary policy spins.
+const SPIN: Duration = Duration::from_secs(1);
+/// A finding that fails the examination.
+const FAILED: u8 = 3;
+
+pub(crate) fn run(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
+    match &arguments.command {
+        Some(DoctorCommand::Diff { a, b, json }) => diff(a, b, *json, output),
+        None => examine(arguments, output),
+    }
+}
+
+fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
+    if let Some(unknown) = doctor::unknown_check(&arguments.only) {
+        let sections: Vec<&str> = doctor::checks().map(doctor::Check::section).collect();
+        let mut sections: Vec<String> = sections.iter().map(|section| (*section).to_owned()).collect();
+        sections.dedup();
+        return Err(Failure::usage(anyhow!(
+            "there is no check '{unknown}': name one of docs/doctor.md, or a section: {}",
+            sections.join(", ")
+        )));
+    }
+    if let Some(file) = arguments.save.as_ref().filter(|file| !arguments.force && file.exists()) {
+        return Err(Failure::usage(anyhow!("{} exists: name another file, or give --force", file.display())));
+    }
+    let machine = Machine::at(&arguments.root);
+    let running = arguments.root == Path::new("/");
+    let cpus = match &arguments.cpus {
+        Some(list) => prepare::shield::cpus(list, &machine).map_err(Failure::usage)?,
+        None => CpuList::default(),
+    };
+    let options = DoctorOptions { cpus, nic: arguments.nic.clone(), only: arguments.only.clone() };
+    let mut snapshot = Snapshot::take(&machine);
+    if let Some(nic) = &options.nic
+        && !snapshot.host.nics.iter().any(|known| known.name == *nic)
+    {
+        let known: Vec<&str> = snapshot.host.nics.iter().map(|nic| nic.name.as_str()).collect();
+        return Err(Failure::usage(anyhow!("there is no network device {nic} here, only {}", known.join(", "))));
+    }
+    if arguments.measure {
+        if !running {
+            return Err(Failure::usage(anyhow!("only the running system can be measured")));
+        }
+        let scope = doctor::scope_of(&machine, &options);
+        measure(&scope, &mut snapshot, output)?;
+    }
+    let document = doctor::examine_with(&machine, &options, snapshot);
+    if let Some(file) = &arguments.save {
+        save(file, &document, arguments.force)?;
+        output.note(format_args!("saved: {}", file.display()));
+    }
+    if arguments.json {
+        output.result(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
+    } else {
+        output.result(&doctor::text(&document, &form(arguments.verbose, output)))?;
+    }
+    Ok(if document.worst() == Some(Severity::Bad) { FAILED } else { 0 })
+}
+
+fn form(verbose: bool, output: &Output) -> TextOptions {
+    TextOptions { width: width(), colour: output.colours_results(), verbose }
+}
+
+/// Measures on the first CPU of the scope, or on the last one that this process may use.
+fn measure(scope: &CpuList, snapshot: &mut Snapshot, output: &Output) -> Result<(), Failure> {
+    let allowed = task::allowed_cpus().context("cannot tell which CPUs this process may use")?;
+    let Some(cpu) = scope.iter().next().or_else(|| allowed.iter().last()) else {
+        return Err(Failure::usage(anyhow!("there is no CPU to measure on")));
+    };
+    let elsewhere: CpuList = allowed.iter().filter(|other| *other != cpu).collect();
+    if !elsewhere.is_empty() {
+        task::set_affinity(&elsewhere).context("cannot leave the CPU that is measured")?;
+    }
+    output.note(format_args!("measuring on CPU {cpu} for 3 s"));
+    let mut measured = doctor::measure(cpu, SPIN)?;
+    match doctor::probe_throttle(cpu) {
+        Ok(probe) => measured.throttle = Some(probe),
+        Err(error) => output.warning(format_args!("no throttle probe: {error}")),
+    }
+    snapshot.measured = Some(measured);
+    Ok(())
+}
+
+fn save(file: &Path, document: &Document, force: bool) -> Result<(), Failure> {
+    let text = format!("{}\n", serde_json::to_string_pretty(document)?);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).truncate(true).create(true);
+    if !force {
+        options.create_new(true);
+    }
+    let written = options.open(file).and_then(|mut opened| opened.write_all(text.as_bytes()));
+    written.with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(())
+}
+
+fn load(file: &Path) -> Result<Document, Failure> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read {}", file.display()))
+        .map_err(Failure::usage)?;
+    let document: Document = serde_json::from_str(&text)
+        .with_context(|| format!("{} is no document of 'windhover doctor --save'", file.display()))
+        .map_err(Failure::usage)?;
+    if document.format != doctor::FORMAT {
+        return Err(Failure::usage(anyhow!(
+            "{} has format {}, this version reads {}: examine that machine again",
+            file.display(),
+            document.format,
+            doctor::FORMAT
+        )));
+    }
+    Ok(document)
+}
+
+fn diff(a: &Path, b: &Path, json: bool, output: &Output) -> Result<u8, Failure> {
+    let compared = doctor::compare(&load(a)?, &load(b)?);
+    if json {
+        output.result(&format!("{}\n", serde_json::to_string_pretty(&compared)?))?;
+    } else {
+        output.result(&doctor::comparison_text(&compared, &form(false, output)))?;
+    }
+    Ok(if compared.differs() { FAILED } else { 0 })
+}
