@@ -21,8 +21,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!(
         "This demo changes this machine only while it runs: it makes two network namespaces joined by a veth pair,\n\
-         runs workers at real-time priority on CPUs 0 and 1 with a compile load beside them for a few minutes, and\n\
-         removes all of that at the end. It writes a run directory under runs/. Missing Debian packages are named\n\
+         runs workers at real-time priority on CPU 1 with a compile load beside them for a few minutes, shields CPU 1\n\
+         in a part of that time (all other processes and interrupts leave it; real-time tasks may use all of it), and\n\
+         puts all of that back at the end. It writes a run directory under runs/. Missing Debian packages are named\n\
          first and then installed: {}.",
         PACKAGES.join(", ")
     );

@@ -1,6 +1,7 @@
 //! Benchmarks. None of them is a test: they print figures for docs/benchmarks.md and judge nothing by absolute times.
 
 mod peers;
+mod shield;
 mod startup;
 
 use anyhow::Result;
@@ -28,6 +29,15 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
+    /// What a shield is worth: p99.99 and standard deviation without and with it, and the holes of throttling.
+    Shield {
+        /// The campaign.
+        #[arg(long, default_value = "campaigns/shield.toml")]
+        plan: String,
+        /// Write the tables to this Markdown file too.
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -43,6 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Peers { rounds, seconds, protocol, output } => {
             peers::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
         }
+        Bench::Shield { plan, output } => shield::run(plan, output.as_deref()),
         Bench::Record => crate::process::run(
             &crate::process::cargo(),
             &["run", "--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"],
