@@ -91,9 +91,13 @@ mod tests {
     #[test]
     fn only_the_exact_command_line_is_a_holder() {
         assert_eq!(parse_command_line("/usr/bin/windhover\0hold\0--cpu-latency-us\x003\0"), Some(3));
-        for other in
-            ["", "\0", "windhover\0hold\0", "vi\0hold\0--cpu-latency-us\0three\0", "a\0b\0hold\0--cpu-latency-us\x003\0"]
-        {
+        for other in [
+            "",
+            "\0",
+            "windhover\0hold\0",
+            "vi\0hold\0--cpu-latency-us\0three\0",
+            "a\0b\0hold\0--cpu-latency-us\x003\0",
+        ] {
             assert_eq!(parse_command_line(other), None, "{other:?}");
         }
     }

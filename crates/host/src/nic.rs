@@ -142,6 +142,16 @@ impl NicMap {
         })
     }
 
+    /// What can be told of a device of the running system without /sys: its NAPI instances.
+    ///
+    /// # Errors
+    /// [`NicError::Absent`].
+    pub fn by_netlink(device: &str) -> Result<Self, NicError> {
+        let index = nix::net::if_::if_nametoindex(device);
+        let absent = |_| NicError::Absent { device: device.to_owned(), known: known(&Machine::running()) };
+        Ok(Self { device: device.to_owned(), napis: napi::napis(index.map_err(absent)?), ..Self::default() })
+    }
+
     /// The threads that poll it.
     pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.napis.iter().filter_map(|napi| napi.pid)

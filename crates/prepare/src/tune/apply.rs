@@ -109,7 +109,9 @@ pub fn apply(
     require_permission(kernel, state, &plan)?;
     let lock = state.lock(LOCK)?;
     let mut header = SetHeader::new(what(&profile.name), command, owner);
-    header.details = serde_json::json!({ "device": device, "netns": host::netns::inode() });
+    let netns =
+        plan.changes.iter().any(|planned| of_namespace(&planned.change.knob)).then(host::netns::inode).flatten();
+    header.details = serde_json::json!({ "device": device, "netns": netns });
     let mut changes = state.begin(&lock, &header)?;
     let mut failure = None;
     // New rings, channels and features make new queues and NAPI instances, which the plan did not know: one more look.
@@ -163,6 +165,15 @@ fn finish(report: &mut TuneReport, plan: TunePlan) {
     report.already = (plan.same.len() + plan.changes.len()).saturating_sub(report.changed.len());
     report.skipped = plan.skipped;
     report.warnings = plan.warnings;
+}
+
+/// Whether a knob is one of a network namespace and not of the machine.
+fn of_namespace(knob: &Knob) -> bool {
+    match knob {
+        Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => true,
+        Knob::File { path, .. } => path.starts_with("/proc/sys/net") || path.starts_with("/sys/class/net"),
+        _ => false,
+    }
 }
 
 fn reshapes(knob: &Knob) -> bool {
@@ -266,9 +277,7 @@ pub fn verify(
 pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) -> Result<Vec<Undone>, TuneError> {
     let sets = applied(state, name)?;
     for (id, header) in &sets {
-        if let Some(netns) = elsewhere(header) {
-            return Err(TuneError::OtherNamespace { set: id.to_string(), netns });
-        }
+        require_namespace(id, header)?;
     }
     if sets.is_empty() {
         return Ok(Vec::new());
@@ -286,11 +295,22 @@ pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) 
     Ok(undone)
 }
 
+/// Whether this network namespace is the one that a set was made in: names of devices mean others elsewhere. A namespace
+/// that is gone took its settings with it.
+///
+/// # Errors
+/// [`TuneError::OtherNamespace`].
+pub fn require_namespace(id: &SetId, header: &SetHeader) -> Result<(), TuneError> {
+    match elsewhere(header) {
+        Some(netns) => Err(TuneError::OtherNamespace { set: id.to_string(), netns }),
+        None => Ok(()),
+    }
+}
+
 /// The inode of a set's network namespace when it is another one than the caller's and still exists.
 fn elsewhere(header: &SetHeader) -> Option<u64> {
     let netns = header.details.get("netns")?.as_u64()?;
     let ours = host::netns::inode()?;
-    header.details.get("device")?.as_str()?;
     (netns != ours && exists(netns)).then_some(netns)
 }
 

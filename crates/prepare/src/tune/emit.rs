@@ -118,7 +118,7 @@ fn systemd(profile: &Profile, program: &str, arguments: &[String]) -> String {
          [Unit]\nDescription=Settings of the profile {name}\nAfter=network-online.target tuned.service irqbalance.service\n\
          Wants=network-online.target\n\n\
          [Service]\nType=oneshot\nRemainAfterExit=yes\nRuntimeDirectory=windhover\nRuntimeDirectoryPreserve=yes\n\
-         KillMode=process\nExecStart={program} tune apply --yes {arguments}\nExecStop={program} tune undo --yes {undo}\n\n\
+         KillMode=process\nExecStart={program} tune apply --yes {arguments}\nExecStop={program} tune undo {undo}\n\n\
          [Install]\nWantedBy=multi-user.target\n",
         name = profile.name,
         arguments = words.join(" "),

@@ -4,7 +4,7 @@ use super::resolve::Meaning;
 use super::{Key, TuneError};
 use crate::Kernel;
 use host::knob::{EthtoolPart, Form, Knob, Settings as _, cpu_mask, features_of, flow_locations, free_location};
-use host::nic::NicMap;
+use host::nic::{NicError, NicMap};
 use host::undo::Change;
 use model::CpuList;
 use std::path::PathBuf;
@@ -12,12 +12,21 @@ use std::path::PathBuf;
 /// A device that was looked at.
 #[derive(Debug, Clone)]
 pub(super) struct Device {
-    pub(super) map: NicMap,
+    map: NicMap,
+    /// Why /sys does not show it, if so.
+    hidden: Option<String>,
 }
 
 impl Device {
     pub(super) fn of(kernel: &Kernel, name: &str) -> Result<Self, TuneError> {
-        Ok(Self { map: NicMap::of(kernel.machine(), name)? })
+        match NicMap::of(kernel.machine(), name) {
+            Ok(map) => Ok(Self { map, hidden: None }),
+            // What goes by system calls works nevertheless.
+            Err(other @ NicError::OtherNamespace { .. }) => {
+                Ok(Self { map: NicMap::by_netlink(name)?, hidden: Some(other.to_string()) })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -31,6 +40,16 @@ pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, 
             .into_iter()
             .map(|feature| change(ethtool(EthtoolPart::Feature, feature), value, true))
             .collect(),
+        Key::Ethtool(EthtoolPart::Pause, property) if property != "autoneg" => {
+            let pause = |name: &str| ethtool(EthtoolPart::Pause, name.to_owned());
+            let is = |name: &str, value: &str| kernel.read(&pause(name)).is_ok_and(|now| now == value);
+            let mut changes = vec![change(pause(property), value, true)];
+            if is("autoneg", "on") && !is(property, value) {
+                // While the two ends negotiate it, the driver takes no order.
+                changes.insert(0, change(pause("autoneg"), "off", true));
+            }
+            changes
+        }
         Key::Ethtool(part, property) => {
             let wanted = if value == "max" {
                 match kernel.read(&ethtool(*part, format!("{property}-max"))) {
@@ -70,6 +89,9 @@ pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, 
         _ => Vec::new(),
     };
     if changes.is_empty() {
+        if let Some(reason) = &device.hidden {
+            return Meaning::Nothing(reason.clone());
+        }
         let what = match key {
             Key::Napi(_) => "no NAPI instance (the device is down, or has none)",
             Key::IrqCpus => "no interrupt that can be moved",
@@ -95,6 +117,7 @@ fn napi(device: &Device, property: &str, value: &str, change: &dyn Fn(Knob, &str
         return instances.iter().map(|napi| change(knob(napi.id), value, true)).collect();
     }
     let (file, form) = match property {
+        _ if device.hidden.is_some() => return Vec::new(),
         "threaded" => ("threaded", Form::Switch),
         "defer-hard-irqs" => ("napi_defer_hard_irqs", Form::Text),
         "gro-flush-timeout" => ("gro_flush_timeout", Form::Text),

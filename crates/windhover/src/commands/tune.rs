@@ -126,6 +126,11 @@ fn planned(plan: &TunePlan) -> String {
         plan.same.len(),
         plan.skipped.len()
     );
+    if !plan.same.is_empty() {
+        let mut same: Vec<String> = plan.same.iter().map(|planned| planned.setting.to_string()).collect();
+        same.dedup();
+        let _ = writeln!(text, "as wanted already: {}", same.join(", "));
+    }
     text.push_str(&skipped(&plan.skipped));
     text
 }
@@ -151,13 +156,7 @@ struct Manner {
     json: bool,
 }
 
-fn apply(
-    profile: &Profile,
-    nic: Option<&str>,
-    place: &Place,
-    manner: Manner,
-    output: &Output,
-) -> Result<u8, Failure> {
+fn apply(profile: &Profile, nic: Option<&str>, place: &Place, manner: Manner, output: &Output) -> Result<u8, Failure> {
     let kernel = kernel(place);
     let plan = tune::plan_profile(profile, nic, &kernel).map_err(failed)?;
     if manner.dry_run || !manner.json {
@@ -184,15 +183,13 @@ fn reported(profile: &Profile, report: &TuneReport) -> String {
     let Some(set) = &report.set else {
         return "nothing had to be changed\n".to_owned();
     };
-    let mut text = format!(
-        "set {set}: {} changed; `windhover tune undo {}` puts them back\n",
-        report.changed.len(),
-        profile.name
-    );
+    let mut text =
+        format!("set {set}: {} changed; `windhover tune undo {}` puts them back\n", report.changed.len(), profile.name);
     for changed in &report.changed {
         let change = &changed.planned.change;
         if !change.knob.same(&changed.after, &change.wanted) {
-            let _ = writeln!(text, "{} became '{}' instead of '{}': rounded", change.knob, changed.after, change.wanted);
+            let _ =
+                writeln!(text, "{} became '{}' instead of '{}': rounded", change.knob, changed.after, change.wanted);
         }
     }
     text

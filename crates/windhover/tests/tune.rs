@@ -1,0 +1,299 @@
+//! `windhover tune`: what it says, what it changes on trees of files, in a namespace and on this machine, and that
+//! nothing is lost when it is killed.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+
+mod support;
+
+use host::knob::{Knob, Settings as _};
+use host::undo::{Change, Done, KILL_AT, SetHeader, StateDir};
+use prepare::Kernel;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use support::{Folder, assert_code, assert_refused, can_make_namespaces, is_root, run, stderr, stdout, windhover};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A tree of files that looks like a small machine.
+fn plant(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    for (file, content) in FILES {
+        let path = folder.0.join("root").join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("{content}\n")).unwrap();
+    }
+    folder
+}
+
+const FILES: [(&str, &str); 7] = [
+    ("proc/sys/net/core/busy_poll", "0"),
+    ("proc/sys/kernel/timer_migration", "1"),
+    ("proc/sys/vm/stat_interval", "1"),
+    ("sys/kernel/mm/transparent_hugepage/enabled", "madvise"),
+    ("sys/class/net/eth0/ifindex", "2"),
+    ("devices/eth0/coalesce/rx-usecs", "50"),
+    ("devices/eth0/coalesce/adaptive-rx", "on"),
+];
+
+fn contents(folder: &Folder) -> BTreeMap<&'static str, String> {
+    let text = |file: &str| std::fs::read_to_string(folder.0.join("root").join(file)).unwrap().trim().to_owned();
+    FILES.iter().map(|(file, _)| (*file, text(file))).collect()
+}
+
+fn planted() -> BTreeMap<&'static str, String> {
+    FILES.iter().map(|(file, content)| (*file, (*content).to_owned())).collect()
+}
+
+/// `windhover tune …` on such a tree.
+fn tune(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut command = windhover(&["tune"]);
+    command.args(arguments).arg("--root").arg(folder.0.join("root")).arg("--state-dir").arg(folder.0.join("state"));
+    command
+}
+
+fn tuned(folder: &Folder, arguments: &[&str]) -> Output {
+    tune(folder, arguments).output().unwrap()
+}
+
+#[test]
+fn what_is_to_be_installed() {
+    for form in ["grub", "systemd", "tuned", "udev"] {
+        let flag = format!("--{form}");
+        let output = run(&["tune", "emit", "paper-2019", &flag, "--nic", "eth0", "--set", "nic.napi.threaded=on"]);
+        assert_code(&output, 0);
+        insta::assert_snapshot!(format!("tune-emit-{form}"), stdout(&output));
+    }
+    let output = run(&["tune", "emit", "latency", "--systemd", "--set", "service.irqbalance=ban-cpus"]);
+    assert!(stdout(&output).contains("IRQBALANCE_BANNED_CPULIST"), "{}", stdout(&output));
+    assert_refused(&["tune", "emit", "latency", "--udev"], 2, &["--nic IF"]);
+    assert_code(&run(&["tune", "emit", "latency"]), 2);
+    assert_code(&run(&["tune", "emit", "latency", "--grub", "--udev"]), 2);
+}
+
+#[test]
+fn profiles_are_listed_and_shown() {
+    let list = stdout(&run(&["tune", "list"]));
+    for name in ["latency", "network-latency", "paper-2012", "paper-2019", "throughput"] {
+        assert!(list.lines().any(|line| line.split_whitespace().next() == Some(name)), "{list}");
+    }
+    let shown = stdout(&run(&["tune", "show", "paper-2012"]));
+    assert!(shown.contains("nic.coalesce.adaptive-rx=off") && shown.contains("windhover shield"), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&run(&["tune", "show", "latency", "--json"]))).unwrap();
+    assert!(json["settings"].as_array().unwrap().iter().all(|setting| setting["why"].is_string()), "{json}");
+    assert_refused(&["tune", "show", "latencies"], 2, &["latencies", "paper-2012", ".toml"]);
+    assert_refused(&["tune", "diff", "latency", "--set", "memory.tph=never"], 2, &["memory.tph", "memory.thp"]);
+    assert_refused(&["tune", "diff", "latency", "--set", "memory.thp=rarely"], 2, &["rarely", "madvise"]);
+    assert_refused(&["tune", "diff", "latency", "--nic", "nope0"], 2, &["nope0", "lo"]);
+}
+
+#[test]
+fn a_dry_run_is_what_apply_does() {
+    let folder = plant("tune-dry");
+    let both = |arguments: &[&str]| {
+        let mut all = vec!["apply", "network-latency", "--nic", "eth0", "--set", "nic.coalesce.rx-usecs=0", "--json"];
+        all.extend(arguments);
+        let output = tuned(&folder, &all);
+        assert_code(&output, 0);
+        serde_json::from_str::<serde_json::Value>(&stdout(&output)).unwrap()
+    };
+    let knobs = |changes: &serde_json::Value, of: &str| -> Vec<serde_json::Value> {
+        let changes = changes.as_array().unwrap().iter();
+        changes.map(|entry| entry.pointer(of).unwrap()["knob"].clone()).collect()
+    };
+    let plan = both(&["--dry-run"]);
+    assert_eq!(contents(&folder), planted(), "a dry run changes nothing");
+    assert!(!folder.0.join("state").exists());
+    let report = both(&[]);
+    let made = knobs(&report["changed"], "/planned/change");
+    assert_eq!(made, knobs(&plan["changes"], "/change"));
+    assert_eq!(made.len(), 5, "{report}");
+    assert!(report["skipped"].to_string().contains("cpufreq.governor"), "{report}");
+
+    // Once more: nothing is written, nothing is logged.
+    let again = both(&[]);
+    assert_eq!((again["set"].clone(), again["changed"].as_array().unwrap().len()), (serde_json::Value::Null, 0));
+    assert_code(
+        &tuned(&folder, &["verify", "network-latency", "--nic", "eth0", "--set", "nic.coalesce.rx-usecs=0"]),
+        0,
+    );
+
+    let path = folder.0.join("root/proc/sys/vm/stat_interval");
+    std::fs::write(&path, "3\n").unwrap();
+    let verified = tuned(&folder, &["verify", "network-latency", "--nic", "eth0"]);
+    assert_code(&verified, 3);
+    assert!(stdout(&verified).contains("stat_interval: wanted '10', it is '3'"), "{}", stdout(&verified));
+    let undone = tuned(&folder, &["undo", "network-latency"]);
+    assert_code(&undone, 1);
+    assert!(stdout(&undone).contains("stat_interval"), "{}", stdout(&undone));
+    assert_eq!(std::fs::read_to_string(&path).unwrap().trim(), "3", "another's value stays");
+    std::fs::write(&path, "1\n").unwrap();
+    assert_eq!(contents(&folder), planted());
+    let nothing = tuned(&folder, &["undo"]);
+    assert_code(&nothing, 0);
+    assert!(stderr(&nothing).contains("nothing to undo"));
+}
+
+#[test]
+fn killed_at_any_step_and_put_back() {
+    let apply = ["apply", "network-latency", "--nic", "eth0", "--set", "nic.coalesce.rx-usecs=0", "--yes"];
+    // While it changes, and while it puts back.
+    for undoing in [false, true] {
+        let mut deaths = 0;
+        for step in 1..200 {
+            let folder = plant(&format!("tune-kill-{undoing}"));
+            if undoing {
+                assert_code(&tuned(&folder, &apply), 0);
+            }
+            let arguments: &[&str] = if undoing { &["undo"] } else { &apply };
+            let killed = tune(&folder, arguments).env(KILL_AT, step.to_string()).output().unwrap();
+            if killed.status.success() {
+                break;
+            }
+            deaths += 1;
+            assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
+            assert_code(&tuned(&folder, &["undo"]), 0);
+            assert_eq!(contents(&folder), planted(), "undoing: {undoing}, killed at {step}");
+        }
+        // Five changes with at least three steps each.
+        assert!((15..199).contains(&deaths), "{deaths} deaths");
+    }
+}
+
+/// Settings that harm nobody, in a namespace that ends with the script.
+const HARMLESS: &str = "summary = 'a test'\n[sysctl]\nnet.ipv4.ip_default_ttl = 65\nnet.ipv4.tcp_autocorking = 0\n\
+    net.core.no_such_setting = 1\n";
+
+#[test]
+fn sysctls_of_a_namespace() {
+    if !can_make_namespaces("sysctls_of_a_namespace") {
+        return;
+    }
+    let folder = Folder::new("tune-netns");
+    let profile = folder.file("harmless.toml", HARMLESS);
+    let script = "set -e; ttl() { cat /proc/sys/net/ipv4/ip_default_ttl; }; ttl; $W tune apply $P --yes >&2; ttl; \
+        $W tune apply $P --yes | tail -n 1; $W tune verify $P >&2; echo applied; read line; $W tune undo harmless >&2; ttl";
+    let mut inside = Command::new("unshare")
+        .args(["--net", "sh", "-c", script])
+        .env("W", env!("CARGO_BIN_EXE_windhover"))
+        .env("P", &profile)
+        .env("WINDHOVER_STATE", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(inside.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let until: Vec<String> = lines.by_ref().take_while(|line| line != "applied").collect();
+    assert_eq!(until, ["64", "65", "nothing had to be changed"]);
+    // From this namespace the names would mean other settings.
+    for arguments in [&["tune", "undo"][..], &["undo"]] {
+        let outside = windhover(arguments).env("WINDHOVER_STATE", folder.path()).output().unwrap();
+        assert_code(&outside, 1);
+        assert!(stderr(&outside).contains("another network namespace"), "{}", stderr(&outside));
+    }
+    inside.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(lines.next().as_deref(), Some("64"));
+    assert!(inside.wait().unwrap().success());
+}
+
+/// Held while a test changes a setting of the whole machine.
+fn machine() -> std::fs::File {
+    let lock = std::fs::File::create(std::env::temp_dir().join("windhover-machine.lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+#[test]
+fn a_setting_of_this_machine_there_and_back() {
+    if !is_root() {
+        eprintln!("SKIPPED a_setting_of_this_machine_there_and_back: not root");
+        return;
+    }
+    let _lock = machine();
+    let folder = Folder::new("tune-machine");
+    let profile = folder.file("stat.toml", "summary = 'a test'\n[sysctl]\nvm.stat_interval = 2\n");
+    let value = || std::fs::read_to_string("/proc/sys/vm/stat_interval").unwrap().trim().to_owned();
+    let before = value();
+    let tune = |arguments: &[&str]| windhover(arguments).env("WINDHOVER_STATE", folder.path()).output().unwrap();
+    let applied = tune(&["tune", "apply", &profile, "--yes"]);
+    let during = value();
+    let undone = tune(&["tune", "undo"]);
+    assert_eq!(value(), before);
+    assert_code(&applied, 0);
+    assert_code(&undone, 0);
+    assert_eq!(during, "2");
+}
+
+#[test]
+fn without_privileges() {
+    if !is_root() {
+        eprintln!("SKIPPED without_privileges: not root, so no other user can be taken on");
+        return;
+    }
+    let folder = Folder::new("tune-nobody");
+    // nobody must be able to run it: the build folder may be closed.
+    let program = folder.0.join("windhover");
+    std::fs::copy(env!("CARGO_BIN_EXE_windhover"), &program).unwrap();
+    let nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(arguments).env("WINDHOVER_STATE", "/run/windhover-nobody").uid(65534).gid(65534);
+        command.output().unwrap()
+    };
+    for arguments in [&["tune", "list"][..], &["tune", "show", "latency"], &["tune", "diff", "latency"]] {
+        assert_code(&nobody(arguments), 0);
+    }
+    let verified = nobody(&["tune", "verify", "latency", "--set", "vm.stat_interval=77"]);
+    assert_code(&verified, 3);
+    let applied = nobody(&["tune", "apply", "latency", "--set", "vm.stat_interval=77"]);
+    assert_code(&applied, 1);
+    let words = stderr(&applied);
+    assert!(words.contains("not permitted") && words.contains("CAP_DAC_OVERRIDE"), "{words}");
+    assert!(!Path::new("/run/windhover-nobody").exists());
+}
+
+fn holds() -> Change {
+    // So long that it asks for nothing.
+    Change { knob: Knob::CpuLatency, wanted: "2000000000".to_owned(), why: "a test".to_owned(), exact: true }
+}
+
+#[test]
+fn a_hold_lives_until_it_is_undone() {
+    if !is_root() || !Path::new("/dev/cpu_dma_latency").exists() {
+        eprintln!("SKIPPED a_hold_lives_until_it_is_undone: not root, or no /dev/cpu_dma_latency");
+        return;
+    }
+    let _lock = machine();
+    let folder = Folder::new("tune-hold");
+    let kernel = Kernel::running().with_windhover(env!("CARGO_BIN_EXE_windhover"));
+    let state = StateDir::at(folder.path());
+    let lock = state.lock(PATIENCE).unwrap();
+    let begin = || state.begin(&lock, &SetHeader::new("tune test", "test", None)).unwrap();
+    assert_eq!(kernel.read(&Knob::CpuLatency).unwrap(), "none");
+
+    let mut changes = begin();
+    assert!(matches!(changes.set(&kernel, &holds()).unwrap(), Done::Changed { .. }));
+    let holders = host::holders::find(kernel.machine());
+    assert_eq!(holders.len(), 1);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", holders[0].task.tid)).unwrap();
+    let open = open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    assert!(open.into_iter().any(|target| target == Path::new("/dev/cpu_dma_latency")));
+    // A second one takes the place of the first.
+    let mut second = begin();
+    let other = Change { wanted: "1999999999".to_owned(), ..holds() };
+    second.set(&kernel, &other).unwrap();
+    assert_eq!(kernel.read(&Knob::CpuLatency).unwrap(), "1999999999");
+    assert_eq!(host::holders::find(kernel.machine()).len(), 1);
+    let undo = |changes: &host::undo::Changes| state.undo(&lock, &kernel, changes.id(), false, PATIENCE).unwrap();
+    assert_eq!(undo(&second).restored, 1);
+    assert_eq!(kernel.read(&Knob::CpuLatency).unwrap(), "2000000000");
+    assert_eq!(undo(&changes).restored, 1);
+    assert_eq!(kernel.read(&Knob::CpuLatency).unwrap(), "none");
+
+    // One that was killed has nothing left to undo.
+    let mut third = begin();
+    third.set(&kernel, &holds()).unwrap();
+    host::holders::end(&host::holders::find(kernel.machine())[0].task).unwrap();
+    assert_eq!(undo(&third).already, 1);
+}
