@@ -22,8 +22,17 @@ _windhover() {
             windhover,campaign)
                 cmd="windhover__subcmd__campaign"
                 ;;
+            windhover,doctor)
+                cmd="windhover__subcmd__doctor"
+                ;;
             windhover,generate)
                 cmd="windhover__subcmd__generate"
+                ;;
+            windhover,hold)
+                cmd="windhover__subcmd__hold"
+                ;;
+            windhover,keeper)
+                cmd="windhover__subcmd__keeper"
                 ;;
             windhover,key)
                 cmd="windhover__subcmd__key"
@@ -46,11 +55,23 @@ _windhover() {
             windhover,rr)
                 cmd="windhover__subcmd__rr"
                 ;;
+            windhover,run)
+                cmd="windhover__subcmd__run"
+                ;;
             windhover,serve)
                 cmd="windhover__subcmd__serve"
                 ;;
+            windhover,shield)
+                cmd="windhover__subcmd__shield"
+                ;;
             windhover,show)
                 cmd="windhover__subcmd__show"
+                ;;
+            windhover,tune)
+                cmd="windhover__subcmd__tune"
+                ;;
+            windhover,undo)
+                cmd="windhover__subcmd__undo"
                 ;;
             windhover,worker)
                 cmd="windhover__subcmd__worker"
@@ -67,6 +88,9 @@ _windhover() {
             windhover__subcmd__campaign,run)
                 cmd="windhover__subcmd__campaign__subcmd__run"
                 ;;
+            windhover__subcmd__doctor,diff)
+                cmd="windhover__subcmd__doctor__subcmd__diff"
+                ;;
             windhover__subcmd__lab,down)
                 cmd="windhover__subcmd__lab__subcmd__down"
                 ;;
@@ -79,6 +103,33 @@ _windhover() {
             windhover__subcmd__lab,up)
                 cmd="windhover__subcmd__lab__subcmd__up"
                 ;;
+            windhover__subcmd__shield,exec)
+                cmd="windhover__subcmd__shield__subcmd__exec"
+                ;;
+            windhover__subcmd__tune,apply)
+                cmd="windhover__subcmd__tune__subcmd__apply"
+                ;;
+            windhover__subcmd__tune,diff)
+                cmd="windhover__subcmd__tune__subcmd__diff"
+                ;;
+            windhover__subcmd__tune,emit)
+                cmd="windhover__subcmd__tune__subcmd__emit"
+                ;;
+            windhover__subcmd__tune,list)
+                cmd="windhover__subcmd__tune__subcmd__list"
+                ;;
+            windhover__subcmd__tune,show)
+                cmd="windhover__subcmd__tune__subcmd__show"
+                ;;
+            windhover__subcmd__tune,try)
+                cmd="windhover__subcmd__tune__subcmd__try"
+                ;;
+            windhover__subcmd__tune,undo)
+                cmd="windhover__subcmd__tune__subcmd__undo"
+                ;;
+            windhover__subcmd__tune,verify)
+                cmd="windhover__subcmd__tune__subcmd__verify"
+                ;;
             *)
                 ;;
         esac
@@ -86,7 +137,7 @@ _windhover() {
 
     case "${cmd}" in
         windhover)
-            opts="-q -h -V --color --quiet --help --version key serve pingpong rr ping load lab campaign report show agent worker generate"
+            opts="-h -V --color --quiet --help --version key serve pingpong rr ping load run shield tune doctor lab campaign report show agent undo keeper hold worker generate"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -104,7 +155,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__agent)
-            opts="-q -h --color --quiet --help"
+            opts="-h --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -122,7 +173,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__campaign)
-            opts="-q -h --color --quiet --help plan run resume list"
+            opts="-h --color --quiet --help plan run resume list"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -140,7 +191,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__campaign__subcmd__list)
-            opts="-q -h --color --quiet --help"
+            opts="-h --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -158,7 +209,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__campaign__subcmd__plan)
-            opts="-q -h --color --quiet --help"
+            opts="-h --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -176,7 +227,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__campaign__subcmd__resume)
-            opts="-q -h --color --quiet --help"
+            opts="-h --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -194,7 +245,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__campaign__subcmd__run)
-            opts="-o -q -h --output --lab --label --seed --repetitions --color --quiet --help"
+            opts="-o -h --output --lab --label --seed --repetitions --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -235,8 +286,64 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__doctor)
+            opts="-v -h --for --nic --only --measure --verbose --json --save --force --root --color --quiet --help diff"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --only)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__doctor__subcmd__diff)
+            opts="-h --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__generate)
-            opts="-q -h --color --quiet --help"
+            opts="-h --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -253,8 +360,64 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__hold)
+            opts="-h --cpu-latency-us --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --cpu-latency-us)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__keeper)
+            opts="-h --set --owner --state-dir --root --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --owner)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__key)
-            opts="-q -h --color --quiet --help"
+            opts="-h --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -272,7 +435,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__lab)
-            opts="-q -h --color --quiet --help up down list exec"
+            opts="-h --color --quiet --help up down list exec"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -290,7 +453,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__lab__subcmd__down)
-            opts="-q -h --stale --color --quiet --help"
+            opts="-h --stale --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -308,7 +471,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__lab__subcmd__exec)
-            opts="-q -h --color --quiet --help"
+            opts="-h --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -326,7 +489,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__lab__subcmd__list)
-            opts="-q -h --json --color --quiet --help"
+            opts="-h --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -344,7 +507,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__lab__subcmd__up)
-            opts="-q -h --hosts --ports --color --quiet --help"
+            opts="-h --hosts --ports --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -370,7 +533,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__load)
-            opts="-j -q -h --seconds --jobs --cpus --command --directory --json --color --quiet --help"
+            opts="-j -h --seconds --jobs --cpus --command --directory --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -412,7 +575,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__ping)
-            opts="-4 -6 -c -i -s -q -h --ipv4 --ipv6 --count --interval --size --timeout --ttl --bind --device --policy --cpu --format --raw --percentile --worst --over --color --quiet --help"
+            opts="-4 -6 -c -i -s -h --ipv4 --ipv6 --count --interval --size --timeout --ttl --bind --device --policy --cpu --format --raw --percentile --worst --over --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -498,7 +661,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pingpong)
-            opts="-4 -6 -q -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe"
+            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -716,7 +879,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__report)
-            opts="-o -q -h --format --output --force --reference --size --color --quiet --help"
+            opts="-o -h --format --output --force --reference --size --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -750,7 +913,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__rr)
-            opts="-4 -6 -q -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --response --connect-each --half --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe"
+            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --response --connect-each --half --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -907,8 +1070,134 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__run)
+            opts="-s -P -b -q -c -p -t -g -u -n -a -i -h --policy --priority --bias --quantum --copies --deadline --pid --tid --group --user --name --all --info --json --mlock --prefault-stack --timer-slack --cpu-dma-latency --rt-limit --inherit-policy --force --report --state-dir --stopped --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -s)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --priority)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -P)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bias)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --quantum)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -q)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --copies)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --deadline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -g)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -u)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mlock)
+                    COMPREPLY=($(compgen -W "all current future onfault" -- "${cur}"))
+                    return 0
+                    ;;
+                --prefault-stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timer-slack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu-dma-latency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rt-limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__serve)
-            opts="-q -h --bind --key-file --max-size --max-session --max-sessions --max-rate --no-real-time --no-spin --no-cpu --color --quiet --help"
+            opts="-h --bind --key-file --max-size --max-session --max-sessions --max-rate --no-real-time --no-spin --no-cpu --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -949,8 +1238,176 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__shield)
+            opts="-p -i -l -m -a -r -c -n -y -h --proc --irq --loc --mem --all --backend --nic --keep --allow-boot-cpu --unlimited-rt --include-ancestors --reset --force --current --dry-run --json --guard --for --verify --yes --state-dir --root --color --quiet --help exec"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --irq)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -l)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mem)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -m)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --all)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --backend)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --guard)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --verify)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__shield__subcmd__exec)
+            opts="-p -i -l -m -a -h --proc --irq --loc --mem --all --backend --nic --keep --allow-boot-cpu --unlimited-rt --include-ancestors --state-dir --root --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --irq)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -l)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mem)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -m)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --all)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --backend)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__show)
-            opts="-q -h --reference --cells --color --quiet --help"
+            opts="-h --reference --cells --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -967,8 +1424,340 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__tune)
+            opts="-h --color --quiet --help list show diff apply verify undo emit try"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__apply)
+            opts="-n -y -h --nic --set --state-dir --root --dry-run --yes --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__diff)
+            opts="-h --nic --set --state-dir --root --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__emit)
+            opts="-h --nic --set --grub --systemd --tuned --udev --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__list)
+            opts="-h --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__show)
+            opts="-h --nic --set --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__try)
+            opts="-o -h --set --nic --rounds --by --least --keep --plan --lab --protocol --size --seconds --receive --policy --cpu --load --shield --seed --output --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --by)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --least)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --plan)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lab)
+                    COMPREPLY=($(compgen -W "netns loopback" -- "${cur}"))
+                    return 0
+                    ;;
+                --protocol)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --shield)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__undo)
+            opts="-h --force --state-dir --root --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__verify)
+            opts="-h --nic --set --state-dir --root --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__undo)
+            opts="-h --list --json --force --state-dir --root --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__worker)
-            opts="-q -h --color --quiet --help"
+            opts="-h --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_windhover_global_optspecs
-    string join \n color= q/quiet h/help V/version
+    string join \n color= quiet h/help V/version
 end
 
 function __fish_windhover_needs_command
@@ -27,7 +27,7 @@ end
 complete -c windhover -n "__fish_windhover_needs_command" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_needs_command" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_needs_command" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_needs_command" -s V -l version -d 'Print version'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "key" -d 'Make a shared key for `serve` and its clients'
@@ -36,17 +36,24 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "pingpong" -d 'T
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "ping" -d 'Time ICMP echoes'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "load" -d 'Run a background load and report how even it was'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "shield" -d 'Keep everything off chosen CPUs that was not placed there'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "tune" -d 'Set many settings by a profile, and put them back'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "doctor" -d 'Say what stands in the way of good measurements on this machine, and what mends it'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "show" -d 'Show a run in the terminal'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "undo" -d 'Put changed settings back as they were'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "generate" -d 'Write man pages, completions and schemas'
 complete -c windhover -n "__fish_windhover_using_subcommand key" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand key" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand key" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l bind -d 'Address to listen on; anything but loopback or a lab address needs a key' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l key-file -d 'File with the shared key (see `windhover key`)' -r -F
@@ -60,7 +67,7 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-real-time -d 'Refuse real-time policies'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-spin -d 'Refuse spinning'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-cpu -d 'Refuse to be pinned to a CPU'
-complete -c windhover -n "__fish_windhover_using_subcommand serve" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list' -r
@@ -127,7 +134,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l no-node
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-loop -d 'Loop sent multicast messages back to this host'
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list' -r
@@ -180,7 +187,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l no-nodelay -d
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-loop -d 'Loop sent multicast messages back to this host'
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count -d 'Send so many echoes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s i -l interval -d 'Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over' -r
@@ -205,7 +212,7 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l seconds -d 'Run so long; without it, until interrupted' -r
 complete -c windhover -n "__fish_windhover_using_subcommand load" -s j -l jobs -d 'Parallel jobs [default: 11 for build, else one a CPU]' -r
@@ -216,12 +223,215 @@ complete -c windhover -n "__fish_windhover_using_subcommand load" -l color -d 'W
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l json -d 'Print the report as JSON'
-complete -c windhover -n "__fish_windhover_using_subcommand load" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand load" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s s -l policy -d 'Policy: fifo, rr, other, batch, idle or deadline; also fifo:10 and full names such as SCHED_FIFO' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s P -l priority -d 'Priority, 1 to 99 for fifo and rr; higher is better [default: 1]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s b -l bias -d 'CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. Alone behind a shield it joins the shield' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s q -l quantum -d 'Nice value (-20 to 19), or a slice in milliseconds such as 3ms (other and batch, Linux 6.12)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s c -l copies -d 'Start so many copies; the exit code is the first that is not 0' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l deadline -d 'CPU time, deadline and period of SCHED_DEADLINE in microseconds, as RUNTIME:DEADLINE:PERIOD' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s p -l pid -d 'Change these processes instead of starting a program: all threads of each' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s t -l tid -d 'Change these threads' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s g -l group -d 'Change the processes of these process groups' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s u -l user -d 'Change the processes of these users, by name or number' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s n -l name -d 'Change the processes and threads of these names' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l mlock -d 'Lock the program\'s memory before its first instruction: what it has and will have (all), what it has at the start (current), what it will have (future), or each page once it is used (onfault)' -r -f -a "all\t'Present and future'
+current\t'Present'
+future\t'Future'
+onfault\t'Present and future, each page once it is used'"
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l prefault-stack -d 'Fault in so much of the program\'s stack before its first instruction' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l timer-slack -d 'How late its timers may be, in nanoseconds [the kernel\'s default: 50000; none for real-time policies]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l cpu-dma-latency -d 'Keep CPUs out of idle states that take longer than so many microseconds to leave, while the program runs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l rt-limit -d 'CPU time that a real-time program may use without once sleeping before SIGXCPU ends it, in seconds, or none' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l state-dir -d 'State directory, where a shield is looked up' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s a -l all -d 'Every process of user space; with --info only: changing all at once is `windhover shield`\'s job'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s i -l info -d 'Show how the tasks are scheduled'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l json -d 'With --info: one JSON document'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l inherit-policy -d 'Let children of a real-time program inherit its policy; without this they start as SCHED_OTHER'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l force -d 'Allow priority 99, which competes with the kernel\'s own threads'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l report -d 'At the program\'s end say on standard error what disturbed it: context switches, migrations, faults, waiting'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l stopped -d 'Stop before the first instruction, for our parent'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s p -l proc -d 'No processes on these CPUs but those placed there' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s i -l irq -d 'No device interrupts on these CPUs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s l -l loc -d 'No local timer interrupts on these CPUs; needs nohz_full= at boot' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s m -l mem -d 'The memory of these CPUs\' nodes is for them alone' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s a -l all -d 'All of these, as far as this system can' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l backend -d 'What keeps others away: auto, v2, v1, affinity, isolcpus' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l nic -d 'Put this device\'s interrupts, threads and queues onto the shield; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l keep -d 'Leave this process, by id, name or unit, where it is; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l guard -d 'Stay, look again every SECS, repair and tell what drifted; put everything back at the end (Ctrl-C)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l for -d 'Put everything back after this time: 90s, 10m, 2h' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l verify -d 'Prove the effect: a thread spins on each shielded CPU for SECS, and everything that touched it is named' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l allow-boot-cpu -d 'The boot CPU may be shielded too'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l unlimited-rt -d 'Take the limit on real-time CPU time away (kernel.sched_rt_runtime_us = -1)'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l include-ancestors -d 'With backend affinity: rewrite the CPUs of PID 1 and of the own ancestors too'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s r -l reset -d 'Put everything back'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l force -d 'With --reset: also what another changed since, and groups of ours that no undo log knows'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s c -l current -d 'Show what is true at the moment, CPU by CPU'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s n -l dry-run -d 'Only show what would be changed: each setting with its old and new value, and why'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l json -d 'Write the plan (--dry-run), the state or what was done as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s y -l yes -d 'Do not ask'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -f -a "exec" -d 'Put a shield up for as long as a command runs; its exit status is passed on'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s p -l proc -d 'No processes on these CPUs but those placed there' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s i -l irq -d 'No device interrupts on these CPUs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s l -l loc -d 'No local timer interrupts on these CPUs; needs nohz_full= at boot' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s m -l mem -d 'The memory of these CPUs\' nodes is for them alone' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s a -l all -d 'All of these, as far as this system can' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l backend -d 'What keeps others away: auto, v2, v1, affinity, isolcpus' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l nic -d 'Put this device\'s interrupts, threads and queues onto the shield; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l keep -d 'Leave this process, by id, name or unit, where it is; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l allow-boot-cpu -d 'The boot CPU may be shielded too'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l unlimited-rt -d 'Take the limit on real-time CPU time away (kernel.sched_rt_runtime_us = -1)'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l include-ancestors -d 'With backend affinity: rewrite the CPUs of PID 1 and of the own ancestors too'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "list" -d 'List the built-in profiles'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "show" -d 'Show the settings of a profile, each with its reason'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "diff" -d 'Show what a profile would change on this machine, and what it would skip'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "apply" -d 'Make a profile\'s settings'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "verify" -d 'Look whether a profile\'s settings still hold'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "undo" -d 'Put back what applying profiles changed, newest first'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "emit" -d 'Write text for what needs a boot or has to outlive one; installs nothing'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and say what helps here'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l nic -d 'The network device that keys beginning with nic. are about' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l set -d 'This setting too, or instead of the profile\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l nic -d 'The network device that keys beginning with nic. are about' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l set -d 'This setting too, or instead of the profile\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l nic -d 'The network device that keys beginning with nic. are about' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l set -d 'This setting too, or instead of the profile\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s n -l dry-run -d 'Only show what would be changed'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s y -l yes -d 'Do not ask'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l nic -d 'The network device that keys beginning with nic. are about' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l set -d 'This setting too, or instead of the profile\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l force -d 'Put back also what somebody else has changed since then'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l nic -d 'The network device that keys beginning with nic. are about' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l set -d 'This setting too, or instead of the profile\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l grub -d 'The kernel\'s command line, for /etc/default/grub.d'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l systemd -d 'A unit that applies the profile at boot'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l tuned -d 'A profile of tuned'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l udev -d 'Rules for the device named by --nic'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l set -d 'Try this setting too; several joined by \';\' are tried as one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l nic -d 'The network device that keys beginning with nic. mean on the hosts of --plan; in the built-in lab it is the lab\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l rounds -d 'How often each setting is measured [default: as often as a sure finding among so many needs, at least 5]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l by -d 'The figure that decides: p50, p99, p99.9, mean or stdev' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l least -d 'The least change that matters, in percent' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l plan -d 'Measure the cells of this plan instead of the one that the flags below describe' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l lab -d 'Kind of built-in lab' -r -f -a "netns\t'Network namespaces joined by a veth pair or a bridge; needs root'
+loopback\t'This host talking to itself'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l protocol -d 'tcp, udp, unix-stream, unix-dgram or pipe' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l size -d 'Message size in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l seconds -d 'Seconds a measurement' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l receive -d 'Receive mode: block, spin, poll, select, epoll ...; INITIATOR;REFLECTOR where they differ' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l policy -d 'Policy: other, fifo:N, rr:N; INITIATOR;REFLECTOR where they differ' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l cpu -d 'CPU of each end, INITIATOR;REFLECTOR: what helps depends on whether they share one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l load -d 'Load beside the measurement: none, build, cpu, memory, disk, net or context' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l shield -d 'Shield meanwhile: off, affinity, v1, v2, isolcpus or auto' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l seed -d 'Seed of the order' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -s o -l output -d 'Folder that the run directory is made in' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l keep -d 'Apply what helped at the end (`windhover tune undo` puts it back)'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l json -d 'Print the trials as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l for -d 'The CPUs to measure on: numbers and ranges (1,4-5), nic:IF, node:N; by default those behind a shield or isolated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l nic -d 'The network device to measure over; by default all with hardware and a link' -r
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l only -d 'Only these checks (cpu.smt) or sections (cpu)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l save -d 'Keep the document in this file, for `doctor diff`' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l measure -d 'Also measure on the first of these CPUs: what others take from a spinning thread, and for how long a real-time thread is stopped; keeps that CPU busy for about 3 s, half of it at the expense of all ordinary tasks there'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -s v -l verbose -d 'Also show what is in order, all values read, and on what each finding rests'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l json -d 'Write the document as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l force -d 'With --save: replace the file'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -f -a "diff" -d 'Compare two saved documents: the two ends of a measurement, or one machine before and after'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "up" -d 'Make a lab that stays until `lab down`'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "down" -d 'Remove a lab'
@@ -232,29 +442,29 @@ complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l stale -d 'Remove the labs whose owner is gone'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l json -d 'As JSON'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "plan" -d 'Check a plan and show its cells and how long it takes'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "run" -d 'Run a plan and write a run directory'
@@ -263,7 +473,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s o -l output -d 'Folder that the run directory is made in' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l lab -d 'Use this kind of built-in lab instead of the plan\'s' -r -f -a "netns\t'Network namespaces joined by a veth pair or a bridge; needs root'
@@ -274,17 +484,17 @@ complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l format -d 'Form of the report' -r -f -a "table\t'Aligned text'
 markdown\t'Markdown'
@@ -298,27 +508,52 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l force -d 'Overwrite the file'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l reference -d 'Add the papers\' published rows, marked as measured on other hardware'
-complete -c windhover -n "__fish_windhover_using_subcommand report" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand show" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand show" -l reference -d 'Add the papers\' published rows, marked as measured on other hardware'
 complete -c windhover -n "__fish_windhover_using_subcommand show" -l cells -d 'Show each cell\'s figures and verdicts too'
-complete -c windhover -n "__fish_windhover_using_subcommand show" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand show" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand agent" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand agent" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand agent" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand agent" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l list -d 'Only list the change sets and what they hold'
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l json -d 'Write the list, or what was done, as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l force -d 'Put back also what somebody else has changed since then'
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l set -d 'The change set' -r
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l owner -d 'Its owner: process id and start time' -r
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l state-dir -d 'Where the undo logs are' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand hold" -l cpu-latency-us -d 'The longest time that waking a CPU may take, in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand hold" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand hold" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand hold" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand worker" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand worker" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand worker" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand worker" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand generate" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand generate" -s q -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand generate" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
