@@ -9,7 +9,9 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{ChildStdin, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -126,6 +128,10 @@ impl Worker {
         };
         let mut line = serde_json::to_vec(spec).map_err(|error| format!("the {}'s spec: {error}", role.word()))?;
         line.push(b'\n');
+        if replaced(&context.program) {
+            let program = context.program.display();
+            return Err(format!("{program} was replaced by another file while it ran here: start the run again"));
+        }
         let mut child = command(role, launch, context).start().map_err(|error| error.to_string())?;
         let words = Arc::new(Words::default());
         let setup = |error: AgentError| error.to_string();
@@ -231,6 +237,20 @@ impl Worker {
     pub(crate) fn failure(&mut self) -> (u8, String) {
         self.failed.take().unwrap_or_else(|| (1, self.end.clone().unwrap_or_default()))
     }
+}
+
+/// Whether the file that this agent runs from is not the one at its path any more: a build or an upgrade put another one
+/// there. Its workers would be another build than the agent and the far end.
+fn replaced(program: &Path) -> bool {
+    const RUNNING: &str = "/proc/self/exe";
+    let Ok(link) = std::fs::read_link(RUNNING) else { return false };
+    let mut removed = program.as_os_str().to_owned();
+    removed.push(" (deleted)");
+    if link.as_os_str() == removed {
+        return true;
+    }
+    let file = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    link == program && file(Path::new(RUNNING)) != file(program)
 }
 
 fn command(role: Role, launch: &LaunchSpec, context: &Context) -> Launch {

@@ -205,3 +205,23 @@ fn an_agent_behind_any_command_and_one_of_another_build() {
     let output = run(&["--quiet", "campaign", "run", &file, "--output", folder.path()]);
     assert!(!output.status.success() && stderr(&output).contains("/nonexistent/agent"), "{}", stderr(&output));
 }
+
+#[test]
+fn an_agents_program_that_is_replaced_meanwhile_is_not_used() {
+    let folder = Folder::new("campaign-replaced");
+    let exe = env!("CARGO_BIN_EXE_windhover");
+    let own = folder.0.join("windhover");
+    let own = own.display();
+    // The agent of host b puts a fresh copy in its own place right after its start.
+    let script = format!("cp {exe} {own}; (cp {exe} {own}.new; sleep 0.2; mv {own}.new {own}) & exec {own} agent");
+    let text = format!(
+        "name = \"t\"\nrepetitions = 6\n[hosts.a]\nagent_command = [\"{exe}\", \"agent\"]\naddress = \"127.0.0.1\"\n\
+         [hosts.b]\nagent_command = [\"sh\", \"-c\", \"{script}\"]\naddress = \"127.0.0.1\"\n[roles]\ninitiator = \"a\"\n\
+         reflectors = [\"b\"]\n[measure]\nseconds = 0.1\n[[grid]]\nstack = [\"kernel\", \"other\"]\n[stacks.other]\n\
+         environment = {{ X = \"1\" }}\n"
+    );
+    let file = folder.file("plan.toml", &text);
+    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("was replaced"), "{}", stderr(&output));
+}
