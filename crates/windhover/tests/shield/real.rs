@@ -1,0 +1,151 @@
+//! Real shields of CPU 1, up for a moment.
+
+use crate::machine::{CPU, Machine, Sleeper, State, assert_restored, cpus_of, names, read, tasks, wait_for};
+use crate::support::{assert_code, stderr, stdout};
+use std::process::{Command, Stdio};
+
+/// What of "everything leaves" is true for interrupts and the kernel's own work.
+#[track_caller]
+fn assert_interrupts_left() {
+    for irq in names("/proc/irq") {
+        let path = format!("/proc/irq/{irq}/smp_affinity_list");
+        let managed = std::fs::metadata(&path).is_ok_and(|data| data.permissions().readonly());
+        assert!(managed || !has(&read(&path), 1), "interrupt {irq}: {}", read(&path));
+    }
+    for mask in ["/proc/irq/default_smp_affinity", "/sys/devices/virtual/workqueue/cpumask"] {
+        let bits = u32::from_str_radix(read(mask).rsplit(',').next().unwrap(), 16).unwrap();
+        assert_eq!(bits & 2, 0, "{mask}: {}", read(mask));
+    }
+    assert!(!has(&read("/proc/sys/kernel/watchdog_cpumask"), 1));
+}
+
+fn has(list: &str, cpu: u32) -> bool {
+    list.parse::<model::CpuList>().is_ok_and(|cpus| cpus.contains(cpu))
+}
+
+#[test]
+fn cpusets_close_the_cpu_to_everything_but_what_belongs_there() {
+    let test = "cpusets_close_the_cpu_to_everything_but_what_belongs_there";
+    let Some(machine) = Machine::take(test, true) else { return };
+    let (before_it, pinned) = (Sleeper::start(None), Sleeper::start(Some(CPU)));
+    let everywhere = before_it.cpus();
+    let before = State::read();
+    assert_code(&machine.shield(&["-a", CPU, "--backend", "v1", "--yes"]), 0);
+    // Those who were there and those who come, whatever they ask for.
+    assert_eq!(before_it.cpus(), "0");
+    assert_eq!(pinned.cpus(), "1");
+    let after_it = Sleeper::start(None);
+    assert_eq!(after_it.cpus(), "0");
+    let asked = Command::new("taskset").args(["-c", CPU, "true"]).stderr(Stdio::null()).status().unwrap();
+    assert!(!asked.success(), "a task walked in from outside");
+    let foreign: Vec<String> = tasks()
+        .into_iter()
+        .filter(|task| task.may_run_on(1) && !task.bound && !task.name.starts_with("irq/") && task.name != "kthreadd")
+        .filter(|task| task.tid != pinned.id() && task.cpuset != "/windhover-shield")
+        .map(|task| format!("{} {} {}", task.tid, task.name, task.cpus))
+        .collect();
+    assert_eq!(foreign, Vec::<String>::new(), "may still run on CPU 1");
+    assert_interrupts_left();
+    let status = machine.status();
+    assert_eq!((&status["backend"], &status["cpus"][1]["procs"]), (&"v1".into(), &true.into()), "{status:#}");
+    assert_eq!(status["cpus"][1]["irqs"], true, "{status:#}");
+    // The same again writes nothing, not even a log.
+    let logs = machine.logs();
+    let again = machine.shield(&["-a", CPU, "--yes"]);
+    assert_code(&again, 0);
+    assert!(stdout(&again).contains("nothing was changed"), "{}", stdout(&again));
+    assert_eq!(machine.logs(), logs);
+    // A program comes onto the CPU by `run -b` alone.
+    let inside = machine.windhover(&["run", "-b", CPU, "--", "grep", "Cpus_allowed_list", "/proc/self/status"]);
+    assert_code(&inside, 0);
+    assert!(stdout(&inside).trim().ends_with("\t1"), "{}", stdout(&inside));
+    assert_code(&machine.shield(&["--reset"]), 0);
+    assert_eq!((before_it.cpus(), after_it.cpus(), pinned.cpus()), (everywhere.clone(), everywhere, "1".to_owned()));
+    assert_restored(&before);
+    assert!(machine.logs().is_empty());
+}
+
+#[test]
+fn affinity_moves_everything_that_it_may() {
+    let Some(machine) = Machine::take("affinity_moves_everything_that_it_may", false) else { return };
+    // What this test's own ancestors are is spared, and so is PID 1; the sleepers are neither.
+    let (free, pinned) = (Sleeper::start(None), Sleeper::start(Some(CPU)));
+    let before = State::read();
+    assert_code(&machine.shield(&["-a", CPU, "--backend", "affinity", "--unlimited-rt", "--yes"]), 0);
+    assert_eq!((free.cpus().as_str(), pinned.cpus().as_str()), ("0", "1"));
+    assert_eq!(read("/proc/sys/kernel/sched_rt_runtime_us"), "-1");
+    let moved = |task: &crate::machine::Task| task.kernel && !task.bound && task.name != "kthreadd";
+    for task in tasks().iter().filter(|task| moved(task) && !task.name.starts_with("irq/")) {
+        assert!(!task.may_run_on(1) || task.cpus == "1", "{task:?}");
+    }
+    assert_interrupts_left();
+    assert!(cpus_of(1).contains('1'), "PID 1 was moved without being told");
+    assert_code(&machine.shield(&["--reset"]), 0);
+    assert_restored(&before);
+}
+
+#[test]
+fn a_shield_goes_with_its_command() {
+    let Some(machine) = Machine::take("a_shield_goes_with_its_command", true) else { return };
+    let before = State::read();
+    let script = "grep Cpus_allowed_list /proc/self/status; cat /proc/irq/default_smp_affinity; exit 7";
+    let output = machine.shield(&["exec", "-a", CPU, "--", "sh", "-c", script]);
+    assert_code(&output, 7);
+    let lines = stdout(&output);
+    assert!(lines.contains("Cpus_allowed_list:\t0\n") && lines.trim_end().ends_with('1'), "{lines}");
+    assert_restored(&before);
+    let output = machine.shield(&["exec", "-a", CPU, "--", "no-such-program-here"]);
+    assert_code(&output, 127);
+    assert_restored(&before);
+    assert!(machine.logs().is_empty());
+}
+
+#[test]
+fn a_shield_ends_after_its_time() {
+    let Some(machine) = Machine::take("a_shield_ends_after_its_time", true) else { return };
+    let before = State::read();
+    let output = machine.shield(&["-i", CPU, "--for", "0.3", "--yes"]);
+    assert_code(&output, 0);
+    assert!(stderr(&output).contains("the shield is down"), "{}", stderr(&output));
+    assert_restored(&before);
+}
+
+#[test]
+fn the_guard_puts_right_what_drifts() {
+    let Some(machine) = Machine::take("the_guard_puts_right_what_drifts", false) else { return };
+    let before = State::read();
+    let mut command = machine.command(&["-a", CPU, "--backend", "affinity", "--guard=0.2", "--yes"]);
+    let mut guard = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the shield", || machine.status()["cpus"][1]["procs"] == true);
+    let default = read("/proc/irq/default_smp_affinity");
+    std::fs::write("/proc/irq/default_smp_affinity", "3").unwrap();
+    wait_for("the repair", || read("/proc/irq/default_smp_affinity") == default);
+    // A newcomer that takes all CPUs for itself; its parent is the guard's sibling, so it is nobody's ancestor.
+    let newcomer = Sleeper::start(Some("0-1"));
+    wait_for("the sweep", || newcomer.cpus() == "0");
+    let stopped = Command::new("kill").args(["-INT", &guard.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    let status = guard.wait().unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut guard.stderr.take().unwrap(), &mut text).unwrap();
+    assert_eq!(status.code(), Some(0), "{text}");
+    assert!(text.contains("default_smp_affinity: was '3'") && text.contains("sleep"), "{text}");
+    assert_eq!(newcomer.cpus(), "0-1");
+    assert_restored(&before);
+}
+
+#[test]
+fn two_callers_at_once_make_one_shield() {
+    let Some(machine) = Machine::take("two_callers_at_once_make_one_shield", true) else { return };
+    let before = State::read();
+    let start =
+        || machine.command(&["-a", CPU, "--yes"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let callers = [start(), start(), start()];
+    let outputs = callers.map(|caller| caller.wait_with_output().unwrap());
+    outputs.iter().for_each(|output| assert_code(output, 0));
+    let made = outputs.iter().filter(|output| !stdout(output).contains("it was")).count();
+    assert_eq!(made, 1, "{outputs:?}");
+    assert_eq!(machine.logs().len(), 1);
+    assert_code(&machine.shield(&["--reset"]), 0);
+    assert_restored(&before);
+}
