@@ -28,6 +28,7 @@ fn help_of_every_command() {
         "report",
         "show",
         "agent",
+        "undo",
     ] {
         let mut arguments: Vec<&str> = command.split_whitespace().collect();
         arguments.push("--help");
