@@ -119,6 +119,14 @@ pub fn examine_with(machine: &Machine, options: &DoctorOptions, snapshot: Snapsh
     }
 }
 
+/// JSON schema of [`Document`]: pretty-printed, a newline at the end.
+#[must_use]
+pub fn schema() -> String {
+    let mut text = serde_json::to_string_pretty(&schemars::schema_for!(Document)).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
 /// The record of a machine's environment that campaigns keep: a whole examination, nothing measured.
 #[must_use]
 pub fn record(machine: &Machine) -> Document {

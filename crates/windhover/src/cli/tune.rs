@@ -102,9 +102,9 @@ pub(crate) enum TuneCommand {
 /// Which settings.
 #[derive(Debug, Args)]
 pub(crate) struct Chosen {
-    /// A built-in profile, or a file whose name ends in .toml
-    #[arg(value_name = "PROFILE")]
-    pub(crate) profile: String,
+    /// A built-in profile, or a file whose name ends in .toml; not needed with --set
+    #[arg(value_name = "PROFILE", required_unless_present = "settings")]
+    pub(crate) profile: Option<String>,
     /// The network device that keys beginning with nic. are about
     #[arg(long, value_name = "IF")]
     pub(crate) nic: Option<String>,

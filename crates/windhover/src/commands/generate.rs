@@ -16,6 +16,12 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
         String::from("# Command reference\n\nMade by `cargo xtask generate` from the same definitions as `--help`.\n");
     pages(&root, "windhover", folder, &mut reference)?;
     write(folder, "commands.md", reference.as_bytes())?;
+    let checks = format!(
+        "# The doctor's checks\n\nMade by `cargo xtask generate` from the checks themselves; [doctor.md](../doctor.md) tells how to read them.\n{}",
+        prepare::doctor::table_markdown()
+    );
+    write(folder, "checks.md", checks.as_bytes())?;
+    write(folder, "schemas/doctor.schema.json", prepare::doctor::schema().as_bytes())?;
     for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut crate::cli::Cli::command(), "windhover", &mut script);

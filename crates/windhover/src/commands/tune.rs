@@ -56,7 +56,15 @@ fn state(place: &Place) -> StateDir {
 }
 
 fn profile(chosen: &Chosen) -> Result<Profile, Failure> {
-    Profile::load(&chosen.profile).and_then(|profile| profile.with(&chosen.settings)).map_err(failed)
+    // What `doctor` proposes are single settings of no profile.
+    let bare = || Profile {
+        name: "settings".to_owned(),
+        summary: "single settings".to_owned(),
+        layers: vec!["--set".to_owned()],
+        ..Profile::default()
+    };
+    let base = chosen.profile.as_ref().map_or_else(|| Ok(bare()), |name| Profile::load(name));
+    base.and_then(|profile| profile.with(&chosen.settings)).map_err(failed)
 }
 
 fn plan(profile: &Profile, chosen: &Chosen, kernel: &Kernel) -> Result<TunePlan, Failure> {
@@ -239,7 +247,7 @@ fn undo(name: Option<&str>, force: bool, place: &Place, json: bool, output: &Out
 
 fn emit(chosen: &Chosen, form: &EmitForm, output: &Output) -> Result<u8, Failure> {
     let profile = profile(chosen)?;
-    let mut arguments = vec![chosen.profile.clone()];
+    let mut arguments: Vec<String> = chosen.profile.iter().cloned().collect();
     if let Some(nic) = &chosen.nic {
         arguments.extend(["--nic".to_owned(), nic.clone()]);
     }
