@@ -6,6 +6,7 @@
 
 use super::EthtoolPart;
 use super::device::Trouble;
+use super::netlink::{Attributes, Family, NESTED, Request};
 use crate::ethtool::{CHANNEL_NAMES, COALESCE_NAMES, Ethtool, RING_NAMES};
 use std::io;
 
@@ -136,7 +137,30 @@ pub(super) fn read(device: &str, part: EthtoolPart, name: &str) -> Result<String
     let place = place(&layout, part, name)?;
     let words = get(&ethtool, device, &layout)?;
     let word = words.get(place).copied().unwrap_or(0);
+    if part == EthtoolPart::Coalesce && word == 0 && coalesce_has(device, place) == Some(false) {
+        return Err(Trouble::Absent);
+    }
     Ok(if layout.switches.contains(&name) { switch(word != 0) } else { word.to_string() })
+}
+
+/// Whether the driver has a coalescing parameter, by its place in the structure; `None` where the kernel does not tell
+/// (before 5.7). The ioctl shows 0 for those that it has not; over netlink they are left out.
+fn coalesce_has(device: &str, place: usize) -> Option<bool> {
+    const COALESCE_GET: u8 = 19;
+    const HEADER: u16 = 1;
+    const HEADER_DEVICE: u16 = 1;
+    let index = nix::net::if_::if_nametoindex(device).ok()?;
+    let family = Family::open("ethtool").ok()??;
+    let device = Request::attribute(HEADER_DEVICE, &index.to_ne_bytes());
+    let request = family.request(COALESCE_GET, false).with(HEADER | NESTED, &device);
+    let mut found = None;
+    family.exchange(request, |attributes| found = Some(has(attributes, place))).ok()?;
+    found
+}
+
+/// The attributes are in the structure's order, after the header.
+fn has(mut attributes: Attributes<'_>, place: usize) -> bool {
+    attributes.any(|(kind, _)| usize::from(kind) == place + 1)
 }
 
 /// Changes a property.
@@ -223,6 +247,17 @@ mod tests {
         assert_eq!(place(&layout(EthtoolPart::Channels).unwrap(), EthtoolPart::Channels, "combined").unwrap(), 8);
         assert_eq!(place(&layout(EthtoolPart::Eee).unwrap(), EthtoolPart::Eee, "enabled").unwrap(), 5);
         assert!(place(&coalesce, EthtoolPart::Coalesce, "rx-usec").is_err());
+    }
+
+    #[test]
+    fn parameters_that_are_left_out_are_not_there() {
+        // rx-usecs is attribute 2, adaptive-rx 11 (linux/ethtool_netlink.h).
+        let mut bytes = Request::attribute(2, &0_u32.to_ne_bytes());
+        bytes.extend(Request::attribute(11, &[1]));
+        let coalesce = layout(EthtoolPart::Coalesce).unwrap();
+        let here = |name| has(Attributes(&bytes), place(&coalesce, EthtoolPart::Coalesce, name).unwrap());
+        assert!(here("rx-usecs") && here("adaptive-rx"));
+        assert!(!here("rx-frames") && !here("adaptive-tx") && !here("rx-usecs-irq"));
     }
 
     #[test]

@@ -20,6 +20,8 @@ const CONTROL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+/// Marks an attribute that holds others.
+pub(crate) const NESTED: u16 = 0x8000;
 const HEADER_BYTES: usize = 16;
 const GENERIC_BYTES: usize = 4;
 
@@ -40,15 +42,21 @@ impl Request {
         Self(bytes)
     }
 
-    /// Adds an attribute; longer ones than 64 KiB do not exist.
+    /// Adds an attribute.
     #[must_use]
     pub(crate) fn with(mut self, kind: u16, payload: &[u8]) -> Self {
-        let length = u16::try_from(4 + payload.len()).unwrap_or(4);
-        self.0.extend(length.to_ne_bytes());
-        self.0.extend(kind.to_ne_bytes());
-        self.0.extend(payload);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self.0.extend(Self::attribute(kind, payload));
         self
+    }
+
+    /// An attribute by itself, to be put into another one; longer ones than 64 KiB do not exist.
+    pub(crate) fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(4 + payload.len()).unwrap_or(4);
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(payload);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
     }
 
     /// The bytes to send.

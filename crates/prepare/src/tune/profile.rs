@@ -241,7 +241,7 @@ fn read(name: &str, folder: &Path) -> Result<(String, PathBuf), TuneError> {
     if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
         return Ok(((*text).to_owned(), folder.to_owned()));
     }
-    if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
         let known = BUILT_IN.map(|(name, _)| name).join(", ");
         return Err(TuneError::UnknownProfile { name: name.to_owned(), known });
     }
