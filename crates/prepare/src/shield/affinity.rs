@@ -10,9 +10,9 @@ pub(super) fn steps(out: &mut Steps<'_>) {
     let view = out.view;
     out.sweep(SweepKind::Affinity, moves(view));
     let on = |task: &&Task| view.allowed(task).meets(&view.spec.processes);
-    let fixed: Vec<&Task> = view.tasks.iter().filter(on).filter(|task| !is_movable(task)).collect();
+    let fixed: Vec<&Task> = view.tasks.iter().filter(on).filter(|task| !super::is_movable(task)).collect();
     super::say_stuck(out, &fixed);
-    let stays = |task: &&Task| on(task) && is_movable(task) && leaves(view, task);
+    let stays = |task: &&Task| on(task) && super::is_movable(task) && leaves(view, task);
     let protected: Vec<&Task> =
         view.tasks.iter().filter(stays).filter(|task| is_spared(view, task) && !view.is_kept(task)).collect();
     if !protected.is_empty() {
@@ -24,10 +24,6 @@ pub(super) fn steps(out: &mut Steps<'_>) {
     out.note(
         "backend affinity: nothing stops a task from coming back, and new ones inherit the CPUs of what started them: --guard repeats it; CPUs that were inherited meanwhile stay after a reset",
     );
-}
-
-fn is_movable(task: &Task) -> bool {
-    !task.fixed && !task.handles_interrupt() && !(task.kernel && task.key.name == "kthreadd")
 }
 
 /// Whether a task may run on a shielded CPU and elsewhere.
@@ -46,7 +42,7 @@ pub(super) fn moves(view: &View<'_>) -> Vec<Change> {
     let mut tasks: Vec<&Task> = view
         .tasks
         .iter()
-        .filter(|task| is_movable(task) && leaves(view, task) && !view.is_kept(task))
+        .filter(|task| super::is_movable(task) && leaves(view, task) && !view.is_kept(task))
         .filter(|task| !is_spared(view, task) || task.process == own)
         .collect();
     // Whoever sweeps goes first.

@@ -93,24 +93,25 @@ pub fn apply(
     if fresh.is_done() {
         return Ok(Shielded { report: report(&fresh, 0, notes), set: fresh.extends, made: false, keeper: None });
     }
+    let owned = owner.is_some();
     let mut changes = match &fresh.extends {
         Some(set) => state.reopen(&lock, set)?,
         None => {
-            let mut header = SetHeader::new(WHAT, command, owner.clone());
+            let mut header = SetHeader::new(WHAT, command, owner);
             header.details = serde_json::to_value(&fresh.spec).unwrap_or_default();
             state.begin(&lock, &header).map_err(|error| not_permitted(error, state))?
         }
     };
     let set = changes.id().clone();
     let made = fresh.extends.is_none();
-    let keeper = match owner {
-        Some(_) if made => {
-            Some(keeper::start(&set, state.path()).map_err(|error| ShieldError::Keeper { why: error.to_string() })?)
-        }
-        _ => None,
+    let keeper = if owned && made {
+        let started = keeper::start(&set, state.path());
+        Some(started.map_err(|error| ShieldError::Keeper { why: error.to_string() })?)
+    } else {
+        None
     };
     let mut run = Run { kernel, state, plan: &fresh, changed: 0, notes };
-    let done = run.all(&mut changes).and_then(|()| announce(&fresh, &set, state));
+    let done = run.all(&mut changes).and_then(|()| announce(&fresh, &set, kernel, state));
     match done {
         Ok(()) => {
             let report = report(&fresh, run.changed, run.notes);
@@ -144,17 +145,19 @@ fn report(plan: &ShieldPlan, changed: u32, notes: Vec<String>) -> ShieldReport {
     }
 }
 
-fn announce(plan: &ShieldPlan, set: &SetId, state: &StateDir) -> Result<(), Failure> {
+fn announce(plan: &ShieldPlan, set: &SetId, kernel: &Kernel, state: &StateDir) -> Result<(), Failure> {
     if plan.extends.is_some() {
         return Ok(());
     }
+    // Whether single threads may enter a group of version 2 is known when the kernel has agreed to it.
+    let kind = plan.group.as_ref().and_then(|group| kernel.read(&Knob::text(group.join("cgroup.type"))).ok());
     let shield = ShieldState {
         format: 1,
         set: set.clone(),
         spec: plan.spec.clone(),
         backend: plan.backend,
         group: plan.group.clone(),
-        by_thread: plan.by_thread,
+        by_thread: plan.by_thread && kind.is_none_or(|kind| kind == "threaded"),
     };
     fault_point();
     host::shield::announce(state, &shield)?;

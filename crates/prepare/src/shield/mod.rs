@@ -57,6 +57,13 @@ fn names(tasks: &[&Task]) -> String {
     words.join(", ")
 }
 
+/// Whether a task may be moved at all: not what belongs to a CPU, what follows an interrupt, and what makes the kernel's
+/// threads, which would inherit its CPUs.
+fn is_movable(task: &Task) -> bool {
+    let makes_threads = task.kernel && task.key.name == "kthreadd";
+    !(task.fixed || task.handles_interrupt() || makes_threads)
+}
+
 /// The name of the task that a knob is a property of.
 fn task_name(knob: &host::knob::Knob) -> Option<&str> {
     use host::knob::Knob::{Affinity, Member, Scheduling};

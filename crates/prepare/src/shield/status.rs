@@ -110,7 +110,7 @@ pub fn status(kernel: &Kernel, state: &StateDir) -> Status {
         backend: current.as_ref().map(|shield| shield.backend),
         set: current.as_ref().map(|shield| shield.set.clone()),
         spec: current.as_ref().map(|shield| shield.spec.clone()),
-        state: held.word.clone(),
+        state: held.word,
         owner,
         cpus,
         backends,
@@ -188,7 +188,8 @@ fn row(view: &View<'_>, held: &Held, cpu: u32) -> CpuStatus {
         for irq in irqs::list(view.machine()) {
             let cpus = irq.cpus(view);
             // Those that were given shielded CPUs only belong there: the NIC that was invited.
-            if irq.movable && cpus.contains(cpu) && !cpus.is_within(&view.spec.interrupts) {
+            let refused = !irq.movable || view.was_tried(&irq.knob());
+            if !refused && cpus.contains(cpu) && !cpus.is_within(&view.spec.interrupts) {
                 open = true;
                 if view.spec.interrupts.contains(cpu) {
                     leaking_irqs.push(irq.to_string());
@@ -231,7 +232,7 @@ fn leaks(view: &View<'_>, held: &Held, cpu: u32) -> Vec<String> {
     view.tasks
         .iter()
         .filter(may)
-        .filter(|task| !task.fixed && !task.handles_interrupt() && !inside(task))
+        .filter(|task| super::is_movable(task) && !inside(task))
         .map(|task| format!("{} ({})", task.key.name, task.key.tid))
         .collect()
 }

@@ -95,7 +95,7 @@ impl<'a> Steps<'a> {
 
     fn add(&mut self, knob: Knob, wanted: String, why: &str, tolerated: bool) {
         let now = self.view.value(&knob);
-        if now.as_ref().is_some_and(|now| knob.same(now, &wanted)) {
+        if now.as_ref().is_some_and(|now| knob.same(now, &wanted)) || (tolerated && self.view.was_tried(&knob)) {
             return;
         }
         let change = Change { knob, wanted, why: why.to_owned(), exact: true };

@@ -123,17 +123,13 @@ fn comes_back(view: &View<'_>, task: &Task) -> bool {
     all || (!task.kernel && view.remembers_masks() && view.topology.isolated.is_empty())
 }
 
-fn is_movable(task: &Task) -> bool {
-    !task.fixed && !task.handles_interrupt() && !(task.kernel && task.key.name == "kthreadd")
-}
-
 /// The tasks of the root set that go to the system's.
 pub(super) fn moves(view: &View<'_>, v1: &V1) -> Vec<Change> {
     let system = v1.system().display().to_string();
     view.tasks
         .iter()
         .filter(|task| place(view, v1, task) == Place::Root)
-        .filter(|task| is_movable(task) && comes_back(view, task) && !view.is_kept(task))
+        .filter(|task| super::is_movable(task) && comes_back(view, task) && !view.is_kept(task))
         .filter(|task| !belongs_there(view, v1, task))
         .filter(|task| !task.kernel || !view.allowed(task).is_within(&view.spec.processes))
         .map(|task| Change {
@@ -150,7 +146,7 @@ fn narrow(v1: &V1, out: &mut Steps<'_>) {
     let view = out.view;
     for task in &view.tasks {
         let allowed = view.allowed(task);
-        let stays = place(view, v1, task) == Place::Root && is_movable(task) && !comes_back(view, task);
+        let stays = place(view, v1, task) == Place::Root && super::is_movable(task) && !comes_back(view, task);
         let left = allowed.without(&view.spec.processes);
         if stays && allowed.meets(&view.spec.processes) && !left.is_empty() && !view.is_kept(task) {
             let knob = Knob::Affinity { task: task.key.clone() };
@@ -163,7 +159,7 @@ fn narrow(v1: &V1, out: &mut Steps<'_>) {
 fn stuck(v1: &V1, out: &mut Steps<'_>) {
     let view = out.view;
     let on = |task: &&Task| place(view, v1, task) == Place::Root && view.allowed(task).meets(&view.spec.processes);
-    let fixed: Vec<&Task> = view.tasks.iter().filter(on).filter(|task| !is_movable(task)).collect();
+    let fixed: Vec<&Task> = view.tasks.iter().filter(on).filter(|task| !super::is_movable(task)).collect();
     super::say_stuck(out, &fixed);
     let kept: Vec<&Task> = view.tasks.iter().filter(on).filter(|task| view.is_kept(task)).collect();
     if !kept.is_empty() {

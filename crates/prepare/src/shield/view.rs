@@ -32,6 +32,8 @@ pub(super) struct View<'a> {
     pub(super) housekeeping: CpuList,
     /// What knobs will be once the shield that is replaced is gone.
     pub(super) after: HashMap<Knob, String>,
+    /// What the shield that is up made of knobs.
+    pub(super) made: HashMap<Knob, String>,
 }
 
 impl<'a> View<'a> {
@@ -47,9 +49,16 @@ impl<'a> View<'a> {
         let ancestors = ancestors(&tasks);
         let sets = state.sets()?.into_iter().filter(|(_, header)| header.what == super::WHAT).collect();
         let taken = taken(&groups);
+        let current = host::shield::current(state);
+        let mut made = HashMap::new();
+        if let Some(shield) = &current {
+            // Its keeper may be undoing it at this moment.
+            made.extend(state.changes(&shield.set).unwrap_or_default().into_iter().map(|held| (held.knob, held.ours)));
+        }
         Ok(Self {
             housekeeping: topology.online.without(&spec.processes).without(&topology.isolated).without(&taken),
-            current: host::shield::current(state),
+            current,
+            made,
             after: HashMap::new(),
             foreign: groups,
             kernel,
@@ -79,6 +88,13 @@ impl<'a> View<'a> {
             Some(value) => Some(value.clone()),
             None => self.kernel.read(knob).ok(),
         }
+    }
+
+    /// Whether the shield that is up tried a knob already, and its value is still what that came to: the kernel refused
+    /// the rest, and would again.
+    pub(super) fn was_tried(&self, knob: &Knob) -> bool {
+        let ours = self.made.get(knob).filter(|_| self.after.is_empty());
+        ours.is_some_and(|ours| self.value(knob).is_some_and(|now| knob.same(&now, ours)))
     }
 
     /// The CPUs that a task may run on, as they will be when the plan begins.
