@@ -158,16 +158,10 @@ impl Preparation {
         }
         let refused = |error: TuneError| (error.exit_code(), error.to_string());
         let profile = Profile { name: PROFILE.to_owned(), ..Profile::default() }.with(&wanted).map_err(refused)?;
-        let owner = keeper::this_process();
-        let report =
-            tune::apply(&profile, device.as_deref(), &self.kernel, &self.state, owner, COMMAND).map_err(refused)?;
-        let keeper = report.set.as_ref().map(|set| keeper::start(set, self.state.path())).transpose();
-        let (keeper, failed) = match keeper {
-            Ok(keeper) => (keeper, None),
-            Err(error) => (None, Some((1, error.to_string()))),
-        };
+        let made = tune::apply_kept(&profile, device.as_deref(), &self.kernel, &self.state, COMMAND);
+        let (report, keeper) = made.map_err(refused)?;
         self.settings = Some(Settings { wanted, device, report, keeper });
-        failed.map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Puts everything back; gives back what it could not, one line each.

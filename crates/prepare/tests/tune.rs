@@ -301,7 +301,7 @@ fn applied_verified_and_undone() {
     let tree = metal();
     let (kernel, state) = (tree.kernel(), tree.state());
     let profile = profile(&["net.core.busy_poll=50", "memory.thp=never", "nic.coalesce.rx-usecs=0", "vm.none=1"]);
-    let apply = || tune::apply(&profile, Some("eth0"), &kernel, &state, None, "test").unwrap();
+    let apply = || tune::apply(&profile, Some("eth0"), &kernel, &state, "test").unwrap();
     let report = apply();
     assert_eq!((report.changed.len(), report.already, report.skipped.len()), (3, 0, 1));
     // A file of a tree takes the word as it is.
@@ -334,14 +334,14 @@ fn what_the_driver_rounds_is_kept_and_not_written_again() {
     let tree = metal();
     let (kernel, state) = (tree.kernel(), tree.state());
     let profile = profile(&["nic.ring.rx=100"]);
-    tune::apply(&profile, Some("eth0"), &kernel, &state, None, "test").unwrap();
+    tune::apply(&profile, Some("eth0"), &kernel, &state, "test").unwrap();
     // As if the driver had made 104 of it: in the log, and on the device.
     let sets = tune::applied(&state, None).unwrap();
     let log = state.folder().unwrap().join(format!("{}.jsonl", sets[0].0));
     let text = std::fs::read_to_string(&log).unwrap();
     std::fs::write(&log, text.replace("\"after\":\"100\"", "\"after\":\"104\"")).unwrap();
     tree.file("devices/eth0/ring/rx", "104");
-    let again = tune::apply(&profile, Some("eth0"), &kernel, &state, None, "test").unwrap();
+    let again = tune::apply(&profile, Some("eth0"), &kernel, &state, "test").unwrap();
     assert_eq!((again.set, again.changed.len()), (None, 0));
     assert_eq!(tree.text("devices/eth0/ring/rx"), "104");
     assert_eq!(tune::verify(&profile, Some("eth0"), &kernel, &state).unwrap().0, []);
@@ -355,7 +355,7 @@ fn services_are_stopped_and_come_back() {
     let kernel = tree.systemctl(&[("irqbalance.service", "active"), ("firewalld.service", "inactive")]);
     let state = tree.state();
     let profile = profile(&["service.irqbalance=stopped", "service.firewalld=stopped", "service.cpuspeed=stopped"]);
-    let report = tune::apply(&profile, None, &kernel, &state, None, "test").unwrap();
+    let report = tune::apply(&profile, None, &kernel, &state, "test").unwrap();
     assert_eq!((report.changed.len(), report.already, report.skipped.len()), (1, 1, 1));
     assert!(report.skipped[0].why.contains("no service cpuspeed.service"), "{:?}", report.skipped);
     assert_eq!(tree.unit("irqbalance.service"), "inactive");
@@ -375,7 +375,7 @@ fn a_refusal_puts_everything_back() {
     std::fs::write(tree.folder.path().join("units/refuses"), "b.service").unwrap();
     let state = tree.state();
     let profile = profile(&["service.a=stopped", "service.b=stopped", "net.core.busy_poll=50"]);
-    let error = tune::apply(&profile, None, &kernel, &state, None, "test").unwrap_err();
+    let error = tune::apply(&profile, None, &kernel, &state, "test").unwrap_err();
     assert!(matches!(&error, TuneError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("b.service") && error.to_string().contains("denied"), "{error}");
     assert_eq!(error.exit_code(), 1);

@@ -2,6 +2,7 @@
 
 use super::{Planned, Profile, Skipped, TuneError, TunePlan, plan_profile};
 use crate::Kernel;
+use crate::keeper::{self, Keeper};
 use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
 use host::undo::{Done, Held, SetHeader, SetId, StateDir, UndoError, UndoReport};
 use std::collections::BTreeMap;
@@ -97,22 +98,54 @@ pub fn apply(
     device: Option<&str>,
     kernel: &Kernel,
     state: &StateDir,
-    owner: Option<TaskKey>,
     command: &str,
 ) -> Result<TuneReport, TuneError> {
+    make(profile, device, kernel, state, None, command).map(|(report, _)| report)
+}
+
+/// As [`apply`], for as long as this process lives: a keeper, which is there before the first change, undoes the set when
+/// the process has ended, however that was.
+///
+/// # Errors
+/// [`TuneError`].
+pub fn apply_kept(
+    profile: &Profile,
+    device: Option<&str>,
+    kernel: &Kernel,
+    state: &StateDir,
+    command: &str,
+) -> Result<(TuneReport, Option<Keeper>), TuneError> {
+    make(profile, device, kernel, state, keeper::this_process(), command)
+}
+
+fn make(
+    profile: &Profile,
+    device: Option<&str>,
+    kernel: &Kernel,
+    state: &StateDir,
+    owner: Option<TaskKey>,
+    command: &str,
+) -> Result<(TuneReport, Option<Keeper>), TuneError> {
     let plan = plan_profile(profile, device, kernel)?;
     let mut report = TuneReport::default();
     if plan.changes.is_empty() {
         finish(&mut report, plan);
-        return Ok(report);
+        return Ok((report, None));
     }
     require_permission(kernel, state, &plan)?;
     let lock = state.lock(LOCK)?;
+    let owned = owner.is_some();
     let mut header = SetHeader::new(what(&profile.name), command, owner);
     let netns =
         plan.changes.iter().any(|planned| of_namespace(&planned.change.knob)).then(host::netns::inode).flatten();
     header.details = serde_json::json!({ "device": device, "netns": netns });
     let mut changes = state.begin(&lock, &header)?;
+    let keeper = if owned {
+        let started = keeper::start(changes.id(), state.path());
+        Some(started.map_err(|error| TuneError::Keeper { why: error.to_string() })?)
+    } else {
+        None
+    };
     let mut failure = None;
     // New rings, channels and features make new queues and NAPI instances, which the plan did not know: one more look.
     for look in 0..2 {
@@ -147,9 +180,13 @@ pub fn apply(
     }
     if let Some(cause) = failure {
         if changes.is_empty() {
+            drop(lock);
             return Err(TuneError::Refused { cause });
         }
-        let undone = state.undo(&lock, kernel, changes.id(), false, PATIENCE)?;
+        let undone = state.undo(&lock, kernel, changes.id(), false, PATIENCE);
+        // The keeper needs the lock to see that nothing is left to do.
+        drop(lock);
+        let undone = undone?;
         if undone.conflicts.is_empty() && undone.failed.is_empty() {
             return Err(TuneError::Refused { cause });
         }
@@ -158,7 +195,8 @@ pub fn apply(
         return Err(TuneError::RolledBackPartly { cause, report: Box::new(undone), left });
     }
     report.set = (!changes.is_empty()).then(|| changes.id().clone());
-    Ok(report)
+    drop(lock);
+    Ok((report, keeper))
 }
 
 fn finish(report: &mut TuneReport, plan: TunePlan) {

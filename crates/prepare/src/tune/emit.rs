@@ -122,7 +122,7 @@ fn systemd(profile: &Profile, program: &str, arguments: &[String]) -> String {
          [Install]\nWantedBy=multi-user.target\n",
         name = profile.name,
         arguments = words.join(" "),
-        undo = words.first().map_or("", String::as_str),
+        undo = quoted(&profile.name),
     );
     let bans = settings(profile).any(|(key, reasoned)| {
         matches!(&key, Key::Service(name) if name == "irqbalance") && reasoned.setting.value == "ban-cpus"

@@ -85,6 +85,12 @@ pub enum TuneError {
         /// Inode of its namespace.
         netns: u64,
     },
+    /// Nobody would undo the settings when this process dies.
+    #[error("no keeper, so nothing was changed: {why}")]
+    Keeper {
+        /// One line.
+        why: String,
+    },
     /// The undo log cannot be used.
     #[error(transparent)]
     Undo(#[from] UndoError),
