@@ -73,10 +73,14 @@ pub(crate) fn measure(
 ) -> Result<Outcome, Failure> {
     let mut events = Vec::new();
     let mut started = Vec::new();
+    // The endpoint first: under load it would take its time to start.
+    let (endpoint, target) = start_endpoint(hosts, cast, step, stop)?;
     let ready = start_loads(hosts, cast, step, stop, &mut started, &mut events);
-    let measured = ready.map_err(Failure::from).and_then(|()| endpoint_and_probe(hosts, cast, step, stop));
+    let measured = ready.map_err(Failure::from).and_then(|()| probe(hosts, cast, step, target, stop));
     let loads = stop_loads(hosts, &started, &mut events);
-    let (mut measured, loads) = both(measured, loads)?;
+    let measured = both(measured, loads);
+    let ended = endpoint.map_or(Ok(()), |(host, id)| hosts.stop_endpoint(&host, id));
+    let ((mut measured, loads), ()) = both(measured, ended)?;
     let reflector = cast.reflector.as_ref().map(|(name, _)| name.as_str());
     attach::attach(&mut measured, step, &cast.initiator, reflector, &loads);
     measured.result.prepared = prepared;
@@ -151,19 +155,25 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn endpoint_and_probe(hosts: &mut dyn Hosts, cast: &Cast, step: &Step, stop: &AtomicBool) -> Result<Measured, Failure> {
+/// Starts what sends messages back, where that is a process of its own; gives back what the probe is told to go to.
+fn start_endpoint(
+    hosts: &mut dyn Hosts,
+    cast: &Cast,
+    step: &Step,
+    stop: &AtomicBool,
+) -> Result<(Option<(String, WorkerId)>, Target), Failure> {
     if stop.load(Ordering::Relaxed) {
         return Err(HostError::Interrupted.into());
     }
     let spec = &step.cell.spec;
     if spec.socket.protocol.is_local() {
-        return probe(hosts, cast, step, Target { control: String::new(), key: None }, stop);
+        return Ok((None, Target { control: String::new(), key: None }));
     }
     let Some((reflector, address)) = &cast.reflector else {
         return Err(Failure::Campaign(CampaignError::MissingReflector));
     };
     if spec.probe == Probe::Ping {
-        return probe(hosts, cast, step, Target { control: address.to_string(), key: None }, stop);
+        return Ok((None, Target { control: address.to_string(), key: None }));
     }
     let key = key::fresh().map_err(Failure::Campaign)?;
     let task = EndpointTask {
@@ -172,9 +182,7 @@ fn endpoint_and_probe(hosts: &mut dyn Hosts, cast: &Cast, step: &Step, stop: &At
         limits: limits(step),
     };
     let (endpoint, control) = hosts.start_endpoint(reflector, &task, &step.cell.stack_reflector)?;
-    let measured = probe(hosts, cast, step, Target { control, key: Some(key) }, stop);
-    let ended = hosts.stop_endpoint(reflector, endpoint);
-    both(measured, ended).map(|(measured, ())| measured)
+    Ok((Some((reflector.clone(), endpoint)), Target { control, key: Some(key) }))
 }
 
 /// A measurement and the ending of what it needed. The first failure is the reason and that of the ending its

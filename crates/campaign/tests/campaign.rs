@@ -79,13 +79,13 @@ fn a_cell_starts_and_ends_its_own_workers() {
     fake.hosts.insert("b".to_owned(), ("boot-2".to_owned(), "6.1".to_owned()));
     run_on(&plan(&text), &mut fake, &options(folder.path(), &text), &mut Silent).unwrap();
     let cell = [
+        "start endpoint@b",
         "start cpu@a",
         "start cpu@b",
-        "start endpoint@b",
         "probe@a against 198.18.0.2:4711",
-        "stop endpoint@b",
         "stop cpu@a",
         "stop cpu@b",
+        "stop endpoint@b",
     ];
     assert_eq!(fake.log, [cell, cell].concat());
 }
