@@ -1,0 +1,210 @@
+//! `windhover tune try`: a campaign whose axis is a knob, and what it says about each setting.
+
+use super::campaign::{Watcher, options, varying, with_lab};
+use crate::cli::tune_try::TuneTry;
+use crate::output::{Failure, Output};
+use anyhow::Context as _;
+use campaign::{Metric, Rule, Trial, TrialVerdict};
+use model::Plan;
+use model::plan::{Grid, Sizes};
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Runs the trial. `profile` gives the settings of a profile, each as `KEY=VALUE`; `keep` applies settings for good and
+/// says what it did.
+pub(crate) fn run(
+    arguments: &TuneTry,
+    output: &Output,
+    profile: impl FnOnce(&str) -> Result<Vec<String>, Failure>,
+    keep: impl FnOnce(&[String]) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let mut knobs = match &arguments.profile {
+        Some(name) => profile(name)?,
+        None => Vec::new(),
+    };
+    for setting in &arguments.settings {
+        if !knobs.contains(setting) {
+            knobs.push(setting.clone());
+        }
+    }
+    if !(arguments.least.is_finite() && arguments.least >= 0.0) {
+        return Err(Failure::usage(anyhow::anyhow!("--least {}: give a share of 0 per cent or more", arguments.least)));
+    }
+    let rule = Rule { metric: arguments.by, least: arguments.least / 100.0, ..Rule::default() };
+    let needed = campaign::rounds_needed(knobs.len(), rule.level);
+    let rounds = arguments.rounds.unwrap_or(needed);
+    if rounds < needed {
+        output.warning(format_args!(
+            "{rounds} rounds of {} settings can find nothing for sure, however large the difference: it takes {needed}",
+            knobs.len()
+        ));
+    }
+    let base = base(arguments)?;
+    let plan = campaign::trial_plan(&base, &knobs, rounds).map_err(Failure::usage)?;
+    let text = plan.to_text().map_err(Failure::usage)?;
+    let mut options = options(text)?;
+    options.output.clone_from(&arguments.output);
+    options.seed = arguments.seed;
+    let cells = plan.cells().map_err(Failure::usage)?;
+    let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors)));
+    let ended = campaign::run(&plan, &options, &mut watcher);
+    let path = watcher.close();
+    let mut kept = Vec::new();
+    if let Some(path) = &path {
+        let run = store::Run::load(path).map_err(|error| Failure::new(error.exit_code(), error))?;
+        let trials = campaign::judge(&run.results, &knobs, rule, run.run.seed);
+        if arguments.json {
+            output.result(&documents(&trials, rule)?)?;
+        } else {
+            output.result(&table(&trials, rule, rounds, &base))?;
+        }
+        output.note(format_args!("run directory: {}", path.display()));
+        kept = trials
+            .iter()
+            .filter(|trial| trial.verdict == TrialVerdict::Helped)
+            .flat_map(|trial| trial.knob.split(';').map(|setting| setting.trim().to_owned()))
+            .collect();
+    }
+    let summary = ended.map_err(|error| Failure::new(error.exit_code(), error))?;
+    let code = summary.exit_code();
+    if !arguments.keep || summary.outcome != campaign::Outcome::Done {
+        return Ok(code);
+    }
+    if kept.is_empty() {
+        output.note("nothing helped, so nothing is kept");
+        return Ok(code);
+    }
+    let applied = keep(&kept)?;
+    Ok(if code == 0 { applied } else { code })
+}
+
+/// The plan whose cells are measured.
+fn base(arguments: &TuneTry) -> Result<Plan, Failure> {
+    if let Some(path) = &arguments.plan {
+        let text = super::campaign::read(path)?;
+        let mut plan = super::campaign::parse(path, &text)?;
+        for host in plan.hosts.values_mut().filter(|_| arguments.nic.is_some()) {
+            host.device.clone_from(&arguments.nic);
+        }
+        return Ok(plan);
+    }
+    let head = "name = \"tune\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[[grid]]\n";
+    let mut plan = with_lab(Plan::parse("(from the flags)", head).map_err(Failure::usage)?, Some(arguments.lab));
+    plan.measure.seconds = Some(arguments.seconds);
+    plan.measure.warmup_ms = Some(100);
+    plan.measure.receive = Some(arguments.receive.clone());
+    plan.measure.policy = Some(arguments.policy.clone());
+    plan.measure.cpu = Some(arguments.cpu.clone());
+    if arguments.shield != "off" {
+        plan.measure.shield = Some(arguments.shield.clone());
+    }
+    plan.grid = vec![Grid {
+        protocol: Some(vec![arguments.protocol.clone()]),
+        load: Some(vec![arguments.load.clone()]),
+        size: Some(Sizes::List(vec![arguments.size])),
+        ..Grid::default()
+    }];
+    Ok(plan)
+}
+
+fn percent(change: f64) -> String {
+    let percent = change * 100.0;
+    if percent.abs() < 1000.0 { format!("{percent:+.1} %") } else { format!("x {:.1}", change + 1.0) }
+}
+
+fn chance(p: f64) -> String {
+    if p < 0.001 { format!("{p:.1e}") } else { format!("{p:.3}") }
+}
+
+/// What helped, what did nothing, what hurt.
+fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
+    let mut text = String::new();
+    let placement = match base.measure.cpu.as_deref() {
+        Some("any") | None => "on any CPU".to_owned(),
+        Some(cpu) => format!("on CPU {cpu}"),
+    };
+    let _ = writeln!(
+        text,
+        "{} of RTT/2, {rounds} rounds, ends {placement}. A setting helps or hurts only on this machine and placement.",
+        rule.metric
+    );
+    let head = ["setting", "verdict", "without µs", "with µs", "change", "p", "p corrected", "p99", "stdev"];
+    let figure = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let us = |ns: f64| format!("{:.3}", ns / 1e3);
+    let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).to_vec()];
+    for trial in trials {
+        let other = |metric: Metric| figure(trial.changes.get(&metric).map(|change| percent(*change)));
+        rows.push(vec![
+            trial.knob.clone(),
+            trial.verdict.word().to_owned(),
+            figure(trial.figure.map(|(before, _)| us(before))),
+            figure(trial.figure.map(|(_, after)| us(after))),
+            figure(trial.change.map(percent)),
+            figure(trial.p.map(chance)),
+            figure(trial.p_corrected.map(chance)),
+            other(Metric::P99),
+            other(Metric::Stdev),
+        ]);
+    }
+    let widths: Vec<usize> = (0..head.len())
+        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))
+        .collect();
+    for row in &rows {
+        let mut line = String::new();
+        for (place, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+            let _ = if place < 2 { write!(line, "{cell}{pad}  ") } else { write!(line, "{pad}{cell}  ") };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for trial in trials.iter().filter(|trial| trial.verdict == TrialVerdict::NotApplied) {
+        let why = if trial.notes.is_empty() { "it had that value already".to_owned() } else { trial.notes.join("; ") };
+        let _ = writeln!(text, "{} was not applied: {why}.", trial.knob);
+    }
+    let of = |verdict: TrialVerdict| -> Vec<&str> {
+        trials.iter().filter(|trial| trial.verdict == verdict).map(|trial| trial.knob.as_str()).collect()
+    };
+    for (verdict, words) in
+        [(TrialVerdict::Helped, "Helped"), (TrialVerdict::Nothing, "No difference found"), (TrialVerdict::Hurt, "Hurt")]
+    {
+        let names = of(verdict);
+        if !names.is_empty() {
+            let _ = writeln!(text, "{words}: {}.", names.join(", "));
+        }
+    }
+    let _ = writeln!(
+        text,
+        "A verdict needs a corrected p (permutation test over the rounds, Holm for {} settings) of at most {} and a change of \
+         at least {:.1} %. p99 and stdev stand beside and decide nothing.",
+        trials.iter().filter(|trial| trial.p_corrected.is_some()).count(),
+        rule.level,
+        rule.least * 100.0
+    );
+    text
+}
+
+fn documents(trials: &[Trial], rule: Rule) -> Result<String, Failure> {
+    let all: Vec<serde_json::Value> = trials
+        .iter()
+        .map(|trial| {
+            let changes: serde_json::Map<String, serde_json::Value> =
+                trial.changes.iter().map(|(metric, change)| (metric.word().to_owned(), json!(change))).collect();
+            json!({
+                "knob": trial.knob,
+                "verdict": trial.verdict.word(),
+                "figure": rule.metric.word(),
+                "without_ns": trial.figure.map(|(before, _)| before),
+                "with_ns": trial.figure.map(|(_, after)| after),
+                "change": trial.change,
+                "p": trial.p,
+                "p_corrected": trial.p_corrected,
+                "rounds": [trial.rounds.0, trial.rounds.1],
+                "changes": changes,
+                "notes": trial.notes,
+            })
+        })
+        .collect();
+    let mut text = serde_json::to_string_pretty(&all).context("the trials as JSON").map_err(Failure::usage)?;
+    text.push('\n');
+    Ok(text)
+}
