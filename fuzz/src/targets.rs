@@ -123,3 +123,10 @@ pub fn task_files(bytes: &[u8]) {
 pub fn undo_log(bytes: &[u8]) {
     host::undo::exercise_log(bytes);
 }
+
+/// Lines that ftrace prints; a task's name may hold anything.
+pub fn trace_line(bytes: &[u8]) {
+    for line in String::from_utf8_lossy(bytes).lines() {
+        let _ = trace::parse_line(line);
+    }
+}

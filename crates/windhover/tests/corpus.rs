@@ -30,6 +30,7 @@ const TARGETS: [Target; 20] = [
     ("flow_rule", targets::flow_rule as fn(&[u8])),
     ("task_files", targets::task_files as fn(&[u8])),
     ("undo_log", targets::undo_log as fn(&[u8])),
+    ("trace_line", targets::trace_line as fn(&[u8])),
 ];
 
 #[test]
