@@ -1,4 +1,5 @@
 //! Doctors of many systems: each a tree of files made from one text file.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 
 mod systems;
 
@@ -454,6 +455,18 @@ fn what_was_measured_decides_over_what_was_read() {
     assert_eq!(worst(&document, "cpu.foreign-tasks"), Some(Severity::Bad));
     assert!(document.of("cpu.foreign-tasks").any(|finding| finding.text.contains("cc1 ×7")));
     assert_eq!(worst(&document, "cpu.steal-noise"), Some(Severity::Note));
+}
+
+#[test]
+fn the_fair_server_matters_where_somebody_can_starve() {
+    let mut system = System::load("preempt-rt");
+    system.put("/sys/kernel/debug/sched/fair_server/cpu3/runtime", "50000000\n");
+    let expected = SYSTEMS.iter().find(|expected| expected.system == "preempt-rt").unwrap();
+    let of = |system: &System| worst(&examine(&Machine::at(system.root()), &options(expected)), "sched.fair-server");
+    assert_eq!(of(&system), Some(Severity::Ok));
+    let status = std::fs::read_to_string(system.root().join("proc/700/status")).unwrap();
+    system.put("/proc/700/status", &status.replace("0-2", "0-3"));
+    assert_eq!(of(&system), Some(Severity::Warning));
 }
 
 #[test]

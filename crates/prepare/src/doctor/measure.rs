@@ -202,7 +202,7 @@ impl Counts {
         }
         Self {
             interrupts: rows("/proc/interrupts").iter().map(|(name, row)| (name.clone(), of(row))).collect(),
-            rcu: rows("/proc/softirqs").get("RCU").map(of).unwrap_or(0),
+            rcu: rows("/proc/softirqs").get("RCU").map_or(0, of),
             smi: smi(cpu),
             faults,
         }

@@ -11,11 +11,15 @@ mod cpu;
 mod diff;
 mod document;
 mod irq;
+mod link;
 mod measure;
 mod mem;
 mod net;
 mod nic;
+mod noise;
 mod parse;
+mod poll;
+mod power;
 mod sched;
 mod sec;
 mod snapshot;
@@ -53,10 +57,14 @@ pub struct DoctorOptions {
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     [
         cpu::CHECKS,
+        power::CHECKS,
+        noise::CHECKS,
         sched::CHECKS,
         mem::CHECKS,
         irq::CHECKS,
         nic::CHECKS,
+        poll::CHECKS,
+        link::CHECKS,
         net::CHECKS,
         clock::CHECKS,
         sec::CHECKS,

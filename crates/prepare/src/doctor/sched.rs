@@ -1,6 +1,7 @@
 //! What the scheduler does with real-time tasks, and whether they may be at all.
 
 use super::check::{Answer, Check, Evidence, Observation, bad, note, ok, warning};
+use super::cpu::may_stray;
 use super::parse;
 use super::subject::{Skip, Subject};
 
@@ -150,8 +151,13 @@ fn fair_server(s: &Subject<'_>) -> Answer {
     let cpu = s.cpus_or_all().iter().next().unwrap_or(0);
     let path = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
     let runtime = s.number(&path)?;
+    let user = || s.tasks().iter().filter(|task| !task.is_kernel());
+    let emptied = s.is_scoped() && user().next().is_some() && !user().any(|task| may_stray(task, &s.scope.cpus));
     Ok(vec![if runtime == 0 {
         ok(format!("the fair server is off on CPU {cpu}")).read(path, runtime)
+    } else if emptied {
+        ok(format!("the fair server has nobody to serve on CPU {}: no other task may run there", s.scope.cpus))
+            .read(path, runtime)
     } else {
         let answer =
             warning(format!("the fair server may take {} ms a second from a busy real-time task", runtime / 1_000_000))

@@ -157,7 +157,7 @@ fn labelled(out: &mut String, label: &str, text: &str, options: &TextOptions) {
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let line = lines.last().map(|line| line.chars().count()).unwrap_or(0);
+        let line = lines.last().map_or(0, |line| line.chars().count());
         if line > 0 && line + 1 + word.chars().count() > width.max(20) {
             lines.push(String::new());
         }
