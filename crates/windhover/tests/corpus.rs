@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 20] = [
+const TARGETS: [Target; 21] = [
     ("frame", targets::frame as fn(&[u8])),
     ("control_server", targets::control_server as fn(&[u8])),
     ("control_client", targets::control_client as fn(&[u8])),
