@@ -212,7 +212,7 @@ fn task(process: u32, tid: u32) -> Option<Task> {
 }
 
 pub(crate) fn cpus_of(tid: u32) -> String {
-    let status = read(&format!("/proc/{tid}/status"));
+    let status = read(format!("/proc/{tid}/status"));
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.map_or_else(|| "gone".to_owned(), |cpus| cpus.trim().to_owned())
 }

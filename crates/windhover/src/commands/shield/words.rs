@@ -4,7 +4,7 @@ use crate::output::Failure;
 use host::undo::{StateDir, UndoReport};
 use model::ShieldReport;
 use prepare::shield::{ShieldPlan, Shielded, Status, Step, SweepKind, SweepStep};
-use prepare::verify::{Evidence, Leak};
+use prepare::verify::{Evidence, Leak, Visitor, VisitorKind};
 use std::fmt::Write as _;
 
 /// RedHawk's table: one row a CPU.
@@ -198,6 +198,14 @@ pub(super) fn undone(report: &UndoReport) -> String {
     text
 }
 
+/// Whether a visitor is an interrupt whose CPUs nobody can set: the kernel has taken the write bits from its mask.
+pub(super) fn is_managed(visitor: &Visitor) -> bool {
+    let number = visitor.name.split(' ').next().and_then(|word| word.parse::<u32>().ok());
+    let mask = number.filter(|_| visitor.kind == VisitorKind::Interrupt);
+    mask.and_then(|number| std::fs::metadata(format!("/proc/irq/{number}/smp_affinity_list")).ok())
+        .is_some_and(|data| data.permissions().readonly())
+}
+
 /// What touched the CPUs.
 pub(super) fn evidence(evidence: &Evidence, leaks: &[Leak]) -> String {
     let mut text = String::new();
@@ -219,13 +227,17 @@ pub(super) fn evidence(evidence: &Evidence, leaks: &[Leak]) -> String {
         );
         for visitor in &cpu.visitors {
             let leak = leaks.iter().any(|leak| leak.cpu == cpu.cpu && leak.visitor == *visitor);
+            let mark = match (leak, is_managed(visitor)) {
+                (true, _) => "   LEAK",
+                (false, true) => "   (managed by its driver: cannot be moved)",
+                (false, false) => "",
+            };
             let _ = writeln!(
                 text,
-                "  {:>10.1}/s  {:<20} {}{}",
+                "  {:>10.1}/s  {:<20} {}{mark}",
                 visitor.per_second,
                 visitor.kind.words(),
                 visitor.name,
-                if leak { "   LEAK" } else { "" }
             );
         }
     }
@@ -234,6 +246,7 @@ pub(super) fn evidence(evidence: &Evidence, leaks: &[Leak]) -> String {
     }
     let _ = match leaks.len() {
         0 => writeln!(text, "nothing came that the shield forbids"),
+        1 => writeln!(text, "one visitor came that the shield forbids"),
         count => writeln!(text, "{count} visitors came that the shield forbids"),
     };
     text
