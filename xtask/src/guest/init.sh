@@ -9,7 +9,6 @@ mkdir -p /dev/pts /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs shm /dev/shm
 mount -t tmpfs -o mode=755 run /run
-mount -t tmpfs tmp /tmp
 mount -t tracefs tracefs /sys/kernel/tracing
 mount -t debugfs debugfs /sys/kernel/debug
 # As systemd leaves it: cgroup version 2 only, and no controller given to the children yet.
@@ -30,6 +29,6 @@ done
 echo "guest: up after $(cut -d' ' -f1 /proc/uptime) s: $(uname -r), $(nproc) CPUs, $(cat /proc/cmdline)" >/dev/ttyS1
 cd /root || exit
 # shellcheck disable=SC2086
-/usr/bin/guest-tests --ignored --test-threads=1 --show-output $tests </dev/null >/dev/ttyS1 2>&1
+/usr/bin/guest-tests --ignored --test-threads=1 --nocapture $tests </dev/null >/dev/ttyS1 2>&1
 echo "guest: tests ended with $? after $(cut -d' ' -f1 /proc/uptime) s" >/dev/ttyS1
 poweroff -f

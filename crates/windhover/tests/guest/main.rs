@@ -9,4 +9,6 @@ mod nic;
 mod nohz_full;
 mod partition;
 mod state;
+#[path = "../support/mod.rs"]
+mod support;
 mod tasks;

@@ -47,12 +47,13 @@ const FILES: [&str; 34] = [
 ];
 
 /// Files of each cgroup.
-const CGROUP_FILES: [&str; 6] = [
+const CGROUP_FILES: [&str; 7] = [
     "cgroup.type",
     "cgroup.subtree_control",
     "cpuset.cpus",
     "cpuset.cpus.effective",
     "cpuset.cpus.exclusive",
+    "cpuset.cpus.isolated",
     "cpuset.cpus.partition",
 ];
 

@@ -1,6 +1,8 @@
 //! Tasks that tests put on CPUs, and what becomes of them.
 
-use super::state::read;
+use super::state::{CGROUP, State, read};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -50,6 +52,67 @@ impl Drop for Task {
     }
 }
 
+/// A partition made by hand; removed with all that it did when it goes.
+pub(crate) struct Partition {
+    path: PathBuf,
+    /// Interrupt threads and the CPUs that they had: the kernel widens them.
+    pub(crate) narrowed: Vec<(u32, String)>,
+}
+
+impl Partition {
+    /// Fails where the kernel does not take it.
+    pub(crate) fn new(name: &str, cpus: &str) -> Self {
+        let (partition, said) = Self::attempt(name, cpus);
+        assert_eq!(said, "isolated");
+        partition
+    }
+
+    /// Also tells what its file says.
+    pub(crate) fn attempt(name: &str, cpus: &str) -> (Self, String) {
+        let partition = Self { path: Path::new(CGROUP).join(name), narrowed: State::read().tasks("irq/") };
+        fs::write(Path::new(CGROUP).join("cgroup.subtree_control"), "+cpuset").unwrap();
+        fs::create_dir(&partition.path).unwrap();
+        fs::write(partition.path.join("cpuset.cpus"), cpus).unwrap();
+        fs::write(partition.path.join("cpuset.cpus.partition"), "isolated").unwrap();
+        let said = read(partition.path.join("cpuset.cpus.partition"));
+        (partition, said)
+    }
+}
+
+impl Drop for Partition {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.path);
+        let _ = fs::write(Path::new(CGROUP).join("cgroup.subtree_control"), "-cpuset");
+        narrow(&self.narrowed);
+    }
+}
+
+/// Gives threads their CPUs.
+pub(crate) fn narrow(threads: &[(u32, String)]) {
+    for (tid, cpus) in threads {
+        let _ = Command::new("taskset").args(["-pc", cpus, &tid.to_string()]).output();
+    }
+}
+
+/// Takes down what a failed test left, so that the next one starts from a clean machine.
+pub(crate) struct Reset;
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for arguments in [&["undo", "--force"][..], &["shield", "--reset", "--force"]] {
+                let _ = super::support::windhover(arguments).output();
+            }
+        }
+    }
+}
+
+/// Whether all of one list of CPUs are in another.
+pub(crate) fn cpus_within(cpus: &str, all: &str) -> bool {
+    let list = |text: &str| text.parse::<model::CpuList>().unwrap();
+    list(cpus).is_within(&list(all))
+}
+
 /// CPUs that a task may run on, as the kernel writes them.
 pub(crate) fn cpus_of(id: u32) -> String {
     let text = read(format!("/proc/{id}/status"));
@@ -78,14 +141,19 @@ pub(crate) fn ticks() -> u64 {
     interrupts("LOC", 3) - before
 }
 
-/// Waits until something holds, for ten seconds at most: an emulated machine is slow.
+/// Waits until something holds, for half a minute at most: an emulated machine is slow.
 #[track_caller]
-pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..500 {
-        if holds() {
-            return;
+pub(crate) fn wait_for(what: &str, holds: impl FnMut() -> bool) {
+    assert!(comes(holds), "{what}: waited for 30 s");
+}
+
+/// Whether something holds within half a minute.
+pub(crate) fn comes(mut holds: impl FnMut() -> bool) -> bool {
+    (0..1500).any(|_| {
+        let held = holds();
+        if !held {
+            std::thread::sleep(Duration::from_millis(20));
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("{what}: waited for 10 s");
+        held
+    })
 }
