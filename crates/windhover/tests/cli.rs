@@ -15,6 +15,10 @@ fn help_of_every_command() {
         "rr",
         "ping",
         "load",
+        "shield",
+        "shield exec",
+        "doctor",
+        "doctor diff",
         "lab",
         "lab up",
         "lab down",
@@ -29,6 +33,15 @@ fn help_of_every_command() {
         "show",
         "agent",
         "undo",
+        "tune",
+        "tune list",
+        "tune show",
+        "tune diff",
+        "tune apply",
+        "tune verify",
+        "tune undo",
+        "tune emit",
+        "tune try",
     ] {
         let mut arguments: Vec<&str> = command.split_whitespace().collect();
         arguments.push("--help");

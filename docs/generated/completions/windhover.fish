@@ -37,7 +37,7 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "rr" -d 'Count r
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "ping" -d 'Time ICMP echoes'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "load" -d 'Run a background load and report how even it was'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "shield" -d 'Keep everything off chosen CPUs that was not placed there'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "shield" -d 'Keep everything off chosen CPUs that was not placed there, as RedHawk\'s shield(1) does'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "tune" -d 'Set many settings by a profile, and put them back'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "doctor" -d 'Say what stands in the way of good measurements on this machine, and what mends it'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "lab" -d 'Make, list, use and remove labs of hosts'

@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Load(serve::LoadCommand),
     /// Start a program with policy, priority and CPUs, or change running tasks
     Run(Box<launch::Run>),
-    /// Keep everything off chosen CPUs that was not placed there
+    // Its words are those of the type: they are longer than a line.
     Shield(Box<shield::Shield>),
     /// Set many settings by a profile, and put them back
     Tune(tune::Tune),
