@@ -416,8 +416,14 @@ fn the_scope_is_what_was_asked_for_else_the_shield_else_what_is_isolated() {
     let mut system = System::load("preempt-rt");
     let of = |system: &System| examine(&Machine::at(system.root()), &DoctorOptions::default()).scope;
     assert_eq!((of(&system).cpus.to_string().as_str(), of(&system).from), ("3", doctor::ScopeOrigin::Isolated));
-    system.put("/run/windhover/shield.json", r#"{"format":1,"set":"0001","spec":{"processes":"2-3"},"backend":"v2"}"#);
+    system.put(
+        "/run/windhover/3b1f6b0e-0000-4000-8000-000000000006/shield.json",
+        r#"{"format":1,"set":"0001","spec":{"processes":"2-3"},"backend":"v2"}"#,
+    );
     assert_eq!((of(&system).cpus.to_string().as_str(), of(&system).from), ("2-3", doctor::ScopeOrigin::Shield));
+    // One of another boot is gone.
+    system.put("/proc/sys/kernel/random/boot_id", "3b1f6b0e-0000-4000-8000-0000000000ff\n");
+    assert_eq!(of(&system).from, doctor::ScopeOrigin::Isolated);
     let asked = DoctorOptions { cpus: "1".parse().unwrap(), ..DoctorOptions::default() };
     let scope = examine(&Machine::at(system.root()), &asked).scope;
     assert_eq!((scope.cpus.to_string().as_str(), scope.from), ("1", doctor::ScopeOrigin::Asked));
@@ -447,6 +453,8 @@ fn what_was_measured_decides_over_what_was_read() {
     ] {
         assert_eq!(worst(&document, id), Some(severity), "{id}: {:#?}", document.of(id).collect::<Vec<_>>());
     }
+    let throttle = document.of("sched.rt-throttle").next().unwrap();
+    assert!(throttle.text.contains("fair server"), "the limit is off, so it is not that: {throttle:?}");
     // Who came is named, and then the gaps are these, not the machine's.
     let came = doctor::Visitor { kind: "process".to_owned(), name: "cc1".to_owned(), count: 7 };
     snapshot.measured.as_mut().unwrap().visitors = vec![came];

@@ -357,10 +357,7 @@ fn tick(s: &Subject<'_>) -> Answer {
         if able {
             answer.boot(line())
         } else {
-            answer.advice(format!(
-                "take a kernel with CONFIG_NO_HZ_FULL, which this one is not, and boot it with {}",
-                line()
-            ))
+            answer.advice(format!("take a kernel built with CONFIG_NO_HZ_FULL and boot it with {}", line()))
         }
     };
     if let Some(measured) = &s.snapshot.measured

@@ -159,7 +159,10 @@ fn effective(s: &Subject<'_>) -> Answer {
     Ok(vec![match wrong.first() {
         None => ok("all interrupts go where they were asked to"),
         Some(first) => {
-            warning(format!("not yet where asked for: {}: {}", count(wrong.len(), "interrupt"), named(&wrong)))
+            let text = format!("not yet where asked for: {}: {}", count(wrong.len(), "interrupt"), named(&wrong));
+            let here = wrong.iter().any(|irq| !s.is_scoped() || !common(irq.cpus(), &s.scope.cpus).is_empty());
+            let answer = if here { warning(text) } else { note(text) };
+            answer
                 .read(first.asked_path(), &first.asked)
                 .read(format!("/proc/irq/{}/effective_affinity_list", first.number), first.cpus())
                 .advice("the next interrupt moves it; watch the counts in /proc/interrupts, not the mask")
@@ -244,7 +247,8 @@ fn threads(s: &Subject<'_>) -> Answer {
         .copied()
         .filter(|task| {
             let irq = number(task).and_then(|number| s.irqs().iter().find(|irq| irq.number == number));
-            irq.is_some_and(|irq| task.cpus.iter().any(|cpu| !irq.asked.contains(cpu)))
+            // It follows the interrupt, which may not have moved yet.
+            irq.is_some_and(|irq| task.cpus.iter().any(|cpu| !irq.asked.contains(cpu) && !irq.cpus().contains(cpu)))
         })
         .collect();
     if let Some(task) = wide.first() {
@@ -260,7 +264,8 @@ fn threads(s: &Subject<'_>) -> Answer {
         found.push(
             warning(text)
                 .read(format!("/proc/{}/status Cpus_allowed_list", task.pid), &task.cpus)
-                .command(format!("taskset -cp {asked} {}", task.tid)),
+                .command(format!("echo {asked} > /proc/irq/{}/smp_affinity_list", number(task).unwrap_or(0)))
+                .advice("the thread follows when its interrupt next comes; never move it as a task"),
         );
     }
     let lowest = threads.iter().map(|task| task.stat.priority).min().unwrap_or(0);

@@ -109,11 +109,15 @@ fn throttle(s: &Subject<'_>) -> Answer {
             probe.cpu,
             probe.longest_ns as f64 / 1e6
         );
-        let answer = if probe.is_throttled() {
-            let answer = bad(text);
-            unthrottle(s, answer)
-        } else {
-            ok(text)
+        let answer = match (probe.is_throttled(), runtime == -1) {
+            (false, _) => ok(text),
+            (true, false) => unthrottle(s, bad(text)),
+            // The limit is off, so it is the other one that only a shield keeps away.
+            (true, true) => {
+                let cpus = if s.is_scoped() { s.scope.cpus.clone() } else { [probe.cpu].into_iter().collect() };
+                bad(format!("{text}, though its time is not limited: the fair server ran ordinary tasks"))
+                    .shield(&cpus, " --unlimited-rt")
+            }
         };
         return Ok(vec![
             answer.read(path, runtime).read("throttle probe, longest", format!("{} ns", probe.longest_ns)),

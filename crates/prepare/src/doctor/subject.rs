@@ -5,6 +5,7 @@ use super::document::{Scope, ScopeOrigin, SkipKind};
 use super::parse::{self, Mount, Row, Stat};
 use super::snapshot::Snapshot;
 use host::knob::Machine;
+use host::undo::StateDir;
 use model::{CpuList, MachineFacts, NicFacts};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -404,10 +405,13 @@ pub(super) fn scope(machine: &Machine, asked: &CpuList) -> (CpuList, ScopeOrigin
         return (asked.clone(), ScopeOrigin::Asked);
     }
     let read = |path: &str| text(machine, path).ok();
-    let shield = read("/run/windhover/shield.json")
-        .and_then(|text| serde_json::from_str::<host::shield::ShieldState>(&text).ok())
-        .map(|state| state.spec.processes)
-        .filter(|cpus| !cpus.is_empty());
+    let state = if machine.root() == Path::new("/") {
+        StateDir::usual()
+    } else {
+        let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        StateDir::at(machine.path(Path::new("/run/windhover"))).in_boot(&boot)
+    };
+    let shield = host::shield::current(&state).map(|shield| shield.spec.processes).filter(|cpus| !cpus.is_empty());
     if let Some(cpus) = shield {
         return (cpus, ScopeOrigin::Shield);
     }
