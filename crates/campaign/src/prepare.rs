@@ -68,15 +68,18 @@ pub(crate) fn differs(a: &Cell, b: &Cell) -> bool {
     a.shield != b.shield || a.settings != b.settings || ends(a) != ends(b)
 }
 
+/// What agents shall keep in force, by host.
+type Preparations = BTreeMap<String, Preparation>;
+
 /// What all agents together shall keep in force for a cell: those of machines, those of hosts.
 fn wanted(
     cell: &Cell,
     cast: &Cast,
     hosts: &mut dyn Hosts,
-) -> Result<(BTreeMap<String, Preparation>, BTreeMap<String, Preparation>), HostError> {
+) -> Result<(Preparations, Preparations), HostError> {
     let (of_host, of_machine): (Vec<&Setting>, Vec<&Setting>) =
         cell.settings.iter().partition(|setting| belongs_to_host(&setting.key));
-    let mut machines: BTreeMap<String, Preparation> = BTreeMap::new();
+    let mut machines: Preparations = BTreeMap::new();
     for speaker in &cast.machines {
         let shield = shielded(cell, cast, speaker);
         if shield.is_some() || !of_machine.is_empty() {
@@ -85,7 +88,7 @@ fn wanted(
             wanted.settings = of_machine.iter().copied().cloned().collect();
         }
     }
-    let mut others: BTreeMap<String, Preparation> = BTreeMap::new();
+    let mut others: Preparations = BTreeMap::new();
     let taking_part: BTreeSet<&String> =
         std::iter::once(&cast.initiator).chain(cast.reflector.iter().map(|(host, _)| host)).collect();
     for host in taking_part.into_iter().filter(|_| !of_host.is_empty()) {
