@@ -553,7 +553,7 @@ fn the_text_for_people() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the kernel's files hold, the doctor says something and does not fall over.
     #[test]

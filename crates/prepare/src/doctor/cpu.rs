@@ -305,10 +305,13 @@ fn kthreads(s: &Subject<'_>) -> Answer {
     if kernel.is_empty() {
         return Err(Skip::not_here("/proc shows no kernel threads (a container's own process namespace)"));
     }
-    // The threads of interrupts follow their interrupt, and are never moved as tasks.
+    // The threads of interrupts follow their interrupt, and are never moved as tasks. What kthreadd makes inherits its
+    // CPUs, so that it stays where it is; it does nothing else.
     let movable: Vec<&Task> = kernel
         .into_iter()
-        .filter(|task| !task.is_fixed() && !task.name().starts_with("irq/") && may_stray(task, cpus))
+        .filter(|task| {
+            !task.is_fixed() && !task.name().starts_with("irq/") && task.name() != "kthreadd" && may_stray(task, cpus)
+        })
         .collect();
     Ok(vec![match movable.first() {
         None => ok(format!("no kernel thread that could be elsewhere may run on CPU {cpus}")),

@@ -92,7 +92,7 @@ fn on_shield(s: &Subject<'_>) -> Answer {
     let came: Vec<&Irq> = all
         .iter()
         .filter(|irq| !irq.managed && !invited.contains(&irq.number) && irq.total() > 0)
-        .filter(|irq| !common(irq.cpus(), cpus).is_empty())
+        .filter(|irq| !common(irq.cpus(), cpus).is_empty() && !common(&irq.asked, cpus).is_empty())
         .collect();
     let mut found = Vec::new();
     if let Some(measured) = s.snapshot.measured.as_ref().filter(|measured| cpus.contains(measured.cpu)) {
@@ -135,11 +135,8 @@ fn managed(s: &Subject<'_>) -> Answer {
     Ok(vec![match stuck.first() {
         None => ok(format!("no interrupt that nobody can move comes to CPU {cpus}")),
         Some(first) => {
-            let text = format!(
-                "{} that cannot be moved come to CPU {cpus}: {}",
-                count(stuck.len(), "interrupt"),
-                named(&stuck)
-            );
+            let text =
+                format!("{} that cannot be moved, on CPU {cpus}: {}", count(stuck.len(), "interrupt"), named(&stuck));
             note(text)
                 .read(first.asked_path(), format!("{} (read-only)", first.asked))
                 .boot(format!("isolcpus=managed_irq,{cpus}"))

@@ -3,7 +3,7 @@
 use super::check::{Answer, Check, Evidence, Observation, note, ok, warning};
 use super::cpu::{common, count};
 use super::snapshot::Device;
-use super::subject::{Skip, Subject, plain};
+use super::subject::{Irq, Skip, Subject, plain};
 use model::{CpuList, NicFacts};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -82,7 +82,13 @@ fn irq_cpu(s: &Subject<'_>) -> Answer {
         let Some(first) = used.first() else {
             return Err(Skip::not_here(format!("{} has no interrupts of its own", nic.name)));
         };
-        let on: CpuList = used.iter().flat_map(|irq| irq.cpus().iter()).collect();
+        // What was asked for to be there comes there with the next interrupt.
+        let goes = |irq: &&&Irq| {
+            let asked =
+                s.is_scoped() && !irq.asked.is_empty() && irq.asked.iter().all(|cpu| s.scope.cpus.contains(cpu));
+            if asked { irq.asked.clone() } else { irq.cpus().clone() }
+        };
+        let on: CpuList = used.iter().flat_map(|irq| goes(&irq).iter().collect::<Vec<_>>()).collect();
         let read = |answer: Observation| answer.read(first.path(), first.cpus());
         if !s.is_scoped() {
             return Ok(vec![read(note(format!("{} of {} go to CPU {on}", count(used.len(), "interrupt"), nic.name)))]);
