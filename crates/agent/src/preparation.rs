@@ -41,6 +41,9 @@ pub(crate) struct Made {
 pub(crate) struct Preparation {
     kernel: Kernel,
     state: StateDir,
+    /// For settings: in another network namespace than the machine's first, device names and sysctls mean others, so
+    /// that their sets must not meet those of other namespaces.
+    own: StateDir,
     lines: LineSink,
     shield: Option<Shield>,
     settings: Option<Settings>,
@@ -61,7 +64,12 @@ struct Settings {
 
 impl Preparation {
     pub(crate) fn new(lines: LineSink) -> Self {
-        Self { kernel: Kernel::running(), state: StateDir::usual(), lines, shield: None, settings: None }
+        let state = StateDir::usual();
+        let own = match (host::netns::is_initial(), host::netns::inode()) {
+            (Some(false), Some(inode)) => StateDir::at(state.path().join(format!("netns-{inode}"))),
+            _ => state.clone(),
+        };
+        Self { kernel: Kernel::running(), state, own, lines, shield: None, settings: None }
     }
 
     /// Makes the machine as asked for, putting back what is in force and not asked for. After a refusal nothing is in force.
@@ -158,7 +166,7 @@ impl Preparation {
         }
         let refused = |error: TuneError| (error.exit_code(), error.to_string());
         let profile = Profile { name: PROFILE.to_owned(), ..Profile::default() }.with(&wanted).map_err(refused)?;
-        let made = tune::apply_kept(&profile, device.as_deref(), &self.kernel, &self.state, COMMAND);
+        let made = tune::apply_kept(&profile, device.as_deref(), &self.kernel, &self.own, COMMAND);
         let (report, keeper) = made.map_err(refused)?;
         self.settings = Some(Settings { wanted, device, report, keeper });
         Ok(())
@@ -173,20 +181,24 @@ impl Preparation {
 
     fn drop_settings(&mut self) -> Vec<String> {
         let Some(settings) = self.settings.take() else { return Vec::new() };
-        self.undo(settings.report.set.as_ref(), settings.keeper, "the settings were put back")
+        self.undo(&self.own, settings.report.set.as_ref(), settings.keeper, "the settings were put back")
     }
 
     fn drop_shield(&mut self) -> Vec<String> {
         let Some(Shield { made, _guard: guard, .. }) = self.shield.take() else { return Vec::new() };
         // It must not repair what is being undone.
         drop(guard);
-        if made.made { self.undo(made.set.as_ref(), made.keeper, "the shield was taken down") } else { Vec::new() }
+        if made.made {
+            self.undo(&self.state, made.set.as_ref(), made.keeper, "the shield was taken down")
+        } else {
+            Vec::new()
+        }
     }
 
-    fn undo(&self, set: Option<&SetId>, keeper: Option<Keeper>, what: &str) -> Vec<String> {
+    fn undo(&self, state: &StateDir, set: Option<&SetId>, keeper: Option<Keeper>, what: &str) -> Vec<String> {
         let problems = match set {
             None => Vec::new(),
-            Some(set) => match self.undo_set(set) {
+            Some(set) => match self.undo_set(state, set) {
                 Ok(report) => problems(&report),
                 Err(UndoError::NoSuchSet { .. }) => {
                     vec![format!("{what} by another before, so cells were measured without")]
@@ -201,9 +213,9 @@ impl Preparation {
         problems
     }
 
-    fn undo_set(&self, set: &SetId) -> Result<UndoReport, UndoError> {
-        let lock = self.state.lock(LOCK)?;
-        self.state.undo(&lock, &self.kernel, set, false, PATIENCE)
+    fn undo_set(&self, state: &StateDir, set: &SetId) -> Result<UndoReport, UndoError> {
+        let lock = state.lock(LOCK)?;
+        state.undo(&lock, &self.kernel, set, false, PATIENCE)
     }
 }
 

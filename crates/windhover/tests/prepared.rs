@@ -345,3 +345,27 @@ fn a_shield_that_cannot_be_had_fails_its_cells_alone() {
     assert!(stderr(&output).contains("isolcpus"), "{}", stderr(&output));
     assert_eq!(results(&run_directory(&machine.folder)).len(), 4);
 }
+
+#[test]
+fn the_same_setting_of_two_hosts_of_one_machine_goes_and_comes_back() {
+    let test = "the_same_setting_of_two_hosts_of_one_machine_goes_and_comes_back";
+    if !can_make_namespaces(test) {
+        return;
+    }
+    let Some(machine) = Machine::take(test) else { return };
+    // Both devices of the lab have one name, each in its own namespace.
+    let grid = "[[grid]]\nknob = [\"none\", \"nic.feature.gro=on\"]\n";
+    let file = machine.folder.file("plan.toml", &plan(grid).replace("repetitions = 1", "repetitions = 3"));
+    let output = machine.command(&["campaign", "run", &file, "--output", machine.folder.path()]).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{:?} {}", output.status, stderr(&output));
+    let results = results(&run_directory(&machine.folder));
+    assert_eq!(results.len(), 6);
+    for result in results.iter().filter(|result| result["factors"]["knob"] != "none") {
+        let prepared = result["prepared"].as_array().unwrap();
+        assert_eq!(prepared.len(), 2, "{prepared:?}");
+        assert!(
+            prepared.iter().all(|prepared| prepared["changed"].as_u64() > Some(0)),
+            "put back before: {prepared:?}"
+        );
+    }
+}
