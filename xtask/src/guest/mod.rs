@@ -82,7 +82,7 @@ pub(crate) fn run(filters: &[String]) -> Result<Counts> {
                     let began = Instant::now();
                     let mut ended = machine::boot(&bench, boot);
                     if let Ok(machine::Ended { crashed: true, console, .. }) = &ended {
-                        // One boot of about fifty dies in the emulator. What a test does to a kernel it does again.
+                        // Emulation may crash a kernel; what a test does to it, it does again.
                         println!("the kernel of guest {} crashed; trying once more:\n{}", boot.name, tail(console, 40));
                         ended = machine::boot(&bench, boot);
                     }
