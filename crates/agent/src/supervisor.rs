@@ -170,7 +170,10 @@ impl<'a, W: Write> Supervisor<'a, W> {
     fn facts(&mut self) -> &(MachineFacts, HostFacts) {
         self.facts.get_or_insert_with(|| {
             let root = Path::new("/");
-            (host::facts::machine(root), host::facts::host(root))
+            let (machine, mut host) = (host::facts::machine(root), host::facts::host(root));
+            let examined = prepare::doctor::record(&host::knob::Machine::running());
+            host.environment = serde_json::to_value(examined).ok();
+            (machine, host)
         })
     }
 

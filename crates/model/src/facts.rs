@@ -127,6 +127,9 @@ pub struct HostFacts {
     pub sysctls: BTreeMap<String, String>,
     /// User id that the agent runs as.
     pub uid: u32,
+    /// What `windhover doctor` found on it at the start of a run, as its document; absent where nobody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<serde_json::Value>,
 }
 
 /// One network device.

@@ -42,6 +42,10 @@ fn a_loopback_campaign_from_plan_to_report() {
     let run_dir = run_directory(&folder);
     assert_eq!(cells(&run_dir), 8);
     let path = run_dir.to_str().unwrap();
+    let document: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(run_dir.join("run.json")).unwrap()).unwrap();
+    let findings = &document["hosts"]["a"]["facts"]["environment"]["findings"];
+    assert!(findings.as_array().is_some_and(|findings| !findings.is_empty()), "the doctor's record: {findings}");
     assert_eq!(stdout(&run(&["show", path])), table);
     let html = std::fs::read_to_string(run_dir.join("report.html")).unwrap();
     assert!(html.contains("<svg") && !html.contains("lo <x>"), "labels are escaped");

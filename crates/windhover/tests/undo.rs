@@ -1,4 +1,5 @@
 //! `windhover undo`, and the keeper that undoes when the owner of a change set is killed.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
 

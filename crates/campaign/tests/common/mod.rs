@@ -30,7 +30,7 @@ pub(crate) struct Fake {
     /// The CPUs of each host's machine, where it tells.
     pub(crate) cpus: BTreeMap<String, String>,
     /// What an agent refuses to prepare, and what it cannot put back.
-    pub(crate) refuses: Box<dyn FnMut(&str, &Preparation) -> Option<HostError>>,
+    pub(crate) refuses: Refuses,
     pub(crate) cannot_restore: Vec<String>,
     /// Whether one more agent speaks for the machine, as in the built-in lab.
     pub(crate) machine_agent: bool,
@@ -38,6 +38,9 @@ pub(crate) struct Fake {
     pub(crate) lost: BTreeSet<String>,
     next: u32,
 }
+
+/// What an agent refuses, by host and what is asked of it.
+type Refuses = Box<dyn FnMut(&str, &Preparation) -> Option<HostError>>;
 
 impl Fake {
     /// Two hosts of one machine.

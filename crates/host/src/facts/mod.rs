@@ -120,6 +120,7 @@ pub fn host(root: &Path) -> HostFacts {
         nics: if tree.is_this_machine() { nic::all(tree) } else { Vec::new() },
         sysctls: sysctls::host(tree),
         uid: nix::unistd::geteuid().as_raw(),
+        environment: None,
     }
 }
 

@@ -136,6 +136,7 @@ fn host(name: &str, address: &str, role: &str) -> RunHost {
             nics: vec![nic],
             sysctls: BTreeMap::new(),
             uid: 0,
+            environment: None,
         },
     }
 }

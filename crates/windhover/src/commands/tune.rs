@@ -158,6 +158,8 @@ fn say_plan(plan: &TunePlan, json: bool, output: &Output) -> Result<(), Failure>
     Ok(())
 }
 
+/// How an apply is made.
+#[derive(Debug, Clone, Copy)]
 struct Manner {
     dry_run: bool,
     yes: bool,
