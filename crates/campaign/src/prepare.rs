@@ -72,11 +72,7 @@ pub(crate) fn differs(a: &Cell, b: &Cell) -> bool {
 type Preparations = BTreeMap<String, Preparation>;
 
 /// What all agents together shall keep in force for a cell: those of machines, those of hosts.
-fn wanted(
-    cell: &Cell,
-    cast: &Cast,
-    hosts: &mut dyn Hosts,
-) -> Result<(Preparations, Preparations), HostError> {
+fn wanted(cell: &Cell, cast: &Cast, hosts: &mut dyn Hosts) -> Result<(Preparations, Preparations), HostError> {
     let (of_host, of_machine): (Vec<&Setting>, Vec<&Setting>) =
         cell.settings.iter().partition(|setting| belongs_to_host(&setting.key));
     let mut machines: Preparations = BTreeMap::new();
