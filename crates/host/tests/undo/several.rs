@@ -107,7 +107,7 @@ fn another_boot_is_forgotten_and_nothing_else() {
     plant(root);
     let machine = machine(root);
     let knob = Knob::sysctl("net.core.busy_poll");
-    apply(root, &machine, &[change(knob.clone(), "50")]);
+    apply(root, &machine, &[change(knob, "50")]);
     let old = state(root).folder().unwrap();
     std::fs::create_dir(root.join("state/keep-this")).unwrap();
     let booted = StateDir::at(root.join("state")).in_boot("ffffffff-89ab-cdef-0123-456789abcdef");

@@ -193,7 +193,7 @@ fn the_order_is_reversed_and_busy_knobs_are_tried_again() {
     let (rt, fair) = (Knob::text("/rt"), Knob::text("/fair"));
     let first = BTreeMap::from([(rt.clone(), "950000".to_owned()), (fair.clone(), "50".to_owned())]);
     let kernel = Ordered { values: RefCell::new(first.clone()), busy: RefCell::new(0) };
-    let id = apply(root, &kernel, &[change(rt, "-1"), change(fair.clone(), "0")]);
+    let id = apply(root, &kernel, &[change(rt, "-1"), change(fair, "0")]);
     *kernel.busy.borrow_mut() = 3;
     let state = state(root);
     let lock = state.lock(PATIENCE).unwrap();
@@ -246,7 +246,7 @@ fn what_the_kernel_rounds_is_asked_for_once() {
     let state = state(tree.path());
     let ring = Ring(RefCell::new(256));
     let wanted = Change { exact: false, ..change(Knob::text("/ring"), "100") };
-    let id = apply(tree.path(), &ring, &[wanted.clone()]);
+    let id = apply(tree.path(), &ring, std::slice::from_ref(&wanted));
     assert_eq!(*ring.0.borrow(), 104);
     let lock = state.lock(PATIENCE).unwrap();
     let mut again = state.begin(&lock, &header()).unwrap();
