@@ -6,9 +6,9 @@ use model::{Cell, ModelError, Plan};
 /// Start and end of the workers of a cell, in ns, until it has been measured.
 const OVERHEAD_NS: u64 = 300_000_000;
 /// The same with a load that has to become steady.
-const LOADED_OVERHEAD_NS: u64 = 2_500_000_000;
+const LOADED_OVERHEAD_NS: u64 = 1_500_000_000;
 /// Changing a shield or a knob, until that has been done.
-const PREPARE_NS: u64 = 1_500_000_000;
+const PREPARE_NS: u64 = 1_000_000_000;
 /// What a cell that ends by count alone is taken for, in ns.
 const COUNTED_NS: u64 = 1_000_000_000;
 

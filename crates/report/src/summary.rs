@@ -256,6 +256,15 @@ fn holes(cells: &[Cell]) -> Option<String> {
         (all, some) => format!("; so do {some} of the {all} with a shield"),
     };
     let all = cells.len() - shields;
+    if open.is_empty() {
+        return Some(format!(
+            "Under real-time policies {} of {} with a shield {} messages of about 50 ms there and back (25 ms as RTT/2), as \
+             wide as the hole that RT throttling or the fair server leaves on a CPU that real-time threads keep busy.",
+            behind.len(),
+            counted(shields, "cell"),
+            if behind.len() == 1 { "shows" } else { "show" }
+        ));
+    }
     Some(format!(
         "Under real-time policies {} of {} without a shield {} messages of about 50 ms there and back (25 ms as RTT/2), as \
          wide as the hole that RT throttling or the fair server leaves on a CPU that real-time threads keep busy{beside}.",

@@ -382,3 +382,43 @@ fn every_picture_says_what_it_shows_in_words() {
     unique.dedup();
     assert_eq!(ids.len(), unique.len(), "{ids:?}");
 }
+
+/// A run of fifo cells on one CPU: without a shield with a hole, behind one without.
+#[test]
+fn the_hole_of_throttling_is_explained_and_the_shield_is_named() {
+    let recipe = sample::Recipe {
+        name: "shield",
+        substrate: Substrate::Netns,
+        protocols: &["udp"],
+        loads: &["build"],
+        policies: &["fifo:1"],
+        sizes: &[32],
+        repetitions: 3,
+        messages: 20_000,
+        rr: false,
+        ping: false,
+    };
+    let mut run = sample::run(&recipe);
+    let mut behind = run.results.clone();
+    for result in &mut run.results {
+        result.factors.insert("shield".to_owned(), "off".into());
+        let mut histogram = stats::Histogram::from_base64_v2(result.histogram.as_deref().unwrap()).unwrap();
+        histogram.record(51_000_000);
+        result.histogram = Some(histogram.to_base64_v2().unwrap());
+        result.latency.as_mut().unwrap().max_ns = Some(25_500_000);
+    }
+    for result in &mut behind {
+        result.factors.insert("shield".to_owned(), "auto".into());
+        let shield = model::ShieldReport { backend: model::ShieldBackend::V1, ..model::ShieldReport::default() };
+        result.prepared = vec![model::Prepared { shield: Some(shield), ..model::Prepared::default() }];
+    }
+    run.results.extend(behind);
+    let report = Report::from_inputs(&[run], &Options::default());
+    let text = report.table_text(120);
+    assert!(text.contains("auto (v1)"), "what really kept others away:\n{text}");
+    assert!(text.contains("throttled in") || text.contains("throttled ("), "{text}");
+    assert!(text.contains("kernel.sched_rt_runtime_us = -1"), "{text}");
+    assert!(text.replace('\n', " ").contains("the one with a shield shows none"), "{text}");
+    let clean = report.document().cells.iter().find(|info| info.factors["shield"] == "auto (v1)").unwrap();
+    assert!(clean.findings.iter().all(|finding| finding.id != "throttled"));
+}
