@@ -63,6 +63,11 @@ impl Entry {
         }
     }
 
+    /// Whether the kernel refused the change: it left the knob as it was.
+    pub(super) fn was_refused(&self) -> bool {
+        self.undone && self.after.as_ref().is_some_and(|after| self.change.knob.same(after, &self.before))
+    }
+
     /// What this change made of the knob, as far as known.
     pub(super) fn ours(&self) -> &str {
         self.after.as_deref().unwrap_or(&self.change.wanted)

@@ -200,6 +200,18 @@ impl StateDir {
         Ok(entries.into_iter().filter(|entry| !entry.undone).map(held).collect())
     }
 
+    /// The knobs that the kernel would not change for a set, and the value that they kept. To ask again would change
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`StateDir::changes`].
+    pub fn refused(&self, id: &SetId) -> Result<Vec<(Knob, String)>, UndoError> {
+        let path = self.existing(id)?;
+        let text = std::fs::read(&path).map_err(|cause| UndoError::Log { path: path.clone(), step: "read", cause })?;
+        let entries = super::log::parse(&path, &text)?.entries;
+        Ok(entries.into_iter().filter(Entry::was_refused).map(|entry| (entry.change.knob, entry.before)).collect())
+    }
+
     /// Opens a new change set. Its file is made with the first change, so that one without changes leaves no trace.
     /// Folders of earlier boots are removed.
     ///

@@ -32,7 +32,7 @@ pub(super) struct View<'a> {
     pub(super) housekeeping: CpuList,
     /// What knobs will be once the shield that is replaced is gone.
     pub(super) after: HashMap<Knob, String>,
-    /// What the shield that is up made of knobs.
+    /// What the shield that is up made of knobs, also of those that the kernel would not change.
     pub(super) made: HashMap<Knob, String>,
 }
 
@@ -54,6 +54,7 @@ impl<'a> View<'a> {
         if let Some(shield) = &current {
             // Its keeper may be undoing it at this moment.
             made.extend(state.changes(&shield.set).unwrap_or_default().into_iter().map(|held| (held.knob, held.ours)));
+            made.extend(state.refused(&shield.set).unwrap_or_default());
         }
         Ok(Self {
             housekeeping: topology.online.without(&spec.processes).without(&topology.isolated).without(&taken),

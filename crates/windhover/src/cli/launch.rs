@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// `windhover run`
 #[derive(Debug, Args)]
@@ -82,9 +81,6 @@ pub(crate) struct Run {
     /// At the program's end say on standard error what disturbed it: context switches, migrations, faults, waiting
     #[arg(long)]
     pub(crate) report: bool,
-    /// State directory, where a shield is looked up
-    #[arg(long, value_name = "DIR", hide = true)]
-    pub(crate) state_dir: Option<PathBuf>,
     /// Stop before the first instruction, for our parent
     #[arg(long, hide = true)]
     pub(crate) stopped: bool,

@@ -98,6 +98,9 @@ pub(super) fn words(id: &SetId, report: &UndoReport) -> String {
             conflict.knob, conflict.now, conflict.ours, conflict.before
         );
     }
+    if !report.conflicts.is_empty() {
+        text.push_str("      what another changed is no longer in the log: set it by hand if it should be as before\n");
+    }
     for why in &report.failed {
         let _ = writeln!(text, "      {why}; kept in the log: try again");
     }

@@ -127,8 +127,13 @@ fn old_kernels_forget_the_cpus_that_tasks_asked_for() {
     tree.process(1, "narrow", "0-1", "/");
     tree.process(2, "both", "2-3", "/");
     tree.process(3, "daemon", "0-3", "/");
+    tree.process(4, "pinned", "3", "/");
     let steps = steps(&planned(&tree, &all("3")));
     assert!(says(&steps, "CPUs of task 5000002 (both) 2-3>2"), "{steps:#?}");
+    assert!(
+        !says(&steps, "(pinned)"),
+        "it stays in the root set, which gives nothing that it would forget: {steps:#?}"
+    );
     assert!(says(&steps, "Cpuset control group of task 5000003 (daemon)"));
     assert!(!says(&steps, "(narrow)"));
     assert!(!says(&steps, "Cpuset control group of task 5000002"));

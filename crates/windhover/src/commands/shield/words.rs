@@ -149,6 +149,9 @@ pub(super) fn done(shielded: &Shielded) -> String {
         (count, true) => format!("{count} changes"),
         (count, false) => format!("it was up already, {count} repairs"),
     };
+    if what.is_empty() {
+        return format!("nothing is shielded: {changed}\n");
+    }
     format!("{} (backend {}): {changed}\n", what.join(", "), report.backend)
 }
 
