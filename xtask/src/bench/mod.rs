@@ -34,6 +34,9 @@ enum Bench {
         /// The campaign.
         #[arg(long, default_value = "campaigns/shield.toml")]
         plan: String,
+        /// Evaluate this run directory instead of measuring.
+        #[arg(long, value_name = "RUN")]
+        measured: Option<std::path::PathBuf>,
         /// Write the tables to this Markdown file too.
         #[arg(long)]
         output: Option<std::path::PathBuf>,
@@ -53,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Peers { rounds, seconds, protocol, output } => {
             peers::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
         }
-        Bench::Shield { plan, output } => shield::run(plan, output.as_deref()),
+        Bench::Shield { plan, measured, output } => shield::run(plan, measured.as_deref(), output.as_deref()),
         Bench::Record => crate::process::run(
             &crate::process::cargo(),
             &["run", "--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"],

@@ -1,46 +1,40 @@
 //! What a shield is worth: `campaigns/shield.toml`, and the ratios of its figures without and with the shield.
 
 use crate::{packages, process, stats};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use base64::Engine as _;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// RTT that the hole of throttling leaves, in ns.
 const HOLE_NS: std::ops::RangeInclusive<f64> = 45e6..=55e6;
 
-/// One repetition; RTT/2 in µs.
-#[derive(Debug, Clone, Copy)]
+/// Fewer samples beyond a quantile say nothing of it.
+const BEYOND: u64 = 10;
+
+/// One repetition; RTT/2 in µs, the histogram RTT in ns.
+#[derive(Debug, Clone)]
 struct Figure {
     mean: f64,
     stdev: f64,
-    p99_99: Option<f64>,
     max: f64,
+    histogram: Histogram<u64>,
 }
 
 /// Load, shield and policy.
 type Key = (String, String, String);
 
-pub(crate) fn run(plan: &str, output: Option<&Path>) -> Result<()> {
-    ensure!(process::is_root(), "a shield needs root");
-    packages::ensure(&["iproute2", "gcc", "libc6-dev"], "for the lab and the load")?;
+/// Measures, or evaluates a run that was measured.
+pub(crate) fn run(plan: &str, measured: Option<&Path>, output: Option<&Path>) -> Result<()> {
     let binary = process::release_binary()?;
-    let folder = process::target().join("bench-shield").join(std::process::id().to_string());
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let status = Command::new(&binary)
-        .args(["campaign", "run", plan, "--output"])
-        .arg(&folder)
-        .current_dir(process::root())
-        .status()
-        .context("windhover campaign run")?;
-    // 4: measured, and some repetition cannot be trusted; the table says how many are left.
-    ensure!(matches!(status.code(), Some(0 | 4)), "the campaign ended with {status}");
-    let run = std::fs::read_dir(&folder)
-        .with_context(|| folder.display().to_string())?
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .find(|path| path.join("run.json").is_file())
-        .context("the campaign left no run directory")?;
+    let run = match measured {
+        Some(run) => run.to_owned(),
+        None => measure(plan, &binary)?,
+    };
     let text = process::output(&binary.to_string_lossy(), &["report", &run.to_string_lossy(), "--format", "json"])?;
     let documents: Vec<serde_json::Value> = serde_json::from_str(&text).context("windhover report --format json")?;
     let text = table(&figures(&documents)?, &backend(&documents));
@@ -50,6 +44,26 @@ pub(crate) fn run(plan: &str, output: Option<&Path>) -> Result<()> {
         std::fs::write(file, &text).with_context(|| file.display().to_string())?;
     }
     Ok(())
+}
+
+fn measure(plan: &str, binary: &Path) -> Result<PathBuf> {
+    ensure!(process::is_root(), "a shield needs root");
+    packages::ensure(&["iproute2", "gcc", "libc6-dev"], "for the lab and the load")?;
+    let folder = process::target().join("bench-shield").join(std::process::id().to_string());
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let status = Command::new(binary)
+        .args(["campaign", "run", plan, "--output"])
+        .arg(&folder)
+        .current_dir(process::root())
+        .status()
+        .context("windhover campaign run")?;
+    // 4: measured, and some repetition cannot be trusted; the table says how many are left.
+    ensure!(matches!(status.code(), Some(0 | 4)), "the campaign ended with {status}");
+    std::fs::read_dir(&folder)
+        .with_context(|| folder.display().to_string())?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .find(|path| path.join("run.json").is_file())
+        .context("the campaign left no run directory")
 }
 
 fn figures(documents: &[serde_json::Value]) -> Result<BTreeMap<Key, Vec<Figure>>> {
@@ -62,10 +76,26 @@ fn figures(documents: &[serde_json::Value]) -> Result<BTreeMap<Key, Vec<Figure>>
         }
         let us = |name: &str| latency[name].as_f64().map(|ns| ns / 1e3);
         let (Some(mean), Some(stdev), Some(max)) = (us("mean_ns"), us("stdev_ns"), us("max_ns")) else { continue };
-        let figure = Figure { mean, stdev, p99_99: us("p99_99_ns"), max };
+        let text = document["histogram"].as_str().context("a result without histogram")?;
+        let figure = Figure { mean, stdev, max, histogram: histogram(text)? };
         all.entry((factor("load"), factor("shield"), factor("policy"))).or_default().push(figure);
     }
     Ok(all)
+}
+
+/// A histogram as documents have it: HdrHistogram V2, compressed, in base64.
+fn histogram(text: &str) -> Result<Histogram<u64>> {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).context("histogram")?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| anyhow!("histogram: {error:?}"))
+}
+
+/// p99.99 of RTT/2 over all repetitions together, in µs: one alone may have too few messages for it.
+fn tail(figures: &[Figure]) -> Option<f64> {
+    let mut all = figures.first()?.histogram.clone();
+    for figure in figures.get(1..).unwrap_or_default() {
+        all.add(&figure.histogram).ok()?;
+    }
+    (all.len() >= BEYOND * 10_000).then(|| all.value_at_quantile(0.9999) as f64 / 2e3)
 }
 
 /// What kept others away, as the results say it.
@@ -88,7 +118,7 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "UDP, 32 bytes, both ends on one CPU; RTT/2 in µs, medians over the repetitions; the shield is {backend}. A hole is a \
+        "UDP, 32 bytes, both ends on one CPU; RTT/2 in µs, medians over the repetitions, p99.99 over all of them together; the shield is {backend}. A hole is a \
          repetition whose longest message took 45 to 55 ms there and back.\n"
     );
     let _ = writeln!(text, "| load | shield | policy | repetitions | mean | stdev | p99.99 | max | holes |");
@@ -101,7 +131,7 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
             figures.len(),
             word(medians(figures, |figure| Some(figure.mean))),
             word(medians(figures, |figure| Some(figure.stdev))),
-            word(medians(figures, |figure| figure.p99_99)),
+            word(tail(figures)),
             word(medians(figures, |figure| Some(figure.max))),
             holes(figures)
         );
@@ -111,8 +141,9 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
     for ((load, shield, policy), with) in all.iter().filter(|((_, shield, _), _)| shield != "off") {
         let Some(without) = all.get(&(load.clone(), "off".to_owned(), policy.clone())) else { continue };
         let _ = shield;
-        let ratio = |pick: fn(&Figure) -> Option<f64>| -> String {
-            match (medians(without, pick), medians(with, pick)) {
+        let ratio = |of: fn(&[Figure]) -> Option<f64>| -> String {
+            match (of(without), of(with)) {
+                (Some(a), Some(b)) if a < b => format!("{:.2}", a / b),
                 (Some(a), Some(b)) if b > 0.0 => format!("{:.1}", a / b),
                 _ => "–".to_owned(),
             }
@@ -120,8 +151,8 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
         let _ = writeln!(
             text,
             "| {load} | {policy} | {} | {} | {} of {}, {} of {} |",
-            ratio(|figure| figure.p99_99),
-            ratio(|figure| Some(figure.stdev)),
+            ratio(tail),
+            ratio(|figures| medians(figures, |figure| Some(figure.stdev))),
             holes(without),
             without.len(),
             holes(with),
@@ -134,15 +165,21 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
 #[cfg(test)]
 mod unit {
     use super::*;
+    use hdrhistogram::serialization::Serializer as _;
     use serde_json::json;
 
     #[test]
     fn ratios_and_holes() {
-        let document = |shield: &str, policy: &str, stdev: f64, p: u64, max: u64| {
+        let document = |shield: &str, policy: &str, stdev: f64, rtt: u64, max: u64| {
+            let mut histogram = Histogram::<u64>::new(3).unwrap();
+            histogram.record_n(rtt, 100_000).unwrap();
+            let mut bytes = Vec::new();
+            hdrhistogram::serialization::V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
             json!({ "verdict": { "trusted": true }, "cell": "c",
+                    "histogram": base64::engine::general_purpose::STANDARD.encode(bytes),
                     "factors": { "load": "build", "shield": shield, "policy": policy },
                     "prepared": if shield == "off" { json!([]) } else { json!([{ "shield": { "backend": "v1" } }]) },
-                    "latency": { "kind": "rtt_half", "mean_ns": 3000.0, "stdev_ns": stdev, "p99_99_ns": p, "max_ns": max } })
+                    "latency": { "kind": "rtt_half", "mean_ns": 3000.0, "stdev_ns": stdev, "max_ns": max } })
         };
         let documents = [
             document("off", "fifo:50", 60_000.0, 6_000_000, 25_400_000),
@@ -152,6 +189,6 @@ mod unit {
         let all = figures(&documents).unwrap();
         assert_eq!(backend(&documents), "v1");
         let text = table(&all, "v1");
-        assert!(text.contains("| build | fifo:50 | 300.0 | 30.0 | 1 of 2, 0 of 1 |"), "{text}");
+        assert!(text.contains("| build | fifo:50 | 299.8 | 30.0 | 1 of 2, 0 of 1 |"), "{text}");
     }
 }
