@@ -42,7 +42,7 @@ pub(crate) struct Strips {
 const WIDTH: f64 = 1120.0;
 const ROW: f64 = 24.0;
 const HEAD: f64 = 30.0;
-const NAMES: f64 = 230.0;
+const NAMES: f64 = 330.0;
 const FIGURES: f64 = 200.0;
 
 impl Strips {
