@@ -17,6 +17,14 @@ pub(crate) struct Machine {
     state: String,
 }
 
+/// Held by whoever changes this machine or looks at all of it; `None` where nobody here may change it.
+pub(crate) fn alone() -> Option<fs::File> {
+    let path = std::env::temp_dir().join("windhover-machine.lock");
+    let lock = fs::File::create(&path).or_else(|_| fs::File::open(&path)).ok()?;
+    lock.lock().ok()?;
+    Some(lock)
+}
+
 impl Machine {
     /// `None` where a shield cannot be tried; says so.
     pub(crate) fn take(test: &str, needs_v1: bool) -> Option<Self> {
@@ -33,8 +41,7 @@ impl Machine {
         if needs_v1 && !Path::new("/sys/fs/cgroup/cpuset/cpuset.cpus").exists() {
             return skip("no cpusets of version 1 are mounted here");
         }
-        let lock = fs::File::create(std::env::temp_dir().join("windhover-machine.lock")).unwrap();
-        lock.lock().unwrap();
+        let lock = alone().unwrap();
         // In memory where there is such a place: what counts here is not how long a disk takes to sync.
         let folder = tempfile::Builder::new().prefix("windhover-shield").tempdir_in("/dev/shm");
         let folder = folder.or_else(|_| tempfile::tempdir()).unwrap();

@@ -1,6 +1,6 @@
 //! What changes nothing: states, plans, refusals, users without privileges.
 
-use crate::machine::{CPU, Machine, State, read};
+use crate::machine::{CPU, Machine, State, alone, read};
 use crate::support::{assert_code, assert_refused, run, stderr, stdout, windhover};
 use std::fs;
 use std::process::Command;
@@ -12,6 +12,7 @@ fn nowhere() -> String {
 
 #[test]
 fn the_state_is_a_row_a_cpu() {
+    let _alone = alone();
     let state = nowhere();
     let output = run(&["shield", "--state-dir", &state]);
     assert_code(&output, 0);
@@ -27,6 +28,7 @@ fn the_state_is_a_row_a_cpu() {
 
 #[test]
 fn what_is_refused_says_how_else() {
+    let _alone = alone();
     let state = nowhere();
     let refused = |arguments: &[&str], words: &[&str]| {
         let mut all = vec!["shield", "--state-dir", &state];
@@ -45,6 +47,7 @@ fn what_is_refused_says_how_else() {
 
 #[test]
 fn a_dry_run_changes_nothing() {
+    let _alone = alone();
     if read("/sys/devices/system/cpu/online") == "0" {
         eprintln!("SKIPPED a_dry_run_changes_nothing: there is one CPU only");
         return;
@@ -69,6 +72,7 @@ fn a_dry_run_changes_nothing() {
 
 #[test]
 fn local_timers_need_the_boot() {
+    let _alone = alone();
     let nohz = read("/sys/devices/system/cpu/nohz_full");
     if nohz.starts_with(|c: char| c.is_ascii_digit()) || read("/sys/devices/system/cpu/online") == "0" {
         eprintln!("SKIPPED local_timers_need_the_boot: this machine has nohz_full or one CPU");
