@@ -1071,7 +1071,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__run)
-            opts="-s -P -b -q -c -p -t -g -u -n -a -i -h --policy --priority --bias --quantum --copies --deadline --pid --tid --group --user --name --all --info --json --mlock --prefault-stack --timer-slack --cpu-dma-latency --rt-limit --inherit-policy --force --report --state-dir --stopped --color --quiet --help"
+            opts="-s -P -b -q -c -p -t -g -u -n -a -i -h --policy --priority --bias --quantum --copies --deadline --pid --tid --group --user --name --all --info --json --mlock --prefault-stack --timer-slack --cpu-dma-latency --rt-limit --inherit-policy --force --report --stopped --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1178,10 +1178,6 @@ _windhover() {
                     return 0
                     ;;
                 --rt-limit)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

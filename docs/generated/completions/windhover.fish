@@ -244,7 +244,6 @@ complete -c windhover -n "__fish_windhover_using_subcommand run" -l prefault-sta
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l timer-slack -d 'How late its timers may be, in nanoseconds [the kernel\'s default: 50000; none for real-time policies]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l cpu-dma-latency -d 'Keep CPUs out of idle states that take longer than so many microseconds to leave, while the program runs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l rt-limit -d 'CPU time that a real-time program may use without once sleeping before SIGXCPU ends it, in seconds, or none' -r
-complete -c windhover -n "__fish_windhover_using_subcommand run" -l state-dir -d 'State directory, where a shield is looked up' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"

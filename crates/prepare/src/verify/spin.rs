@@ -57,7 +57,7 @@ pub enum SpinError {
     /// It could not get behind the shield.
     #[error(transparent)]
     Enter(#[from] EnterError),
-    /// It asks for more than [`LONGEST`].
+    /// It asks for more than ten minutes.
     #[error("cannot spin for {asked} s: at most {most} s", most = LONGEST.as_secs())]
     TooLong {
         /// Asked for, in s.
