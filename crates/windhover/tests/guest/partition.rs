@@ -293,7 +293,8 @@ fn written(folder: impl AsRef<Path>) -> Vec<(PathBuf, SystemTime)> {
         if entry.path().is_dir() {
             files.extend(written(entry.path()));
         } else if entry.file_name() != "lock" {
-            files.push((entry.path(), entry.metadata().unwrap().modified().unwrap()));
+            // A keeper may be removing it at this moment.
+            files.extend(entry.metadata().ok().map(|about| (entry.path(), about.modified().unwrap())));
         }
     }
     files.sort();
