@@ -97,7 +97,9 @@ pub fn spin(clock: Clock, cpu: u32, time: Duration, policy: Policy) -> Result<Sp
     let mut tally = Tally { stolen: 0, gaps: 0, longest: (0, 0), long: Vec::with_capacity(10_000) };
     task::apply_policy(policy).map_err(place)?;
     let before = clock.point();
-    let (from, to) = turn(clock, clock.ticks(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)), &mut tally);
+    // Both conversions round down: two ticks more, and the time spun is never a hair less than asked for.
+    let ticks = clock.ticks(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).saturating_add(2);
+    let (from, to) = turn(clock, ticks, &mut tally);
     let after = clock.point();
     task::apply_policy(Policy::Other).map_err(place)?;
     if policy.is_real_time() {
