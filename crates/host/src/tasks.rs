@@ -147,6 +147,14 @@ pub fn list(machine: &Machine) -> Vec<Task> {
     tasks
 }
 
+/// A thread by its id alone; `None` when it is gone.
+#[must_use]
+pub fn of(machine: &Machine, tid: i32) -> Option<Task> {
+    let status = machine.text(format!("/proc/{tid}/status")).ok()?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
+    task(machine, "/proc", process, tid)
+}
+
 /// One thread of a process, by its folder; `None` when it is gone.
 fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task> {
     let stat = parse_stat(&machine.text(format!("{folder}/{tid}/stat")).ok()?)?;

@@ -144,15 +144,11 @@ pub fn leaks(seen: &CpuEvidence, spec: &ShieldSpec) -> Vec<Leak> {
     seen.visitors.iter().filter(forbidden).map(|visitor| Leak { cpu: seen.cpu, visitor: visitor.clone() }).collect()
 }
 
-/// What a task is, from its flags (field 9 of /proc/PID/stat); one that is gone is judged by its name.
+/// What a task is; one that is gone is judged by its name.
 pub(super) fn look_up(tid: i32, name: &str) -> VisitorKind {
-    const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
-    const PF_KTHREAD: u64 = 0x0020_0000;
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
-    match flags {
-        Some(flags) if flags & PF_KTHREAD == 0 => VisitorKind::Process,
-        Some(flags) if flags & PF_NO_SETAFFINITY == 0 => VisitorKind::KernelThread,
+    match host::tasks::of(&host::knob::Machine::running(), tid) {
+        Some(task) if !task.kernel => VisitorKind::Process,
+        Some(task) if !task.fixed => VisitorKind::KernelThread,
         Some(_) => of_kernel(name),
         None if ["kworker/", "ksoftirqd/", "migration/", "cpuhp/"].iter().any(|start| name.starts_with(start)) => {
             of_kernel(name)

@@ -67,8 +67,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NS", help_heading = "Memory and time")]
     pub(crate) timer_slack: Option<u64>,
     /// Keep CPUs out of idle states that take longer than so many microseconds to leave, while the program runs
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(i32).range(0..), help_heading = "Memory and time")]
-    pub(crate) cpu_dma_latency: Option<i32>,
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=2_000_000_000), help_heading = "Memory and time")]
+    pub(crate) cpu_dma_latency: Option<u32>,
     /// CPU time that a real-time program may use without once sleeping before SIGXCPU ends it, in seconds, or none
     #[arg(long, value_name = "S|none", default_value = "10", help_heading = "Memory and time")]
     pub(crate) rt_limit: String,

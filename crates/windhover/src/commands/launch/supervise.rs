@@ -8,16 +8,12 @@ use anyhow::{Context as _, anyhow};
 use host::ended;
 use host::knob::Machine;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use task::{Child, Launch, Stream};
-
-/// Latency limit on idle states, in force as long as the file is open (Documentation/power/pm_qos_interface.rst).
-const CPU_DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 
 pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let _hold = arguments.cpu_dma_latency.map(hold).transpose()?;
@@ -56,12 +52,9 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-fn hold(us: i32) -> Result<File, Failure> {
-    let held = OpenOptions::new().write(true).open(CPU_DMA_LATENCY).and_then(|mut file| {
-        file.write_all(&us.to_ne_bytes())?;
-        Ok(file)
-    });
-    let held = held.with_context(|| format!("{CPU_DMA_LATENCY}: cannot hold {us} µs; it needs root"));
+fn hold(us: u32) -> Result<OwnedFd, Failure> {
+    let held = prepare::tune::hold_cpu_latency(us);
+    let held = held.with_context(|| format!("CPUs cannot be kept to {us} µs (/dev/cpu_dma_latency); it needs root"));
     held.map_err(|error| Failure::new(OURS, error))
 }
 
