@@ -4,9 +4,6 @@ use crate::knob::Machine;
 use crate::tasks::parse_stat;
 use std::time::Duration;
 
-/// Number of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE.
-const REAL_TIME: [u32; 3] = [1, 2, 6];
-
 /// A process that has ended. What is of its first thread only says so in its name; the sums over all threads come from
 /// the wait for it (getrusage(2)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,7 +25,7 @@ impl Ended {
     pub fn of(machine: &Machine, pid: u32) -> Self {
         let file = |name: &str| machine.text(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let (waited, turns) = schedstat(&file("schedstat"));
-        let real_time = parse_stat(&file("stat")).is_some_and(|stat| REAL_TIME.contains(&stat.policy));
+        let real_time = parse_stat(&file("stat")).is_some_and(|stat| stat.is_real_time());
         Self { real_time, waited, turns, migrations: migrations(&file("sched")) }
     }
 }

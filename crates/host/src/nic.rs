@@ -5,7 +5,7 @@
 //! netlink is asked of the running system alone. /sys shows the network namespace that it was mounted in: a device of
 //! the calling thread's namespace that is not the one there is refused.
 
-use crate::knob::{Form, Knob, Machine, Settings, napi, parse_cpu_mask};
+use crate::knob::{Form, Knob, Machine, Settings, napi};
 use model::CpuList;
 use nix::fcntl::OFlag;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl NicMap {
                     napi: owner.and_then(|owner| owner.napi),
                     device: device.to_owned(),
                 };
-                queue.steering = machine.read(&queue.knob()).ok().and_then(|text| parse_cpu_mask(&text));
+                queue.steering = machine.read(&queue.knob()).ok().and_then(|text| CpuList::from_mask(&text));
                 queues.push(queue);
             }
         }

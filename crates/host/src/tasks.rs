@@ -14,7 +14,7 @@ const NO_SET_AFFINITY: u64 = 0x0400_0000;
 const WORKQUEUE_WORKER: u64 = 0x0000_0020;
 
 /// What one line of /proc/PID/stat says (proc_pid_stat(5)).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stat {
     /// Thread id.
     pub tid: i32,
@@ -24,8 +24,14 @@ pub struct Stat {
     pub state: char,
     /// Parent process.
     pub parent: i32,
+    /// Process group.
+    pub group: i32,
     /// Kernel flags (PF_*).
     pub flags: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
     /// Start, in clock ticks since boot.
     pub started: u64,
     /// The CPU that it ran on last.
@@ -34,6 +40,26 @@ pub struct Stat {
     pub priority: u32,
     /// Number of its policy (SCHED_*).
     pub policy: u32,
+}
+
+impl Stat {
+    /// Whether it is a thread of the kernel.
+    #[must_use]
+    pub fn is_kernel(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Whether the kernel forbids to change its CPUs (per-CPU kernel threads).
+    #[must_use]
+    pub fn is_fixed(&self) -> bool {
+        self.flags & NO_SET_AFFINITY != 0
+    }
+
+    /// Whether it is in SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
+    #[must_use]
+    pub fn is_real_time(&self) -> bool {
+        matches!(self.policy, 1 | 2 | 6)
+    }
 }
 
 /// A line of /proc/PID/cgroup (cgroups(7)).
@@ -163,12 +189,13 @@ fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task>
     }
     let status = machine.text(format!("{folder}/{tid}/status")).unwrap_or_default();
     let groups = machine.text(format!("{folder}/{tid}/cgroup")).unwrap_or_default();
+    let (kernel, fixed) = (stat.is_kernel(), stat.is_fixed());
     Some(Task {
         key: TaskKey { tid, started: stat.started, name: stat.name },
         process,
         parent: stat.parent,
-        kernel: stat.flags & KERNEL_THREAD != 0,
-        fixed: stat.flags & NO_SET_AFFINITY != 0,
+        kernel,
+        fixed,
         worker: stat.flags & WORKQUEUE_WORKER != 0,
         allowed: parse_allowed(&status),
         cpu: stat.cpu,
@@ -195,7 +222,10 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
         name: name.to_owned(),
         state: field(3)?.chars().next()?,
         parent: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
         flags: field(9)?.parse().ok()?,
+        minor_faults: field(10)?.parse().ok()?,
+        major_faults: field(12)?.parse().ok()?,
         started: field(22)?.parse().ok()?,
         cpu: field(39).and_then(|text| text.parse().ok()),
         priority: field(40).and_then(|text| text.parse().ok()).unwrap_or(0),

@@ -32,6 +32,29 @@ impl CpuList {
         self.0.contains(&cpu)
     }
 
+    /// The CPUs of a mask as the kernel writes it: 32-bit words in hexadecimal, the highest first (`1,00000003`). `None`
+    /// for anything else, and for CPUs above [`MAX_CPU`].
+    #[must_use]
+    pub fn from_mask(text: &str) -> Option<Self> {
+        let mut cpus = BTreeSet::new();
+        for (place, word) in text.trim().rsplit(',').enumerate() {
+            let bits = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
+            let base = u32::try_from(place).ok()?.checked_mul(32).filter(|base| *base <= MAX_CPU)?;
+            cpus.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
+        }
+        cpus.last().is_none_or(|&last| last <= MAX_CPU).then_some(Self(cpus))
+    }
+
+    /// The CPUs as a mask that the kernel reads: 32-bit words in hexadecimal, the highest first and without leading zeros.
+    #[must_use]
+    pub fn to_mask(&self) -> String {
+        let words = self.0.last().map_or(1, |last| last / 32 + 1);
+        let word =
+            |place: u32| self.iter().filter(|cpu| cpu / 32 == place).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
+        let highest = format!("{:x}", word(words - 1));
+        (0..words - 1).rev().fold(highest, |mask, place| format!("{mask},{:08x}", word(place)))
+    }
+
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
@@ -168,6 +191,21 @@ mod tests {
         assert_eq!(list.to_string(), "0,2-5,8,10,12,14");
         assert_eq!(list.len(), 9);
         assert!("".parse::<CpuList>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn masks_there_and_back() {
+        for list in ["", "0", "0-1", "31-33", "5,64", "0-127", "8191"] {
+            let cpus: CpuList = list.parse().unwrap();
+            assert_eq!(CpuList::from_mask(&cpus.to_mask()), Some(cpus), "{list}");
+        }
+        for (list, mask) in [("0-1", "3"), ("", "0"), ("0,33", "2,00000001"), ("31", "80000000")] {
+            assert_eq!(list.parse::<CpuList>().unwrap().to_mask(), mask);
+        }
+        assert_eq!(CpuList::from_mask("0x100000003").map(|cpus| cpus.to_string()).as_deref(), Some("0-1,32"));
+        assert_eq!(CpuList::from_mask("x"), None);
+        assert_eq!(CpuList::from_mask(&"0,".repeat(9000)), None);
+        assert_eq!(CpuList::from_mask(&format!("1{}", ",0".repeat(256))), None, "CPU 8192");
     }
 
     #[test]

@@ -258,11 +258,8 @@ fn settings_of_devices() {
     );
     assert_eq!(one("nic.pause.rx=on"), []);
     let queues = "/sys/class/net/eth0/queues";
-    assert_eq!(
-        one("nic.rps-cpus=1"),
-        [0, 1].map(|queue| (format!("{queues}/rx-{queue}/rps_cpus"), "00000002".to_owned()))
-    );
-    assert_eq!(one("nic.xps-cpus=all"), [(format!("{queues}/tx-0/xps_cpus"), "00000003".to_owned())]);
+    assert_eq!(one("nic.rps-cpus=1"), [0, 1].map(|queue| (format!("{queues}/rx-{queue}/rps_cpus"), "2".to_owned())));
+    assert_eq!(one("nic.xps-cpus=all"), [(format!("{queues}/tx-0/xps_cpus"), "3".to_owned())]);
     assert_eq!(one("nic.irq-cpus=1"), [("/proc/irq/40/smp_affinity_list".to_owned(), "1".to_owned())]);
     // Without netlink, the files for all instances at once.
     assert_eq!(one("nic.napi.threaded=on"), [("/sys/class/net/eth0/threaded".to_owned(), "1".to_owned())]);

@@ -75,7 +75,7 @@ impl Instance {
     fn set_up(&mut self, options: &Options) -> Result<(), TraceError> {
         self.write("tracing_on", "0")?;
         self.write("trace_clock", "mono_raw")?;
-        self.write("tracing_cpumask", &mask(&options.cpus))?;
+        self.write("tracing_cpumask", &options.cpus.to_mask())?;
         self.write("buffer_size_kb", &options.buffer_kib.to_string())?;
         for event in &options.events {
             let file = format!("events/{event}/enable");
@@ -148,13 +148,6 @@ fn step<T>(path: &Path, step: &'static str, result: io::Result<T>) -> Result<T, 
     result.map_err(|cause| TraceError::Step { path: path.to_owned(), step, cause })
 }
 
-/// A CPU mask as the kernel reads it: 32-bit words in hexadecimal, the highest first.
-fn mask(cpus: &CpuList) -> String {
-    let words = cpus.iter().max().map_or(1, |cpu| cpu / 32 + 1);
-    let word = |place: u32| cpus.iter().filter(|cpu| cpu / 32 == place).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
-    (0..words).rev().map(|place| format!("{:08x}", word(place))).collect::<Vec<_>>().join(",")
-}
-
 /// When a process was started, in clock ticks since boot: field 22 of /proc/PID/stat (proc_pid_stat(5)).
 fn started(pid: &str) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -172,18 +165,6 @@ fn remove_stale(instances: &Path) {
         if started(pid).is_none_or(|now| now.to_string() != made) {
             let _ = fs::write(entry.path().join("tracing_on"), "0");
             let _ = fs::remove_dir(entry.path());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masks_as_the_kernel_writes_them() {
-        for (list, text) in [("0-1", "00000003"), ("", "00000000"), ("33", "00000002,00000000"), ("31", "80000000")] {
-            assert_eq!(mask(&list.parse().unwrap()), text, "{list}");
         }
     }
 }

@@ -46,7 +46,7 @@ impl Form {
                 (Ok(a), Ok(b)) => a == b,
                 _ => a == b,
             },
-            Self::CpuMask => match (mask(&a), mask(&b)) {
+            Self::CpuMask => match (CpuList::from_mask(&a), CpuList::from_mask(&b)) {
                 (Some(a), Some(b)) => a == b,
                 _ => a == b,
             },
@@ -66,30 +66,6 @@ impl Form {
         let less = now.difference(&wanted).map(|name| format!("-{name}"));
         more.chain(less).collect::<Vec<_>>().join(" ")
     }
-}
-
-/// The CPUs of a mask as the kernel writes it: 32-bit words in hexadecimal, the highest first.
-#[must_use]
-pub fn mask(text: &str) -> Option<CpuList> {
-    let mut cpus = Vec::new();
-    for (place, word) in text.trim().rsplit(',').enumerate() {
-        let bits = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
-        let base = u32::try_from(place).ok()?.checked_mul(32)?;
-        cpus.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
-    }
-    Some(cpus.into_iter().collect())
-}
-
-/// CPUs as a mask that the kernel reads: 32-bit words in hexadecimal, the highest first.
-#[must_use]
-pub fn cpu_mask(cpus: &CpuList) -> String {
-    let mut words = vec![0_u32; cpus.iter().last().map_or(1, |last| last as usize / 32 + 1)];
-    for cpu in cpus.iter() {
-        if let Some(word) = words.get_mut(cpu as usize / 32) {
-            *word |= 1 << (cpu % 32);
-        }
-    }
-    words.iter().rev().map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",")
 }
 
 fn words(value: &str) -> BTreeSet<&str> {
@@ -114,11 +90,6 @@ mod tests {
         assert!(!Form::CpuList.same("0-3", "0-2"));
         assert!(Form::CpuMask.same("00000000,0000000f", "f"));
         assert!(Form::CpuMask.same("1,00000000", "0x100000000"));
-        for list in ["", "0", "0-3,31", "32", "1,63-65"] {
-            let cpus: CpuList = list.parse().unwrap_or_default();
-            assert_eq!(mask(&cpu_mask(&cpus)), Some(cpus));
-        }
-        assert_eq!(cpu_mask(&"1,33".parse().unwrap()), "00000002,00000002");
         assert!(!Form::CpuMask.same("3", "1"));
         assert!(Form::Choice.same("always [madvise] never", "madvise"));
         assert!(!Form::Choice.same("always [madvise] never", "never"));

@@ -18,7 +18,7 @@ mod suspects;
 pub use error::KnobError;
 pub use ethtool::{features_of, is_switch, names as ethtool_names};
 pub use flow::{FlowRule, flow_locations, free_location};
-pub use form::{Form, cpu_mask, mask as parse_cpu_mask};
+pub use form::Form;
 pub use machine::Machine;
 
 use std::fmt;

@@ -340,7 +340,7 @@ fn workqueue(s: &Subject<'_>) -> Answer {
         if !inside.is_empty() {
             let what = if path.contains("writeback") { "writeback" } else { "unbound kernel work" };
             let text = format!("{what} may run on CPU {inside}");
-            found.push(warning(text).read(path, parse::as_mask(&mask)).shield(cpus, ""));
+            found.push(warning(text).read(path, mask.to_mask()).shield(cpus, ""));
         }
     }
     if found.is_empty() {

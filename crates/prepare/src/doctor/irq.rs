@@ -2,7 +2,6 @@
 
 use super::check::{Answer, Check, Evidence, bad, note, ok, some_of, warning};
 use super::cpu::{common, count};
-use super::parse;
 use super::subject::{Irq, Skip, Subject, Task};
 use model::CpuList;
 
@@ -173,11 +172,9 @@ fn default_mask(s: &Subject<'_>) -> Answer {
     let cpus = s.cpus()?;
     let inside = common(&mask, cpus);
     Ok(vec![if inside.is_empty() {
-        ok(format!("interrupts yet to come stay off CPU {cpus}")).read(path, parse::as_mask(&mask))
+        ok(format!("interrupts yet to come stay off CPU {cpus}")).read(path, mask.to_mask())
     } else {
-        warning(format!("interrupts yet to come may use CPU {inside}"))
-            .read(path, parse::as_mask(&mask))
-            .shield(cpus, "")
+        warning(format!("interrupts yet to come may use CPU {inside}")).read(path, mask.to_mask()).shield(cpus, "")
     }])
 }
 
@@ -201,7 +198,7 @@ fn balance(s: &Subject<'_>) -> Answer {
             let bare = |text: &str| text.trim_matches(['"', '\'']).to_owned();
             let cpus: Option<CpuList> = list
                 .and_then(|list| bare(list).parse().ok())
-                .or_else(|| mask.and_then(|mask| parse::mask(&bare(mask))));
+                .or_else(|| mask.and_then(|mask| CpuList::from_mask(&bare(mask))));
             cpus.filter(|cpus| !cpus.is_empty()).map(|cpus| (path.clone(), cpus))
         })
     });

@@ -190,13 +190,14 @@ impl Counts {
         let mut faults = BTreeMap::new();
         for pid in subject::names(machine, "/proc").iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
         {
-            let Some(stat) =
-                subject::text(machine, &format!("/proc/{pid}/stat")).ok().and_then(|text| parse::stat(&text))
+            let Some(stat) = subject::text(machine, &format!("/proc/{pid}/stat"))
+                .ok()
+                .and_then(|text| host::tasks::parse_stat(&text))
             else {
                 continue;
             };
             // Kernel threads have no faults.
-            if matches!(stat.policy, 1 | 2 | 6) && stat.flags & 0x0020_0000 == 0 {
+            if stat.is_real_time() && !stat.is_kernel() {
                 faults.insert(format!("{} ({pid})", stat.name), stat.minor_faults.saturating_add(stat.major_faults));
             }
         }

@@ -1,30 +1,7 @@
 //! Readers of the kernel's text files. Pure functions that no input makes panic.
 
 use model::CpuList;
-use model::cpus::MAX_CPU;
 use std::collections::BTreeMap;
-
-/// The CPUs of a mask as the kernel writes it: 32-bit words in hexadecimal, the highest first.
-pub(super) fn mask(text: &str) -> Option<CpuList> {
-    let mut cpus = Vec::new();
-    for (place, word) in text.trim().rsplit(',').enumerate() {
-        let bits = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
-        let base = u32::try_from(place).ok()?.checked_mul(32).filter(|base| *base <= MAX_CPU)?;
-        cpus.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| base + bit));
-    }
-    Some(cpus.into_iter().collect())
-}
-
-/// CPUs as a mask in the kernel's form.
-pub(super) fn as_mask(cpus: &CpuList) -> String {
-    let words = cpus.iter().max().unwrap_or(0) / 32;
-    let word = |place: u32| cpus.iter().filter(|cpu| cpu / 32 == place).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
-    let mut text = format!("{:x}", word(words));
-    for place in (0..words).rev() {
-        text.push_str(&format!(",{:08x}", word(place)));
-    }
-    text
-}
 
 /// Major and minor number of a release: `6.18.44-x` is (6, 18).
 pub(super) fn release(text: &str) -> Option<(u32, u32)> {
@@ -61,39 +38,6 @@ pub(super) fn interrupts(text: &str) -> BTreeMap<String, Row> {
             Some((name.trim().to_owned(), Row { counts, what: words.collect::<Vec<_>>().join(" ") }))
         })
         .collect()
-}
-
-/// What is taken from /proc/PID/stat (proc_pid_stat(5)).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Stat {
-    pub(super) name: String,
-    pub(super) state: String,
-    pub(super) flags: u64,
-    pub(super) minor_faults: u64,
-    pub(super) major_faults: u64,
-    pub(super) processor: u32,
-    pub(super) priority: u32,
-    pub(super) policy: u32,
-}
-
-/// Reads /proc/PID/stat. The name stands in brackets and may hold anything, brackets too.
-pub(super) fn stat(text: &str) -> Option<Stat> {
-    let (head, rest) = text.rsplit_once(')')?;
-    let (_, name) = head.split_once('(')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The first of these is field 3.
-    let number = |field: usize| fields.get(field.checked_sub(3)?)?.parse::<u64>().ok();
-    let small = |field: usize| number(field).and_then(|value| u32::try_from(value).ok()).unwrap_or(0);
-    Some(Stat {
-        name: name.to_owned(),
-        state: (*fields.first()?).to_owned(),
-        flags: number(9)?,
-        minor_faults: number(10).unwrap_or(0),
-        major_faults: number(12).unwrap_or(0),
-        processor: small(39),
-        priority: small(40),
-        policy: small(41),
-    })
 }
 
 /// The value of a line `Name:\tvalue` (/proc/PID/status, /proc/meminfo).
@@ -161,28 +105,6 @@ pub(super) fn chosen(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn masks_there_and_back() {
-        for list in ["0", "1", "0-1", "31-33", "5,64", "0-127"] {
-            let cpus: CpuList = list.parse().unwrap();
-            assert_eq!(mask(&as_mask(&cpus)), Some(cpus), "{list}");
-        }
-        assert_eq!(as_mask(&"32".parse().unwrap()), "1,00000000");
-        assert_eq!(mask("ffffffff,00000003").unwrap().len(), 34);
-        assert_eq!(mask("x"), None);
-        assert_eq!(mask(&"0,".repeat(9000)), None);
-    }
-
-    #[test]
-    fn a_name_with_brackets_and_blanks() {
-        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
-        let read = stat(&format!("7 (a) b (c) S {}", fields.join(" "))).unwrap();
-        assert_eq!((read.name.as_str(), read.state.as_str()), ("a) b (c", "S"));
-        assert_eq!((read.flags, read.minor_faults, read.major_faults), (9, 10, 12));
-        assert_eq!((read.processor, read.priority, read.policy), (39, 40, 41));
-        assert_eq!(stat("7 (x"), None);
-    }
 
     #[test]
     fn interrupts_know_which_column_is_which_cpu() {

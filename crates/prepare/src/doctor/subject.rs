@@ -2,9 +2,10 @@
 //! is a reason to skip a check.
 
 use super::document::{Scope, ScopeOrigin, SkipKind};
-use super::parse::{self, Mount, Row, Stat};
+use super::parse::{self, Mount, Row};
 use super::snapshot::Snapshot;
 use host::knob::Machine;
+use host::tasks::{Stat, parse_stat};
 use host::undo::StateDir;
 use model::{CpuList, MachineFacts, NicFacts};
 use std::cell::OnceCell;
@@ -14,10 +15,6 @@ use std::path::Path;
 
 /// The longest file that is read. /proc/interrupts of a large server has a few MiB.
 const MOST_BYTES: u64 = 32 << 20;
-/// PF_KTHREAD and PF_NO_SETAFFINITY of the kernel's include/linux/sched.h.
-const KERNEL_THREAD: u64 = 0x0020_0000;
-const NO_SETAFFINITY: u64 = 0x0400_0000;
-
 /// Why a check is not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Skip {
@@ -59,16 +56,16 @@ impl Task {
     }
 
     pub(super) fn is_kernel(&self) -> bool {
-        self.stat.flags & KERNEL_THREAD != 0
+        self.stat.is_kernel()
     }
 
     pub(super) fn is_fixed(&self) -> bool {
-        self.stat.flags & NO_SETAFFINITY != 0
+        self.stat.is_fixed()
     }
 
     /// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
     pub(super) fn is_real_time(&self) -> bool {
-        matches!(self.stat.policy, 1 | 2 | 6)
+        self.stat.is_real_time()
     }
 
     /// The policy in words.
@@ -171,7 +168,7 @@ impl<'a> Subject<'a> {
 
     pub(super) fn mask(&self, path: &str) -> Result<CpuList, Skip> {
         let text = self.text(path)?;
-        parse::mask(&text).ok_or_else(|| Skip::not_understood(path, "CPU mask", &text))
+        CpuList::from_mask(&text).ok_or_else(|| Skip::not_understood(path, "CPU mask", &text))
     }
 
     pub(super) fn exists(&self, path: &str) -> bool {
@@ -303,7 +300,7 @@ impl<'a> Subject<'a> {
                 let folder = format!("/proc/{pid}/task/{tid}");
                 let folder = if self.exists(&folder) { folder } else { format!("/proc/{pid}") };
                 // It may have ended meanwhile.
-                let Some(stat) = self.maybe(&format!("{folder}/stat")).and_then(|text| parse::stat(&text)) else {
+                let Some(stat) = self.maybe(&format!("{folder}/stat")).and_then(|text| parse_stat(&text)) else {
                     continue;
                 };
                 let Some(status) = self.maybe(&format!("{folder}/status")) else { continue };
@@ -419,7 +416,7 @@ pub(super) fn scope(machine: &Machine, asked: &CpuList) -> (CpuList, ScopeOrigin
     let unified = parse::mounts(&read("/proc/mounts").unwrap_or_default());
     let unified = unified.iter().find(|mount| mount.kind == "cgroup2").map(|mount| mount.folder.as_str());
     let partition = unified.map(|folder| list(&format!("{folder}/cpuset.cpus.isolated"))).unwrap_or_default();
-    let redhawk = read("/proc/shield/procs").and_then(|text| parse::mask(&text)).unwrap_or_default();
+    let redhawk = read("/proc/shield/procs").and_then(|text| CpuList::from_mask(&text)).unwrap_or_default();
     let isolated: CpuList =
         list("/sys/devices/system/cpu/isolated").iter().chain(partition.iter()).chain(redhawk.iter()).collect();
     if isolated.is_empty() { (isolated, ScopeOrigin::None) } else { (isolated, ScopeOrigin::Isolated) }

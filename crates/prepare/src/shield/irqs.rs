@@ -2,7 +2,7 @@
 
 use super::steps::Steps;
 use super::view::View;
-use host::knob::{Form, Knob, cpu_mask, parse_cpu_mask};
+use host::knob::{Form, Knob};
 use model::CpuList;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -86,9 +86,9 @@ pub(super) fn steps(out: &mut Steps<'_>, invited: &BTreeSet<u32>) {
         }
     }
     let default = Knob::file("/proc/irq/default_smp_affinity", Form::CpuMask);
-    let mask = view.value(&default).and_then(|text| parse_cpu_mask(&text));
+    let mask = view.value(&default).and_then(|text| CpuList::from_mask(&text));
     if let Some(mask) = mask.filter(|mask| mask.meets(closed) && !mask.is_within(closed)) {
-        out.wish(default, cpu_mask(&mask.without(closed)), "interrupts that are requested later stay away too");
+        out.wish(default, mask.without(closed).to_mask(), "interrupts that are requested later stay away too");
     }
     if !managed.is_empty() {
         out.note(format!(

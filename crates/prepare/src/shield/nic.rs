@@ -3,7 +3,7 @@
 
 use super::steps::Steps;
 use super::{ShieldError, layout};
-use host::knob::{Knob, TaskKey, cpu_mask};
+use host::knob::{Knob, TaskKey};
 use host::nic::NicMap;
 use model::{CpuList, ShieldBackend};
 use std::collections::BTreeSet;
@@ -76,7 +76,7 @@ pub(super) fn steps(maps: &[NicMap], backend: ShieldBackend, out: &mut Steps<'_>
             // No mask at all means the CPU of the interrupt (receiving) or any queue (sending).
             if !now.is_empty() && !now.is_within(&target) {
                 let way = if queue.transmits { "XPS" } else { "RPS" };
-                out.wish(queue.knob(), cpu_mask(&target), &format!("{way} of {device} stays on the shield"));
+                out.wish(queue.knob(), target.to_mask(), &format!("{way} of {device} stays on the shield"));
             }
         }
         let receiving = map.queues.iter().filter(|queue| !queue.transmits).count();

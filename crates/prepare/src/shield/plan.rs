@@ -5,7 +5,7 @@ use super::steps::{Step, Steps, SweepKind};
 use super::view::{View, taken};
 use super::{ShieldError, affinity, backend, irqs, nic, topology::Topology, v1, v2};
 use crate::Kernel;
-use host::knob::{Form, Knob, cpu_mask, parse_cpu_mask};
+use host::knob::{Form, Knob};
 use host::shield::ShieldState;
 use host::undo::{SetId, StateDir};
 use model::{CpuList, ShieldBackend, ShieldSpec};
@@ -227,10 +227,10 @@ fn workers(backend: ShieldBackend, out: &mut Steps<'_>) {
     let by_kernel = backend == ShieldBackend::V2 && view.machine().exists(format!("{queues}/cpumask_isolated"));
     for file in ["cpumask", "writeback/cpumask"] {
         let knob = Knob::file(format!("{queues}/{file}"), Form::CpuMask);
-        let mask = view.value(&knob).and_then(|text| parse_cpu_mask(&text)).unwrap_or_default();
+        let mask = view.value(&knob).and_then(|text| CpuList::from_mask(&text)).unwrap_or_default();
         let left = mask.without(shielded);
         if !by_kernel && mask.meets(shielded) && !left.is_empty() {
-            out.wish(knob, cpu_mask(&left), "work that the kernel may do on any CPU leaves the shielded ones");
+            out.wish(knob, left.to_mask(), "work that the kernel may do on any CPU leaves the shielded ones");
         }
     }
     let knob = Knob::file("/proc/sys/kernel/watchdog_cpumask", Form::CpuList);

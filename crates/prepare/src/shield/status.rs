@@ -197,7 +197,7 @@ fn row(view: &View<'_>, held: &Held, cpu: u32) -> CpuStatus {
             }
         }
         let default = Knob::file("/proc/irq/default_smp_affinity", host::knob::Form::CpuMask);
-        let mask = view.value(&default).and_then(|text| host::knob::parse_cpu_mask(&text)).unwrap_or_default();
+        let mask = view.value(&default).and_then(|text| CpuList::from_mask(&text)).unwrap_or_default();
         open |= mask.contains(cpu);
     }
     CpuStatus {

@@ -3,7 +3,7 @@
 use super::resolve::Meaning;
 use super::{Key, TuneError};
 use crate::Kernel;
-use host::knob::{EthtoolPart, Form, Knob, Settings as _, cpu_mask, features_of, flow_locations, free_location};
+use host::knob::{EthtoolPart, Form, Knob, Settings as _, features_of, flow_locations, free_location};
 use host::nic::{NicError, NicMap};
 use host::undo::Change;
 use model::CpuList;
@@ -72,7 +72,7 @@ pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, 
             let transmits = *key == Key::XpsCpus;
             let queues = device.map.queues.iter().filter(|queue| queue.transmits == transmits);
             let knobs = queues.filter(|queue| queue.steering.is_some()).map(host::nic::NicQueue::knob);
-            knobs.map(|knob| change(knob, &cpu_mask(&cpus), true)).collect()
+            knobs.map(|knob| change(knob, &cpus.to_mask(), true)).collect()
         }
         Key::IrqCpus => {
             let cpus = match cpus_of(kernel, device, value) {

@@ -57,8 +57,13 @@ impl Selection {
             note("thread", tid.to_string(), all.iter().any(|task| task.key.tid == *tid));
         }
         let facts = |task: &Task| {
-            let group =
-                || machine.text(format!("/proc/{}/stat", task.process)).ok().and_then(|stat| process_group(&stat));
+            let group = || {
+                machine
+                    .text(format!("/proc/{}/stat", task.process))
+                    .ok()
+                    .and_then(|stat| tasks::parse_stat(&stat))
+                    .map(|stat| stat.group)
+            };
             let user = || machine.text(format!("/proc/{}/status", task.process)).ok().and_then(|status| owner(&status));
             (if self.groups.is_empty() { None } else { group() }, if uids.is_empty() { None } else { user() })
         };
@@ -99,11 +104,6 @@ fn uid(user: &str, machine: &Machine) -> Result<u32, Failure> {
     let line = passwd.lines().find(|line| line.split(':').next() == Some(user));
     line.and_then(|line| line.split(':').nth(2)?.parse().ok())
         .ok_or_else(|| Failure::usage(anyhow!("user '{user}' is not known: use a name of /etc/passwd or a number")))
-}
-
-/// Field 5 of /proc/PID/stat.
-fn process_group(stat: &str) -> Option<i32> {
-    stat.rsplit_once(") ")?.1.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
 /// The effective user of /proc/PID/status.
@@ -273,7 +273,6 @@ mod tests {
 
     #[test]
     fn fields_of_proc_files() {
-        assert_eq!(process_group("7 (a) b) S 1 42 42 0"), Some(42));
         assert_eq!(owner("Name:\tx\nUid:\t1000\t1001\t1000\t1000\n"), Some(1001));
     }
 }
