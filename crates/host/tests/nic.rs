@@ -188,7 +188,7 @@ fn a_veth_pair_is_set_and_put_back() {
     }
     let flow = Knob::Flow { device: "v0".to_owned(), location: 0 };
     assert!(matches!(machine.read(&flow), Err(KnobError::Absent { .. })));
-    assert_eq!(host::knob::free_location("v0"), None);
+    assert_eq!(host::knob::free_location("v0", &[]), None);
     // A feature that it can never have, and one that no kernel has.
     for name in ["rx-ntuple-filter", "no-such-feature"] {
         let knob = ethtool("v0", EthtoolPart::Feature, name);

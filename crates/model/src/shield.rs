@@ -85,6 +85,9 @@ pub struct ShieldSpec {
     pub backend: ShieldBackend,
     /// Network devices whose interrupts, queues and threads go *onto* the shielded CPUs.
     pub nics: Vec<String>,
+    /// Flows that these devices put into a queue of the shield, as `tune`'s `nic.flow` writes them; a rule without
+    /// `queue N` gets the first queue whose interrupt is on the shield.
+    pub flows: Vec<String>,
     /// Whether the boot CPU may be shielded.
     pub allow_boot_cpu: bool,
     /// Processes by id, name or unit that stay where they are.

@@ -227,13 +227,13 @@ fn table(ethtool: &Ethtool, device: &str) -> Result<(u64, Vec<u32>), Trouble> {
     Ok((all.u64(8).max(count.u64(8)), locations))
 }
 
-/// A location of the device's table that holds no rule, from the end, which drivers treat as the lowest priority.
-/// `None` where the device has no table or it is full.
+/// A location of the device's table that holds no rule and is none of `taken`, from the end, which drivers treat as the
+/// lowest priority. `None` where the device has no table or it is full.
 #[must_use]
-pub fn free_location(device: &str) -> Option<u32> {
+pub fn free_location(device: &str, taken: &[u32]) -> Option<u32> {
     let (size, used) = table(&open().ok()?, device).ok()?;
     let size = u32::try_from(size & !SPECIAL_LOCATIONS).ok()?.min(MOST_RULES);
-    (0..size).rev().find(|location| !used.contains(location))
+    (0..size).rev().find(|location| !used.contains(location) && !taken.contains(location))
 }
 
 /// The locations of the device's table that hold a rule; none where it has no table.

@@ -123,6 +123,18 @@ pub enum ShieldError {
         /// Which.
         device: String,
     },
+    /// A flow is to go onto the shield, and no device is.
+    #[error("--flow '{rule}': no device is on the shield that could steer it: add --nic IF")]
+    FlowWithoutNic {
+        /// Which.
+        rule: String,
+    },
+    /// A flow rule that cannot be read.
+    #[error("--flow: {why}: write it as 'udp4 dst-port 7000'")]
+    FlowRule {
+        /// What is wrong.
+        why: String,
+    },
     /// The kernel took the partition's CPUs, and then did not isolate them.
     #[error("{path} reads back '{found}' and not 'isolated': {remedy}; {undone}")]
     NotIsolated {

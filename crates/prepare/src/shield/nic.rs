@@ -3,7 +3,8 @@
 
 use super::steps::Steps;
 use super::{ShieldError, layout};
-use host::knob::{Knob, TaskKey};
+use crate::flows;
+use host::knob::{EthtoolPart, FlowRule, Knob, TaskKey, features_of};
 use host::nic::NicMap;
 use model::{CpuList, ShieldBackend};
 use std::collections::BTreeSet;
@@ -16,7 +17,23 @@ pub(super) fn maps(view: &super::view::View<'_>) -> Result<Vec<NicMap>, ShieldEr
     {
         return Err(ShieldError::NicWithoutCpus { device: device.clone() });
     }
+    if let Some(rule) = spec.flows.first()
+        && spec.nics.is_empty()
+    {
+        return Err(ShieldError::FlowWithoutNic { rule: rule.clone() });
+    }
+    for rule in &spec.flows {
+        with_queue(rule, 0).map_err(|why| ShieldError::FlowRule { why })?;
+    }
     spec.nics.iter().map(|device| Ok(NicMap::of(view.machine(), device)?)).collect()
+}
+
+/// The rule with the queue that it names, or else with this one.
+fn with_queue(rule: &str, queue: u32) -> Result<FlowRule, String> {
+    if rule.split_ascii_whitespace().any(|word| word == "queue") {
+        return rule.parse();
+    }
+    format!("{} queue {queue}", rule.trim()).parse()
 }
 
 /// The CPUs that a device goes to.
@@ -79,13 +96,48 @@ pub(super) fn steps(maps: &[NicMap], backend: ShieldBackend, out: &mut Steps<'_>
                 out.wish(queue.knob(), target.to_mask(), &format!("{way} of {device} stays on the shield"));
             }
         }
+        flows(map, &target, out);
         let receiving = map.queues.iter().filter(|queue| !queue.transmits).count();
         if receiving > cpus.len() {
             out.note(format!(
-                "{device} has {receiving} receive queues for {} shielded CPUs: nic.channels.combined={} of `windhover tune` leaves one each; a flow rule (ethtool -N) would pin one flow to one queue",
+                "{device} has {receiving} receive queues for {} shielded CPUs: nic.channels.combined={} of `windhover tune` leaves one each; --flow 'udp4 dst-port 7000' puts one flow into one queue",
                 cpus.len(),
                 cpus.len()
             ));
+        }
+    }
+}
+
+/// The flows asked for go into a queue whose interrupt is on the shield.
+fn flows(map: &NicMap, target: &CpuList, out: &mut Steps<'_>) {
+    let device = &map.device;
+    let view = out.view;
+    if view.spec.flows.is_empty() {
+        return;
+    }
+    let receives = |actions: &[String]| actions.first().is_none_or(|name| !name.to_ascii_lowercase().contains("-tx"));
+    let on_shield = map.irqs.iter().enumerate().find(|(_, irq)| {
+        receives(&irq.actions) && (irq.movable || irq.cpus.as_ref().is_some_and(|cpus| cpus.is_within(target)))
+    });
+    let queue = on_shield.map(|(place, irq)| queue_of(&irq.actions).unwrap_or(place));
+    for rule in &view.spec.flows {
+        let named = rule.split_ascii_whitespace().any(|word| word == "queue");
+        let Some(queue) = queue.or_else(|| named.then_some(0)).and_then(|queue| u32::try_from(queue).ok()) else {
+            out.lacks.push(format!("{device} has no receive queue on the shield for the flow '{rule}'"));
+            continue;
+        };
+        // Both were looked at before any step was made.
+        let Ok(rule) = with_queue(rule, queue) else { continue };
+        let rule = rule.to_string();
+        match flows::place(view.kernel, device, &rule, &mut out.places) {
+            Ok(knob) => {
+                for name in features_of("ntuple") {
+                    let feature = Knob::Ethtool { device: device.clone(), part: EthtoolPart::Feature, name };
+                    out.wish(feature, "on", &format!("{device} steers flows by rules"));
+                }
+                out.require(knob, rule, &format!("this flow of {device} goes into a queue of the shield"));
+            }
+            Err(why) => out.lacks.push(format!("the flow '{rule}' cannot be steered: {why}")),
         }
     }
 }

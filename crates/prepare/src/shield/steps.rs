@@ -56,11 +56,13 @@ pub(super) struct Steps<'a> {
     pub(super) steps: Vec<Step>,
     pub(super) notes: Vec<String>,
     pub(super) lacks: Vec<String>,
+    /// Locations of tables of flow rules that were given out.
+    pub(super) places: Vec<u32>,
 }
 
 impl<'a> Steps<'a> {
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        Self { view, steps: Vec::new(), notes: Vec::new(), lacks: Vec::new() }
+        Self { view, steps: Vec::new(), notes: Vec::new(), lacks: Vec::new(), places: Vec::new() }
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {

@@ -43,7 +43,9 @@ pub(super) fn steps(v1: &V1, out: &mut Steps<'_>) {
     for group in &inside {
         out.note(format!("{} has shielded CPUs only: what is in it stays", group.path.display()));
     }
-    out.sweep(SweepKind::Cpuset, moves(view, v1));
+    let moves = moves(view, v1);
+    told(&moves, out);
+    out.sweep(SweepKind::Cpuset, moves);
     if inside.is_empty() {
         let why = "no other cpuset may be made with these CPUs";
         out.wish_in(&shield, "cpuset.cpu_exclusive", Form::Text, "1", why);
@@ -53,6 +55,22 @@ pub(super) fn steps(v1: &V1, out: &mut Steps<'_>) {
     out.wish(Knob::text(v1.root.join("cpuset.sched_load_balance")), "0", why);
     narrow(v1, out);
     stuck(v1, out);
+}
+
+/// Says that the processes everything else descends from are moved as well.
+fn told(moves: &[Change], out: &mut Steps<'_>) {
+    let view = out.view;
+    let moved = |task: &&Task| {
+        let knob = |change: &Change| matches!(&change.knob, Knob::Member { task: moved, .. } if *moved == task.key);
+        view.is_protected(task) && moves.iter().any(knob)
+    };
+    let protected: Vec<&Task> = view.tasks.iter().filter(moved).collect();
+    if !protected.is_empty() {
+        out.note(format!(
+            "PID 1 and this command's own ancestors leave too, because what they start has to: {} (--keep PID leaves one where it is)",
+            super::names(&protected)
+        ));
+    }
 }
 
 fn file(group: &std::path::Path, name: &str) -> Knob {

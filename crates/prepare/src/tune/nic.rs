@@ -2,11 +2,12 @@
 
 use super::resolve::Meaning;
 use super::{Key, TuneError};
-use crate::Kernel;
-use host::knob::{EthtoolPart, Form, Knob, Settings as _, features_of, flow_locations, free_location};
+use crate::{Kernel, flows};
+use host::knob::{EthtoolPart, Form, Knob, Settings as _, features_of};
 use host::nic::{NicError, NicMap};
 use host::undo::Change;
 use model::CpuList;
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 /// A device that was looked at.
@@ -15,15 +16,21 @@ pub(super) struct Device {
     map: NicMap,
     /// Why /sys does not show it, if so.
     hidden: Option<String>,
+    /// Locations of its table of flow rules that the plan has given out.
+    places: RefCell<Vec<u32>>,
 }
 
 impl Device {
     pub(super) fn of(kernel: &Kernel, name: &str) -> Result<Self, TuneError> {
         match NicMap::of(kernel.machine(), name) {
-            Ok(map) => Ok(Self { map, hidden: None }),
+            Ok(map) => Ok(Self { map, hidden: None, places: RefCell::default() }),
             // What goes by system calls works nevertheless.
             Err(other @ NicError::OtherNamespace { .. }) => {
-                Ok(Self { map: NicMap::by_netlink(name)?, hidden: Some(other.to_string()) })
+                Ok(Self {
+                    map: NicMap::by_netlink(name)?,
+                    hidden: Some(other.to_string()),
+                    places: RefCell::default(),
+                })
             }
             Err(error) => Err(error.into()),
         }
@@ -82,7 +89,7 @@ pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, 
             let movable = device.map.irqs.iter().filter(|irq| irq.movable);
             movable.map(|irq| change(irq.knob(), &cpus.to_string(), true)).collect()
         }
-        Key::Flow => match flow(kernel, name, value) {
+        Key::Flow => match flows::place(kernel, name, value, &mut device.places.borrow_mut()) {
             Ok(knob) => vec![change(knob, value, true)],
             Err(reason) => return Meaning::Nothing(reason),
         },
@@ -153,20 +160,5 @@ fn cpus_of(kernel: &Kernel, device: &Device, value: &str) -> Result<CpuList, Str
                 None => Ok(cpus),
             }
         }
-    }
-}
-
-/// Where a rule is already, or else where there is room for it.
-fn flow(kernel: &Kernel, device: &str, rule: &str) -> Result<Knob, String> {
-    let knob = |location: u32| Knob::Flow { device: device.to_owned(), location };
-    if !kernel.machine().is_running() {
-        return Ok(knob(0));
-    }
-    let same = flow_locations(device)
-        .into_iter()
-        .find(|&location| kernel.read(&knob(location)).is_ok_and(|there| there == rule));
-    match same.or_else(|| free_location(device)) {
-        Some(location) => Ok(knob(location)),
-        None => Err(format!("{device} has no table of flow rules, or no room in it (is nic.feature.ntuple on?)")),
     }
 }

@@ -28,13 +28,13 @@ pub(crate) struct Shield {
     #[command(flatten)]
     pub(crate) wanted: Wanted,
     /// Put everything back
-    #[arg(short, long, conflicts_with_all = ["proc", "irq", "loc", "mem", "all", "current", "nic", "exit_after", "guard"])]
+    #[arg(short, long, conflicts_with_all = ["proc", "irq", "loc", "mem", "all", "current", "nic", "flow", "exit_after", "guard"])]
     pub(crate) reset: bool,
     /// With --reset: also what another changed since, and groups of ours that no undo log knows
     #[arg(long, requires = "reset")]
     pub(crate) force: bool,
     /// Show what is true at the moment, CPU by CPU
-    #[arg(short, long, conflicts_with_all = ["proc", "irq", "loc", "mem", "all", "nic", "exit_after", "guard"])]
+    #[arg(short, long, conflicts_with_all = ["proc", "irq", "loc", "mem", "all", "nic", "flow", "exit_after", "guard"])]
     pub(crate) current: bool,
     /// Only show what would be changed: each setting with its old and new value, and why
     #[arg(short = 'n', long)]
@@ -84,6 +84,12 @@ pub(crate) struct Wanted {
     /// Put this device's interrupts, threads and queues onto the shield; may be repeated
     #[arg(long, value_name = "IF")]
     pub(crate) nic: Vec<String>,
+    /// Put this flow of the devices of --nic into a queue of the shield, as 'udp4 dst-port 7000'; may be repeated
+    ///
+    /// udp4 or tcp4, then any of src-ip, dst-ip, src-port, dst-port with a value; with `queue N`, into that queue instead of
+    /// the first one whose interrupt is on the shield. Needs a device that takes flow rules (ethtool -N).
+    #[arg(long, value_name = "RULE")]
+    pub(crate) flow: Vec<String>,
     /// Leave this process, by id, name or unit, where it is; may be repeated
     #[arg(long, value_name = "PID|NAME|UNIT")]
     pub(crate) keep: Vec<String>,

@@ -219,6 +219,19 @@ fn a_device_comes_onto_the_shield() {
     }
     // No mask means the interrupt's own CPU, which is on the shield.
     assert!(!says(&steps, "rx-1/rps_cpus"));
+    let flows = ["udp4 dst-port 7000", "tcp4 src-ip 192.0.2.1 queue 1"].map(str::to_owned).to_vec();
+    let plan = planned(&tree, &ShieldSpec { flows, ..spec });
+    let rule = |wanted: &str, location: u32| {
+        plan.steps.iter().any(|step| match step {
+            Step::Set(set) => {
+                set.change.wanted == wanted
+                    && set.change.knob == Knob::Flow { device: "eth0".to_owned(), location }
+            }
+            Step::Sweep(_) => false,
+        })
+    };
+    // The first gets a queue of the shield, the second keeps the one it names; neither takes the other's place.
+    assert!(rule("udp4 dst-port 7000 queue 0", 0) && rule("tcp4 src-ip 192.0.2.1 queue 1", 1), "{:#?}", plan.steps);
 }
 
 #[test]

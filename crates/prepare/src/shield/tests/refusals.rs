@@ -156,4 +156,8 @@ fn keeping_and_devices() {
     assert!(matches!(refused(&tree, &nic), ShieldError::Nic(_)));
     let nowhere = ShieldSpec { nics: vec!["eth7".to_owned()], timers: "1".parse().unwrap(), ..ShieldSpec::default() };
     assert!(matches!(refused(&tree, &nowhere), ShieldError::NicWithoutCpus { .. }));
+    let flow = ShieldSpec { flows: vec!["udp4 dst-port 7000".to_owned()], ..all("1") };
+    assert!(matches!(refused(&tree, &flow), ShieldError::FlowWithoutNic { .. }));
+    let unread = ShieldSpec { flows: vec!["udp4 dst-port many".to_owned()], nics: vec!["eth7".to_owned()], ..all("1") };
+    assert!(matches!(refused(&tree, &unread), ShieldError::FlowRule { .. }));
 }

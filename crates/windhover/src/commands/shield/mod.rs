@@ -88,6 +88,7 @@ impl Wanted {
         lists.iter().any(|list| list.is_some())
             || self.backend.is_some()
             || !self.nic.is_empty()
+            || !self.flow.is_empty()
             || !self.keep.is_empty()
             || self.allow_boot_cpu
             || self.unlimited_rt
@@ -122,6 +123,9 @@ fn spec(wanted: &Wanted, kernel: &Kernel, state: &StateDir) -> Result<(ShieldSpe
     spec.backend = wanted.backend.unwrap_or(spec.backend);
     if !wanted.nic.is_empty() {
         spec.nics.clone_from(&wanted.nic);
+    }
+    if !wanted.flow.is_empty() {
+        spec.flows.clone_from(&wanted.flow);
     }
     if !wanted.keep.is_empty() {
         spec.keep.clone_from(&wanted.keep);
