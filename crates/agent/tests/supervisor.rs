@@ -132,7 +132,7 @@ fn start_endpoint() -> Request {
 fn run_probe(launch: LaunchSpec) -> Request {
     let spec = ProbeSpec::new(Probe::Pingpong, Protocol::Udp);
     let target = Target { control: "127.0.0.1:1".to_owned(), key: None };
-    Request::RunProbe { task: Box::new(ProbeTask { spec, target, factors: BTreeMap::new() }), launch }
+    Request::RunProbe { task: Box::new(ProbeTask::new(spec, target)), launch }
 }
 
 fn start_load(timeout_ms: u32) -> Request {
@@ -153,6 +153,11 @@ fn measured(size: u64) -> Measured {
         latency_intended: None,
         lateness: None,
         transactions: None,
+        rate: None,
+        one_way: None,
+        segments: Vec::new(),
+        reflectors: Vec::new(),
+        stream: None,
         mdev_ns: None,
         series: vec![],
         histogram: None,

@@ -103,7 +103,7 @@ fn endpoint_task() -> EndpointTask {
 
 fn probe_task() -> ProbeTask {
     let target = Target { control: "127.0.0.1:1".to_owned(), key: None };
-    ProbeTask { spec: ProbeSpec::new(Probe::Pingpong, Protocol::Udp), target, factors: BTreeMap::new() }
+    ProbeTask::new(ProbeSpec::new(Probe::Pingpong, Protocol::Udp), target)
 }
 
 const LISTEN: &str = "say '{\"event\":\"ready\",\"address\":\"127.0.0.1:4242\"}'";

@@ -7,7 +7,9 @@
 //! A quantile with fewer than 10 samples beyond it is `null`, and a `few-samples` finding says so.
 
 use crate::usage::Preload;
-use crate::{ClockMap, Counters, EndSpec, EndUsage, Probe, Verdict};
+use crate::{
+    ClockMap, Counters, EndSpec, EndUsage, OneWay, Probe, RateReport, ReflectorReport, Segment, StreamReport, Verdict,
+};
 use std::collections::BTreeMap;
 
 /// What a latency figure is.
@@ -172,7 +174,7 @@ pub struct Series {
 }
 
 /// One message worth keeping.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Outlier {
     /// Number of the message.
     pub seq: u64,
@@ -189,6 +191,13 @@ pub struct Outlier {
     /// Whether it never came back.
     #[serde(default)]
     pub lost: bool,
+    /// Which reflector it went to, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Its parts in ns, where stamps tell: `out`, `back` (one way), `send`, `wire`, `far-kernel`, `far-application`,
+    /// `near-kernel`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts_ns: BTreeMap<String, i64>,
 }
 
 /// The result of measuring one size once.
@@ -223,6 +232,21 @@ pub struct ResultDocument {
     /// Request/response figures.
     #[serde(default)]
     pub transactions: Option<Transactions>,
+    /// The rate asked for and reached (`pace`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateReport>,
+    /// One-way times, where clocks allow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
+    /// The parts of the round trip, where stamps were taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<Segment>,
+    /// Each reflector by itself, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reflectors: Vec<ReflectorReport>,
+    /// Bulk figures (`stream`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamReport>,
     /// Mean deviation of ICMP echo as ping prints it (sqrt of mean square less square of mean), RTT.
     #[serde(default)]
     pub mdev_ns: Option<f64>,

@@ -18,6 +18,9 @@ impl SampleFlags {
     /// A signal interrupted the wait, so the time holds a handler too.
     pub const INTERRUPTED: Self = Self(32);
 
+    /// The message asked for no answer (`pace` with one answer in N): only its lateness counts.
+    pub const UNASKED: Self = Self(64);
+
     /// Whether all bits of `other` are set.
     #[must_use]
     #[inline]
@@ -50,4 +53,35 @@ pub struct Sample {
     pub peer_tx: u64,
     /// What was special about it.
     pub flags: SampleFlags,
+}
+
+/// Wall-clock times of one message in ns since 1970, taken beside the ticks when stamps were asked for; 0 where a stamp
+/// is missing. The far ones are of the far host's clock: they are only ever subtracted from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StampTimes {
+    /// Before the send call.
+    pub sent_ns: u64,
+    /// When the driver (or the NIC) sent it.
+    pub driver_ns: u64,
+    /// When the far stack (or NIC) received it.
+    pub far_stack_ns: u64,
+    /// When the far receive call had returned.
+    pub far_received_ns: u64,
+    /// Before the far send call.
+    pub far_sent_ns: u64,
+    /// When the stack (or NIC) received the answer.
+    pub stack_ns: u64,
+    /// When the receive call had returned the answer.
+    pub received_ns: u64,
+}
+
+/// One message of `pace`. Lost and unasked ones come too, flagged, so that the schedule is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PacedSample {
+    /// Its times in ticks.
+    pub sample: Sample,
+    /// Which reflector it went to, from 0.
+    pub reflector: u16,
+    /// Its times beside the ticks.
+    pub stamps: StampTimes,
 }

@@ -1,6 +1,6 @@
 //! What one measurement does, as the command line or a plan asks for it.
 
-use crate::{EndSpec, ModelError, Protocol, Receive, SizeList, SocketSpec};
+use crate::{EndSpec, ModelError, PaceSpec, Protocol, Receive, SizeList, SocketSpec, StreamSpec};
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,9 +16,16 @@ pub enum Probe {
     Rr,
     /// ICMP echo.
     Ping,
+    /// Messages at a fixed rate, sent without waiting for answers.
+    Pace,
+    /// Bulk data.
+    Stream,
 }
 
 impl Probe {
+    /// All kinds, in the order that help texts list them.
+    pub const ALL: [Self; 5] = [Self::Pingpong, Self::Rr, Self::Ping, Self::Pace, Self::Stream];
+
     /// The word used in flags, plans and documents.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -26,6 +33,8 @@ impl Probe {
             Self::Pingpong => "pingpong",
             Self::Rr => "rr",
             Self::Ping => "ping",
+            Self::Pace => "pace",
+            Self::Stream => "stream",
         }
     }
 }
@@ -40,8 +49,10 @@ impl FromStr for Probe {
     type Err = ModelError;
 
     fn from_str(text: &str) -> Result<Self, ModelError> {
-        [Self::Pingpong, Self::Rr, Self::Ping].into_iter().find(|probe| probe.word() == text).ok_or_else(|| {
-            ModelError::UnknownWord { what: "probe", given: text.to_owned(), accepted: "pingpong, rr or ping" }
+        Self::ALL.into_iter().find(|probe| probe.word() == text).ok_or_else(|| ModelError::UnknownWord {
+            what: "probe",
+            given: text.to_owned(),
+            accepted: "pingpong, rr, ping, pace or stream",
         })
     }
 }
@@ -164,6 +175,12 @@ pub struct ProbeSpec {
     /// Which messages are kept one by one.
     #[serde(default)]
     pub outliers: OutlierRule,
+    /// The schedule of `pace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceSpec>,
+    /// The data of `stream`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
 }
 
 fn one() -> u32 {
@@ -193,9 +210,11 @@ impl ProbeSpec {
             warmup: Warmup::default(),
             stop: StopRule::default(),
             timeout_ms: 1000,
-            rtt: probe == Probe::Ping,
+            rtt: matches!(probe, Probe::Ping | Probe::Pace),
             raw: false,
             outliers: OutlierRule::default(),
+            pace: (probe == Probe::Pace).then(PaceSpec::default),
+            stream: (probe == Probe::Stream).then(StreamSpec::default),
         }
     }
 
@@ -222,6 +241,15 @@ impl ProbeSpec {
                     accepted: "1 to 1000".to_owned(),
                 });
             }
+        }
+        if self.probe == Probe::Pace {
+            self.pace.clone().unwrap_or_default().check()?;
+            if !matches!(self.socket.protocol, Protocol::Udp | Protocol::Tcp) {
+                return conflict(&format!("pace does not go over {}", self.socket.protocol), "use udp or tcp");
+            }
+        }
+        if self.probe == Probe::Stream {
+            self.stream.clone().unwrap_or_default().check(!self.socket.protocol.is_stream())?;
         }
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {
             return conflict("the stop rule ends before the first message", "give --seconds or --count above 0");

@@ -28,6 +28,8 @@ pub enum FindingId {
     ScheduleHeldUp,
     /// The confidence interval asked for was not reached (disturbed).
     IntervalNotReached,
+    /// The rate asked for was not reached: the detail names what could not keep up (disturbed).
+    RateNotReached,
     /// Messages were lost (disturbed).
     Loss,
     /// Messages came twice or out of order (disturbed).

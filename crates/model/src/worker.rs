@@ -30,6 +30,20 @@ pub struct ProbeTask {
     /// Factors to store with each result, beside `protocol` and `size`.
     #[serde(default)]
     pub factors: BTreeMap<String, serde_json::Value>,
+    /// Tell each interval while it runs.
+    #[serde(default)]
+    pub live: bool,
+    /// Further endpoints that answer the same messages (`pace`): each gets every message, with figures of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Target>,
+}
+
+impl ProbeTask {
+    /// A measurement against one endpoint, without factors and told only at its end.
+    #[must_use]
+    pub fn new(spec: ProbeSpec, target: Target) -> Self {
+        Self { spec, target, factors: BTreeMap::new(), live: false, others: Vec::new() }
+    }
 }
 
 /// An endpoint to run.
@@ -131,6 +145,8 @@ pub enum WorkerEvent {
         #[serde(default)]
         address: Option<String>,
     },
+    /// An interval of the running measurement is over; told only when asked for ([`ProbeTask::live`]).
+    Interval(Box<crate::LiveInterval>),
     /// One size is measured.
     Measured(Box<Measured>),
     /// A load ended.

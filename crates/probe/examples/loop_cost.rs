@@ -29,7 +29,7 @@ fn main() {
                 let milliseconds = (seconds * 1000.0) as u32;
                 spec.stop.max_ms = milliseconds;
                 let target = Target { control: address.to_string(), key: None };
-                let task = ProbeTask { spec, target, factors: BTreeMap::new() };
+                let task = ProbeTask::new(spec, target);
                 let context = windhover_probe::Context::new("/proc/self/exe".into(), "loop_cost");
                 let outcome = windhover_probe::run(&task, &context, &mut |measured| {
                     let result = &measured.result;

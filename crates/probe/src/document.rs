@@ -149,6 +149,11 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         latency_intended: recorded.latency_intended,
         lateness: recorded.lateness,
         transactions: (spec.probe == Probe::Rr).then(|| transactions(spec, size, rates)),
+        rate: None,
+        one_way: None,
+        segments: Vec::new(),
+        reflectors: Vec::new(),
+        stream: None,
         mdev_ns: recorded.mdev_ns.filter(|_| spec.probe == Probe::Ping),
         series: recorded.series,
         // It fails only for counts above 2^63.
@@ -229,7 +234,7 @@ mod tests {
         recorder.ingest(&samples);
         let map = MapRecorder::new(clock).finish();
         let factors = BTreeMap::from([("load".to_owned(), "none".into()), ("size".to_owned(), 1.into())]);
-        let task = ProbeTask { spec, target: Target { control: String::new(), key: None }, factors };
+        let task = ProbeTask { factors, ..ProbeTask::new(spec, Target { control: String::new(), key: None }) };
         check(assemble(Parts {
             task: &task,
             size: 64,

@@ -31,7 +31,7 @@ fn context() -> windhover_probe::Context {
 }
 
 fn local(spec: ProbeSpec) -> ProbeTask {
-    ProbeTask { spec, target: Target { control: String::new(), key: None }, factors: BTreeMap::new() }
+    ProbeTask::new(spec, Target { control: String::new(), key: None })
 }
 
 fn children() -> usize {

@@ -3,6 +3,7 @@
 use crate::hlog::Log;
 use crate::latency::{Distribution, latency};
 use crate::outliers::{Kept, Outliers, touched};
+use crate::paced::{PaceFigures, RateEvidence, saturated};
 use crate::realtime::realtime_at;
 use crate::series::Timeline;
 use model::result::{Outlier, Series};
@@ -162,6 +163,18 @@ pub struct Recorded {
     pub started_ns: u64,
     /// From the first timed send to the last answer (or time-out).
     pub elapsed_ns: u64,
+    /// What only `pace` has.
+    pub pace: Option<Box<PaceFigures>>,
+}
+
+impl Recorded {
+    /// Says in the rate's report who could not keep up, if the rate was not held; does nothing where there is none.
+    pub fn judge_rate(&mut self, evidence: &RateEvidence<'_>) {
+        let saturated = saturated(self, evidence);
+        if let Some(pace) = &mut self.pace {
+            pace.rate.saturated = saturated;
+        }
+    }
 }
 
 impl Recorder {
@@ -356,6 +369,7 @@ impl Recorder {
             rtt_ns: kept.rtt_ns,
             lateness_ns: kept.lateness_ns,
             lost: kept.lost,
+            ..Outlier::default()
         };
         let counts = &self.messages;
         let known = |count: u64| self.config.has_header.then_some(count);
@@ -393,6 +407,7 @@ impl Recorder {
             first_tick,
             started_ns,
             elapsed_ns,
+            pace: None,
         }
     }
 }

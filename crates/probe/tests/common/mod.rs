@@ -73,7 +73,7 @@ pub(crate) fn context() -> Context {
 
 pub(crate) fn task(spec: ProbeSpec, address: impl std::fmt::Display) -> ProbeTask {
     let target = Target { control: address.to_string(), key: None };
-    ProbeTask { spec, target, factors: BTreeMap::from([("load".to_owned(), "none".into())]) }
+    ProbeTask { factors: BTreeMap::from([("load".to_owned(), "none".into())]), ..ProbeTask::new(spec, target) }
 }
 
 /// Runs a task and keeps what it gave.

@@ -87,7 +87,7 @@ fn run(spec: ProbeSpec, target: Target, wanted: &Wanted, output: &Output, starte
     let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
     context.stop = signals::stop_flag()?;
     context.started = started;
-    let task = ProbeTask { spec, target, factors: BTreeMap::new() };
+    let task = ProbeTask::new(spec, target);
     let mut documents = Vec::new();
     let mut printed = Ok(());
     let several = task.spec.sizes.len() > 1;

@@ -1,0 +1,163 @@
+//! What rate, one-way and bulk measurements add to a result.
+
+use crate::Latency;
+
+/// The rate that was asked for and what became of it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct RateReport {
+    /// Mean rate asked for, in messages a second; of a schedule file the one that follows from its times.
+    pub asked_pps: f64,
+    /// Messages sent, divided by the time from the first intended send to the last actual one.
+    pub achieved_pps: f64,
+    /// Messages that the schedule held.
+    pub intended: u64,
+    /// Messages sent more than one interval of the schedule late: the sender had fallen behind and caught up.
+    pub behind: u64,
+    /// Largest number of messages that the sender was behind at once.
+    pub most_behind: u64,
+    /// Full frames a second that the link carries, from the rate it reports (81,274 for 1 Gbit/s and 1500-byte frames);
+    /// `null` where the link reports none (veth and loopback have none).
+    #[serde(default)]
+    pub line_pps: Option<f64>,
+    /// What could not keep up, when something could not: `initiator`, `reflector` or `path`, with the evidence.
+    #[serde(default)]
+    pub saturated: Option<Saturated>,
+}
+
+/// What could not keep up with the rate.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Saturated {
+    /// `initiator`, `reflector` or `path`.
+    pub who: String,
+    /// The evidence, in figures.
+    pub why: String,
+}
+
+/// Signed summary of one-way times.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Signed {
+    /// Messages counted.
+    pub count: u64,
+    /// Exact mean.
+    pub mean_ns: f64,
+    /// Exact sample standard deviation.
+    pub stdev_ns: Option<f64>,
+    /// Smallest.
+    pub min_ns: i64,
+    /// Median.
+    pub p50_ns: Option<i64>,
+    /// 99th percentile.
+    pub p99_ns: Option<i64>,
+    /// 99.9th percentile.
+    #[serde(rename = "p99_9_ns")]
+    pub p99_9_ns: Option<i64>,
+    /// Largest.
+    pub max_ns: i64,
+}
+
+/// One-way times from the reflector's stamps in the answers.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct OneWay {
+    /// From the send call to the reflector's receive call's return.
+    pub out: Signed,
+    /// From the reflector's send call to the receive call's return here.
+    pub back: Signed,
+    /// `same-clock` (one machine, one counter: exact) or `min-rtt` (offset estimated from the fastest round trips).
+    pub method: String,
+    /// The far clock less ours at the start; 0 with `same-clock`.
+    pub offset_ns: i64,
+    /// How fast the far clock runs against ours, in parts per million; 0 with `same-clock`.
+    pub drift_ppm: f64,
+    /// Half the width within which the true offset lies; to be added to each one-way figure. 0 with `same-clock`.
+    pub error_ns: u64,
+}
+
+/// A part of the round trip, between two stamps of one host each (so no offset of clocks is in it).
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Segment {
+    /// `send` (send call to the driver's stamp), `wire` (all that is not in the others: both ways, and the far send),
+    /// `far-kernel` (the far stack's receive stamp to its application), `far-application` (its receive to its send),
+    /// `near-kernel` (the near stack's receive stamp to the application), in this order.
+    pub name: String,
+    /// `application`, `kernel` or `hardware`: where its stamps were taken.
+    pub stamps: String,
+    /// Its times. RTT kind; figures are whole, not halved.
+    pub latency: Latency,
+}
+
+/// One of several reflectors.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct ReflectorReport {
+    /// Its host or address.
+    pub host: String,
+    /// Latency from the actual send time.
+    pub latency: Option<Latency>,
+    /// Latency from the intended send time.
+    #[serde(default)]
+    pub latency_intended: Option<Latency>,
+    /// Messages to and from it.
+    pub messages: crate::Messages,
+    /// One-way times, where its clock allows.
+    #[serde(default)]
+    pub one_way: Option<OneWay>,
+}
+
+/// One direction of a stream.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct FlowReport {
+    /// `up` or `down`.
+    pub direction: String,
+    /// Parallel flows.
+    pub flows: u32,
+    /// Payload that reached the receiving application.
+    pub bytes: u64,
+    /// Time over which it was received.
+    pub elapsed_ns: u64,
+    /// Payload delivered, in bits a second.
+    pub bits_per_second: f64,
+    /// Datagrams sent; `null` for TCP.
+    pub sent: Option<u64>,
+    /// Datagrams delivered; `null` for TCP.
+    pub received: Option<u64>,
+    /// Datagrams delivered a second; `null` for TCP.
+    pub datagrams_per_second: Option<f64>,
+    /// Datagrams lost; `null` for TCP.
+    pub lost: Option<u64>,
+    /// Datagrams that came after a later one; `null` for TCP.
+    pub reordered: Option<u64>,
+    /// Datagrams that came twice; `null` for TCP.
+    pub duplicated: Option<u64>,
+    /// Interarrival jitter at the end (RFC 3550, section 6.4.1), in ns; `null` for TCP and with `gro`.
+    pub rfc3550_jitter_ns: Option<f64>,
+    /// Largest interarrival jitter.
+    pub rfc3550_jitter_max_ns: Option<f64>,
+    /// Segments sent again (tcp_info); `null` for UDP.
+    pub retransmits: Option<u64>,
+    /// Smoothed RTT that TCP sees (tcp_info), mean over the seconds; `null` for UDP.
+    pub tcp_rtt_mean_ns: Option<u64>,
+    /// Its largest value.
+    pub tcp_rtt_max_ns: Option<u64>,
+    /// Congestion control; `null` for UDP.
+    pub congestion: Option<String>,
+}
+
+/// What a stream measured. CPU and its cost are in the ends' usage.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct StreamReport {
+    /// One entry a direction.
+    pub flows: Vec<FlowReport>,
+    /// Payload asked for, in bits a second and direction; `null`: as fast as it goes.
+    pub asked_bps: Option<f64>,
+    /// Datagrams asked for, a second and direction.
+    pub asked_pps: Option<f64>,
+    /// CPU time of the whole initiator's host per KiB of payload, in µs, as netperf's service demand.
+    pub initiator_us_per_kib: Option<f64>,
+    /// The same of the far end.
+    pub reflector_us_per_kib: Option<f64>,
+    /// RTT of a UDP ping-pong beside the stream.
+    pub working_latency: Option<Latency>,
+    /// RTT of the same ping-pong before the stream began.
+    pub idle_latency: Option<Latency>,
+}

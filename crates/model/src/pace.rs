@@ -1,0 +1,183 @@
+//! A fixed schedule of messages: how fast, in what shape, and who wakes the sender.
+
+use crate::ModelError;
+use std::fmt;
+use std::str::FromStr;
+
+/// What the sender does until a message is due.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Pacer {
+    /// clock_nanosleep(2) to the absolute time of the message.
+    #[default]
+    Sleep,
+    /// Sleeps until shortly before, then spins.
+    Hybrid,
+    /// Spins on the clock; occupies the CPU. One thread sends and receives.
+    Spin,
+}
+
+impl Pacer {
+    /// All pacers, in the order that help texts list them.
+    pub const ALL: [Self; 3] = [Self::Sleep, Self::Hybrid, Self::Spin];
+
+    /// The word used in flags, plans and documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sleep => "sleep",
+            Self::Hybrid => "hybrid",
+            Self::Spin => "spin",
+        }
+    }
+}
+
+impl fmt::Display for Pacer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Pacer {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        Self::ALL.into_iter().find(|pacer| pacer.word() == text).ok_or_else(|| ModelError::UnknownWord {
+            what: "pacer",
+            given: text.to_owned(),
+            accepted: "sleep, hybrid or spin",
+        })
+    }
+}
+
+/// How the intended times lie at a given mean rate.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Shape {
+    /// Equal distances: message k is due k/rate after the first, computed without adding up roundings.
+    #[default]
+    Even,
+    /// Exponential distances (a Poisson process), from the seed.
+    Poisson,
+    /// So many messages at once, then a pause that keeps the mean rate.
+    Burst {
+        /// Messages of a burst, 1 to 100,000.
+        count: u32,
+    },
+    /// Times given one by one, in ns since the start, ascending; repeated with their last time as the period when the
+    /// duration is longer. The rate is what follows from them.
+    Times {
+        /// Intended times.
+        offsets_ns: Vec<u64>,
+    },
+}
+
+/// Which time stamps are taken beside the application's own.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Stamps {
+    /// None.
+    #[default]
+    None,
+    /// SO_TIMESTAMPING in software: when the driver sent, when the stack received.
+    Kernel,
+    /// SO_TIMESTAMPING by the NIC; refused where it has none.
+    Hardware,
+}
+
+impl Stamps {
+    /// The word used in flags, plans and documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Kernel => "kernel",
+            Self::Hardware => "hardware",
+        }
+    }
+}
+
+/// The part of a specification that only `pace` has.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct PaceSpec {
+    /// Mean rates in messages a second, measured one after the other, each as a result of its own (factor `rate`).
+    pub rates_pps: Vec<f64>,
+    /// How the intended times lie.
+    pub shape: Shape,
+    /// Seed of `Shape::Poisson`.
+    pub seed: u64,
+    /// Who wakes the sender.
+    pub pacer: Pacer,
+    /// The reflector answers message 0 and each so-manieth after it (by its number); 1: all.
+    pub every: u32,
+    /// CPU of the receiving thread; absent: the sender's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_cpu: Option<u32>,
+    /// Time stamps beside the application's.
+    pub stamps: Stamps,
+    /// Go on with higher rates although one was not reached.
+    pub beyond_saturation: bool,
+}
+
+impl Default for PaceSpec {
+    fn default() -> Self {
+        Self {
+            rates_pps: vec![10_000.0],
+            shape: Shape::Even,
+            seed: 1,
+            pacer: Pacer::Sleep,
+            every: 1,
+            receive_cpu: None,
+            stamps: Stamps::None,
+            beyond_saturation: false,
+        }
+    }
+}
+
+impl PaceSpec {
+    /// The highest rate that a schedule in whole nanoseconds is made for.
+    pub const MAX_RATE_PPS: f64 = 100e6;
+
+    /// Checks rates, shape and counts.
+    ///
+    /// # Errors
+    /// The first thing wrong, with what is accepted.
+    pub fn check(&self) -> Result<(), ModelError> {
+        let range = |what, given: String, accepted: &str| {
+            Err(ModelError::OutOfRange { what, given, accepted: accepted.to_owned() })
+        };
+        if self.rates_pps.is_empty() {
+            return range("rate", "none".to_owned(), "at least one, as in --rate 10000");
+        }
+        for rate in &self.rates_pps {
+            if !(rate.is_finite() && *rate > 0.0 && *rate <= Self::MAX_RATE_PPS) {
+                return range("rate", format!("{rate}"), "above 0 and at most 100,000,000 messages a second");
+            }
+        }
+        if self.every == 0 {
+            return range("every", "0".to_owned(), "1 (all messages are answered) or more");
+        }
+        match &self.shape {
+            Shape::Burst { count } if !(1..=100_000).contains(count) => {
+                range("burst", count.to_string(), "1 to 100,000 messages")
+            }
+            Shape::Times { offsets_ns } if offsets_ns.is_empty() => {
+                range("schedule", "no times".to_owned(), "at least one")
+            }
+            Shape::Times { offsets_ns } => match offsets_ns.windows(2).position(|pair| pair[1] < pair[0]) {
+                Some(at) => range(
+                    "schedule",
+                    format!("time {} ({} ns) after {} ns", at + 2, offsets_ns[at + 1], offsets_ns[at]),
+                    "times that never go back",
+                ),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+}
