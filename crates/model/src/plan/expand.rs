@@ -1,6 +1,6 @@
 //! From a plan to its cells.
 
-use super::{CellShield, Grid, Plan, Sizes, StackPlan};
+use super::{CellShield, Grid, Plan, Sizes, StackPlan, pace};
 use crate::{
     LoadProfile, LoadSpec, ModelError, Multicast, Policy, Probe, ProbeSpec, Protocol, Receive, Setting, SizeList,
 };
@@ -134,9 +134,18 @@ impl Plan {
             for protocol in &protocols {
                 let protocol = if probe == Probe::Ping { Protocol::Icmp } else { protocol.parse()? };
                 let sizes = sizes(grid.size.as_ref(), protocol)?;
+                let rates = match probe {
+                    Probe::Pace => pace::rates(grid.rate.as_ref())?.into_iter().map(Some).collect(),
+                    _ => vec![None],
+                };
+                if rates.is_empty() {
+                    return Err(empty("rate"));
+                }
                 for axes in &all {
                     for size in sizes.iter() {
-                        cells.push(self.cell(probe, protocol, size, axes)?);
+                        for rate in &rates {
+                            cells.push(self.cell(probe, protocol, size, *rate, axes)?);
+                        }
                     }
                 }
             }
@@ -144,7 +153,14 @@ impl Plan {
         Ok(())
     }
 
-    fn cell(&self, probe: Probe, protocol: Protocol, size: u32, axes: &Axes) -> Result<Cell, ModelError> {
+    fn cell(
+        &self,
+        probe: Probe,
+        protocol: Protocol,
+        size: u32,
+        rate_pps: Option<f64>,
+        axes: &Axes,
+    ) -> Result<Cell, ModelError> {
         let shared = &self.measure;
         let mut spec = ProbeSpec::new(probe, protocol);
         spec.sizes = SizeList::one(size);
@@ -176,6 +192,12 @@ impl Plan {
         spec.raw = shared.raw.unwrap_or(false);
         if protocol == Protocol::Udp {
             spec.socket.multicast = shared.mcast.map(|group| Multicast { group, interface: None, loopback: false });
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates; µs to ns")]
+        let over_ns = shared.over_us.map(|us| (us * 1000.0) as u64);
+        spec.outliers.over_ns = over_ns;
+        if let Some(rate) = rate_pps {
+            spec.pace = Some(self.pace(rate)?);
         }
         if probe == Probe::Rr {
             spec.response_size = shared.response_size;
@@ -210,9 +232,10 @@ impl Plan {
             }
         }
         factors.insert("size".to_owned(), serde_json::Value::from(size));
+        factors.extend(pace::cell_factors(&spec));
         let key = factors
             .iter()
-            .map(|(name, value)| format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+            .map(|(name, value)| format!("{name}={}", pace::key_word(value)))
             .collect::<Vec<_>>()
             .join(",");
         Ok(Cell { key, factors, spec, load, stack_initiator, stack_reflector, shield, settings })

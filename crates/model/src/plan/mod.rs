@@ -25,13 +25,15 @@
 //! ```
 
 mod expand;
+mod pace;
 mod prepare;
 
 pub use expand::Cell;
+pub use pace::schedule_factors;
 pub use prepare::{CellShield, KnobPlan, ShieldPlan};
 
-use crate::{CpuList, LoadProfile, ModelError};
-use std::collections::BTreeMap;
+use crate::{CpuList, LoadProfile, ModelError, Probe};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// A campaign as a person writes it. Unknown keys are refused.
@@ -131,7 +133,7 @@ pub struct HostPlan {
 pub struct Roles {
     /// The host that starts messages.
     pub initiator: String,
-    /// The hosts that send them back (one, for now).
+    /// The hosts that send them back: one, or for `pace` several, each of which gets every message.
     #[serde(default)]
     pub reflectors: Vec<String>,
 }
@@ -182,6 +184,27 @@ pub struct Measure {
     /// A new connection for each rr transaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_each: Option<bool>,
+    /// Who wakes the sender of pace: `sleep` (default), `hybrid` or `spin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacer: Option<String>,
+    /// How the intended times of pace lie: `even` (default), `poisson` or `burst:N`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
+    /// Seed of `shape = "poisson"` (default 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape_seed: Option<u64>,
+    /// The reflectors of pace answer message 0 and each so-manieth after it (default 1: all).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<u32>,
+    /// CPU of the receiving thread of pace (default: the sender's).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_cpu: Option<u32>,
+    /// Time stamps of pace beside the application's: `none` (default), `kernel` or `hardware`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<String>,
+    /// Keep messages over this RTT in µs one by one, beside the worst.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_us: Option<f64>,
     /// Keep raw samples of every cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<bool>,
@@ -233,7 +256,7 @@ pub struct StackPlan {
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Grid {
-    /// `pingpong`, `rr`, `ping`.
+    /// `pingpong`, `rr`, `ping`, `pace`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Vec<String>>,
     /// `none`, a built-in profile, or a name from `[loads]`.
@@ -254,6 +277,10 @@ pub struct Grid {
     /// Message sizes in bytes; a text follows the grammar of size lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Sizes>,
+    /// Rates of `pace` in messages a second, each a number or a text in the grammar of rate lists (`"20k"`,
+    /// `"10k-40k+10k"`); default 10,000. The other probes of the grid have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rates>,
     /// Names from `[stacks]`, or `kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack: Option<Vec<String>>,
@@ -273,6 +300,26 @@ pub enum Sizes {
     /// Numbers.
     List(Vec<u32>),
     /// A text in the grammar of size lists.
+    Text(String),
+}
+
+/// Rates as a list, or as one text.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum Rates {
+    /// Rates one by one.
+    List(Vec<RateItem>),
+    /// A text in the grammar of rate lists.
+    Text(String),
+}
+
+/// A rate, or several in one text.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum RateItem {
+    /// A number of messages a second.
+    Number(f64),
+    /// A text in the grammar of rate lists.
     Text(String),
 }
 
@@ -339,14 +386,21 @@ impl Plan {
         }
         let known = self.host_names();
         let cells = self.cells()?;
+        self.check_pace_keys(cells.iter().any(|cell| cell.spec.probe == Probe::Pace))?;
         if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
             return conflict("the plan has no reflector".to_owned(), "set roles.reflectors = [\"b\"]");
         }
-        if self.roles.reflectors.len() > 1 {
+        if self.roles.reflectors.len() > 1
+            && let Some(cell) = cells.iter().find(|cell| cell.spec.probe != Probe::Pace)
+        {
             return conflict(
-                format!("roles.reflectors names {} hosts", self.roles.reflectors.len()),
-                "name one reflector",
+                format!("roles.reflectors names {} hosts for {}", self.roles.reflectors.len(), cell.spec.probe),
+                "name one reflector, or measure with pace alone",
             );
+        }
+        let mut roles = BTreeSet::new();
+        if let Some(host) = self.roles.reflectors.iter().find(|host| !roles.insert(*host)) {
+            return conflict(format!("roles.reflectors names '{host}' twice"), "name each host once");
         }
         for host in std::iter::once(&self.roles.initiator).chain(&self.roles.reflectors) {
             if !known.contains(host) {

@@ -1,7 +1,7 @@
 //! What a plan says about preparing machines: the shield and the knobs of its cells.
 
 use super::{LabKind, Plan};
-use crate::{CpuList, ModelError, Probe, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
+use crate::{CpuList, ModelError, Pacer, Probe, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
 
 /// How the cells of a plan are shielded, beside the value of their axis `shield`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -131,7 +131,8 @@ impl Plan {
     /// CPU. A plan that measures just that says so.
     pub(super) fn check_placement(&self, spec: &ProbeSpec, settings: &[Setting]) -> Result<(), ModelError> {
         let one_machine = self.lab.as_ref().is_some_and(|lab| matches!(lab.kind, LabKind::Netns | LabKind::Loopback));
-        let spins = spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
+        let paced = spec.pace.as_ref().is_some_and(|pace| pace.pacer == Pacer::Spin);
+        let spins = paced || spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
         let busy = spec.initiator.busy_poll_us.is_some_and(|us| us > 0);
         let knob = settings.iter().find(|setting| {
             let name = setting.key.strip_prefix("sysctl.").unwrap_or(&setting.key);
@@ -140,7 +141,11 @@ impl Plan {
         match (spec.initiator.cpu, spec.reflector.cpu) {
             (Some(a), Some(b)) if one_machine && a == b && (spins || busy) => conflict(
                 format!("both ends of the lab are on CPU {a} and one of them spins or busy-polls"),
-                "give the ends different CPUs (cpu = \"0;1\"), or receive = \"block\"",
+                if paced {
+                    "give the ends different CPUs (cpu = \"0;1\"), or pacer = \"sleep\""
+                } else {
+                    "give the ends different CPUs (cpu = \"0;1\"), or receive = \"block\""
+                },
             ),
             (Some(a), Some(b)) if one_machine && a == b && !self.measure.allow_starving => match knob {
                 Some(knob) => conflict(
@@ -163,7 +168,8 @@ impl Plan {
         // The kernel answers an ICMP echo, wherever the request arrives.
         let ends: &[Option<u32>] =
             if spec.probe == Probe::Ping { &[spec.initiator.cpu] } else { &[spec.initiator.cpu, spec.reflector.cpu] };
-        let Some(pinned) = ends.iter().copied().collect::<Option<CpuList>>() else {
+        let receiver = spec.pace.as_ref().and_then(|pace| pace.receive_cpu).map(Some);
+        let Some(pinned) = ends.iter().copied().chain(receiver).collect::<Option<CpuList>>() else {
             return conflict(
                 format!("a cell with shield {} does not pin both ends", shield.backend),
                 "set cpu = \"1\" (both ends on CPU 1) or \"1;2\"",

@@ -1,0 +1,179 @@
+//! What a plan says about `pace`: its rates and its schedule.
+
+use super::{Plan, RateItem, Rates};
+use crate::schedule::{rate_value, rate_word};
+use crate::{ModelError, PaceSpec, Pacer, ProbeSpec, RateList, Shape, Stamps};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The rates of a grid in order.
+pub(super) fn rates(given: Option<&Rates>) -> Result<Vec<f64>, ModelError> {
+    let read = |text: &str| text.parse::<RateList>();
+    let mut rates = Vec::new();
+    match given {
+        None => rates = PaceSpec::default().rates_pps,
+        Some(Rates::Text(text)) => rates.extend_from_slice(read(text)?.rates()),
+        Some(Rates::List(items)) => {
+            for item in items {
+                match item {
+                    RateItem::Number(rate) => rates.push(*rate),
+                    RateItem::Text(text) => rates.extend_from_slice(read(text)?.rates()),
+                }
+            }
+        }
+    }
+    Ok(rates)
+}
+
+impl Plan {
+    /// The schedule of a cell of `pace` at one rate.
+    pub(super) fn pace(&self, rate_pps: f64) -> Result<PaceSpec, ModelError> {
+        let shared = &self.measure;
+        let default = PaceSpec::default();
+        let pace = PaceSpec {
+            rates_pps: vec![rate_pps],
+            shape: shared.shape.as_deref().map_or(Ok(default.shape), str::parse::<Shape>)?,
+            seed: shared.shape_seed.unwrap_or(default.seed),
+            pacer: shared.pacer.as_deref().map_or(Ok(default.pacer), str::parse::<Pacer>)?,
+            every: shared.every.unwrap_or(default.every),
+            receive_cpu: shared.receive_cpu,
+            stamps: shared.stamps.as_deref().map_or(Ok(default.stamps), str::parse::<Stamps>)?,
+            beyond_saturation: default.beyond_saturation,
+        };
+        pace.check()?;
+        Ok(pace)
+    }
+
+    /// Refuses keys of `pace` in a plan without it: they would do nothing.
+    pub(super) fn check_pace_keys(&self, any_pace: bool) -> Result<(), ModelError> {
+        let shared = &self.measure;
+        let keys = [
+            ("measure.pacer", shared.pacer.is_some()),
+            ("measure.shape", shared.shape.is_some()),
+            ("measure.shape_seed", shared.shape_seed.is_some()),
+            ("measure.every", shared.every.is_some()),
+            ("measure.receive_cpu", shared.receive_cpu.is_some()),
+            ("measure.stamps", shared.stamps.is_some()),
+            ("axis 'rate'", self.grid.iter().any(|grid| grid.rate.is_some())),
+        ];
+        match keys.iter().find(|(_, given)| *given && !any_pace) {
+            Some((key, _)) => Err(ModelError::Conflict {
+                what: format!("{key} says how pace sends, and no grid has pace"),
+                remedy: "add probe = [\"pace\"], or leave it out".to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a schedule adds to the factors of a result: the rate is added by whoever knows which one it was.
+#[must_use]
+pub fn schedule_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
+    let mut factors = BTreeMap::new();
+    let Some(pace) = &spec.pace else { return factors };
+    factors.insert("pacer".to_owned(), Value::from(pace.pacer.word()));
+    if pace.shape != Shape::Even {
+        factors.insert("shape".to_owned(), Value::from(pace.shape.to_string()));
+    }
+    if pace.every != 1 {
+        factors.insert("every".to_owned(), Value::from(pace.every));
+    }
+    if let Some(cpu) = pace.receive_cpu {
+        factors.insert("receive_cpu".to_owned(), Value::from(cpu));
+    }
+    if pace.stamps != Stamps::None {
+        factors.insert("stamps".to_owned(), Value::from(pace.stamps.word()));
+    }
+    factors
+}
+
+/// The factors of a cell of `pace`.
+pub(super) fn cell_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
+    let mut factors = schedule_factors(spec);
+    if let Some(rate) = spec.pace.as_ref().and_then(|pace| pace.rates_pps.first()) {
+        factors.insert("rate".to_owned(), rate_value(*rate));
+    }
+    factors
+}
+
+/// A factor in a cell's key.
+pub(super) fn key_word(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => number.as_f64().map_or_else(String::new, rate_word),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Probe;
+
+    const HEAD: &str = "name = \"t\"\n[lab]\nkind = \"netns\"\nhosts = 3\n[roles]\ninitiator = \"a\"\n";
+
+    fn plan(reflectors: &str, rest: &str) -> Result<Plan, ModelError> {
+        Plan::parse("t.toml", &format!("{HEAD}reflectors = [{reflectors}]\n{rest}"))
+    }
+
+    #[test]
+    fn rates_are_an_axis_of_pace_alone() {
+        let plan = plan(
+            "\"b\"",
+            "[measure]\npacer = \"hybrid\"\nreceive_cpu = 1\nover_us = 1000.0\n\
+             [[grid]]\nprobe = [\"pingpong\", \"pace\"]\nsize = [32, 1000]\nrate = [5000, \"10k-30k+10k\", 2.5]\n",
+        )
+        .unwrap();
+        let cells = plan.cells().unwrap();
+        assert_eq!(cells.len(), 2 + 2 * 5);
+        assert!(cells[0].spec.pace.is_none() && !cells[0].factors.contains_key("rate"));
+        let rates: Vec<String> = cells[2..7].iter().map(|cell| cell.factors["rate"].to_string()).collect();
+        assert_eq!(rates, ["5000", "10000", "20000", "30000", "2.5"]);
+        let last = cells.last().unwrap();
+        assert_eq!(
+            last.key,
+            "cpu=any,load=none,pacer=hybrid,policy=other,probe=pace,protocol=udp,rate=2.5,receive=block,receive_cpu=1,\
+             size=1000,stack=kernel"
+        );
+        assert_eq!((last.spec.probe, last.spec.rtt), (Probe::Pace, true));
+        let pace = last.spec.pace.as_ref().unwrap();
+        assert_eq!((pace.rates_pps.as_slice(), pace.pacer, pace.receive_cpu), (&[2.5][..], Pacer::Hybrid, Some(1)));
+        assert_eq!(last.spec.outliers.over_ns, Some(1_000_000));
+        assert_eq!(plan.cells().unwrap(), Plan::parse("again", &plan.to_text().unwrap()).unwrap().cells().unwrap());
+    }
+
+    #[test]
+    fn rates_and_schedules_that_cannot_be() {
+        let pace = "probe = [\"pace\"]\n";
+        for (rest, word) in [
+            (format!("[[grid]]\n{pace}rate = [0]\n"), "rate 0"),
+            (format!("[[grid]]\n{pace}rate = \"200M\"\n"), "rate 200000000"),
+            (format!("[[grid]]\n{pace}rate = []\n"), "'rate' has no value"),
+            (format!("[[grid]]\n{pace}rate = [10, 10]\n"), "twice"),
+            (format!("[[grid]]\n{pace}rate = [\"fast\"]\n"), "'fast'"),
+            ("[[grid]]\nrate = [10]\n".to_owned(), "no grid has pace"),
+            ("[measure]\npacer = \"spin\"\n[[grid]]\n".to_owned(), "measure.pacer"),
+            (format!("[measure]\nshape = \"square\"\n[[grid]]\n{pace}"), "'square'"),
+            (format!("[measure]\nevery = 0\n[[grid]]\n{pace}"), "every 0"),
+            (format!("[measure]\ncpu = \"1\"\npacer = \"spin\"\n[[grid]]\n{pace}"), "CPU 1"),
+            (format!("[[grid]]\n{pace}protocol = [\"pipe\"]\n"), "pipe"),
+        ] {
+            let text = plan("\"b\"", &rest).unwrap_err().to_string();
+            assert!(text.contains(word) && !text.contains('\n'), "{rest}: {text}");
+        }
+    }
+
+    #[test]
+    fn several_reflectors_are_for_pace() {
+        plan("\"b\", \"c\"", "[[grid]]\nprobe = [\"pace\"]\n").unwrap();
+        for (reflectors, rest, word) in [
+            ("\"b\", \"c\"", "[[grid]]\n", "pingpong"),
+            ("\"b\", \"c\"", "[[grid]]\nprobe = [\"pace\", \"ping\"]\n", "ping"),
+            ("\"b\", \"b\"", "[[grid]]\nprobe = [\"pace\"]\n", "twice"),
+            ("\"b\", \"d\"", "[[grid]]\nprobe = [\"pace\"]\n", "'d'"),
+        ] {
+            let text = plan(reflectors, rest).unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}
