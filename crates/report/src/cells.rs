@@ -25,6 +25,10 @@ pub(crate) struct Cell {
     pub(crate) tails: Vec<f64>,
     /// Messages under a real-time policy that took as long as the hole which throttling leaves.
     pub(crate) holes: u64,
+    /// Where its repetitions are: the number of the run among the inputs, and the numbers of its results there, those that
+    /// were left out among them.
+    pub(crate) run: usize,
+    pub(crate) members: Vec<usize>,
 }
 
 /// All cells of all runs; the row number and label are filled in later. Remarks say what could not be read.
@@ -38,9 +42,12 @@ pub(crate) fn collect(inputs: &[RunInput], options: &Options) -> (Vec<Cell>, Vec
             run.document.substrate == other.document.substrate && groups.keys().any(|key| others.contains_key(key))
         })
     });
-    for ((run, groups), name) in keyed.iter().zip(&names) {
-        for (key, results) in groups {
-            let mut cell = cell(key, results, run.document.substrate, name, options, &mut remarks);
+    for (number, ((run, groups), name)) in keyed.iter().zip(&names).enumerate() {
+        for (key, members) in groups {
+            let results: Vec<&ResultDocument> = members.iter().filter_map(|member| run.results.get(*member)).collect();
+            let mut cell = cell(key, &results, run.document.substrate, name, options, &mut remarks);
+            cell.run = number;
+            cell.members.clone_from(members);
             if same_twice {
                 cell.info.factors.insert("run".to_owned(), name.clone());
             }
@@ -72,10 +79,11 @@ struct Key {
     factors: BTreeMap<String, String>,
 }
 
-fn group(run: &RunInput) -> BTreeMap<Key, Vec<&ResultDocument>> {
+/// The numbers of the results of each combination.
+fn group(run: &RunInput) -> BTreeMap<Key, Vec<usize>> {
     let shared = run_factors(run);
-    let mut groups: BTreeMap<Key, Vec<&ResultDocument>> = BTreeMap::new();
-    for result in &run.results {
+    let mut groups: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+    for (number, result) in run.results.iter().enumerate() {
         let mut factors = shared.clone();
         for name in result.factors.keys().filter(|name| !CELL_AXES.contains(&name.as_str())) {
             if let Some(value) = result.factor(name) {
@@ -91,14 +99,16 @@ fn group(run: &RunInput) -> BTreeMap<Key, Vec<&ResultDocument>> {
         let protocol = plain(&result.factor("protocol").unwrap_or_else(|| "not known".to_owned()));
         let protocol = if connect_each { format!("{protocol}, connection each") } else { protocol };
         let key = Key { probe: result.probe, protocol, size: result.size().unwrap_or(0), factors };
-        groups.entry(key).or_default().push(result);
+        groups.entry(key).or_default().push(number);
     }
     groups
 }
 
 /// What a result's own latency is multiplied by to become the kind that is shown, and that kind.
 pub(crate) fn scale(probe: Probe, stored: LatencyKind, rtt: bool) -> (f64, LatencyKind) {
-    let wanted = if rtt || probe == Probe::Ping { LatencyKind::Rtt } else { LatencyKind::RttHalf };
+    // Open-loop and ICMP figures are never halved: their schedule, and ping's tradition, are about the whole round trip.
+    let whole = matches!(probe, Probe::Ping | Probe::Pace | Probe::Stream);
+    let wanted = if rtt || whole { LatencyKind::Rtt } else { LatencyKind::RttHalf };
     match (stored, wanted) {
         (LatencyKind::OneWay, _) => (1.0, LatencyKind::OneWay),
         (LatencyKind::Rtt, LatencyKind::RttHalf) => (0.5, wanted),
@@ -198,7 +208,7 @@ fn cell(
         notes: Vec::new(),
     };
     add_hole(&mut info, used, holes);
-    Cell { info, points, of_rtt, medians, stdevs, tails, holes }
+    Cell { info, points, of_rtt, medians, stdevs, tails, holes, run: 0, members: Vec::new() }
 }
 
 fn is_real_time(result: &ResultDocument) -> bool {

@@ -47,6 +47,7 @@ pub use sfnt::{SfntFacts, sfnt_text};
 pub use single::{single_csv, single_markdown, single_text};
 
 use model::{ResultDocument, RunDocument};
+use std::path::PathBuf;
 
 /// One run as a report needs it.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +62,10 @@ pub struct RunInput {
     pub failed: Vec<(String, String)>,
     /// What is damaged or missing in the run directory, one line each.
     pub problems: Vec<String>,
+    /// The run directory, where there is one: HTML takes interval logs, worst messages and events from its files.
+    pub folder: Option<PathBuf>,
+    /// The step of each result, in the same order: its files are `cells/NNNN.*`. Empty without a run directory.
+    pub steps: Vec<u32>,
 }
 
 impl From<&store::Run> for RunInput {
@@ -79,7 +84,15 @@ impl From<&store::Run> for RunInput {
             })
             .collect();
         let failed = run.failed.iter().map(|(step, why)| (step.cell.clone(), why.clone())).collect();
-        Self { name, document: run.run.clone(), results, failed, problems: run.problems.clone() }
+        Self {
+            name,
+            document: run.run.clone(),
+            results,
+            failed,
+            problems: run.problems.clone(),
+            folder: Some(run.path.clone()),
+            steps: run.results.iter().map(|(step, _)| step.index).collect(),
+        }
     }
 }
 

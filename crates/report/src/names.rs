@@ -2,7 +2,7 @@
 //! the order and short words of factors.
 
 use crate::RunInput;
-use crate::units::plain;
+use crate::units::{commas, plain};
 use model::run::RunHost;
 use model::{NicFacts, Receive, Substrate};
 use std::collections::BTreeMap;
@@ -58,9 +58,31 @@ pub(crate) fn label_word(axis: &str, value: &str) -> String {
         ("cpu", _) => format!("CPU {value}"),
         ("policy", "other") => "policy other".to_owned(),
         ("knob", "none") => "no knob".to_owned(),
+        ("rate", _) => rate_word(&value),
         ("nic" | "os" | "policy" | "receive" | "stack" | "run" | "knob", _) => value,
         _ => format!("{axis} {value}"),
     }
+}
+
+/// A rate in messages a second: `10,000/s`.
+pub(crate) fn rate_word(value: &str) -> String {
+    match value.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 1.0 && rate <= 1e12 && rate.fract() == 0.0 => {
+            format!("{}/s", commas(whole(rate)))
+        }
+        _ => format!("{value}/s"),
+    }
+}
+
+/// A number without its fraction, between 0 and 10¹².
+fn whole(value: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to what both types hold exactly"
+    )]
+    let whole = value.clamp(0.0, 1e12) as u64;
+    whole
 }
 
 /// Sorts values of an axis: the baseline first, then in the order that the field has, then by name.
@@ -75,8 +97,13 @@ pub(crate) fn rank(axis: &str, value: &str) -> (usize, String) {
         "cpu" => place(&["any"]),
         "receive" => place(&Receive::ALL.map(Receive::word)),
         "protocol" => place(&["tcp", "udp"]),
-        "probe" => place(&["pingpong", "rr", "ping"]),
-        _ => 0,
+        "probe" => place(&["pingpong", "rr", "ping", "pace", "stream"]),
+        // Numbers by size, words after them by name.
+        _ => value
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .map_or(usize::MAX, |number| usize::try_from(whole(number * 1000.0)).unwrap_or(usize::MAX)),
     };
     (place, value.to_owned())
 }

@@ -346,5 +346,13 @@ pub(crate) fn run(recipe: &Recipe) -> RunInput {
         "outcome": "done",
     }))
     .unwrap();
-    RunInput { name: recipe.name.into(), document, results, failed: Vec::new(), problems: Vec::new() }
+    RunInput {
+        name: recipe.name.into(),
+        document,
+        results,
+        failed: Vec::new(),
+        problems: Vec::new(),
+        folder: None,
+        steps: Vec::new(),
+    }
 }
