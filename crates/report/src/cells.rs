@@ -1,7 +1,7 @@
 //! From stored results to cells: repetitions of one combination of factors, combined.
 
-use crate::combine::{Part, pooled, spread};
-use crate::document::{CellInfo, FindingCount, Mark, RateInfo};
+use crate::combine::{Part, middle, pooled, spread};
+use crate::document::{CellInfo, FindingCount, Mark, PaceInfo, Quantiles, RateInfo};
 use crate::names::{CELL_AXES, run_factors};
 use crate::tail::Tail;
 use crate::units::plain;
@@ -203,6 +203,7 @@ fn cell(
         sent: used.iter().map(|result| result.messages.sent).sum(),
         lost: used.iter().map(|result| result.messages.lost).sum(),
         rate: rate(used),
+        pace: pace(used),
         mark: mark(results),
         findings: findings(results),
         notes: Vec::new(),
@@ -305,6 +306,43 @@ fn rate(used: &[&ResultDocument]) -> Option<RateInfo> {
         reflector_process_us: usage(true, model::EndUsage::process_us),
         initiator_softirq_us: usage(false, model::EndUsage::softirq_us),
         reflector_softirq_us: usage(true, model::EndUsage::softirq_us),
+    })
+}
+
+/// One distribution over the repetitions: means weighted by messages, quantiles of the middle repetition, the largest
+/// of all. Only the headline's histogram is stored whole, so these quantiles cannot be merged.
+fn over(used: &[&ResultDocument], pick: fn(&ResultDocument) -> Option<&model::Latency>) -> Option<Quantiles> {
+    let all: Vec<&model::Latency> = used.iter().filter_map(|result| pick(result)).collect();
+    let parts: Vec<Part> = all
+        .iter()
+        .filter_map(|latency| Some(Part { count: latency.count, mean: latency.mean_ns?, stdev: latency.stdev_ns }))
+        .collect();
+    let of = |pick: fn(&model::Latency) -> Option<u64>| -> Vec<f64> {
+        all.iter().filter_map(|latency| pick(latency).map(|ns| ns as f64)).collect()
+    };
+    (!all.is_empty()).then(|| Quantiles {
+        mean_ns: pooled(&parts).map(|all| all.mean),
+        p50_ns: middle(&of(|latency| latency.p50_ns)),
+        p99_ns: middle(&of(|latency| latency.p99_ns)),
+        p99_9_ns: middle(&of(|latency| latency.p99_9_ns)),
+        max_ns: of(|latency| latency.max_ns).into_iter().reduce(f64::max),
+    })
+}
+
+fn pace(used: &[&ResultDocument]) -> Option<PaceInfo> {
+    let rates: Vec<&model::RateReport> = used.iter().filter_map(|result| result.rate.as_ref()).collect();
+    let first = rates.first()?;
+    Some(PaceInfo {
+        asked_pps: first.asked_pps,
+        achieved_pps: rates.iter().map(|rate| rate.achieved_pps).sum::<f64>() / rates.len() as f64,
+        behind: rates.iter().map(|rate| rate.behind).sum(),
+        most_behind: rates.iter().map(|rate| rate.most_behind).max().unwrap_or(0),
+        saturated: rates
+            .iter()
+            .find_map(|rate| rate.saturated.as_ref())
+            .map(|saturated| plain(&format!("{}: {}", saturated.who, saturated.why))),
+        intended: over(used, |result| result.latency_intended.as_ref()),
+        lateness: over(used, |result| result.lateness.as_ref()),
     })
 }
 

@@ -220,6 +220,41 @@ pub struct RateInfo {
     pub reflector_softirq_us: Option<f64>,
 }
 
+/// A few figures of one distribution, over all repetitions of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, JsonSchema)]
+pub struct Quantiles {
+    /// Mean over all messages.
+    pub mean_ns: Option<f64>,
+    /// Median: of the middle repetition, where there are several.
+    pub p50_ns: Option<f64>,
+    /// 99th percentile, likewise.
+    pub p99_ns: Option<f64>,
+    /// 99.9th percentile, likewise.
+    #[serde(rename = "p99_9_ns")]
+    pub p99_9_ns: Option<f64>,
+    /// Largest of all repetitions.
+    pub max_ns: Option<f64>,
+}
+
+/// What a schedule adds to a cell of `pace`, over its repetitions.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct PaceInfo {
+    /// Messages a second asked for.
+    pub asked_pps: f64,
+    /// Messages a second sent, mean of the repetitions.
+    pub achieved_pps: f64,
+    /// Messages sent more than one interval of the schedule late.
+    pub behind: u64,
+    /// Largest number of messages that the sender was behind at once.
+    pub most_behind: u64,
+    /// What could not keep up, when something could not, with the evidence.
+    pub saturated: Option<String>,
+    /// RTT from the intended send time.
+    pub intended: Option<Quantiles>,
+    /// Actual less intended send time.
+    pub lateness: Option<Quantiles>,
+}
+
 /// One cell: all repetitions of one combination of factors, probe, protocol and size.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CellInfo {
@@ -284,6 +319,8 @@ pub struct CellInfo {
     pub lost: u64,
     /// Transactions and CPU; `rr` only.
     pub rate: Option<RateInfo>,
+    /// What the schedule adds; `pace` only.
+    pub pace: Option<PaceInfo>,
     /// Whether it can be trusted.
     pub mark: Mark,
     /// What was found in its repetitions.

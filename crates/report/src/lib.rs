@@ -37,8 +37,8 @@ mod units;
 
 pub use csv::CSV_COLUMNS;
 pub use document::{
-    Block, CellInfo, Document, FindingCount, Headline, Headlines, Mark, Note, RateInfo, RunInfo, Spread, TableRow,
-    schemas,
+    Block, CellInfo, Document, FindingCount, Headline, Headlines, Mark, Note, PaceInfo, Quantiles, RateInfo, RunInfo,
+    Spread, TableRow, schemas,
 };
 pub use error::ReportError;
 pub use options::Options;
