@@ -238,7 +238,8 @@ mod tests {
         assert_eq!(list("10k-40k+10k"), [10_000.0, 20_000.0, 30_000.0, 40_000.0]);
         assert_eq!(list("1k-9kx2"), [1_000.0, 2_000.0, 4_000.0, 8_000.0]);
         assert_eq!(list("0.1-0.5+0.1").len(), 5, "roundings do not lose the end");
-        for text in ["", "a", "10k-20k", "20k-10k+1k", "1-5+0", "1-8x1", "0-8x2", "1-100000+1", "1e5", "inf", "-5", "5G"]
+        for text in
+            ["", "a", "10k-20k", "20k-10k+1k", "1-5+0", "1-8x1", "0-8x2", "1-100000+1", "1e5", "inf", "-5", "5G"]
         {
             assert!(text.parse::<RateList>().is_err(), "{text}");
         }
