@@ -21,6 +21,10 @@ pub struct Limits {
     pub max_idle_descriptors: u32,
     /// Largest socket buffer in bytes a client may ask for.
     pub max_buffer_bytes: u32,
+    /// Payload bits a second that a session's stream may carry in each direction; 0: no streams at all; absent: no limit
+    /// but the network's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bandwidth_bps: Option<u64>,
 }
 
 impl Default for Limits {
@@ -35,6 +39,7 @@ impl Default for Limits {
             allow_spin: true,
             max_idle_descriptors: 2048,
             max_buffer_bytes: 64 << 20,
+            max_bandwidth_bps: None,
         }
     }
 }

@@ -100,3 +100,140 @@ impl StreamSpec {
         Ok(())
     }
 }
+
+/// One interval of one direction. What an end cannot know is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct StreamInterval {
+    /// Payload delivered to the receiving application.
+    pub bytes: u64,
+    /// Datagrams delivered, each counted once.
+    pub received: u64,
+    /// Of the datagrams whose numbers belong to this interval, those that never came.
+    pub lost: u64,
+    /// Datagrams that came after a later one.
+    pub reordered: u64,
+    /// Datagrams that came again.
+    pub duplicated: u64,
+    /// Interarrival jitter at its end (RFC 3550, section 6.4.1), in ns; mean of the flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<f64>,
+}
+
+/// What the receiving end counted of one direction, all flows together.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct StreamReceived {
+    /// Payload delivered to the application, each datagram once.
+    pub bytes: u64,
+    /// Datagrams delivered, each once; 0 for TCP.
+    pub received: u64,
+    /// Numbers that were passed: one more than the highest seen, summed over flows; 0 for TCP.
+    pub passed: u64,
+    /// Datagrams that came after a later one.
+    pub reordered: u64,
+    /// Datagrams that came again.
+    pub duplicated: u64,
+    /// Datagrams so late that nobody could tell whether they had come before; they stay lost.
+    pub too_late: u64,
+    /// Datagrams that were none of ours (another tag or size).
+    pub ignored: u64,
+    /// Interarrival jitter (RFC 3550, section 6.4.1) after the first interval, mean of the flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_first_ns: Option<f64>,
+    /// At the end, mean of the flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<f64>,
+    /// Largest of any flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_max_ns: Option<f64>,
+    /// From the first arrival to the last.
+    pub elapsed_ns: u64,
+    /// Length of an interval: 1 s, doubled whenever there would be more than 4096.
+    pub interval_ns: u64,
+    /// Intervals since the first arrival.
+    pub intervals: Vec<StreamInterval>,
+}
+
+/// What TCP told in one second (tcp_info of tcp(7)), all flows together.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct TcpInterval {
+    /// Segments sent again in it.
+    pub retransmits: u64,
+    /// Smoothed RTT at its end, mean of the flows.
+    pub rtt_ns: u64,
+    /// Congestion window at its end, sum of the flows.
+    pub window_bytes: u64,
+}
+
+/// What the sending end did in one direction, all flows together.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct StreamSent {
+    /// Payload that the kernel took.
+    pub bytes: u64,
+    /// Datagrams that the kernel took; 0 for TCP.
+    pub datagrams: u64,
+    /// From the first send call to the last.
+    pub elapsed_ns: u64,
+    /// Send calls that found no buffer (ENOBUFS) and were made again.
+    pub no_buffer: u64,
+    /// Congestion control; absent for UDP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Segments sent again; absent for UDP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retransmits: Option<u64>,
+    /// Smoothed RTT, mean of the seconds; absent for UDP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_mean_ns: Option<u64>,
+    /// Its largest value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_max_ns: Option<u64>,
+    /// What TCP told each second.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub seconds: Vec<TcpInterval>,
+}
+
+impl StreamSpec {
+    /// Whether data goes from the initiator to the far end.
+    #[must_use]
+    pub fn goes_up(&self) -> bool {
+        self.direction != Direction::Down
+    }
+
+    /// Whether data goes from the far end to the initiator.
+    #[must_use]
+    pub fn goes_down(&self) -> bool {
+        self.direction != Direction::Up
+    }
+
+    /// Data sockets: `flows` for each direction; the first ones go up.
+    #[must_use]
+    pub fn sockets(&self) -> u32 {
+        self.flows * if self.direction == Direction::Both { 2 } else { 1 }
+    }
+
+    /// Whether the data socket of a number goes up.
+    #[must_use]
+    pub fn is_up(&self, socket: u32) -> bool {
+        self.goes_up() && socket < self.flows
+    }
+
+    /// Datagrams that one system call may carry with `gso`: what fits a UDP datagram's length, at most 64
+    /// (UDP_MAX_SEGMENTS of Linux); 1 without.
+    #[must_use]
+    pub fn segments(&self, size: u32) -> u32 {
+        const ROOM: u32 = 65_507;
+        const MOST: u32 = 64;
+        if self.gso { (ROOM / size.max(1)).clamp(1, MOST) } else { 1 }
+    }
+
+    /// The rate of one flow in messages (datagrams, or writes) of `size` bytes a second; `None`: as fast as it goes.
+    #[must_use]
+    pub fn flow_pps(&self, size: u32) -> Option<f64> {
+        let all = self.rate_pps.or_else(|| self.rate_bps.map(|bits| bits as f64 / 8.0 / f64::from(size.max(1))))?;
+        Some(all / f64::from(self.flows.max(1)))
+    }
+}
