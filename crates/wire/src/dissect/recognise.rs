@@ -1,0 +1,293 @@
+//! Which payloads are Windhover's: the memory over the packets of a capture.
+
+use super::{Packet, Transport};
+use crate::data::{self, PROVE_BYTES, PROVE_MAGIC, Tier};
+use crate::frame::{CONTROL_LIMIT, MAC_BYTES, PREFIX_BYTES};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Flows that are told apart; those beyond are [`FlowId::OTHERS`].
+const MOST_FLOWS: usize = 1 << 16;
+/// How every control message begins behind its length.
+const CONTROL_START: &[u8] = b"{\"type\":\"";
+/// Messages with one tag and rising numbers that make a flow ours although its proof was not captured.
+const ENOUGH: u8 = 2;
+/// How far numbers may rise from one such message to the next.
+const NEAR: u64 = 64;
+
+/// The number of a flow in the order of first sight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+impl FlowId {
+    /// All flows that came when too many were known already.
+    pub const OTHERS: Self = Self(u32::MAX);
+}
+
+/// What a payload is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// No payload: an acknowledgement, the start or the end of a connection.
+    Nothing,
+    /// The token that proves a data path its client's. The token itself is not kept.
+    Proof,
+    /// Control messages by their type; none for the middle of one.
+    Control(Vec<String>),
+    /// A data message.
+    Data {
+        /// What its header holds, by its size.
+        tier: Tier,
+        /// Its number, expanded where the header has only the low bytes.
+        seq: Option<u64>,
+        /// The session's tag.
+        tag: Option<u64>,
+    },
+    /// Bytes of a stream in the middle of a message, or a later fragment of a datagram.
+    More,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// One packet, put into its flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recognised {
+    /// The flow: both directions between two addresses and ports.
+    pub flow: FlowId,
+    /// From the initiator to the reflector; where that is not known, from who was seen first.
+    pub forward: bool,
+    /// What it is.
+    pub message: Message,
+    /// A TCP segment whose bytes were seen before at this point.
+    pub again: bool,
+}
+
+/// What a flow was found to carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Unknown,
+    Data,
+    Control,
+}
+
+/// What is remembered of one direction at one point of the machine. On loopback each packet is seen twice, leaving and
+/// arriving.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    /// The byte of the stream that comes next.
+    next: Option<u32>,
+    /// The last number and tag, and how many before fitted.
+    guess: Option<(u64, u64, u8)>,
+    /// The highest number.
+    highest: u64,
+}
+
+#[derive(Debug)]
+struct Flow {
+    id: FlowId,
+    initiator: SocketAddr,
+    kind: Kind,
+    tag: Option<u64>,
+    /// By direction, then by point: leaving, arriving, not known.
+    seen: [[Seen; 3]; 2],
+}
+
+/// Recognises Windhover's flows and messages, packet after packet.
+#[derive(Debug, Default)]
+pub struct Recogniser {
+    flows: BTreeMap<(u8, SocketAddr, SocketAddr), Flow>,
+    ports: Vec<u16>,
+}
+
+impl Recogniser {
+    /// `ports` are those whose UDP datagrams are taken for data messages without a proof.
+    #[must_use]
+    pub fn new(ports: Vec<u16>) -> Self {
+        Self { flows: BTreeMap::new(), ports }
+    }
+
+    /// Puts one packet into its flow. `leaving`: whether it was captured on its way out, where that is known.
+    pub fn look(&mut self, packet: &Packet<'_>, leaving: Option<bool>) -> Recognised {
+        let number = match packet.transport {
+            Transport::Udp => 17,
+            Transport::Tcp(_) => 6,
+            // Where PGM, protocol 113, gets its branch.
+            Transport::Fragment | Transport::Other(_) => {
+                let message = if packet.transport == Transport::Fragment { Message::More } else { Message::Foreign };
+                return Recognised { flow: FlowId::OTHERS, forward: true, message, again: false };
+            }
+        };
+        let (from, to) = ends(packet);
+        let key = if from <= to { (number, from, to) } else { (number, to, from) };
+        let known = self.flows.len();
+        if known >= MOST_FLOWS && !self.flows.contains_key(&key) {
+            return Recognised { flow: FlowId::OTHERS, forward: true, message: Message::Foreign, again: false };
+        }
+        let named = self.ports.contains(&from.port()) || self.ports.contains(&to.port());
+        let flow = self.flows.entry(key).or_insert_with(|| Flow {
+            id: FlowId(u32::try_from(known).unwrap_or(u32::MAX)),
+            initiator: from,
+            kind: if named && number == 17 { Kind::Data } else { Kind::Unknown },
+            tag: None,
+            seen: Default::default(),
+        });
+        let point = match leaving {
+            Some(true) => 0,
+            Some(false) => 1,
+            None => 2,
+        };
+        flow.look(packet, from, point)
+    }
+}
+
+/// The two ends as a flow knows them. With a multicast group, answers come from an address that no question went to:
+/// there the group stands for both, and the ports tell the ends apart.
+fn ends(packet: &Packet<'_>) -> (SocketAddr, SocketAddr) {
+    let (mut from, to) = (packet.source, packet.destination);
+    if to.ip().is_multicast() {
+        from.set_ip(to.ip());
+    }
+    (from, to)
+}
+
+impl Flow {
+    fn look(&mut self, packet: &Packet<'_>, from: SocketAddr, point: usize) -> Recognised {
+        let payload = packet.payload;
+        let again = match packet.transport {
+            Transport::Tcp(head) => self.seen_before(from, point, head, packet.payload_bytes),
+            _ => false,
+        };
+        let empty_segment = packet.payload_bytes == 0 && matches!(packet.transport, Transport::Tcp(_));
+        let message = if empty_segment {
+            Message::Nothing
+        } else if is_proof(packet) {
+            self.kind = Kind::Data;
+            self.initiator = from;
+            Message::Proof
+        } else if let Some(names) = control_names(payload).filter(|_| matches!(packet.transport, Transport::Tcp(_))) {
+            self.kind = Kind::Control;
+            // The endpoint speaks first, and the capture may begin after the connection.
+            match names.first().map(String::as_str) {
+                Some("server-hello" | "welcome" | "opened" | "proved" | "started" | "stopped" | "refused") => {
+                    self.initiator = ends(packet).1;
+                }
+                _ => self.initiator = from,
+            }
+            Message::Control(names)
+        } else {
+            if self.kind == Kind::Unknown {
+                self.guess(packet, from, point);
+            }
+            match self.kind {
+                Kind::Control => Message::Control(Vec::new()),
+                Kind::Data => self.data(packet, from, point),
+                Kind::Unknown => Message::Foreign,
+            }
+        };
+        Recognised { flow: self.id, forward: from == self.initiator, message, again }
+    }
+
+    fn seen(&mut self, from: SocketAddr, point: usize) -> &mut Seen {
+        // Both indices are below the lengths.
+        &mut self.seen[usize::from(from != self.initiator)][point.min(2)]
+    }
+
+    fn seen_before(&mut self, from: SocketAddr, point: usize, head: super::TcpHead, bytes: usize) -> bool {
+        const SYN: u8 = 2;
+        let seen = self.seen(from, point);
+        // SYN takes a number of its own. Lengths of segments fit.
+        let length = u32::try_from(bytes).unwrap_or(0).wrapping_add(u32::from(head.flags & SYN != 0));
+        let end = head.seq.wrapping_add(length);
+        let Some(next) = seen.next.filter(|_| head.flags & SYN == 0) else {
+            seen.next = Some(end);
+            return false;
+        };
+        // Half of all numbers lie behind, half before (RFC 9293, 3.4).
+        let ahead = end.wrapping_sub(next);
+        if ahead == 0 || ahead >= 1 << 31 {
+            return length > 0;
+        }
+        seen.next = Some(end);
+        false
+    }
+
+    /// Makes the flow ours once its numbers and tags have looked like ours for long enough.
+    fn guess(&mut self, packet: &Packet<'_>, from: SocketAddr, point: usize) {
+        let Some((seq, tag)) = whole(packet.payload).filter(|_| packet.transport == Transport::Udp) else { return };
+        let seen = self.seen(from, point);
+        let hits = match seen.guess {
+            Some((last, known, hits)) if known == tag && (1..=NEAR).contains(&seq.wrapping_sub(last)) => hits + 1,
+            _ => 0,
+        };
+        seen.guess = Some((seq, tag, hits));
+        if hits >= ENOUGH {
+            self.kind = Kind::Data;
+        }
+    }
+
+    fn data(&mut self, packet: &Packet<'_>, from: SocketAddr, point: usize) -> Message {
+        let stream = matches!(packet.transport, Transport::Tcp(_));
+        let (payload, bytes) = (packet.payload, packet.payload_bytes);
+        let tier = Tier::for_size(bytes);
+        let tag = whole(payload).filter(|_| tier == Tier::Tagged).map(|(_, tag)| tag);
+        if stream {
+            // Only the start of a message has a header, and only the tag tells a start from the middle.
+            match (self.tag, tag) {
+                (Some(known), found) if found != Some(known) => return Message::More,
+                (None, Some(found)) => self.tag = Some(found),
+                _ => {}
+            }
+        }
+        let kept = match tier {
+            // The tag of the header itself, so that nothing counts as a stray.
+            Tier::Tagged => whole(payload).map(|(seq, _)| seq),
+            tier => data::read(tier, 0, payload),
+        };
+        let seen = self.seen(from, point);
+        let seq = kept.map(|kept| data::expand(tier, kept, seen.highest));
+        seen.highest = seen.highest.max(seq.unwrap_or(0));
+        Message::Data { tier, seq, tag }
+    }
+}
+
+fn is_proof(packet: &Packet<'_>) -> bool {
+    packet.payload_bytes == PROVE_BYTES && packet.payload.starts_with(&PROVE_MAGIC)
+}
+
+/// Number and tag of a full header.
+fn whole(payload: &[u8]) -> Option<(u64, u64)> {
+    let head: &[u8; 16] = payload.first_chunk()?;
+    let number = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+    Some((number(0)?, number(8)?))
+}
+
+/// The types of the control messages that begin in these bytes of a stream; `None` when none begins at the front.
+fn control_names(payload: &[u8]) -> Option<Vec<String>> {
+    let mut names = vec![control_name(payload)?];
+    let mut rest = payload;
+    while let Some((prefix, body)) = rest.split_first_chunk::<PREFIX_BYTES>() {
+        let length = usize::try_from(u32::from_be_bytes(*prefix)).unwrap_or(usize::MAX);
+        // Keyed sessions have a MAC between two frames.
+        let next = [0, MAC_BYTES].into_iter().find_map(|mac| {
+            let after = body.get(length.checked_add(mac)?..)?;
+            Some((after, control_name(after)?))
+        });
+        let Some((after, name)) = next else { break };
+        names.push(name);
+        rest = after;
+    }
+    Some(names)
+}
+
+/// The type of the control message whose frame begins here; it may be cut.
+fn control_name(frame: &[u8]) -> Option<String> {
+    let (prefix, body) = frame.split_first_chunk::<PREFIX_BYTES>()?;
+    let length = usize::try_from(u32::from_be_bytes(*prefix)).ok()?;
+    if length <= CONTROL_START.len() || length > CONTROL_LIMIT {
+        return None;
+    }
+    let word = body.strip_prefix(CONTROL_START)?;
+    let end = word.iter().position(|byte| !(byte.is_ascii_lowercase() || *byte == b'-'))?;
+    // A type that this version does not know is named all the same.
+    (word.get(end) == Some(&b'"') && (1..=40).contains(&end))
+        .then(|| String::from_utf8_lossy(word.get(..end).unwrap_or_default()).into_owned())
+}
