@@ -1,0 +1,135 @@
+//! The papers' table as data for the template.
+
+use super::FigureCell;
+use crate::document::{Document, Headline, Spread};
+use crate::names::cell_word;
+use crate::papers::columns;
+use crate::units::{spans, us};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct HeadCell {
+    text: String,
+    rows: usize,
+}
+
+#[derive(Serialize)]
+struct PaperRow {
+    heads: Vec<HeadCell>,
+    figures: Vec<FigureCell>,
+    /// Whether a line is drawn above it.
+    first: bool,
+}
+
+#[derive(Serialize)]
+pub(super) struct PaperBlock {
+    heading: String,
+    published: bool,
+    rows: Vec<PaperRow>,
+}
+
+pub(super) fn blocks(document: &Document) -> Vec<PaperBlock> {
+    document
+        .blocks
+        .iter()
+        .map(|block| {
+            let values: Vec<Vec<String>> = block
+                .rows
+                .iter()
+                .map(|row| {
+                    let word = |axis: &String| row.factors.get(axis).map(|value| cell_word(axis, value));
+                    document.axes.iter().map(|axis| word(axis).unwrap_or_default()).collect()
+                })
+                .collect();
+            let rows = block
+                .rows
+                .iter()
+                .enumerate()
+                .map(|(index, row)| PaperRow {
+                    heads: heads(&values, index),
+                    figures: figures(&columns(&row.headlines), document),
+                    first: index > 0
+                        && values.get(index).map(|row| row.first()) != values.get(index - 1).map(|row| row.first()),
+                })
+                .collect();
+            PaperBlock { heading: block.heading.clone(), published: block.published.is_some(), rows }
+        })
+        .collect()
+}
+
+/// The head cells that begin in this row; a value that repeats below spans those rows, as long as all before it repeat.
+/// A value that all rows share spans them all, as in the text table.
+fn heads(values: &[Vec<String>], row: usize) -> Vec<HeadCell> {
+    let Some(own) = values.get(row) else { return Vec::new() };
+    let constant = |column: usize| values.iter().all(|other| other.get(column) == own.get(column));
+    let same = |a: usize, b: usize, column: usize| {
+        constant(column) || values.get(a).zip(values.get(b)).is_some_and(|(a, b)| a.get(..=column) == b.get(..=column))
+    };
+    own.iter()
+        .enumerate()
+        .filter(|(column, _)| row == 0 || !same(row - 1, row, *column))
+        .map(|(column, text)| {
+            let rows = (row..values.len()).take_while(|other| same(row, *other, column)).count();
+            HeadCell { text: text.clone(), rows }
+        })
+        .collect()
+}
+
+fn notes_of(numbers: &[usize], document: &Document) -> String {
+    let texts: Vec<&str> =
+        document.notes.iter().filter(|note| numbers.contains(&note.number)).map(|note| note.text.as_str()).collect();
+    texts.join("\n")
+}
+
+pub(super) fn spread(range: Option<Spread>) -> String {
+    range.map(|range| format!("repetitions {}", spans(range.low_ns, "to", range.high_ns))).unwrap_or_default()
+}
+
+fn figures(columns: &[Option<&Headline>; 4], document: &Document) -> Vec<FigureCell> {
+    let mut out = Vec::new();
+    for (index, headline) in columns.iter().enumerate() {
+        let pair = index >= 2;
+        let Some(headline) = headline else {
+            out.extend((0..=usize::from(pair)).map(|_| FigureCell::default()));
+            continue;
+        };
+        let notes = notes_of(&headline.notes, document);
+        let tip = [spread(headline.mean_range), notes].join("\n").trim().to_owned();
+        out.push(FigureCell { text: us(headline.mean_ns), sign: headline.mark.sign(), tip });
+        if pair {
+            out.push(FigureCell {
+                text: headline.stdev_ns.map(us).unwrap_or_default(),
+                sign: "",
+                tip: spread(headline.stdev_range),
+            });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(rows: &[&[&str]]) -> Vec<Vec<(String, usize)>> {
+        let values: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|&word| word.to_owned()).collect()).collect();
+        (0..values.len())
+            .map(|row| heads(&values, row).into_iter().map(|cell| (cell.text, cell.rows)).collect())
+            .collect()
+    }
+
+    #[test]
+    fn a_head_that_all_rows_share_is_written_once() {
+        let found = spans(&[&["veth", "no", "Debian"], &["veth", "build", "Debian"]]);
+        assert_eq!(found[0], [("veth".to_owned(), 2), ("no".to_owned(), 1), ("Debian".to_owned(), 2)]);
+        assert_eq!(found[1], [("build".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn a_head_below_another_group_is_written_again() {
+        let found = spans(&[&["no", "RHEL"], &["yes", "RHEL"], &["yes", "MRG"]]);
+        assert_eq!(found[1], [("yes".to_owned(), 2), ("RHEL".to_owned(), 1)]);
+        assert_eq!(found[2], [("MRG".to_owned(), 1)]);
+    }
+}
