@@ -7,15 +7,18 @@
 //! a negative one stands for that many empty buckets. The compressed form has a cookie and a length before a zlib stream
 //! of the same.
 
-use crate::{Histogram, StatsError};
-use flate2::read::ZlibDecoder;
-use std::io::Read;
+use crate::{Bucket, HOUR_NS, Histogram, StatsError};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::{Decompress, FlushDecompress, Status};
 
 const PLAIN: u32 = 0x1c84_9313;
 const COMPRESSED: u32 = 0x1c84_9314;
 const HEADER: usize = 40;
 /// The longest plain form that is read: 33,792 buckets of ours take 9 bytes each at most, finer layouts some more.
-const LONGEST: u64 = 4 << 20;
+const LONGEST: usize = 4 << 20;
+/// What most of our histograms fit into.
+const AT_ONCE: usize = 64 << 10;
 
 fn damaged(why: &str) -> StatsError {
     StatsError::Decode { why: why.to_owned() }
@@ -73,35 +76,113 @@ impl Layout {
         Ok(Self { half_bits, unit_bits: lowest.ilog2() })
     }
 
-    /// The smallest value of a bucket; `None` beyond 63 bits.
-    fn value(&self, bucket: u64) -> Option<u64> {
+    /// The smallest and largest value of a bucket; `None` beyond 63 bits.
+    fn values(&self, bucket: u64) -> Option<(u64, u64)> {
         let shift = (bucket >> self.half_bits).saturating_sub(1);
         let within = bucket - (shift << self.half_bits);
         let shift = u32::try_from(shift).ok()?.checked_add(self.unit_bits)?;
-        (shift + self.half_bits < 63).then(|| within << shift)
+        (shift + self.half_bits < 63).then(|| (within << shift, (within << shift) + ((1 << shift) - 1)))
+    }
+}
+
+/// Reads many histograms one after the other without taking memory for each: those of an interval log.
+#[derive(Debug)]
+pub struct Decoder {
+    inflate: Decompress,
+    packed: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// One that has read nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { inflate: Decompress::new(true), packed: Vec::new(), plain: Vec::new() }
+    }
+
+    /// Hands each bucket of a histogram to `each`, ascending, in the layout of its writer, values over an hour as an
+    /// hour; returns how many values there are. Text as [`Histogram::from_base64_v2`] reads it. `each` is not called
+    /// for a damaged one.
+    ///
+    /// # Errors
+    /// As [`Histogram::from_base64_v2`].
+    pub fn each(&mut self, text: &str, mut each: impl FnMut(Bucket)) -> Result<u64, StatsError> {
+        let text = text.trim();
+        if text.len() > crate::histogram::LONGEST_TEXT {
+            return Err(StatsError::TooLong { bytes: text.len(), limit: crate::histogram::LONGEST_TEXT });
+        }
+        self.packed.clear();
+        STANDARD
+            .decode_vec(text, &mut self.packed)
+            .map_err(|error| StatsError::Base64 { why: error.to_string().replace('\n', " ") })?;
+        let plain = unpacked(&self.packed, &mut self.inflate, &mut self.plain)?;
+        walk(plain, |_| ())?;
+        walk(plain, |bucket| {
+            each(Bucket {
+                low_ns: bucket.low_ns.min(HOUR_NS),
+                high_ns: bucket.high_ns.min(HOUR_NS),
+                count: bucket.count,
+            });
+        })
     }
 }
 
 /// Reads either form.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Histogram, StatsError> {
+    let (mut inflate, mut inflated) = (Decompress::new(true), Vec::new());
+    let plain = unpacked(bytes, &mut inflate, &mut inflated)?;
+    let mut histogram = Histogram::new();
+    walk(plain, |bucket| histogram.record_n(bucket.low_ns, bucket.count))?;
+    Ok(histogram)
+}
+
+/// The plain form of either form.
+fn unpacked<'a>(bytes: &'a [u8], inflate: &mut Decompress, inflated: &'a mut Vec<u8>) -> Result<&'a [u8], StatsError> {
     let mut front = Bytes(bytes);
     match front.word()? {
-        PLAIN => plain(bytes),
+        PLAIN => Ok(bytes),
         COMPRESSED => {
             let length = front.word()? as usize;
             let body = front.0.get(..length).ok_or_else(|| damaged("it ends too early"))?;
-            let mut inflated = Vec::new();
-            ZlibDecoder::new(body)
-                .take(LONGEST)
-                .read_to_end(&mut inflated)
-                .map_err(|error| damaged(&error.to_string().replace('\n', " ")))?;
-            plain(&inflated)
+            inflated.clear();
+            inflated.reserve(AT_ONCE);
+            inflate.reset(true);
+            // All at once needs no window to copy from; the library cannot go on after it where the room was too small.
+            if let Ok(Status::StreamEnd) = inflate.decompress_vec(body, inflated, FlushDecompress::Finish) {
+                return Ok(inflated);
+            }
+            inflated.clear();
+            inflate.reset(true);
+            loop {
+                inflated.reserve(AT_ONCE);
+                let (read, written) = (inflate.total_in(), inflate.total_out());
+                let rest = body.get(usize::try_from(read).unwrap_or(usize::MAX)..).unwrap_or_default();
+                let status = inflate
+                    .decompress_vec(rest, inflated, FlushDecompress::None)
+                    .map_err(|error| damaged(&error.to_string().replace('\n', " ")))?;
+                if status == Status::StreamEnd {
+                    return Ok(inflated);
+                }
+                if inflated.len() > LONGEST {
+                    return Err(damaged("it has more buckets than any of ours"));
+                }
+                if inflate.total_in() == read && inflate.total_out() == written {
+                    return Err(damaged("it ends too early"));
+                }
+            }
         }
         _ => Err(damaged("it does not begin with the mark of V2")),
     }
 }
 
-fn plain(bytes: &[u8]) -> Result<Histogram, StatsError> {
+/// Hands each bucket that holds values to `each`, ascending; returns how many values there are.
+fn walk(bytes: &[u8], mut each: impl FnMut(Bucket)) -> Result<u64, StatsError> {
     let mut header = Bytes(bytes.get(..HEADER).ok_or_else(|| damaged("it ends within the header"))?);
     if header.word()? != PLAIN {
         return Err(damaged("it does not begin with the mark of V2"));
@@ -118,7 +199,6 @@ fn plain(bytes: &[u8]) -> Result<Histogram, StatsError> {
     }
     let payload = bytes.get(HEADER..).and_then(|rest| rest.get(..length));
     let mut payload = Bytes(payload.ok_or_else(|| damaged("it ends too early"))?);
-    let mut histogram = Histogram::new();
     let mut bucket = 0_u64;
     let mut total = 0_u64;
     while !payload.0.is_empty() {
@@ -128,14 +208,14 @@ fn plain(bytes: &[u8]) -> Result<Histogram, StatsError> {
             continue;
         }
         if count > 0 {
-            let value = layout.value(bucket).ok_or_else(|| damaged("it has too many buckets"))?;
+            let (low_ns, high_ns) = layout.values(bucket).ok_or_else(|| damaged("it has too many buckets"))?;
             let times = count.unsigned_abs();
             total = total.checked_add(times).ok_or_else(|| damaged("its counts add up to more than 2^64"))?;
-            histogram.record_n(value, times);
+            each(Bucket { low_ns, high_ns, count: times });
         }
         bucket = bucket.checked_add(1).ok_or_else(|| damaged("it has too many buckets"))?;
     }
-    Ok(histogram)
+    Ok(total)
 }
 
 #[cfg(test)]
@@ -211,6 +291,23 @@ mod tests {
             V2DeflateSerializer::new().serialize(&foreign, &mut compressed).unwrap();
             prop_assert!(decode(&plain).unwrap().buckets_equal(&expected));
             prop_assert!(decode(&compressed).unwrap().buckets_equal(&expected));
+            let mut decoder = Decoder::new();
+            for bytes in [&plain, &compressed, &plain] {
+                let mut again = Histogram::new();
+                let text = STANDARD.encode(bytes);
+                let mut last = None;
+                let total = decoder
+                    .each(&text, |bucket| {
+                        again.record_n(bucket.low_ns, bucket.count);
+                        assert!(bucket.low_ns <= bucket.high_ns && last.is_none_or(|high| high < bucket.low_ns));
+                        last = Some(bucket.high_ns);
+                    })
+                    .unwrap();
+                prop_assert_eq!(total, foreign.len());
+                prop_assert!(again.buckets_equal(&expected));
+                // A damaged one in between leaves nothing behind.
+                prop_assert!(decoder.each(&text[..text.len() / 8 * 4], |_| panic!("a damaged one")).is_err());
+            }
         }
     }
 }

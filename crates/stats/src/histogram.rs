@@ -10,7 +10,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 pub const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// More base64 than 33,792 counters of 9 bytes can become, with room for other layouts.
-const LONGEST_TEXT: usize = 1 << 20;
+pub(crate) const LONGEST_TEXT: usize = 1 << 20;
 
 /// One bucket that holds values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,9 @@
 
 mod batches;
 mod decode;
+mod encode;
 mod error;
+mod family;
 mod histogram;
 mod moments;
 mod permutation;
@@ -14,9 +16,12 @@ mod student;
 mod tally;
 
 pub use batches::{BatchIntervals, Interval};
+pub use decode::Decoder;
+pub use encode::Encoder;
 pub use error::StatsError;
+pub use family::{Joint, joint_permutation_test};
 pub use histogram::{Bucket, HOUR_NS, Histogram};
 pub use moments::Moments;
 pub use permutation::{Centre, Permutation, holm, permutation_test, smallest_p};
 pub use student::{cv, interval_of, t_quantile};
-pub use tally::Tally;
+pub use tally::{Buckets, CoarseTally, Tally};

@@ -138,6 +138,22 @@ fn raw(run: &Path, index: u32, text: Option<&str>) -> Result<Vec<u8>, StoreError
     zstd::encode_all(bytes.as_slice(), LEVEL).map_err(|error| encode(error.to_string()))
 }
 
+/// The worst messages of a cell of a run directory; none where the cell has no such file.
+///
+/// # Errors
+/// [`StoreError::DamagedLine`], [`StoreError::Read`].
+pub fn outliers(run: &Path, index: u32) -> Result<Vec<Outlier>, StoreError> {
+    read_lines(&path(run, index, ".outliers.jsonl"))
+}
+
+/// What happened while a cell of a run directory was measured; none where the cell has no such file.
+///
+/// # Errors
+/// [`StoreError::DamagedLine`], [`StoreError::Read`].
+pub fn events(run: &Path, index: u32) -> Result<Vec<Event>, StoreError> {
+    read_lines(&path(run, index, ".events.jsonl"))
+}
+
 /// Reads a file of JSON lines; a file that is not there has none.
 pub(crate) fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, StoreError> {
     let bytes = match std::fs::read(path) {

@@ -37,7 +37,7 @@ mod rundir;
 mod schema;
 mod time;
 
-pub use cell::CellFiles;
+pub use cell::{CellFiles, events, outliers};
 pub use csv::{CsvRow, csv};
 pub use error::StoreError;
 pub use journal::read_journal;

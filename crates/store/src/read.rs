@@ -88,7 +88,7 @@ impl Run {
     /// # Errors
     /// [`StoreError::DamagedLine`], [`StoreError::Read`].
     pub fn outliers(&self, index: u32) -> Result<Vec<Outlier>, StoreError> {
-        cell::read_lines(&cell::path(&self.path, index, ".outliers.jsonl"))
+        cell::outliers(&self.path, index)
     }
 
     /// What happened while a cell was measured; none where the cell has no such file.
@@ -96,7 +96,7 @@ impl Run {
     /// # Errors
     /// [`StoreError::DamagedLine`], [`StoreError::Read`].
     pub fn events(&self, index: u32) -> Result<Vec<Event>, StoreError> {
-        cell::read_lines(&cell::path(&self.path, index, ".events.jsonl"))
+        cell::events(&self.path, index)
     }
 
     /// The intervals of a cell's interval log; none where the cell has no such file.
@@ -104,11 +104,9 @@ impl Run {
     /// # Errors
     /// [`StoreError::DamagedLine`], [`StoreError::Read`].
     pub fn hlog(&self, index: u32) -> Result<Vec<hlog::Interval>, StoreError> {
-        let path = cell::path(&self.path, index, ".hlog");
-        match fs::read_to_string(&path) {
-            Ok(text) => hlog::read(&path, &text),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(cause) => Err(StoreError::reading(&path, cause)),
+        match hlog::text(&self.path, index)? {
+            Some((path, text)) => hlog::read(&path, &text),
+            None => Ok(Vec::new()),
         }
     }
 

@@ -1,0 +1,277 @@
+//! A map: what the log of one cell and tag says, as counts.
+
+use super::{Layout, Place, Rows};
+use model::Event;
+use model::result::Outlier;
+use std::collections::BTreeMap;
+
+/// Counts by row, column by column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grid {
+    /// How latency is cut into rows.
+    pub layout: Layout,
+    /// Row and messages of each column, rows ascending, no zeros.
+    pub columns: Vec<Vec<(u32, u64)>>,
+}
+
+impl Grid {
+    /// Messages in all cells.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.columns.iter().flatten().map(|(_, count)| count).sum()
+    }
+
+    /// The counts of all cells that hold messages, in the order of columns and rows.
+    pub fn counts(&self) -> impl Iterator<Item = u64> + '_ {
+        self.columns.iter().flatten().map(|(_, count)| *count)
+    }
+
+    /// The lowest and the highest row that holds messages.
+    #[must_use]
+    pub fn extent(&self) -> Option<(u32, u32)> {
+        let low = self.columns.iter().filter_map(|column| column.first()).map(|(row, _)| *row).min()?;
+        let high = self.columns.iter().filter_map(|column| column.last()).map(|(row, _)| *row).max()?;
+        Some((low, high))
+    }
+
+    /// Messages by row, over all columns.
+    #[must_use]
+    pub fn marginal(&self) -> BTreeMap<u32, u64> {
+        let mut sums = BTreeMap::new();
+        for (row, count) in self.columns.iter().flatten() {
+            *sums.entry(*row).or_insert(0) += count;
+        }
+        sums
+    }
+
+    /// Messages below and above the rows shown, column by column.
+    #[must_use]
+    pub fn outside(&self, rows: &Rows) -> Vec<(u64, u64)> {
+        self.columns
+            .iter()
+            .map(|column| {
+                column.iter().fold((0, 0), |(below, above), (row, count)| match rows.place(*row) {
+                    Place::Below => (below + count, above),
+                    Place::At(_) => (below, above),
+                    Place::Above => (below, above + count),
+                })
+            })
+            .collect()
+    }
+
+    /// Neighbouring columns and rows added up: `columns` and `rows` of them become one.
+    #[must_use]
+    pub fn folded(&self, columns: usize, rows: u32) -> Vec<BTreeMap<u32, u64>> {
+        self.columns
+            .chunks(columns.max(1))
+            .map(|chunk| {
+                let mut sums = BTreeMap::new();
+                for (row, count) in chunk.iter().flatten() {
+                    *sums.entry(row / rows.max(1)).or_insert(0) += count;
+                }
+                sums
+            })
+            .collect()
+    }
+}
+
+/// One column by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Column {
+    /// Messages in its cells.
+    pub count: u64,
+    /// Messages sent in its time that never came back.
+    pub lost: u64,
+    /// Largest value.
+    pub max_ns: Option<u64>,
+}
+
+/// Columns of one length, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strip {
+    /// When the first column begins, since the first intended send.
+    pub start_ns: u64,
+    /// Length of a column.
+    pub column_ns: u64,
+    /// The columns by themselves.
+    pub columns: Vec<Column>,
+    /// Counts in rows of the log layout.
+    pub log: Grid,
+    /// Counts in rows of one width, where they were asked for.
+    pub linear: Option<Grid>,
+}
+
+/// A line over a map: one value for each stretch of columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// `p50`, `p99`, `p99.9`, `max`.
+    pub name: &'static str,
+    /// So many columns share a value: as many as it needs for 10 messages beyond it.
+    pub every: usize,
+    /// The values in ns; absent where fewer than 10 messages lie beyond.
+    pub values: Vec<Option<u64>>,
+}
+
+/// Messages that must lie beyond a quantile.
+const BEYOND: u64 = 10;
+
+impl Strip {
+    /// Time that the columns cover.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.column_ns.saturating_mul(self.columns.len() as u64)
+    }
+
+    /// Messages in all cells.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.log.total()
+    }
+
+    /// Messages that never came back.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.columns.iter().map(|column| column.lost).sum()
+    }
+
+    /// The grid of a layout; the log one where there is no linear one.
+    #[must_use]
+    pub fn grid(&self, layout: Layout) -> &Grid {
+        match (layout, &self.linear) {
+            (Layout::Linear { .. }, Some(linear)) => linear,
+            _ => &self.log,
+        }
+    }
+
+    /// p50, p99, p99.9 and the largest value over time. Quantiles are those of the log layout's rows (the upper edge, 3 %
+    /// wide at most); a stretch is as long as most columns need for 10 messages beyond the quantile.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        let mut counts: Vec<u64> = self.columns.iter().map(|column| column.count).filter(|count| *count > 0).collect();
+        counts.sort_unstable();
+        let typical = counts.get(counts.len() / 2).copied().unwrap_or(0);
+        let mut lines: Vec<Line> = [("p50", 2), ("p99", 100), ("p99.9", 1000)]
+            .into_iter()
+            .filter_map(|(name, one_in)| {
+                // An eighth more, as columns differ a little.
+                let needed = (BEYOND * one_in * 9 / 8).div_ceil(typical.max(1));
+                let every = usize::try_from(needed).ok().filter(|every| *every <= self.columns.len().max(1))?;
+                let every = every.max(1);
+                let values = self.log.columns.chunks(every).map(|chunk| quantile(chunk, one_in)).collect();
+                Some(Line { name, every, values })
+            })
+            .collect();
+        lines.push(Line { name: "max", every: 1, values: self.columns.iter().map(|column| column.max_ns).collect() });
+        lines
+    }
+}
+
+/// The value that one in `one_in` messages exceeds, by nearest rank; absent with fewer than 10 beyond.
+fn quantile(columns: &[Vec<(u32, u64)>], one_in: u64) -> Option<u64> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (row, count) in columns.iter().flatten() {
+        *sums.entry(*row).or_insert(0) += count;
+    }
+    let total: u64 = sums.values().sum();
+    let beyond = total / one_in;
+    if beyond < BEYOND {
+        return None;
+    }
+    let rank = total - beyond;
+    let mut seen = 0;
+    sums.into_iter()
+        .find(|(_, count)| {
+            seen += count;
+            seen >= rank
+        })
+        .map(|(row, _)| Layout::Log.high_ns(row))
+}
+
+/// The map of one tag of a cell's log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Map {
+    /// Name of the run directory.
+    pub run: String,
+    /// The cell's key.
+    pub cell: String,
+    /// Which repetition, from 1.
+    pub repetition: u32,
+    /// Place in execution order: the files are `cells/NNNN.*`.
+    pub index: u32,
+    /// The cell's factors, strings bare.
+    pub factors: BTreeMap<String, String>,
+    /// What was counted: `rtt`, `rtt_intended`, `lateness`.
+    pub tag: String,
+    /// All of the log's time.
+    pub whole: Strip,
+    /// The log's own intervals around the worst messages, where `whole` has longer columns; in the order of time.
+    pub details: Vec<Strip>,
+    /// The worst messages by this tag's time, the worst first.
+    pub outliers: Vec<Tagged>,
+    /// What happened when, for ticks above the map; only events with a place in time.
+    pub events: Vec<Event>,
+    /// Messages that the result document counts as received.
+    pub received: u64,
+    /// Messages that the result document counts as lost.
+    pub lost: u64,
+    /// Version of the tool that measured.
+    pub tool_version: String,
+}
+
+/// A message with its place on a map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tagged {
+    /// When it was to be sent, since the first intended send.
+    pub at_ns: u64,
+    /// This tag's time of it.
+    pub value_ns: u64,
+    /// The record.
+    pub outlier: Outlier,
+}
+
+impl Map {
+    /// Messages in all cells of the grid, underflow and overflow included.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.whole.total()
+    }
+
+    /// Messages above a time, which a picture that ends there hides.
+    #[must_use]
+    pub fn hidden_above(&self, layout: Layout, ns: u64) -> u64 {
+        let last = layout.row(ns);
+        self.whole.grid(layout).columns.iter().flatten().filter(|(row, _)| *row > last).map(|(_, count)| count).sum()
+    }
+
+    /// What the times are, for people.
+    #[must_use]
+    pub fn quantity(&self) -> String {
+        let (tag, host) = self.tag.split_once('@').map_or((self.tag.as_str(), None), |(tag, host)| (tag, Some(host)));
+        let words = match tag {
+            "rtt" => "RTT from the actual send",
+            "rtt_intended" => "RTT from the intended send",
+            "lateness" => "Lateness of the send",
+            other => other,
+        };
+        host.map_or_else(|| words.to_owned(), |host| format!("{words}, reflector {host}"))
+    }
+}
+
+/// Maps, and what could not be drawn.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Heat {
+    /// In the order of cells, repetitions and tags.
+    pub maps: Vec<Map>,
+    /// What is damaged or missing, one line each, naming file and line.
+    pub problems: Vec<String>,
+}
+
+impl Heat {
+    /// The rows that show all messages of some maps, so that they can be compared.
+    #[must_use]
+    pub fn rows<'a>(maps: impl IntoIterator<Item = &'a Map>, layout: Layout) -> Option<Rows> {
+        let extents = maps.into_iter().filter_map(|map| map.whole.grid(layout).extent());
+        let (low, high) = extents.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        Some(Rows { layout, first: low, count: high - low + 1 })
+    }
+}
