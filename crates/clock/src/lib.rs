@@ -5,8 +5,8 @@
 //! [`Clock::now`] and nothing else; [`MapRecorder`] notes how ticks relate to the kernel's clocks, so that stamps of
 //! other origins can be joined later and a drift of the counter is seen.
 //!
-//! Floor 1. Reads clocks only: it never sets one, and it keeps no state outside its values.
-#![expect(unsafe_code, reason = "reading the processor's counter and clock_gettime need it")]
+//! Floor 1. Reads clocks and sleeps by them: it never sets one, and it keeps no state outside its values.
+#![expect(unsafe_code, reason = "reading the processor's counter, clock_gettime and clock_nanosleep need it")]
 
 mod calibrate;
 mod counter;
@@ -17,4 +17,4 @@ mod system;
 pub use calibrate::Clock;
 pub use error::ClockError;
 pub use map::MapRecorder;
-pub use system::{monotonic_ns, raw_ns, realtime_ns};
+pub use system::{Slept, monotonic_ns, raw_ns, realtime_ns, sleep_until};

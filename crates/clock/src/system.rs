@@ -38,3 +38,45 @@ pub fn monotonic_ns() -> u64 {
 pub fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or(0)
 }
+
+/// Sleeps until CLOCK_MONOTONIC reads so many nanoseconds (clock_nanosleep(2), TIMER_ABSTIME); returns at once when that
+/// is past. Says whether a signal ended it earlier. How late it wakes up is the scheduler's and the timer slack's doing.
+#[inline]
+pub fn sleep_until(monotonic_ns: u64) -> Slept {
+    let until = libc::timespec {
+        tv_sec: libc::time_t::try_from(monotonic_ns / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+        // Below 10^9, which fits.
+        tv_nsec: libc::c_long::try_from(monotonic_ns % 1_000_000_000).unwrap_or(0),
+    };
+    // SAFETY: `until` is a valid timespec that outlives the call; an absolute sleep writes no remaining time.
+    let status = unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, std::ptr::null_mut())
+    };
+    if status == 0 { Slept::Through } else { Slept::Interrupted }
+}
+
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Slept {
+    /// The time came.
+    Through,
+    /// A signal came first.
+    Interrupted,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_lasts_until_its_time_and_not_for_it() {
+        let until = monotonic_ns() + 3_000_000;
+        assert_eq!(sleep_until(until), Slept::Through);
+        assert!(monotonic_ns() >= until);
+        let now = monotonic_ns();
+        assert_eq!(sleep_until(until), Slept::Through, "what is past is no reason to sleep");
+        assert_eq!(sleep_until(0), Slept::Through);
+        assert!(monotonic_ns() - now < 1_000_000_000);
+    }
+}

@@ -257,9 +257,12 @@ fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
         ignored: outcome.tally.ignored,
         over_rate: outcome.tally.over_rate,
         clock_read_ns: Some(clock.read_cost_ns()),
+        ticks: Some(clock.rate()),
+        clock: Some(clock.source()),
         notes,
         stack_environment: host::stack_environment(),
         preloads: host::stack::preloads(),
+        stream: None,
     }
 }
 
@@ -284,8 +287,10 @@ fn open(
 ) -> Result<Option<Data>, Failure> {
     // A wildcard is no address to send to: then the client keeps the one that it found us at.
     let address = request.end.bind.filter(|bind| !bind.is_unspecified());
-    let opened =
-        |port| link.report(Report::Opened(Opened { port, address, token: token.clone(), machine: host::boot_id() }));
+    let opened = |port| {
+        let (token, machine) = (token.clone(), host::boot_id());
+        link.report(Report::Opened(Opened { port, address, token, machine, ports: Vec::new() }));
+    };
     let (local, client) = match source {
         Source::Inherited(data) => {
             let (read, write) = data.into_fds();

@@ -42,6 +42,12 @@ pub enum NetError {
         /// The address.
         address: IpAddr,
     },
+    /// Time stamps that the system does not take.
+    #[error("time stamps: {what}")]
+    Stamps {
+        /// What there is instead, and the remedy.
+        what: String,
+    },
     /// A socket could not be made.
     #[error("making a {what} socket failed: {cause}")]
     Socket {

@@ -27,24 +27,29 @@
 #![expect(unsafe_code, reason = "the datapaths call libc directly, so that preloaded stacks can interpose")]
 
 mod address;
+pub mod bulk;
+pub mod duplex;
 mod error;
 pub mod icmp;
 mod idle;
 pub mod interface;
 mod listener;
 mod local;
+mod many;
 mod multicast;
 mod options;
 mod path;
 pub mod resolve;
 pub mod route;
 mod socket;
+pub mod stamps;
 mod sys;
 pub mod tcp;
 pub mod transaction;
 mod transport;
 mod wait;
 
+pub use duplex::{Arrival, DuplexVisitor, Inbox, Message, Outbox, with_duplex};
 pub use error::NetError;
 pub use listener::DataListener;
 pub use local::local_pair;

@@ -3,6 +3,7 @@
 use crate::NetError;
 use crate::address::RawAddress;
 use crate::resolve::with_scope;
+use crate::stamps::Asked;
 use crate::transport::Addressing;
 use crate::{multicast, options, route, sys, tcp};
 use model::{EndSpec, Protocol, Receive, SocketSpec};
@@ -38,6 +39,10 @@ pub struct DataSocket {
     connect: bool,
     /// UDP: the multicast group that messages go to.
     group: Option<IpAddr>,
+    /// UDP: peers beside the first whose messages are taken too.
+    others: Vec<RawAddress>,
+    /// Which time stamps were asked for.
+    pub(crate) stamps: Option<Asked>,
 }
 
 impl DataSocket {
@@ -132,6 +137,8 @@ impl DataSocket {
             addressing: None,
             connect: spec.connected && spec.multicast.is_none(),
             group: spec.multicast.as_ref().map(|group| group.group),
+            others: Vec::new(),
+            stamps: None,
         })
     }
 
@@ -145,12 +152,25 @@ impl DataSocket {
             addressing: None,
             connect: false,
             group: None,
+            others: Vec::new(),
+            stamps: None,
         }
     }
 
     /// An end that has its peer already and no address.
     pub(crate) fn local(protocol: Protocol, kind: Kind, read: OwnedFd, write: Option<OwnedFd>) -> Self {
-        Self { protocol, kind, read, write, peer: None, addressing: None, connect: false, group: None }
+        Self {
+            protocol,
+            kind,
+            read,
+            write,
+            peer: None,
+            addressing: None,
+            connect: false,
+            group: None,
+            others: Vec::new(),
+            stamps: None,
+        }
     }
 
     /// Tells a UDP socket whom it talks to, and connects it when the spec asks for that (never with a multicast group:
@@ -179,6 +199,30 @@ impl DataSocket {
         let mut scratch = [0; 1];
         while sys::recv(self.read_fd(), &mut scratch, libc::MSG_DONTWAIT) >= 0 {}
         Ok(())
+    }
+
+    /// Takes messages from one more peer on a socket that is not connected: one that answers a multicast group. It
+    /// counts on from the first.
+    ///
+    /// # Errors
+    /// The socket has no first peer, or is connected to it.
+    pub fn also_from(&mut self, peer: SocketAddr) -> Result<(), NetError> {
+        if self.kind != Kind::Unconnected || self.addressing.is_none() {
+            return Err(NetError::NoPeer);
+        }
+        self.others.push(RawAddress::new(peer));
+        Ok(())
+    }
+
+    /// The peers in their order, of a socket that is not connected.
+    pub(crate) fn sources(&self) -> Result<Vec<RawAddress>, NetError> {
+        let first = self.addressing()?.from;
+        Ok(std::iter::once(first).chain(self.others.iter().copied()).collect())
+    }
+
+    /// Whether receiving takes more than the plain calls.
+    pub(crate) fn is_special(&self) -> bool {
+        self.stamps.is_some() || !self.others.is_empty()
     }
 
     /// The descriptor to read and, for pipes, the one to write; for passing on to a child.

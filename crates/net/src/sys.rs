@@ -229,6 +229,119 @@ pub(crate) fn is_pipe(fd: RawFd) -> io::Result<bool> {
     Ok(found.st_mode & libc::S_IFMT == libc::S_IFIFO)
 }
 
+/// recvmsg(2) with the source and, where the socket asks for them, time stamps (SCM_TIMESTAMPING). The source is written
+/// as far as it has room; on a connected stream the kernel gives none.
+#[inline]
+pub(crate) fn recvmsg_from(
+    fd: RawFd,
+    buffer: &mut [u8],
+    flags: c_int,
+    from: &mut crate::address::RawAddress,
+    stamp: &mut crate::stamps::Pair,
+) -> isize {
+    let mut control = Stamps([0; 128]);
+    let room = from.room();
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast::<c_void>(), iov_len: buffer.len() };
+    // SAFETY: msghdr is plain data, and all zeros is a valid value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = room.as_mut_ptr().cast::<c_void>();
+    message.msg_namelen = socklen_t::try_from(room.len()).unwrap_or(0);
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast::<c_void>();
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: all pointers in `message` describe buffers that live through the call and are not shared.
+    let result = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
+    if result >= 0 {
+        // SAFETY: `message` was filled by recvmsg just now and its control buffer still lives.
+        unsafe { each_control(&message, |level, kind, data| stamp.read(level, kind, data)) };
+    }
+    result
+}
+
+/// recvmsg(2) from the error queue (MSG_ERRQUEUE), for stamps of what was sent: their times and the number of the
+/// message that they are of (SO_EE_ORIGIN_TIMESTAMPING). The message itself is dropped.
+pub(crate) fn recvmsg_sent(fd: RawFd, stamp: &mut crate::stamps::Pair, id: &mut Option<u32>) -> isize {
+    let mut control = Stamps([0; 128]);
+    let mut scratch = [0u8; 1];
+    let mut part = libc::iovec { iov_base: scratch.as_mut_ptr().cast::<c_void>(), iov_len: scratch.len() };
+    // SAFETY: msghdr is plain data, and all zeros is a valid value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast::<c_void>();
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: all pointers in `message` describe buffers that live through the call and are not shared.
+    let result = unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
+    if result >= 0 {
+        // SAFETY: `message` was filled by recvmsg just now and its control buffer still lives.
+        unsafe {
+            each_control(&message, |level, kind, data| {
+                stamp.read(level, kind, data);
+                crate::stamps::read_id(level, kind, data, id);
+            });
+        }
+    }
+    result
+}
+
+/// Calls `with` for each control message's level, type and data.
+///
+/// # Safety
+/// `message` must have been filled by recvmsg(2), and its control buffer must live and not be written to.
+#[inline]
+unsafe fn each_control(message: &libc::msghdr, mut with: impl FnMut(c_int, c_int, &[u8])) {
+    // SAFETY: by the caller's promise the walk stays within the control buffer; each entry's length says how many bytes
+    // of data follow its header, and the kernel never lets them reach beyond the buffer (MSG_CTRUNC cuts them).
+    unsafe {
+        let header = libc::CMSG_LEN(0) as usize;
+        let mut entry = libc::CMSG_FIRSTHDR(std::ptr::from_ref(message));
+        while !entry.is_null() {
+            #[allow(clippy::unnecessary_cast, reason = "its type differs by C library")]
+            let length = ((*entry).cmsg_len as usize).saturating_sub(header);
+            let data = std::slice::from_raw_parts(libc::CMSG_DATA(entry), length);
+            with((*entry).cmsg_level, (*entry).cmsg_type, data);
+            entry = libc::CMSG_NXTHDR(std::ptr::from_ref(message), entry);
+        }
+    }
+}
+
+/// An ioctl on the interface called `device` whose argument lies behind `ifr_data` (netdevice(7)).
+pub(crate) fn interface_ioctl<T>(fd: RawFd, number: libc::c_ulong, device: &str, data: &mut T) -> io::Result<()> {
+    // SAFETY: ifreq is plain data, and all zeros is a valid value of it.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays 0.
+    if device.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(data).cast::<libc::c_char>();
+    // SAFETY: the callers' `data` is the plain structure that the number means, and it and the request live through the
+    // call.
+    let done = unsafe { libc::ioctl(fd, number as _, &raw mut request) };
+    if done < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// The time of a clock that is an open file (clock_gettime(2), dynamic clocks).
+pub(crate) fn clock_of(fd: RawFd) -> io::Result<u64> {
+    // FD_TO_CLOCKID of the kernel's posix-timers.h.
+    const CLOCKFD: libc::clockid_t = 3;
+    let id = (!fd << 3) | CLOCKFD;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec that lives through the call.
+    if unsafe { libc::clock_gettime(id, &raw mut time) } < 0 {
+        return Err(last());
+    }
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Ok(seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)))
+}
+
+/// Room for the control messages of stamps, aligned as cmsghdr is.
+#[repr(C, align(8))]
+struct Stamps([u8; 128]);
+
 /// Room for one control message of an int, aligned as cmsghdr is.
 #[repr(C, align(8))]
 struct Control([u8; 64]);

@@ -33,6 +33,15 @@ pub(crate) trait Transport {
     fn foreign(&self) -> u64 {
         0
     }
+    /// Datagrams that never left this host, for a reason that may pass.
+    fn unsent(&self) -> u64 {
+        0
+    }
+    /// Which peer the last message came from, and when the stack received it, in ns since 1970 (0: not known).
+    #[inline]
+    fn origin(&self) -> (u16, u64) {
+        (0, 0)
+    }
 }
 
 /// MSG_NOSIGNAL spares a broken connection from raising SIGPIPE; MSG_MORE as asked.
@@ -43,7 +52,7 @@ fn send_flags(more: bool) -> c_int {
 
 /// What a failed receive means. Not marked cold: to a spinning wait "nothing" is the usual answer.
 #[inline]
-fn failed_receive(call: &'static str) -> Step {
+pub(crate) fn failed_receive(call: &'static str) -> Step {
     match sys::errno() {
         // EWOULDBLOCK is the same number on Linux.
         libc::EAGAIN => Step::Nothing,
@@ -110,11 +119,12 @@ fn count(result: isize) -> usize {
 /// Datagrams on a connected socket: UDP with a peer, or one of a UNIX pair.
 pub(crate) struct Connected {
     fd: RawFd,
+    unsent: u64,
 }
 
 impl Connected {
     pub(crate) fn new(fd: RawFd) -> Self {
-        Self { fd }
+        Self { fd, unsent: 0 }
     }
 }
 
@@ -128,7 +138,9 @@ impl Transport for Connected {
         if sys::send(self.fd, message, send_flags(more)) >= 0 {
             return Ok(());
         }
-        failed_datagram("send", self.fd, message.len())
+        failed_datagram("send", self.fd, message.len())?;
+        self.unsent += 1;
+        Ok(())
     }
 
     #[inline]
@@ -140,6 +152,10 @@ impl Transport for Connected {
 
     fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {
         drain(self, scratch)
+    }
+
+    fn unsent(&self) -> u64 {
+        self.unsent
     }
 }
 
@@ -171,11 +187,12 @@ pub(crate) struct Unconnected {
     addressing: Addressing,
     source: RawAddress,
     foreign: u64,
+    unsent: u64,
 }
 
 impl Unconnected {
     pub(crate) fn new(fd: RawFd, addressing: Addressing) -> Self {
-        Self { fd, addressing, source: RawAddress::EMPTY, foreign: 0 }
+        Self { fd, addressing, source: RawAddress::EMPTY, foreign: 0, unsent: 0 }
     }
 }
 
@@ -189,7 +206,9 @@ impl Transport for Unconnected {
         if sys::sendto(self.fd, message, send_flags(more), self.addressing.to.as_bytes()) >= 0 {
             return Ok(());
         }
-        failed_datagram("sendto", self.fd, message.len())
+        failed_datagram("sendto", self.fd, message.len())?;
+        self.unsent += 1;
+        Ok(())
     }
 
     #[inline]
@@ -213,6 +232,10 @@ impl Transport for Unconnected {
 
     fn foreign(&self) -> u64 {
         self.foreign
+    }
+
+    fn unsent(&self) -> u64 {
+        self.unsent
     }
 }
 

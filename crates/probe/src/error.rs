@@ -189,6 +189,7 @@ fn is_told_beforehand(cause: &SessionError) -> bool {
         SessionError::WrongKey
         | SessionError::KeyRequired
         | SessionError::KeyNotExpected
+        | SessionError::Lacks { .. }
         | SessionError::Version { .. } => true,
         SessionError::Refused { code, .. } => matches!(
             code,

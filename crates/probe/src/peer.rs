@@ -9,7 +9,7 @@ use model::{Probe, ProbeSpec, Protocol};
 use net::DataSocket;
 use std::net::SocketAddr;
 use std::time::Duration;
-use wire::{Key, OpenRequest, data};
+use wire::{Key, OpenRequest, PaceRequest, data};
 
 /// How long a TCP data connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -60,7 +60,18 @@ pub(crate) fn request(spec: &ProbeSpec) -> OpenRequest {
         pongs: spec.pongs,
         max_size: spec.sizes.max().max(response),
         connect_each: spec.connect_each,
+        pace: pace_request(spec),
+        stream: None,
     }
+}
+
+/// What a reflector must know of messages at a rate.
+fn pace_request(spec: &ProbeSpec) -> Option<PaceRequest> {
+    let pace = spec.pace.as_ref().filter(|_| spec.probe == Probe::Pace)?;
+    let fastest = pace.rates_pps.iter().copied().fold(1.0, f64::max).ceil();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 100 million, as checked")]
+    let rate_pps = fastest as u32;
+    Some(PaceRequest { rate_pps, every: pace.every, stamps: pace.stamps, port: None })
 }
 
 fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Result<Peer, ProbeError> {

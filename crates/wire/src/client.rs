@@ -5,11 +5,13 @@
 
 use crate::control::{
     ClientMessage, Nonce, OpenRequest, Opened, Proof, RefuseCode, ServerHello, ServerMessage, StopReport, Versions,
+    capability,
 };
 use crate::error::{FrameError, SessionError};
 use crate::frame::{CONTROL_LIMIT, Decoder, Encoder, HANDSHAKE_LIMIT};
 use crate::key::Key;
 use crate::proof::{Direction, FrameKey, Transcript, same};
+use model::stream::StreamInterval;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -53,6 +55,8 @@ pub enum ClientEvent {
     },
     /// Messages may be sent.
     Started,
+    /// A second of a stream is over at the far end, which receives it.
+    Interval(StreamInterval),
     /// A size is done.
     Stopped(Box<StopReport>),
 }
@@ -164,12 +168,22 @@ impl ClientSession {
     /// Asks for a data path, once `Ready` came.
     ///
     /// # Errors
-    /// [`SessionError::Misuse`] at any other time; [`SessionError::Refused`] for what the limits told exclude, before
-    /// anything is sent.
+    /// [`SessionError::Misuse`] at any other time; before anything is sent [`SessionError::Lacks`] for what the
+    /// reflector's build cannot do and [`SessionError::Refused`] for what the limits told exclude.
     pub fn open(&mut self, request: OpenRequest) -> Result<(), SessionError> {
         if self.state == State::Ready
             && let Some((_, hello, _)) = &self.hello
         {
+            let needed = [(request.pace.is_some(), capability::PACE), (request.stream.is_some(), capability::STREAM)];
+            let lacks = |word: &str| !hello.capabilities.iter().any(|known| known == word);
+            if let Some((_, capability)) = needed.into_iter().find(|(needed, word)| *needed && lacks(word)) {
+                let build = hello.build.as_ref().map(|build| format!(", build {build}")).unwrap_or_default();
+                return Err(SessionError::Lacks {
+                    capability,
+                    theirs: one_line(&format!("windhover {}{build}", hello.tool_version)),
+                    ours: format!("windhover {}", self.config.tool_version),
+                });
+            }
             request.check(&hello.limits).map_err(|(code, reason)| SessionError::Refused { code, reason })?;
         }
         self.step("open", State::Ready, State::Opening)?;
@@ -254,6 +268,10 @@ impl ClientSession {
             (State::Opening, ServerMessage::Opened(opened)) => (State::Opened, ClientEvent::Opened(opened)),
             (State::Opened, ServerMessage::Proved { address }) => (State::Proved, ClientEvent::Proved { address }),
             (State::Starting, ServerMessage::Started) => (State::Running, ClientEvent::Started),
+            // One may be under way when the stop is said.
+            (state @ (State::Running | State::Stopping), ServerMessage::Interval(interval)) => {
+                (state, ClientEvent::Interval(interval))
+            }
             (State::Stopping, ServerMessage::Stopped(report)) => (State::Proved, ClientEvent::Stopped(report)),
             (state, _) => return Err(SessionError::OutOfOrder { message: name, state: state.words() }),
         };

@@ -22,8 +22,10 @@
 
 use crate::hex;
 use crate::proof;
+use crate::stream::{StreamEnd, StreamRequest};
+use model::stream::StreamInterval;
 use model::usage::{Counters, EndUsage, Preload};
-use model::{EndSpec, Finding, Limits, Probe, Protocol, Receive, SocketSpec};
+use model::{ClockSource, EndSpec, Finding, Limits, Probe, Protocol, Receive, SocketSpec, Stamps, TickRate};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -105,6 +107,10 @@ pub mod capability {
     pub const CONNECT_EACH: &str = "connect-each";
     /// Reflects over inherited UNIX sockets and pipes.
     pub const INHERITED: &str = "inherited";
+    /// Takes and sends bulk data ([`crate::stream`]).
+    pub const STREAM: &str = "stream";
+    /// Answers messages that come at a rate, one in so many, and stamps its answers.
+    pub const PACE: &str = "pace";
 }
 
 /// Why a reflector says no.
@@ -158,7 +164,7 @@ pub struct ServerHello {
 }
 
 /// What a client wants to measure.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct OpenRequest {
     /// The kind of measurement.
     pub probe: Probe,
@@ -176,6 +182,34 @@ pub struct OpenRequest {
     /// A TCP connection for each transaction.
     #[serde(default)]
     pub connect_each: bool,
+    /// Bulk data instead of messages that are answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamRequest>,
+    /// What messages at a rate need beside; present with `pace` and only then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PaceRequest>,
+}
+
+/// What a reflector must know of messages that are sent at a rate.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct PaceRequest {
+    /// The highest mean rate of the session in messages a second, rounded up. One above the owner's limit is refused
+    /// beforehand rather than kept by dropping messages.
+    pub rate_pps: u32,
+    /// Messages whose number is a multiple of this are answered; 1: all.
+    pub every: u32,
+    /// Stamps of the wall clock in the answers; refused where the reflector's system cannot take them.
+    pub stamps: Stamps,
+    /// The data port to bind; absent: any. Reflectors of one multicast group have to listen on one port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+impl Default for PaceRequest {
+    fn default() -> Self {
+        Self { rate_pps: 1, every: 1, stamps: Stamps::None, port: None }
+    }
 }
 
 /// Where the data path is and what proves it.
@@ -193,6 +227,9 @@ pub struct Opened {
     /// knows that the ends share its CPUs. Told only to clients that were accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
+    /// Ports of all data sockets of a UDP stream, by the number of the flow; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
 }
 
 /// What the reflector saw over one size.
@@ -214,12 +251,21 @@ pub struct StopReport {
     /// The cost of one clock read on the reflector, in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_read_ns: Option<f64>,
+    /// The reflector's ticks, in which the stamps of its answers are ([`crate::data`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<TickRate>,
+    /// Where they come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockSource>,
     /// What was asked for and not permitted, and other findings of this end.
     pub notes: Vec<Finding>,
     /// Environment variables of preloaded stacks (LD_PRELOAD, EF_*, VMA_*, XLIO_*).
     pub stack_environment: BTreeMap<String, String>,
     /// The libraries that LD_PRELOAD names at this end, and whether each was really loaded.
     pub preloads: Vec<Preload>,
+    /// What this end sent and received of a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamEnd>,
 }
 
 /// What an initiator says.
@@ -299,6 +345,8 @@ pub enum ServerMessage {
     },
     /// The reflector waits for messages.
     Started,
+    /// A second of a stream is over at its receiving end; only where the client asked to be told.
+    Interval(StreamInterval),
     /// A size is done.
     Stopped(Box<StopReport>),
 }
@@ -314,6 +362,7 @@ impl ServerMessage {
             Self::Opened(_) => "opened",
             Self::Proved { .. } => "proved",
             Self::Started => "started",
+            Self::Interval(_) => "interval",
             Self::Stopped(_) => "stopped",
         }
     }
@@ -366,7 +415,42 @@ impl OpenRequest {
                 return bad(format!("{} is no multicast group", multicast.group));
             }
         }
+        self.check_pace(limits)?;
+        if let Some(stream) = &self.stream {
+            stream.check(self, limits)?;
+        }
         self.check_end(limits)
+    }
+
+    fn check_pace(&self, limits: &Limits) -> Result<(), (RefuseCode, String)> {
+        let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
+        let pace = match (&self.pace, self.probe) {
+            (Some(pace), Probe::Pace) => pace,
+            (None, Probe::Pace) => {
+                return bad("pace came without a rate: use the same windhover at both ends".to_owned());
+            }
+            (Some(_), probe) => return bad(format!("{probe} has no rate")),
+            (None, _) => return Ok(()),
+        };
+        if pace.rate_pps > limits.max_rate_pps {
+            return Err((
+                RefuseCode::Limit,
+                format!(
+                    "a rate of {} messages a second is above the reflector's limit of {}: ask for less, or raise its --max-rate",
+                    pace.rate_pps, limits.max_rate_pps
+                ),
+            ));
+        }
+        if pace.rate_pps == 0 || pace.every == 0 {
+            return bad("a rate of 0, or one answer in 0 messages, is none".to_owned());
+        }
+        if self.pings != 1 || self.pongs != 1 || self.connect_each {
+            return bad("pace sends one message and gets one answer on one connection".to_owned());
+        }
+        if pace.port.is_some() && self.socket.multicast.is_none() {
+            return bad("only reflectors of a multicast group are told their port".to_owned());
+        }
+        Ok(())
     }
 
     fn check_end(&self, limits: &Limits) -> Result<(), (RefuseCode, String)> {

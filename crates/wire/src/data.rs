@@ -8,6 +8,18 @@
 //! | 0 | nothing: one message is in flight, the peer is known by its address |
 //!
 //! All are prefixes of the first, so an answer cut from a longer request still reads as its own tier.
+//!
+//! # Messages at a rate
+//! Many are in flight, so each has [`PACED_BYTES`] at least. Answers carry the reflector's stamps where there is room;
+//! requests carry zeros there, and a stamp of 0 is one that was not taken.
+//!
+//! | bytes | content | in answers of |
+//! |---|---|---|
+//! | 16 to 23 | when the reflector's receive call had returned, in its ticks (u64 LE) | 32 bytes and more |
+//! | 24 to 31 | when it made the send call, in its ticks (u64 LE) | 32 bytes and more |
+//! | 32 to 39 | when its stack (or NIC) received the message, wall clock in ns since 1970 (u64 LE) | 56 bytes and more, when stamps are asked for |
+//! | 40 to 47 | when its receive call had returned, wall clock | likewise |
+//! | 48 to 55 | when it made the send call, wall clock | likewise |
 
 use crate::control::Token;
 
@@ -104,6 +116,73 @@ pub fn read(tier: Tier, tag: u64, message: &[u8]) -> Option<u64> {
     }
 }
 
+/// The shortest message at a rate: its whole number, because many are in flight.
+pub const PACED_BYTES: usize = 8;
+/// Where the stamps of an answer begin.
+const STAMPS_AT: usize = 16;
+/// A message of so many bytes has room for the reflector's ticks.
+pub const STAMPED_BYTES: usize = 32;
+/// A message of so many bytes has room for the reflector's wall-clock times too.
+pub const WALL_BYTES: usize = 56;
+
+/// What a reflector writes into an answer; 0 where a stamp was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FarStamps {
+    /// When its receive call had returned, in its ticks.
+    pub rx: u64,
+    /// When it made the send call, in its ticks.
+    pub tx: u64,
+    /// When its stack (or NIC) received the message, in ns since 1970.
+    pub stack_ns: u64,
+    /// When its receive call had returned, in ns since 1970.
+    pub received_ns: u64,
+    /// When it made the send call, in ns since 1970.
+    pub sent_ns: u64,
+}
+
+/// Writes the reflector's ticks as far as `message` has room for them.
+#[inline]
+pub fn write_ticks(rx: u64, tx: u64, message: &mut [u8]) {
+    if let Some((_, stamps)) = message.split_at_mut_checked(STAMPS_AT)
+        && let Some(room) = stamps.first_chunk_mut::<16>()
+    {
+        room[..8].copy_from_slice(&rx.to_le_bytes());
+        room[8..].copy_from_slice(&tx.to_le_bytes());
+    }
+}
+
+/// Writes all of the reflector's stamps, wall clock included, as far as `message` has room for them.
+#[inline]
+pub fn write_stamps(stamps: &FarStamps, message: &mut [u8]) {
+    write_ticks(stamps.rx, stamps.tx, message);
+    if let Some((_, rest)) = message.split_at_mut_checked(STAMPED_BYTES)
+        && let Some(room) = rest.first_chunk_mut::<{ WALL_BYTES - STAMPED_BYTES }>()
+    {
+        room[..8].copy_from_slice(&stamps.stack_ns.to_le_bytes());
+        room[8..16].copy_from_slice(&stamps.received_ns.to_le_bytes());
+        room[16..].copy_from_slice(&stamps.sent_ns.to_le_bytes());
+    }
+}
+
+/// Reads a reflector's stamps: its ticks, and with `wall` its wall-clock times; 0 for what has no room.
+#[must_use]
+#[inline]
+pub fn read_stamps(message: &[u8], wall: bool) -> FarStamps {
+    let word = |at: usize| {
+        let bytes = message.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    };
+    let mut stamps = FarStamps::default();
+    if message.len() >= STAMPED_BYTES {
+        (stamps.rx, stamps.tx) = (word(STAMPS_AT), word(STAMPS_AT + 8));
+    }
+    if wall && message.len() >= WALL_BYTES {
+        (stamps.stack_ns, stamps.received_ns) = (word(STAMPED_BYTES), word(STAMPED_BYTES + 8));
+        stamps.sent_ns = word(STAMPED_BYTES + 16);
+    }
+    stamps
+}
+
 /// The full sequence number nearest to `near` whose kept bits are `kept`.
 #[must_use]
 #[inline]
@@ -172,6 +251,28 @@ mod tests {
         write(5, 77, &mut message);
         assert_eq!(read(Tier::Tagged, 77, &message), Some(5));
         assert_eq!(read(Tier::Tagged, 78, &message), None);
+    }
+
+    #[test]
+    fn stamps_go_as_far_as_there_is_room() {
+        let stamps = FarStamps { rx: 1, tx: 2, stack_ns: 3, received_ns: 4, sent_ns: 5 };
+        for (size, expected) in [
+            (31, FarStamps::default()),
+            (32, FarStamps { rx: 1, tx: 2, ..FarStamps::default() }),
+            (55, FarStamps { rx: 1, tx: 2, ..FarStamps::default() }),
+            (56, stamps),
+            (1000, stamps),
+        ] {
+            let mut message = vec![0; size];
+            write(7, 9, &mut message);
+            write_stamps(&stamps, &mut message);
+            assert_eq!(read_stamps(&message, true), expected, "{size}");
+            assert_eq!(read(Tier::Tagged, 9, &message), Some(7), "the number stays");
+            let ticks = FarStamps { rx: expected.rx, tx: expected.tx, ..FarStamps::default() };
+            assert_eq!(read_stamps(&message, false), ticks, "{size}: the rest is payload when nobody asked");
+            write_ticks(8, 9, &mut message);
+            assert_eq!(read_stamps(&message, true).rx, if size < 32 { 0 } else { 8 }, "{size}");
+        }
     }
 
     #[test]

@@ -76,6 +76,18 @@ pub enum SessionError {
         /// Versions of this end.
         ours: String,
     },
+    /// The reflector is of a build that cannot do what is asked for.
+    #[error(
+        "the reflector ({theirs}) does not know '{capability}', which this {ours} asks for: use the same windhover at both ends"
+    )]
+    Lacks {
+        /// The word of [`crate::control::capability`].
+        capability: &'static str,
+        /// The reflector's build.
+        theirs: String,
+        /// This end's.
+        ours: String,
+    },
     /// The far end said no.
     #[error("the reflector refuses: {reason}")]
     Refused {

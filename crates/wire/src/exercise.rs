@@ -2,7 +2,7 @@
 //! for any input.
 
 use crate::client::{ClientConfig, ClientSession};
-use crate::control::{Nonce, OpenRequest, Opened, StopReport, Token, Versions};
+use crate::control::{Nonce, OpenRequest, Opened, StopReport, Token, Versions, capability};
 use crate::frame::{self, Decoder};
 use crate::key::Key;
 use crate::server::{ServerConfig, ServerEvent, ServerSession};
@@ -77,6 +77,31 @@ pub fn exercise_data_header(bytes: &[u8]) {
     if let Some(token) = data::read_prove(bytes) {
         assert_eq!(data::prove(&token), bytes);
     }
+    for wall in [false, true] {
+        let stamps = data::read_stamps(bytes, wall);
+        let mut again = bytes.to_vec();
+        data::write_stamps(&stamps, &mut again);
+        assert_eq!(data::read_stamps(&again, wall), stamps);
+        assert_eq!(again.get(..16), bytes.get(..16), "number and tag stay");
+        assert!(!wall || again == bytes, "what was read was all that there was");
+    }
+}
+
+/// Captured frames, by every link layer, and the memory over them.
+pub fn exercise_dissect(bytes: &[u8]) {
+    let mut memory = crate::dissect::Recogniser::new(vec![7413]);
+    for number in [0, 1, 101, 113, 276] {
+        let Some(link) = crate::dissect::Link::from_number(number) else { continue };
+        for leaving in [None, Some(true), Some(false)] {
+            for cut in [bytes.len(), bytes.len() / 2] {
+                let frame = bytes.get(..cut).unwrap_or_default();
+                if let Ok(packet) = crate::dissect::packet(link, frame, bytes.len()) {
+                    assert!(packet.payload.len() <= frame.len());
+                    let _ = memory.look(&packet, leaving);
+                }
+            }
+        }
+    }
 }
 
 /// Key files.
@@ -106,7 +131,7 @@ pub(crate) fn server_config(key: Option<Key>) -> ServerConfig {
         versions: Versions::OURS,
         tool_version: "0".to_owned(),
         build: None,
-        capabilities: Vec::new(),
+        capabilities: vec![capability::PACE.to_owned()],
         limits: Limits::default(),
         key,
         nonce: Nonce([2; 32]),
@@ -123,6 +148,8 @@ pub(crate) fn open_request() -> OpenRequest {
         pongs: 1,
         max_size: 1024,
         connect_each: false,
+        stream: None,
+        pace: None,
     }
 }
 
@@ -148,7 +175,7 @@ fn answer(server: &mut ServerSession) {
     while let Some(event) = server.poll_event() {
         let answered = match event {
             ServerEvent::Open(_) => server
-                .opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None })
+                .opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None, ports: Vec::new() })
                 .and_then(|()| server.proved(None)),
             ServerEvent::Start { .. } => server.started(),
             ServerEvent::Stop => server.stopped(StopReport::default()),

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod client;
 pub mod control;
 pub mod data;
+pub mod dissect;
 pub mod error;
 #[doc(hidden)]
 pub mod exercise;
@@ -16,15 +17,17 @@ mod hex;
 pub mod key;
 mod proof;
 pub mod server;
+pub mod stream;
 
 pub use agent::{LaunchSpec, Reply, Request};
 pub use client::{ClientConfig, ClientEvent, ClientSession};
-pub use control::{Nonce, OpenRequest, Opened, RefuseCode, ServerHello, StopReport, Token, Versions};
+pub use control::{Nonce, OpenRequest, Opened, PaceRequest, RefuseCode, ServerHello, StopReport, Token, Versions};
 pub use data::Tier;
 pub use error::{FrameError, KeyError, SessionError};
 pub use frame::{AGENT_LIMIT, CONTROL_LIMIT, Decoder};
 pub use key::Key;
 pub use server::{ServerConfig, ServerEvent, ServerSession};
+pub use stream::{StreamEnd, StreamRequest};
 
 /// The port that an endpoint listens on unless it is told another.
 pub const DEFAULT_PORT: u16 = 7412;

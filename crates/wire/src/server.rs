@@ -11,6 +11,7 @@ use crate::error::{FrameError, SessionError};
 use crate::frame::{CONTROL_LIMIT, Decoder, Encoder, HANDSHAKE_LIMIT};
 use crate::key::Key;
 use crate::proof::{Direction, FrameKey, Transcript, same};
+use model::stream::StreamInterval;
 use model::{Limits, Protocol};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -88,13 +89,21 @@ impl State {
     }
 }
 
+/// What an accepted `open` said about sizes.
+#[derive(Debug, Clone, Copy)]
+struct Announced {
+    protocol: Protocol,
+    max_size: u32,
+    pace: bool,
+}
+
 /// One control session as the reflector sees it.
 #[derive(Debug)]
 pub struct ServerSession {
     config: ServerConfig,
     hello: Vec<u8>,
     state: State,
-    open: Option<(Protocol, u32)>,
+    open: Option<Announced>,
     decoder: Decoder,
     encoder: Encoder,
     events: VecDeque<ServerEvent>,
@@ -219,6 +228,14 @@ impl ServerSession {
         self.send(&ServerMessage::Stopped(Box::new(report)))
     }
 
+    /// Tells a stream's last second while it runs; says nothing at any other time.
+    ///
+    /// # Errors
+    /// [`SessionError::Frame`] when the message cannot be written.
+    pub fn interval(&mut self, interval: StreamInterval) -> Result<(), SessionError> {
+        if self.state == State::Running { self.send(&ServerMessage::Interval(interval)) } else { Ok(()) }
+    }
+
     /// Ends the session with a reason for the client, at any time.
     pub fn refuse(&mut self, code: RefuseCode, reason: &str) {
         if self.state != State::Done {
@@ -269,7 +286,11 @@ impl ServerSession {
                 if let Err((code, reason)) = open.check(&self.config.limits) {
                     return Err(self.fail(code, SessionError::Refused { code, reason }));
                 }
-                self.open = Some((open.socket.protocol, open.max_size));
+                self.open = Some(Announced {
+                    protocol: open.socket.protocol,
+                    max_size: open.max_size,
+                    pace: open.pace.is_some(),
+                });
                 self.state = State::Opening;
                 self.events.push_back(ServerEvent::Open(open));
             }
@@ -295,12 +316,17 @@ impl ServerSession {
     }
 
     fn check_sizes(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
-        let Some((protocol, max_size)) = self.open else { return Ok(()) };
-        let min = u32::from(protocol.is_stream());
+        let Some(Announced { protocol, max_size, pace }) = self.open else { return Ok(()) };
+        let least = u32::try_from(crate::data::PACED_BYTES).unwrap_or(u32::MAX);
+        let min = if pace { least } else { u32::from(protocol.is_stream()) };
         let wrong = [size, response_size].into_iter().find(|size| !(min..=max_size).contains(size));
-        let Some(wrong) = wrong else { return Ok(()) };
         let code = RefuseCode::BadRequest;
-        let reason = format!("size {wrong} is outside the {min} to {max_size} bytes that this session announced");
+        let reason = match wrong {
+            Some(wrong) => format!("size {wrong} is outside the {min} to {max_size} bytes that this session announced"),
+            // Answers longer than what they answer would make a flood larger.
+            None if pace && size != response_size => "answers at a rate are as long as their messages".to_owned(),
+            None => return Ok(()),
+        };
         Err(self.fail(code, SessionError::Refused { code, reason }))
     }
 

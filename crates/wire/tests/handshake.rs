@@ -5,8 +5,8 @@ use model::{EndSpec, Limits, Policy, Probe, Protocol, Receive, SocketSpec};
 use windhover_wire as wire;
 use wire::control::{ClientMessage, Proof, ServerMessage};
 use wire::{
-    ClientConfig, ClientEvent, ClientSession, FrameError, Key, Nonce, OpenRequest, Opened, RefuseCode, ServerConfig,
-    ServerEvent, ServerSession, SessionError, StopReport, Token, Versions,
+    ClientConfig, ClientEvent, ClientSession, FrameError, Key, Nonce, OpenRequest, Opened, PaceRequest, RefuseCode,
+    ServerConfig, ServerEvent, ServerSession, SessionError, StopReport, Token, Versions,
 };
 
 fn server(key: Option<Key>) -> ServerSession {
@@ -18,7 +18,7 @@ fn server_with(key: Option<Key>, versions: Versions, limits: Limits) -> ServerSe
         versions,
         tool_version: "0.1.0".to_owned(),
         build: Some("abc".to_owned()),
-        capabilities: vec!["tcp".to_owned(), "udp".to_owned()],
+        capabilities: ["tcp", "udp", "pace"].map(str::to_owned).to_vec(),
         limits,
         key,
         nonce: Nonce([5; 32]),
@@ -44,6 +44,8 @@ fn request() -> OpenRequest {
         pongs: 1,
         max_size: 1024,
         connect_each: false,
+        stream: None,
+        pace: None,
     }
 }
 
@@ -87,7 +89,7 @@ fn a_whole_session_keyed_and_unkeyed() {
         to_server(&mut client, &mut server).unwrap();
         let Some(ServerEvent::Open(open)) = server.poll_event() else { panic!("no open") };
         assert_eq!(*open, request());
-        let opened = Opened { port: 7, address: None, token: Token([3; 16]), machine: None };
+        let opened = Opened { port: 7, address: None, token: Token([3; 16]), machine: None, ports: Vec::new() };
         server.opened(opened.clone()).unwrap();
         server.proved(Some("127.0.0.1:9".parse().unwrap())).unwrap();
         to_client(&mut server, &mut client).unwrap();
@@ -268,7 +270,12 @@ fn limits_hold_at_both_ends() {
         allow_spin: false,
         max_idle_descriptors: 3,
         max_buffer_bytes: 1000,
+        max_rate_pps: 1000,
         ..Limits::default()
+    };
+    let pace = |open: &mut OpenRequest, asked: PaceRequest| {
+        open.probe = Probe::Pace;
+        open.pace = Some(asked);
     };
     let change = |f: &dyn Fn(&mut OpenRequest)| {
         let mut open = OpenRequest { max_size: 100, ..request() };
@@ -296,6 +303,16 @@ fn limits_hold_at_both_ends() {
         }),
         change(&|open| open.socket.protocol = Protocol::Icmp),
         change(&|open| open.end.device = Some("../../etc".to_owned())),
+        change(&|open| open.probe = Probe::Pace),
+        change(&|open| open.pace = Some(PaceRequest::default())),
+        change(&|open| pace(open, PaceRequest { rate_pps: 1001, ..PaceRequest::default() })),
+        change(&|open| pace(open, PaceRequest { rate_pps: 0, ..PaceRequest::default() })),
+        change(&|open| pace(open, PaceRequest { every: 0, ..PaceRequest::default() })),
+        change(&|open| pace(open, PaceRequest { port: Some(7), ..PaceRequest::default() })),
+        change(&|open| {
+            pace(open, PaceRequest::default());
+            open.pongs = 2;
+        }),
     ];
     for open in too_much {
         let mut server = server_with(None, Versions::OURS, limits.clone());
@@ -311,11 +328,60 @@ fn limits_hold_at_both_ends() {
     shake(&mut client, &mut server).unwrap();
     client.open(change(&|_| ())).unwrap();
     to_server(&mut client, &mut server).unwrap();
-    server.opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None }).unwrap();
+    server.opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None, ports: Vec::new() }).unwrap();
     server.proved(None).unwrap();
     to_client(&mut server, &mut client).unwrap();
     client.start(32, 101).unwrap();
     assert!(to_server(&mut client, &mut server).unwrap_err().to_string().contains("size 101"));
+}
+
+/// Both machines after a request for a rate was accepted.
+fn paced() -> (ClientSession, ServerSession) {
+    let (mut client, mut server) = (client(None), server(None));
+    shake(&mut client, &mut server).unwrap();
+    let open = OpenRequest { probe: Probe::Pace, pace: Some(PaceRequest::default()), ..request() };
+    client.open(open).unwrap();
+    to_server(&mut client, &mut server).unwrap();
+    server.opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None, ports: Vec::new() }).unwrap();
+    server.proved(None).unwrap();
+    to_client(&mut server, &mut client).unwrap();
+    (client, server)
+}
+
+#[test]
+fn messages_at_a_rate_hold_their_number_and_answers_are_no_longer() {
+    for (size, response_size, refused) in
+        [(8, 8, None), (7, 7, Some("size 7")), (8, 9, Some("as long")), (9, 8, Some("as long"))]
+    {
+        let (mut client, mut server) = paced();
+        client.start(size, response_size).unwrap();
+        let heard = to_server(&mut client, &mut server);
+        match refused {
+            None => heard.unwrap(),
+            Some(why) => {
+                let error = heard.unwrap_err().to_string();
+                assert!(error.contains(why), "{size} {response_size}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_older_reflector_is_told_apart_by_its_build() {
+    let (mut client, mut server) = (client(None), server(None));
+    let mut first = server.poll_transmit().unwrap();
+    let text = String::from_utf8(first.split_off(4)).unwrap();
+    let old = text.replace("\"pace\"", "\"older\"");
+    assert_ne!(old, text, "the hello names what it can do");
+    let hello = wire::frame::encode(old.as_bytes(), 4096).unwrap();
+    client.handle_bytes(&hello).unwrap();
+    shake(&mut client, &mut server).unwrap();
+    let open = OpenRequest { probe: Probe::Pace, pace: Some(PaceRequest::default()), ..request() };
+    let error = client.open(open).unwrap_err();
+    assert!(matches!(error, SessionError::Lacks { capability: "pace", .. }), "{error:?}");
+    let text = error.to_string();
+    assert_eq!(text.matches("windhover").count(), 3, "both builds, and what to do: {text}");
+    assert!(!text.contains('\n'));
 }
 
 #[test]

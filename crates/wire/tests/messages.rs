@@ -5,7 +5,7 @@ use model::usage::Preload;
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{
     Counters, EndSpec, EndUsage, Finding, FindingId, HostFacts, Limits, LoadProfile, LoadReport, LoadSpec,
-    MachineFacts, Policy, Probe, ProbeSpec, Protocol, Receive, SocketSpec,
+    MachineFacts, Policy, Probe, ProbeSpec, Protocol, Receive, SocketSpec, Stamps, TickRate,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use windhover_wire as wire;
 use wire::control::{ClientMessage, Proof, ServerMessage};
 use wire::frame::AGENT_LIMIT;
 use wire::{
-    Decoder, LaunchSpec, Nonce, OpenRequest, Opened, RefuseCode, Reply, Request, ServerHello, StopReport, Token,
-    Versions,
+    Decoder, LaunchSpec, Nonce, OpenRequest, Opened, PaceRequest, RefuseCode, Reply, Request, ServerHello, StopReport,
+    Token, Versions,
 };
 
 fn protocols() -> impl Strategy<Value = Protocol> {
@@ -47,7 +47,8 @@ prop_compose! {
         protocol in protocols(), end in ends(), pings: u32, pongs: u32, max_size: u32, connect_each: bool, ttl: Option<u8>,
     ) -> OpenRequest {
         let socket = SocketSpec { ttl, ..SocketSpec::new(protocol) };
-        OpenRequest { probe: Probe::Rr, socket, end, pings, pongs, max_size, connect_each }
+        let pace = ttl.map(|every| PaceRequest { rate_pps: pings, every: u32::from(every), stamps: Stamps::Kernel, port: None });
+        OpenRequest { probe: Probe::Rr, socket, end, pings, pongs, max_size, connect_each, stream: None, pace }
     }
 }
 
@@ -78,6 +79,7 @@ prop_compose! {
             stack_environment: BTreeMap::from([(name.clone(), name.clone())]),
             preloads: vec![Preload { library: name, loaded: cpu.is_some() }],
             clock_read_ns: Some(12.5),
+            ticks: Some(TickRate { mult: elapsed_ns, shift: 32 }),
             ..StopReport::default()
         }
     }
@@ -102,7 +104,7 @@ fn server_messages() -> impl Strategy<Value = ServerMessage> {
         (proptest::sample::select(codes), any::<String>())
             .prop_map(|(code, reason)| ServerMessage::Refused { code, reason }),
         (any::<u16>(), any::<Option<std::net::IpAddr>>(), any::<[u8; 16]>()).prop_map(|(port, address, token)| {
-            ServerMessage::Opened(Opened { port, address, token: Token(token), machine: None })
+            ServerMessage::Opened(Opened { port, address, token: Token(token), machine: None, ports: Vec::new() })
         }),
         any::<Option<std::net::Ipv4Addr>>()
             .prop_map(|ip| ServerMessage::Proved { address: ip.map(|ip| (ip, 9).into()) }),
@@ -126,9 +128,8 @@ fn requests() -> impl Strategy<Value = Request> {
         any::<u32>().prop_map(|id| Request::StopEndpoint { id }),
         (any::<String>(), protocols(), launches()).prop_map(|(control, protocol, launch)| Request::RunProbe {
             task: Box::new(ProbeTask {
-                spec: ProbeSpec::new(Probe::Pingpong, protocol),
-                target: Target { control, key: None },
                 factors: BTreeMap::from([("size".to_owned(), 32.into())]),
+                ..ProbeTask::new(ProbeSpec::new(Probe::Pingpong, protocol), Target { control, key: None })
             }),
             launch,
         }),
@@ -274,6 +275,7 @@ fn the_words_on_the_wire_stay_the_same() {
         address: None,
         token: Token([255; 16]),
         machine: None,
+        ports: Vec::new(),
     }))
     .unwrap();
     assert_eq!(json, format!(r#"{{"type":"opened","port":1,"token":"{}"}}"#, "f".repeat(32)));

@@ -179,6 +179,8 @@ pub(crate) fn request(protocol: Protocol) -> OpenRequest {
         pongs: 1,
         max_size: 4096,
         connect_each: false,
+        stream: None,
+        pace: None,
     }
 }
 

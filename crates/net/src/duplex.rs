@@ -1,0 +1,223 @@
+//! Messages out and answers in as two halves of one way, so that one thread sends while another receives; over one
+//! socket or one for each of several reflectors.
+//!
+//! As with [`crate::Path`], everything is decided once before the loops: one plain socket uses the same calls as there.
+//! Several sockets, several sources on one (a multicast group), and time stamps take recvmsg(2).
+
+use crate::NetError;
+use crate::idle::Idle;
+use crate::many::{Everyone, Many, Member};
+use crate::path::{PathError, PathOptions, Received};
+use crate::socket::{DataSocket, Kind};
+use crate::transport::{Connected, Pipe, Step, Stream, Transport, Unconnected};
+use crate::wait::{Block, Epoll, EpollAddDel, EpollMod, Patience, Poll, Select, Spin, Waiter};
+use model::Receive;
+
+/// One message that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Message {
+    /// Its length. Streams and pipes: always the buffer's. Datagrams: the true one, so more than the buffer's length means
+    /// that the end was cut off.
+    pub bytes: usize,
+    /// Which of several peers it came from, by the order in which they were given.
+    pub from: u16,
+    /// When the stack (or the NIC) received it, in ns since 1970; 0 without stamps.
+    pub stack_ns: u64,
+}
+
+/// What a receive brought, when the way itself is sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Arrival {
+    /// A message, in the buffer.
+    Message(Message),
+    /// Nothing is there ([`Inbox::look`] only).
+    Nothing,
+    /// A signal interrupted the wait. A partly received stream message is kept.
+    Interrupted,
+    /// The stop flag is set: seen by a spinning wait, or by any wait after a signal.
+    Stopped,
+}
+
+/// The sending half.
+pub trait Outbox: Send {
+    /// Sends one message whole to the peer number `to`; a multicast group is number 0.
+    ///
+    /// # Errors
+    /// The way is broken, or a signal interrupted a send that had to wait: calling again with the same message goes on
+    /// where it stopped.
+    fn send(&mut self, to: u16, message: &[u8]) -> Result<(), PathError>;
+
+    /// Datagrams so far that never left this host, for a reason that may pass (a full queue, a link that flaps).
+    fn unsent(&self) -> u64;
+}
+
+/// The receiving half.
+pub trait Inbox: Send {
+    /// Waits for one message.
+    ///
+    /// # Errors
+    /// The way is broken or a peer is gone.
+    fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError>;
+
+    /// Takes one message if one is there, without waiting.
+    ///
+    /// # Errors
+    /// The way is broken or a peer is gone.
+    fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError>;
+
+    /// Datagrams so far that came from somebody else than a peer.
+    fn foreign(&self) -> u64;
+}
+
+/// Loops that are compiled for each kind of way.
+pub trait DuplexVisitor {
+    /// What the loops return.
+    type Output;
+
+    /// Runs the loops.
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output;
+}
+
+/// Opens both halves over `sockets`, each with its peer (and more of them on a multicast socket:
+/// [`DataSocket::also_from`]), runs the visitor's loops on them, and closes what it opened beside the sockets.
+///
+/// [`PathOptions::timeout_ns`] is not looked at: nothing here gives up by itself.
+///
+/// # Errors
+/// No socket, idle descriptors or a set to wait on that could not be made, or several sockets that are pipes.
+pub fn with_duplex<V: DuplexVisitor>(
+    sockets: &mut [DataSocket],
+    options: &PathOptions<'_>,
+    visitor: V,
+) -> Result<V::Output, NetError> {
+    let options = PathOptions { timeout_ns: 0, ..*options };
+    for socket in &*sockets {
+        socket.prepare(options.receive)?;
+    }
+    let idle = Idle::open(&options.idle)?;
+    match sockets {
+        [] => Err(NetError::NoPeer),
+        [one] if !one.is_special() => plain(one, &options, &idle, visitor),
+        [one] => {
+            let transport = Member::new(one, 0)?;
+            match one.kind() {
+                Kind::Connected => {
+                    incoming(&mut Out(Connected::new(one.write_fd())), transport, &options, &idle, visitor)
+                }
+                Kind::Unconnected => {
+                    let out = Unconnected::new(one.write_fd(), one.addressing()?);
+                    incoming(&mut Out(out), transport, &options, &idle, visitor)
+                }
+                Kind::Stream => incoming(&mut Out(Stream::new(one.write_fd())), transport, &options, &idle, visitor),
+                Kind::Pipe => Err(NetError::NoPeer),
+            }
+        }
+        several => {
+            let mut out = Everyone::new(several)?;
+            let transport = Many::new(several)?;
+            let stop = options.stop;
+            Ok(match options.receive {
+                Receive::Spin => {
+                    visitor.visit(&mut out, &mut In { transport, waiter: Spin::new(Patience::new(&options)) })
+                }
+                // poll(2) over all sockets, whichever waiting mode was asked for.
+                _ => visitor.visit(&mut out, &mut In { transport, waiter: Block::new(stop) }),
+            })
+        }
+    }
+}
+
+fn plain<V: DuplexVisitor>(
+    socket: &DataSocket,
+    options: &PathOptions<'_>,
+    idle: &Idle,
+    visitor: V,
+) -> Result<V::Output, NetError> {
+    let (read, write) = (socket.read_fd(), socket.write_fd());
+    match socket.kind() {
+        Kind::Connected => incoming(&mut Out(Connected::new(write)), Connected::new(read), options, idle, visitor),
+        Kind::Unconnected => {
+            let half = |fd| socket.addressing().map(|addressing| Unconnected::new(fd, addressing));
+            incoming(&mut Out(half(write)?), half(read)?, options, idle, visitor)
+        }
+        Kind::Stream => incoming(&mut Out(Stream::new(write)), Stream::new(read), options, idle, visitor),
+        Kind::Pipe => incoming(&mut Out(Pipe::new(read, write)), Pipe::new(read, write), options, idle, visitor),
+    }
+}
+
+fn incoming<O: Outbox, T: Transport + Send, V: DuplexVisitor>(
+    out: &mut O,
+    transport: T,
+    options: &PathOptions<'_>,
+    idle: &Idle,
+    visitor: V,
+) -> Result<V::Output, NetError> {
+    let fd = transport.read_fd();
+    let stop = options.stop;
+    Ok(match options.receive {
+        Receive::Block => visitor.visit(out, &mut In { transport, waiter: Block::new(stop) }),
+        Receive::Spin => visitor.visit(out, &mut In { transport, waiter: Spin::new(Patience::new(options)) }),
+        Receive::Poll => visitor.visit(out, &mut In { transport, waiter: Poll::new(fd, idle, stop) }),
+        Receive::Select => visitor.visit(out, &mut In { transport, waiter: Select::new(fd, idle, stop)? }),
+        Receive::Epoll => visitor.visit(out, &mut In { transport, waiter: Epoll::new(fd, idle, stop)? }),
+        Receive::EpollMod => visitor.visit(out, &mut In { transport, waiter: EpollMod::new(fd, idle, stop)? }),
+        Receive::EpollAdddel => visitor.visit(out, &mut In { transport, waiter: EpollAddDel::new(fd, idle, stop)? }),
+    })
+}
+
+/// The sending half of one socket.
+struct Out<T>(T);
+
+impl<T: Transport + Send> Outbox for Out<T> {
+    #[inline]
+    fn send(&mut self, _to: u16, message: &[u8]) -> Result<(), PathError> {
+        self.0.send(message, false)
+    }
+
+    fn unsent(&self) -> u64 {
+        self.0.unsent()
+    }
+}
+
+/// The receiving half: a transport and the way to wait for it.
+struct In<T, W> {
+    transport: T,
+    waiter: W,
+}
+
+impl<T: Transport, W> In<T, W> {
+    #[inline]
+    fn message(&self, bytes: usize) -> Arrival {
+        let (from, stack_ns) = self.transport.origin();
+        Arrival::Message(Message { bytes, from, stack_ns })
+    }
+}
+
+impl<T: Transport + Send, W: Waiter + Send> Inbox for In<T, W> {
+    #[inline]
+    fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
+        Ok(match self.waiter.receive(&mut self.transport, buffer)? {
+            Received::Bytes(bytes) => self.message(bytes),
+            Received::Interrupted | Received::TimedOut => Arrival::Interrupted,
+            Received::Stopped => Arrival::Stopped,
+        })
+    }
+
+    #[inline]
+    fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
+        loop {
+            match self.transport.receive::<false>(buffer) {
+                Step::Whole(bytes) => return Ok(self.message(bytes)),
+                Step::More => {}
+                Step::Nothing => return Ok(Arrival::Nothing),
+                Step::Interrupted => return Ok(Arrival::Interrupted),
+                Step::Broken(error) => return Err(error),
+            }
+        }
+    }
+
+    fn foreign(&self) -> u64 {
+        self.transport.foreign()
+    }
+}

@@ -1,0 +1,261 @@
+//! Receiving with recvmsg(2): time stamps, several sources on one socket, several sockets. What it decides at run time is
+//! a few comparisons a message.
+
+use crate::NetError;
+use crate::address::RawAddress;
+use crate::duplex::Outbox;
+use crate::path::PathError;
+use crate::socket::{DataSocket, Kind};
+use crate::stamps::{self, Origin};
+use crate::sys;
+use crate::transport::{Connected, Step, Stream, Transport, Unconnected, failed_receive};
+use std::os::fd::RawFd;
+
+/// One socket, read with recvmsg(2).
+pub(crate) struct Member {
+    fd: RawFd,
+    stream: bool,
+    /// Number of its first peer.
+    first: u16,
+    /// Whose datagrams are taken, in their order; empty when the socket is connected.
+    from: Vec<RawAddress>,
+    source: RawAddress,
+    origin: Origin,
+    stamped: Option<stamps::Reader>,
+    filled: usize,
+    foreign: u64,
+}
+
+impl Member {
+    pub(crate) fn new(socket: &DataSocket, first: u16) -> Result<Self, NetError> {
+        let from = match socket.kind() {
+            Kind::Unconnected => socket.sources()?,
+            Kind::Connected | Kind::Stream => Vec::new(),
+            Kind::Pipe => return Err(NetError::NoPeer),
+        };
+        Ok(Self {
+            fd: socket.read_fd(),
+            stream: socket.kind() == Kind::Stream,
+            first,
+            from,
+            source: RawAddress::EMPTY,
+            origin: Origin { from: first, stack_ns: 0 },
+            stamped: socket.stamp_reader()?,
+            filled: 0,
+            foreign: 0,
+        })
+    }
+
+    #[inline]
+    fn take(&mut self, buffer: &mut [u8], flags: libc::c_int) -> isize {
+        let mut stamp = stamps::Pair::default();
+        let result = sys::recvmsg_from(self.fd, buffer, flags, &mut self.source, &mut stamp);
+        if result >= 0 {
+            self.origin.stack_ns = self.stamped.as_mut().map_or(0, |reader| reader.ns(stamp));
+        }
+        result
+    }
+
+    /// Which peer the last datagram came from.
+    #[inline]
+    fn known(&mut self) -> bool {
+        if self.from.is_empty() {
+            return true;
+        }
+        let Some(at) = self.from.iter().position(|peer| peer.same_sender(&self.source)) else { return false };
+        self.origin.from = self.first.saturating_add(u16::try_from(at).unwrap_or(u16::MAX));
+        true
+    }
+
+    #[inline]
+    fn datagram(&mut self, buffer: &mut [u8], wait: bool) -> Step {
+        let flags = if wait { libc::MSG_TRUNC } else { libc::MSG_TRUNC | libc::MSG_DONTWAIT };
+        match usize::try_from(self.take(buffer, flags)) {
+            Err(_) => failed_receive("recvmsg"),
+            Ok(bytes) if self.known() => Step::Whole(bytes),
+            Ok(_) => {
+                self.foreign += 1;
+                Step::More
+            }
+        }
+    }
+
+    #[inline]
+    fn part(&mut self, buffer: &mut [u8], wait: bool) -> Step {
+        let length = buffer.len();
+        let rest = buffer.get_mut(self.filled..).unwrap_or_default();
+        let result = self.take(rest, if wait { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT });
+        match usize::try_from(result) {
+            Err(_) => failed_receive("recvmsg"),
+            Ok(0) if length > 0 => Step::Broken(PathError::Closed),
+            Ok(bytes) => {
+                self.filled += bytes;
+                if self.filled < length {
+                    return Step::More;
+                }
+                self.filled = 0;
+                Step::Whole(length)
+            }
+        }
+    }
+}
+
+impl Transport for Member {
+    fn read_fd(&self) -> RawFd {
+        self.fd
+    }
+
+    /// Sending is the other half's.
+    fn send(&mut self, _message: &[u8], _more: bool) -> Result<(), PathError> {
+        Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
+    }
+
+    #[inline]
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+        if self.stream { self.part(buffer, WAIT) } else { self.datagram(buffer, WAIT) }
+    }
+
+    fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
+    #[inline]
+    fn origin(&self) -> (u16, u64) {
+        (self.origin.from, self.origin.stack_ns)
+    }
+}
+
+/// A socket for each of several peers, waited for with poll(2).
+pub(crate) struct Many {
+    members: Vec<(Member, Vec<u8>)>,
+    set: Vec<libc::pollfd>,
+    /// The next member to look at of those that the last poll(2) found ready.
+    at: usize,
+    last: usize,
+}
+
+impl Many {
+    pub(crate) fn new(sockets: &[DataSocket]) -> Result<Self, NetError> {
+        let mut members = Vec::with_capacity(sockets.len());
+        for (at, socket) in sockets.iter().enumerate() {
+            let first = u16::try_from(at).map_err(|_| NetError::NoPeer)?;
+            members.push((Member::new(socket, first)?, Vec::new()));
+        }
+        let entry = |(member, _): &(Member, Vec<u8>)| libc::pollfd { fd: member.fd, events: libc::POLLIN, revents: 0 };
+        let set = members.iter().map(entry).collect();
+        Ok(Self { at: members.len(), members, set, last: 0 })
+    }
+
+    /// From the next member that is ready.
+    fn next(&mut self, buffer: &mut [u8]) -> Step {
+        while let Some((member, own)) = self.members.get_mut(self.at) {
+            let ready = self.set.get(self.at).is_some_and(|entry| entry.revents != 0);
+            self.last = self.at;
+            self.at += 1;
+            if !ready {
+                continue;
+            }
+            // Parts of several streams' messages must not meet in one buffer.
+            let step = if member.stream {
+                // Once a size, in the untimed part.
+                own.resize(buffer.len(), 0);
+                let step = member.receive::<false>(own);
+                if matches!(step, Step::Whole(_)) {
+                    buffer.copy_from_slice(own);
+                }
+                step
+            } else {
+                member.receive::<false>(buffer)
+            };
+            if !matches!(step, Step::Nothing) {
+                return step;
+            }
+        }
+        Step::Nothing
+    }
+}
+
+impl Transport for Many {
+    fn read_fd(&self) -> RawFd {
+        self.members.first().map_or(-1, |(member, _)| member.fd)
+    }
+
+    /// Sending is the other half's.
+    fn send(&mut self, _message: &[u8], _more: bool) -> Result<(), PathError> {
+        Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
+    }
+
+    #[inline]
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+        let step = self.next(buffer);
+        if !matches!(step, Step::Nothing) {
+            return step;
+        }
+        match sys::poll(&mut self.set, if WAIT { -1 } else { 0 }) {
+            0 => Step::Nothing,
+            1.. => {
+                self.at = 0;
+                match self.next(buffer) {
+                    // Something was ready and held nothing for us; a wait goes on.
+                    Step::Nothing if WAIT => Step::More,
+                    step => step,
+                }
+            }
+            _ => failed_receive("poll"),
+        }
+    }
+
+    fn foreign(&self) -> u64 {
+        self.members.iter().map(|(member, _)| member.foreign).sum()
+    }
+
+    #[inline]
+    fn origin(&self) -> (u16, u64) {
+        self.members.get(self.last).map_or((0, 0), |(member, _)| member.origin())
+    }
+}
+
+enum Sending {
+    Connected(Connected),
+    Unconnected(Unconnected),
+    Stream(Stream),
+}
+
+/// The sending halves of several sockets.
+pub(crate) struct Everyone(Vec<Sending>);
+
+impl Everyone {
+    pub(crate) fn new(sockets: &[DataSocket]) -> Result<Self, NetError> {
+        let half = |socket: &DataSocket| {
+            let fd = socket.write_fd();
+            Ok(match socket.kind() {
+                Kind::Connected => Sending::Connected(Connected::new(fd)),
+                Kind::Unconnected => Sending::Unconnected(Unconnected::new(fd, socket.addressing()?)),
+                Kind::Stream => Sending::Stream(Stream::new(fd)),
+                Kind::Pipe => return Err(NetError::NoPeer),
+            })
+        };
+        sockets.iter().map(half).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Outbox for Everyone {
+    #[inline]
+    fn send(&mut self, to: u16, message: &[u8]) -> Result<(), PathError> {
+        match self.0.get_mut(usize::from(to)) {
+            Some(Sending::Connected(one)) => one.send(message, false),
+            Some(Sending::Unconnected(one)) => one.send(message, false),
+            Some(Sending::Stream(one)) => one.send(message, false),
+            None => Err(PathError::Failed { call: "send", errno: libc::EDESTADDRREQ }),
+        }
+    }
+
+    fn unsent(&self) -> u64 {
+        let count = |one: &Sending| match one {
+            Sending::Connected(one) => one.unsent(),
+            Sending::Unconnected(one) => one.unsent(),
+            Sending::Stream(one) => one.unsent(),
+        };
+        self.0.iter().map(count).sum()
+    }
+}
