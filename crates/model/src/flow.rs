@@ -128,6 +128,9 @@ pub struct FlowReport {
     pub reordered: Option<u64>,
     /// Datagrams that came twice; `null` for TCP.
     pub duplicated: Option<u64>,
+    /// Interarrival jitter at the end of the first second, while it still settles (RFC 3550, section 6.4.1: it begins at
+    /// 0), in ns; `null` for TCP and with `gro`.
+    pub rfc3550_jitter_first_ns: Option<f64>,
     /// Interarrival jitter at the end (RFC 3550, section 6.4.1), in ns; `null` for TCP and with `gro`.
     pub rfc3550_jitter_ns: Option<f64>,
     /// Largest interarrival jitter.
