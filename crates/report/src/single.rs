@@ -2,22 +2,77 @@
 
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{quote, row};
+use crate::single_pace;
 use crate::units::{plain, us_or_dash};
 use model::result::EndReport;
-use model::{ClockSource, Latency, LatencyKind, Probe, ResultDocument};
+use model::{ClockSource, Latency, LatencyKind, Messages, Probe, ResultDocument};
 
 const WIDTH: usize = 100;
+
+/// A table with the line above it, and what has to be said below it.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) title: String,
+    pub(crate) grid: Grid,
+    pub(crate) words: Vec<String>,
+}
+
+/// What a probe other than the closed loops says in its own way: the heading, sentences, and tables.
+struct Told {
+    heading: String,
+    summary: Vec<String>,
+    parts: Vec<Part>,
+}
+
+fn told(results: &[ResultDocument]) -> Option<Told> {
+    let first = results.first()?;
+    (first.probe == Probe::Pace).then(|| Told {
+        heading: single_pace::heading(first),
+        summary: single_pace::summary(results),
+        parts: single_pace::parts(results),
+    })
+}
+
+/// Answered, lost, lost in percent, twice, out of order.
+pub(crate) fn messages_of(messages: &Messages) -> Vec<String> {
+    let known = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), |count| count.to_string());
+    let asked = messages.received.saturating_add(messages.lost);
+    let share = if asked == 0 { 0.0 } else { 100.0 * messages.lost as f64 / asked as f64 };
+    let share = if messages.lost == 0 { "0".to_owned() } else { format!("{share:.4}") };
+    vec![
+        messages.received.to_string(),
+        messages.lost.to_string(),
+        share,
+        known(messages.duplicated),
+        known(messages.reordered),
+    ]
+}
 
 /// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU
 /// that transactions cost at both ends, `ping` the summary lines of iputils.
 #[must_use]
 pub fn single_text(results: &[ResultDocument]) -> String {
     let Some(first) = results.first() else { return "No size was measured.\n".to_owned() };
-    let mut out = paragraph("", &heading(first), WIDTH);
+    let told = told(results);
+    let mut out = paragraph("", &told.as_ref().map_or_else(|| heading(first), |told| told.heading.clone()), WIDTH);
     for (role, end) in [("initiator", Some(&first.ends.initiator)), ("reflector", first.ends.reflector.as_ref())] {
         if let Some(end) = end.filter(|_| first.probe != Probe::Ping || role == "initiator") {
             out.push_str(&paragraph(&format!("  {role} "), &end_words(end), WIDTH));
         }
+    }
+    if let Some(told) = told {
+        out.push('\n');
+        for sentence in &told.summary {
+            out.push_str(&paragraph("", sentence, WIDTH));
+        }
+        for part in told.parts {
+            out.push_str(&format!("\n{}\n", part.title));
+            push(&mut out, &part.grid);
+            for words in &part.words {
+                out.push_str(&paragraph("", words, WIDTH));
+            }
+        }
+        return closed(out, results, first);
     }
     out.push('\n');
     push(&mut out, &figures(results));
@@ -31,6 +86,11 @@ pub fn single_text(results: &[ResultDocument]) -> String {
             out.push_str(&ping_summary(result));
         }
     }
+    closed(out, results, first)
+}
+
+/// The verdict and the tool's own cost, below everything.
+fn closed(mut out: String, results: &[ResultDocument], first: &ResultDocument) -> String {
     out.push('\n');
     out.push_str(&verdict(results));
     out.push_str(&paragraph("", &own_cost(first), WIDTH));
@@ -45,7 +105,8 @@ fn push(out: &mut String, grid: &Grid) {
 }
 
 fn kind(result: &ResultDocument) -> LatencyKind {
-    let default = if result.probe == Probe::Ping { LatencyKind::Rtt } else { LatencyKind::RttHalf };
+    let whole = matches!(result.probe, Probe::Ping | Probe::Pace);
+    let default = if whole { LatencyKind::Rtt } else { LatencyKind::RttHalf };
     result.latency.as_ref().map_or(default, |latency| latency.kind)
 }
 
@@ -198,35 +259,65 @@ fn ping_summary(result: &ResultDocument) -> String {
     out
 }
 
-fn sizes_of(found: &[u64], all: usize) -> String {
-    match found {
-        _ if found.len() == all => String::new(),
-        [one] => format!(" ({one} B)"),
-        [first, .., last] => format!(" ({} sizes, {first} to {last} B)", found.len()),
-        [] => String::new(),
+/// What tells results of one measurement apart: their sizes, or of `pace` their rates when these vary.
+#[derive(Clone, Copy)]
+struct Apart {
+    rates: bool,
+}
+
+impl Apart {
+    fn of(results: &[ResultDocument]) -> Self {
+        Self { rates: results.windows(2).any(|pair| rate(&pair[0]) != rate(&pair[1])) }
     }
+
+    /// Which of them a result is.
+    fn value(self, result: &ResultDocument) -> u64 {
+        if self.rates { rate(result).unwrap_or(0) } else { result.size().unwrap_or(0) }
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        if self.rates { ("rates", "/s") } else { ("sizes", " B") }
+    }
+
+    fn list(self, found: &[u64], all: usize) -> String {
+        let (word, unit) = self.words();
+        match found {
+            _ if found.len() == all => String::new(),
+            [one] => format!(" ({one}{unit})"),
+            [first, .., last] => format!(" ({} {word}, {first} to {last}{unit})", found.len()),
+            [] => String::new(),
+        }
+    }
+}
+
+/// The rate asked for, in whole messages a second.
+fn rate(result: &ResultDocument) -> Option<u64> {
+    let rate = result.rate.as_ref()?.asked_pps;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    Some(rate.round() as u64)
 }
 
 /// Findings of the sizes, each told once: whether it invalidates, and the sentence.
 fn findings(results: &[ResultDocument]) -> Vec<(bool, String)> {
-    struct Told {
+    struct Once {
         invalid: bool,
         id: String,
         end: Option<String>,
         detail: String,
         sizes: Vec<u64>,
     }
-    let mut told: Vec<Told> = Vec::new();
+    let apart = Apart::of(results);
+    let mut told: Vec<Once> = Vec::new();
     for result in results {
         for finding in result.verdict.iter() {
-            let (id, size) = (finding.id.word(), result.size().unwrap_or(0));
+            let (id, size) = (finding.id.word(), apart.value(result));
             match told.iter_mut().find(|told| told.id == id && told.end == finding.end) {
                 Some(told) => {
                     if told.sizes.last() != Some(&size) {
                         told.sizes.push(size);
                     }
                 }
-                None => told.push(Told {
+                None => told.push(Once {
                     invalid: finding.id.is_invalid(),
                     id,
                     end: finding.end.clone(),
@@ -240,7 +331,7 @@ fn findings(results: &[ResultDocument]) -> Vec<(bool, String)> {
     told.into_iter()
         .map(|told| {
             let at = told.end.map(|end| format!(", {}", plain(&end))).unwrap_or_default();
-            let sizes = sizes_of(&told.sizes, results.len());
+            let sizes = apart.list(&told.sizes, results.len());
             (told.invalid, format!("{}{at}{sizes}: {}", told.id, plain(&told.detail)))
         })
         .collect()
@@ -250,7 +341,10 @@ fn verdict_head(results: &[ResultDocument]) -> String {
     match results.iter().filter(|result| !result.verdict.trusted).count() {
         0 => "verdict: trusted".to_owned(),
         n if n == results.len() => "verdict: NOT TO BE TRUSTED".to_owned(),
-        n => format!("verdict: {n} of {} sizes NOT TO BE TRUSTED (marked !)", results.len()),
+        n => {
+            let (word, _) = Apart::of(results).words();
+            format!("verdict: {n} of {} {word} NOT TO BE TRUSTED (marked !)", results.len())
+        }
     }
 }
 
@@ -281,21 +375,36 @@ fn own_cost(result: &ResultDocument) -> String {
 #[must_use]
 pub fn single_markdown(results: &[ResultDocument]) -> String {
     let Some(first) = results.first() else { return "No size was measured.\n".to_owned() };
-    let mut out = format!("**{}**\n\n", quote(&heading(first)));
+    let told = told(results);
+    let head = told.as_ref().map_or_else(|| heading(first), |told| told.heading.clone());
+    let mut out = format!("**{}**\n\n", quote(&head));
     for (role, end) in [("initiator", Some(&first.ends.initiator)), ("reflector", first.ends.reflector.as_ref())] {
         if let Some(end) = end.filter(|_| first.probe != Probe::Ping || role == "initiator") {
             out.push_str(&format!("- {role}: {}\n", quote(&end_words(end))));
         }
     }
     out.push('\n');
-    let grid = figures(results);
-    out.push_str(&markdown_grid(&grid));
-    let rates: Vec<&ResultDocument> = results.iter().filter(|result| result.transactions.is_some()).collect();
-    if !rates.is_empty() {
+    if let Some(told) = told {
+        for sentence in &told.summary {
+            out.push_str(&format!("{}\n\n", quote(sentence)));
+        }
+        for part in &told.parts {
+            out.push_str(&format!("{}\n\n{}", quote(&part.title), markdown_grid(&part.grid)));
+            for words in &part.words {
+                out.push_str(&format!("\n{}\n", quote(words)));
+            }
+            out.push('\n');
+        }
+    } else {
+        let grid = figures(results);
+        out.push_str(&markdown_grid(&grid));
+        let rates: Vec<&ResultDocument> = results.iter().filter(|result| result.transactions.is_some()).collect();
+        if !rates.is_empty() {
+            out.push('\n');
+            out.push_str(&markdown_grid(&cpu(&rates)));
+        }
         out.push('\n');
-        out.push_str(&markdown_grid(&cpu(&rates)));
     }
-    out.push('\n');
     out.push_str(&format!("- {}\n", quote(&verdict_head(results))));
     for (invalid, text) in findings(results) {
         out.push_str(&format!("  - {}: {}\n", if invalid { "invalid" } else { "disturbed" }, quote(&text)));
