@@ -1,7 +1,7 @@
 //! What a campaign knows about a result beyond what its worker measured.
 
 use crate::Step;
-use crate::cell::CellLoads;
+use crate::cell::{Cast, CellLoads};
 use model::worker::Measured;
 use model::{Finding, FindingId, ResultDocument};
 
@@ -10,26 +10,49 @@ use model::{Finding, FindingId, ResultDocument};
 const UNEVEN: f64 = 0.5;
 
 /// Adds cell, repetition, factors, host names and load to a result, and what the load says about it.
-pub(crate) fn attach(
-    measured: &mut Measured,
-    step: &Step,
-    initiator: &str,
-    reflector: Option<&str>,
-    loads: &CellLoads,
-) {
+pub(crate) fn attach(measured: &mut Measured, step: &Step, cast: &Cast, loads: &CellLoads) {
+    name_reflectors(measured, cast);
     let result = &mut measured.result;
     result.cell = Some(step.cell.key.clone());
     result.repetition = Some(step.repetition);
     for (name, value) in &step.cell.factors {
         result.factors.insert(name.clone(), value.clone());
     }
-    result.ends.initiator.host = Some(initiator.to_owned());
-    if let (Some(end), Some(host)) = (&mut result.ends.reflector, reflector) {
-        end.host = Some(host.to_owned());
+    result.ends.initiator.host = Some(cast.initiator.clone());
+    if let (Some(end), Some((host, _))) = (&mut result.ends.reflector, cast.reflectors.first()) {
+        end.host = Some(host.clone());
     }
     judge_loads(result, loads);
     // The document holds one report: that of the machine whose clock measured, which comes first.
     result.load = loads.reports.first().map(|(_, report)| report.clone());
+}
+
+/// A worker knows several reflectors by what it was told of them; people know them by the plan's names. The worker lists
+/// them in the order that it was given them.
+fn name_reflectors(measured: &mut Measured, cast: &Cast) {
+    if measured.result.reflectors.len() != cast.reflectors.len() {
+        return;
+    }
+    let named: Vec<(String, &String)> = measured
+        .result
+        .reflectors
+        .iter_mut()
+        .zip(&cast.reflectors)
+        .map(|(report, (host, _))| (std::mem::replace(&mut report.host, host.clone()), host))
+        .collect();
+    let name = |host: &str| named.iter().find(|(before, _)| before == host).map(|(_, now)| (*now).clone());
+    for outlier in &mut measured.outliers {
+        outlier.host = outlier.host.take().map(|host| name(&host).unwrap_or(host));
+    }
+    let lines = measured.hlog.split_inclusive('\n').map(|line| {
+        let tagged = line.strip_prefix("Tag=").and_then(|rest| rest.split_once(','));
+        let renamed = tagged.and_then(|(tag, rest)| {
+            let (quantity, host) = tag.split_once('@')?;
+            Some(format!("Tag={quantity}@{},{rest}", name(host)?))
+        });
+        renamed.unwrap_or_else(|| line.to_owned())
+    });
+    measured.hlog = lines.collect();
 }
 
 fn judge_loads(result: &mut ResultDocument, loads: &CellLoads) {

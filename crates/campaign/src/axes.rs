@@ -71,10 +71,11 @@ pub fn axes() -> &'static [Axis] {
     const fn axis(name: &'static str, scope: Scope, cost: Cost) -> Axis {
         Axis { name, scope, cost }
     }
-    const AXES: [Axis; 10] = [
+    const AXES: [Axis; 11] = [
         axis("probe", Scope::Spec, Cost::Cheap),
         axis("protocol", Scope::Spec, Cost::Cheap),
         axis("size", Scope::Spec, Cost::Cheap),
+        axis("rate", Scope::Spec, Cost::Cheap),
         axis("receive", Scope::Spec, Cost::Cheap),
         axis("policy", Scope::Spec, Cost::Cheap),
         axis("cpu", Scope::Spec, Cost::Cheap),

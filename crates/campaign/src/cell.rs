@@ -16,8 +16,8 @@ const STEADY_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Cast {
     pub(crate) initiator: String,
-    /// The reflector and its address.
-    pub(crate) reflector: Option<(String, IpAddr)>,
+    /// The reflectors with their addresses; several only for `pace`.
+    pub(crate) reflectors: Vec<(String, IpAddr)>,
     /// One host a machine, which speaks for it, that of the initiator first.
     pub(crate) machines: Vec<String>,
     /// Which of those speaks for the machine of each host.
@@ -74,15 +74,18 @@ pub(crate) fn measure(
     let mut events = Vec::new();
     let mut started = Vec::new();
     // The endpoint first: under load it would take its time to start.
-    let (endpoint, target) = start_endpoint(hosts, cast, step, stop)?;
-    let ready = start_loads(hosts, cast, step, stop, &mut started, &mut events);
-    let measured = ready.map_err(Failure::from).and_then(|()| probe(hosts, cast, step, target, stop));
+    let mut endpoints = Vec::new();
+    let targets = start_endpoints(hosts, cast, step, stop, &mut endpoints);
+    let ready = targets.and_then(|targets| {
+        start_loads(hosts, cast, step, stop, &mut started, &mut events)?;
+        Ok(targets)
+    });
+    let measured = ready.and_then(|targets| probe(hosts, cast, step, targets, stop));
     let loads = stop_loads(hosts, &started, &mut events);
     let measured = both(measured, loads);
-    let ended = endpoint.map_or(Ok(()), |(host, id)| hosts.stop_endpoint(&host, id));
+    let ended = stop_endpoints(hosts, endpoints);
     let ((mut measured, loads), ()) = both(measured, ended)?;
-    let reflector = cast.reflector.as_ref().map(|(name, _)| name.as_str());
-    attach::attach(&mut measured, step, &cast.initiator, reflector, &loads);
+    attach::attach(&mut measured, step, cast, &loads);
     measured.result.prepared = prepared;
     Ok(Outcome { measured, events })
 }
@@ -155,34 +158,51 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Starts what sends messages back, where that is a process of its own; gives back what the probe is told to go to.
-fn start_endpoint(
+/// Starts what sends messages back, where that is a process of its own, and puts it into `endpoints`; gives back what the
+/// probe is told to go to, the first reflector first.
+fn start_endpoints(
     hosts: &mut dyn Hosts,
     cast: &Cast,
     step: &Step,
     stop: &AtomicBool,
-) -> Result<(Option<(String, WorkerId)>, Target), Failure> {
+    endpoints: &mut Vec<(String, WorkerId)>,
+) -> Result<Vec<Target>, Failure> {
     if stop.load(Ordering::Relaxed) {
         return Err(HostError::Interrupted.into());
     }
     let spec = &step.cell.spec;
     if spec.socket.protocol.is_local() {
-        return Ok((None, Target { control: String::new(), key: None }));
+        return Ok(vec![Target { control: String::new(), key: None }]);
     }
-    let Some((reflector, address)) = &cast.reflector else {
+    if cast.reflectors.is_empty() {
         return Err(Failure::Campaign(CampaignError::MissingReflector));
-    };
-    if spec.probe == Probe::Ping {
-        return Ok((None, Target { control: address.to_string(), key: None }));
     }
     let key = key::fresh().map_err(Failure::Campaign)?;
-    let task = EndpointTask {
-        bind: std::net::SocketAddr::new(*address, 0).to_string(),
-        key: Some(key.clone()),
-        limits: limits(step),
-    };
-    let (endpoint, control) = hosts.start_endpoint(reflector, &task, &step.cell.stack_reflector)?;
-    Ok((Some((reflector.clone(), endpoint)), Target { control, key: Some(key) }))
+    let mut targets = Vec::new();
+    for (reflector, address) in &cast.reflectors {
+        if spec.probe == Probe::Ping {
+            targets.push(Target { control: address.to_string(), key: None });
+            continue;
+        }
+        let task = EndpointTask {
+            bind: std::net::SocketAddr::new(*address, 0).to_string(),
+            key: Some(key.clone()),
+            limits: limits(step),
+        };
+        let (endpoint, control) = hosts.start_endpoint(reflector, &task, &step.cell.stack_reflector)?;
+        endpoints.push((reflector.clone(), endpoint));
+        targets.push(Target { control, key: Some(key.clone()) });
+    }
+    Ok(targets)
+}
+
+/// Ends all of them, whatever became of one; the first failure is told.
+fn stop_endpoints(hosts: &mut dyn Hosts, endpoints: Vec<(String, WorkerId)>) -> Result<(), HostError> {
+    let mut ended = Ok(());
+    for (host, endpoint) in endpoints {
+        ended = ended.and(hosts.stop_endpoint(&host, endpoint));
+    }
+    ended
 }
 
 /// A measurement and the ending of what it needed. The first failure is the reason and that of the ending its
@@ -219,10 +239,13 @@ fn probe(
     hosts: &mut dyn Hosts,
     cast: &Cast,
     step: &Step,
-    target: Target,
+    targets: Vec<Target>,
     stop: &AtomicBool,
 ) -> Result<Measured, Failure> {
-    let task = ProbeTask { spec: step.cell.spec.clone(), target, factors: step.cell.factors.clone() };
+    let mut targets = targets.into_iter();
+    let target = targets.next().unwrap_or(Target { control: String::new(), key: None });
+    let mut task = ProbeTask { factors: step.cell.factors.clone(), ..ProbeTask::new(step.cell.spec.clone(), target) };
+    task.others = targets.collect();
     let initiator = &cast.initiator;
     let mut results = hosts.probe(initiator, &task, &step.cell.stack_initiator, limit(step), stop)?;
     match (results.pop(), results.len()) {

@@ -16,7 +16,13 @@ const COUNTED_NS: u64 = 1_000_000_000;
 #[must_use]
 pub fn cell_ns(cell: &Cell) -> u64 {
     let spec = &cell.spec;
-    let measuring = if spec.stop.max_ms == u32::MAX { COUNTED_NS } else { u64::from(spec.stop.max_ms) * 1_000_000 };
+    let rate = spec.pace.as_ref().and_then(|pace| pace.rates_pps.first());
+    let measuring = match rate {
+        _ if spec.stop.max_ms != u32::MAX => u64::from(spec.stop.max_ms) * 1_000_000,
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+        Some(rate) => (spec.stop.max_count as f64 / rate * 1e9) as u64,
+        None => COUNTED_NS,
+    };
     measuring + u64::from(spec.warmup.time_ms) * 1_000_000
 }
 

@@ -32,15 +32,17 @@ pub(crate) fn belongs_to_host(key: &str) -> bool {
 /// The CPUs that the ends of a cell are pinned to on the machine that `speaker` speaks for.
 fn ends_on(cell: &Cell, cast: &Cast, speaker: &str) -> CpuList {
     let spec = &cell.spec;
-    let initiator = spec.initiator.cpu.filter(|_| cast.speaker(&cast.initiator) == speaker);
-    let reflector = match (&cast.reflector, spec.socket.protocol.is_local(), spec.probe) {
+    let here = |host: &str| cast.speaker(host) == speaker;
+    let receiver = spec.pace.as_ref().and_then(|pace| pace.receive_cpu);
+    let initiator = spec.initiator.cpu.into_iter().chain(receiver).filter(|_| here(&cast.initiator));
+    let reflects_here = match (spec.probe, spec.socket.protocol.is_local(), cast.reflectors.as_slice()) {
         // The kernel answers an echo.
-        (_, _, Probe::Ping) => None,
-        (Some((host, _)), false, _) => spec.reflector.cpu.filter(|_| cast.speaker(host) == speaker),
+        (Probe::Ping, ..) => false,
+        (_, false, reflectors @ [_, ..]) => reflectors.iter().any(|(host, _)| here(host)),
         // The reflector of a protocol within one machine is a child of the initiator.
-        _ => spec.reflector.cpu.filter(|_| cast.speaker(&cast.initiator) == speaker),
+        _ => here(&cast.initiator),
     };
-    initiator.into_iter().chain(reflector).collect()
+    initiator.chain(spec.reflector.cpu.filter(|_| reflects_here)).collect()
 }
 
 /// The CPUs behind the shield of a machine while a cell is measured.
@@ -64,7 +66,9 @@ pub(crate) fn load_on(cell: &Cell, cast: &Cast, speaker: &str) -> Option<LoadSpe
 
 /// What tells cells apart that need other preparations, however they are spread over machines.
 pub(crate) fn differs(a: &Cell, b: &Cell) -> bool {
-    let ends = |cell: &Cell| cell.shield.as_ref().map(|_| (cell.spec.initiator.cpu, cell.spec.reflector.cpu));
+    let receiver = |cell: &Cell| cell.spec.pace.as_ref().and_then(|pace| pace.receive_cpu);
+    let ends =
+        |cell: &Cell| cell.shield.as_ref().map(|_| (cell.spec.initiator.cpu, cell.spec.reflector.cpu, receiver(cell)));
     a.shield != b.shield || a.settings != b.settings || ends(a) != ends(b)
 }
 
@@ -86,7 +90,7 @@ fn wanted(cell: &Cell, cast: &Cast, hosts: &mut dyn Hosts) -> Result<(Preparatio
     }
     let mut others: Preparations = BTreeMap::new();
     let taking_part: BTreeSet<&String> =
-        std::iter::once(&cast.initiator).chain(cast.reflector.iter().map(|(host, _)| host)).collect();
+        std::iter::once(&cast.initiator).chain(cast.reflectors.iter().map(|(host, _)| host)).collect();
     for host in taking_part.into_iter().filter(|_| !of_host.is_empty()) {
         let device = hosts.device(host);
         if device.is_none()

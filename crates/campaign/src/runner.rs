@@ -243,15 +243,17 @@ fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[Step]) -> 
     let initiator = plan.roles.initiator.clone();
     known(&initiator)?;
     let over_network = steps.iter().any(|step| !step.cell.spec.socket.protocol.is_local());
-    let reflector = match plan.roles.reflectors.first() {
-        _ if !over_network => None,
-        None => return Err(CampaignError::MissingReflector),
-        Some(name) => {
+    let mut reflectors = Vec::new();
+    if over_network {
+        if plan.roles.reflectors.is_empty() {
+            return Err(CampaignError::MissingReflector);
+        }
+        for name in &plan.roles.reflectors {
             known(name)?;
             let address = hosts.address(name).ok_or_else(|| CampaignError::NoAddress { host: name.clone() })?;
-            Some((name.clone(), address))
+            reflectors.push((name.clone(), address));
         }
-    };
+    }
     let mut machines = gathered.one_a_machine();
     // The initiator speaks for its own machine, and that machine comes first.
     let boot = |name: &str| gathered.hosts.get(name).map(|host| host.facts.boot_id.clone());
@@ -263,7 +265,7 @@ fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[Step]) -> 
         .filter_map(|host| Some((host.clone(), machines.iter().find(|name| boot(name) == boot(host))?.clone())))
         .collect();
     let online = machines.iter().filter_map(|host| Some((host.clone(), online(gathered, host)?))).collect();
-    let cast = Cast { initiator, reflector, machines, speakers, online, shields: plan.has_shield_axis() };
+    let cast = Cast { initiator, reflectors, machines, speakers, online, shields: plan.has_shield_axis() };
     steps.iter().try_for_each(|step| check_cpus(&step.cell, &cast, gathered))?;
     Ok(cast)
 }
@@ -286,11 +288,14 @@ fn check_cpus(cell: &model::Cell, cast: &Cast, gathered: &Gathered) -> Result<()
     if let Some(cpu) = spec.initiator.cpu {
         check(&cast.initiator, "initiator", cpu)?;
     }
+    if let Some(cpu) = spec.pace.as_ref().and_then(|pace| pace.receive_cpu) {
+        check(&cast.initiator, "receiver", cpu)?;
+    }
     if let Some(cpu) = spec.reflector.cpu {
         // The reflector of a protocol within one machine is a child of the initiator.
-        let local = spec.socket.protocol.is_local();
-        let host = cast.reflector.as_ref().filter(|_| !local).map_or(&cast.initiator, |(host, _)| host);
-        check(host, "reflector", cpu)?;
+        let local = spec.socket.protocol.is_local() || cast.reflectors.is_empty();
+        let on = cast.reflectors.iter().map(|(host, _)| host).filter(|_| !local);
+        on.chain(local.then_some(&cast.initiator)).try_for_each(|host| check(host, "reflector", cpu))?;
     }
     for cpu in cell.load.iter().filter_map(|load| load.cpus.as_ref()).flat_map(CpuList::iter) {
         cast.machines.iter().try_for_each(|host| check(host, "load", cpu))?;

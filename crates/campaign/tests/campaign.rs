@@ -350,3 +350,59 @@ fn a_run_that_is_done_is_left_as_it_is() {
     assert_eq!(run.run.outcome.as_deref(), Some("done"));
     assert!(matches!(run.journal.last(), Some(JournalLine::End { .. })));
 }
+
+#[test]
+fn pace_goes_to_several_reflectors_under_the_plans_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "name = \"t\"\nrepetitions = 1\n[lab]\nkind = \"netns\"\nhosts = 3\n[roles]\ninitiator = \"a\"\n\
+                reflectors = [\"b\", \"c\"]\n[measure]\nseconds = 0.01\ncpu = \"0;1\"\nreceive_cpu = 1\n\
+                [[grid]]\nprobe = [\"pace\"]\nrate = [\"10k\"]\n";
+    let mut fake = Fake::new();
+    fake.hosts.insert("c".to_owned(), ("boot-1".to_owned(), "6.1".to_owned()));
+    fake.reflectors = true;
+    let summary = run_on(&plan(text), &mut fake, &options(folder.path(), text), &mut Silent).unwrap();
+    assert_eq!(
+        fake.log,
+        [
+            "start endpoint@b",
+            "start endpoint@c",
+            "probe@a against 198.18.0.2:4711 and 198.18.0.3:4711",
+            "stop endpoint@b",
+            "stop endpoint@c"
+        ]
+    );
+    let run = Run::load(&summary.path).unwrap();
+    let (step, result) = &run.results[0];
+    assert_eq!(result.factors["rate"], 10_000);
+    let hosts: Vec<&str> = result.reflectors.iter().map(|reflector| reflector.host.as_str()).collect();
+    assert_eq!(hosts, ["b", "c"]);
+    assert_eq!(result.ends.reflector.as_ref().unwrap().host.as_deref(), Some("b"));
+    let log = fs::read_to_string(summary.path.join(format!("cells/{:04}.hlog", step.index))).unwrap();
+    assert!(log.contains("Tag=rtt@b,0.000") && log.contains("Tag=rtt@c,0.000") && !log.contains("198"), "{log}");
+    let outliers = run.outliers(step.index).unwrap();
+    assert_eq!(outliers[0].host.as_deref(), Some("c"));
+}
+
+#[test]
+fn what_one_of_several_reflectors_did_not_start_is_ended_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "name = \"t\"\nrepetitions = 1\n[lab]\nkind = \"netns\"\nhosts = 3\n[roles]\ninitiator = \"a\"\n\
+                reflectors = [\"b\", \"c\"]\n[measure]\nseconds = 0.01\n[[grid]]\nprobe = [\"pace\"]\n";
+    let mut fake = Fake::new();
+    fake.hosts.insert("c".to_owned(), ("boot-1".to_owned(), "6.1".to_owned()));
+    fake.no_endpoint.insert("c".to_owned());
+    let summary = run_on(&plan(text), &mut fake, &options(folder.path(), text), &mut Silent).unwrap();
+    assert_eq!((summary.done, summary.failed), (0, 1));
+    assert_eq!(fake.log, ["start endpoint@b", "stop endpoint@b"]);
+}
+
+#[test]
+fn a_receivers_cpu_is_looked_for_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "name = \"t\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[measure]\n\
+                cpu = \"0;1\"\nreceive_cpu = 7\n[[grid]]\nprobe = [\"pace\"]\n";
+    let mut fake = Fake::new();
+    fake.cpus.insert("a".to_owned(), "0-1".to_owned());
+    let error = run_on(&plan(text), &mut fake, &options(folder.path(), text), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("CPU 7") && error.exit_code() == 2, "{error}");
+}

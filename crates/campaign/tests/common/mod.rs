@@ -34,6 +34,10 @@ pub(crate) struct Fake {
     pub(crate) cannot_restore: Vec<String>,
     /// Whether one more agent speaks for the machine, as in the built-in lab.
     pub(crate) machine_agent: bool,
+    /// Whether a probe tells each reflector by itself, as pace does.
+    pub(crate) reflectors: bool,
+    /// Hosts that cannot start an endpoint.
+    pub(crate) no_endpoint: BTreeSet<String>,
     /// Hosts whose agents are gone by the end of a measurement.
     pub(crate) lost: BTreeSet<String>,
     next: u32,
@@ -59,6 +63,8 @@ impl Fake {
             cannot_restore: Vec::new(),
             machine_agent: true,
             cpus: BTreeMap::new(),
+            reflectors: false,
+            no_endpoint: BTreeSet::new(),
             lost: BTreeSet::new(),
             next: 0,
         }
@@ -91,7 +97,7 @@ impl Hosts for Fake {
     }
 
     fn address(&self, host: &str) -> Option<IpAddr> {
-        let last = if host == "a" { 1 } else { 2 };
+        let last = host.bytes().next().unwrap_or(b'a') - b'a' + 1;
         self.address.then(|| IpAddr::from([198, 18, 0, last]))
     }
 
@@ -155,6 +161,9 @@ impl Hosts for Fake {
         task: &EndpointTask,
         _stack: &StackPlan,
     ) -> Result<(WorkerId, String), HostError> {
+        if self.no_endpoint.contains(host) {
+            return Err(HostError::Failed { host: host.to_owned(), why: "no endpoint here".to_owned() });
+        }
         assert_eq!(task.key.as_ref().map(String::len), Some(64), "a fresh key of 32 bytes");
         Ok((self.start(format!("endpoint@{host}")), task.bind.replace(":0", ":4711")))
     }
@@ -175,7 +184,9 @@ impl Hosts for Fake {
         _limit: Option<Duration>,
         stop: &AtomicBool,
     ) -> Result<Vec<Measured>, HostError> {
-        self.log.push(format!("probe@{host} against {}", task.target.control));
+        let targets: Vec<&str> =
+            std::iter::once(&task.target).chain(&task.others).map(|target| target.control.as_str()).collect();
+        self.log.push(format!("probe@{host} against {}", targets.join(" and ")));
         self.probes += 1;
         if let Some(error) = (self.script)(task, self.probes) {
             return Err(error);
@@ -193,6 +204,16 @@ impl Hosts for Fake {
             "messages": { "sent": 10, "received": 10, "lost": 0, "duplicated": 0, "reordered": 0 },
             "verdict": { "trusted": true, "invalid": [], "disturbed": [] }
         });
+        if self.reflectors {
+            let each: Vec<_> = targets.iter().map(|at| json!({ "host": at, "messages": result["messages"] })).collect();
+            let mut result = result;
+            result["reflectors"] = json!(each);
+            let line = |at: &&str| format!("Tag=rtt@{at},0.000,0.100,1.000,HISTFAAA\n");
+            let hlog: String = targets.iter().map(line).collect();
+            let outliers = json!([{ "seq": 1, "at_ns": 2, "rtt_ns": 3, "host": targets.last() }]);
+            let measured = json!({ "result": result, "hlog": hlog, "outliers": outliers });
+            return Ok(vec![serde_json::from_value(measured).unwrap()]);
+        }
         let hlog = format!("Tag=rtt,0.000,1.000,{size}.000,HISTFAAA\n");
         Ok(vec![serde_json::from_value(json!({ "result": result, "hlog": hlog })).unwrap()])
     }
