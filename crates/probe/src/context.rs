@@ -1,5 +1,7 @@
 //! What a measurement is told by the program that runs it, and what it says at the end.
 
+use model::LiveInterval;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +24,32 @@ pub struct Context {
     /// The caller knows and says that both ends share one host (a loopback lab), so a path that never leaves the host is
     /// no finding.
     pub claims_loopback: bool,
+    /// Takes each interval of a running measurement once it is over, when the task asks for them
+    /// ([`model::worker::ProbeTask::live`]).
+    pub live: Option<LiveSink>,
+}
+
+/// Somebody who watches a running measurement. Called on a thread that neither sends nor receives where there is one; it
+/// hands the interval on and does not wait for anybody.
+#[derive(Clone)]
+pub struct LiveSink(Arc<dyn Fn(LiveInterval) + Send + Sync>);
+
+impl LiveSink {
+    /// Calls `take` with each interval.
+    pub fn new(take: impl Fn(LiveInterval) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+
+    /// Tells an interval.
+    pub fn tell(&self, interval: LiveInterval) {
+        (self.0)(interval);
+    }
+}
+
+impl fmt::Debug for LiveSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LiveSink")
+    }
 }
 
 impl Context {
@@ -35,6 +63,7 @@ impl Context {
             tool: tool.into(),
             started: Instant::now(),
             claims_loopback: false,
+            live: None,
         }
     }
 

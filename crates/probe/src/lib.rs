@@ -27,7 +27,7 @@ mod size;
 mod stage;
 mod stop;
 
-pub use context::{Context, Outcome};
+pub use context::{Context, LiveSink, Outcome};
 pub use error::ProbeError;
 
 /// Measures what the task asks for and gives each size's result to `sink` as soon as it is done. Nothing is measured
