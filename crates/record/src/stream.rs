@@ -1,0 +1,347 @@
+//! What the receiving end of a stream counts, and what becomes of both ends' counts.
+//!
+//! A [`FlowCounter`] takes the numbers of one flow's datagrams as they come. It keeps the highest number and a window of
+//! the last [`WINDOW`] ones, so that each datagram is known for what it is: new, late (after a later one) or come again.
+//! Loss is what never came: a late datagram fills its hole in the interval that its number belongs to, one that comes
+//! again fills nothing, so loss is never negative.
+
+mod merge;
+mod report;
+
+pub use merge::merge;
+pub use report::{Sides, asked, findings, flow_report, series};
+
+use model::stream::StreamInterval;
+
+/// Numbers behind the highest one for which it is known whether they came.
+pub const WINDOW: u64 = 1 << 16;
+const WORDS: usize = (WINDOW / 64) as usize;
+/// Intervals at most; beyond, neighbours are joined two by two.
+const MOST: usize = 4096;
+/// Length of an interval to begin with.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// One interval of one flow.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    bytes: u64,
+    /// Datagrams delivered in it, each once.
+    received: u64,
+    /// Datagrams whose number belongs to it that came, whenever.
+    came: u64,
+    /// One more than the highest number when it ended.
+    next: u64,
+    reordered: u64,
+    duplicated: u64,
+    jitter_ns: f64,
+}
+
+impl Slot {
+    fn join(self, later: Self) -> Self {
+        Self {
+            bytes: self.bytes + later.bytes,
+            received: self.received + later.received,
+            came: self.came + later.came,
+            next: later.next,
+            reordered: self.reordered + later.reordered,
+            duplicated: self.duplicated + later.duplicated,
+            jitter_ns: later.jitter_ns,
+        }
+    }
+}
+
+/// Interarrival jitter, RFC 3550 section 6.4.1: J += (|D| - J) / 16, where D is the difference of two datagrams'
+/// transit times. The clocks of both ends need not agree.
+#[derive(Debug, Clone, Copy, Default)]
+struct Jitter {
+    transit: Option<u64>,
+    value: f64,
+    max: f64,
+}
+
+impl Jitter {
+    #[inline]
+    fn add(&mut self, sent_ns: u64, arrived_ns: u64) {
+        let transit = arrived_ns.wrapping_sub(sent_ns);
+        if let Some(before) = self.transit {
+            // As a signed difference: a clock difference larger than either time makes transit times wrap.
+            let apart = transit.wrapping_sub(before).cast_signed().unsigned_abs();
+            self.value += (apart as f64 - self.value) / 16.0;
+            self.max = self.max.max(self.value);
+        }
+        self.transit = Some(transit);
+    }
+}
+
+/// Counts one flow at its receiving end. All memory is taken in [`FlowCounter::new`].
+#[derive(Debug)]
+pub struct FlowCounter {
+    window: Box<[u64]>,
+    /// One more than the highest number seen.
+    next: u64,
+    bytes: u64,
+    received: u64,
+    reordered: u64,
+    duplicated: u64,
+    too_late: u64,
+    ignored: u64,
+    jitter: Jitter,
+    /// No jitter: the kernel joins datagrams, so their arrivals are not apart.
+    joined: bool,
+    stamped: bool,
+    /// Arrival of the first and of the latest datagram, in ns of the receiver's clock.
+    first_ns: Option<u64>,
+    last_ns: u64,
+    now_ns: u64,
+    interval_ns: u64,
+    /// End of the open interval.
+    end_ns: u64,
+    closed: Vec<Slot>,
+    most: usize,
+    open: Slot,
+}
+
+impl FlowCounter {
+    /// A counter for a stream of about `longest_ms`. `joined`: with UDP_GRO.
+    #[must_use]
+    pub fn new(longest_ms: u32, joined: bool) -> Self {
+        let most = (longest_ms as usize / 1000 + 8).clamp(16, MOST) / 2 * 2;
+        Self {
+            window: vec![0; WORDS].into_boxed_slice(),
+            next: 0,
+            bytes: 0,
+            received: 0,
+            reordered: 0,
+            duplicated: 0,
+            too_late: 0,
+            ignored: 0,
+            jitter: Jitter::default(),
+            joined,
+            stamped: false,
+            first_ns: None,
+            last_ns: 0,
+            now_ns: 0,
+            interval_ns: SECOND_NS,
+            end_ns: u64::MAX,
+            closed: crate::outliers::touched(most),
+            most,
+            open: Slot::default(),
+        }
+    }
+
+    /// Whether anything came yet.
+    #[must_use]
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        self.first_ns.is_some()
+    }
+
+    /// The stream's first arrival over all flows, from which intervals are counted. Call it once, before the first
+    /// [`FlowCounter::arrived`].
+    pub fn begin(&mut self, origin_ns: u64, now_ns: u64) {
+        self.first_ns = Some(now_ns);
+        self.end_ns = origin_ns.saturating_add(self.interval_ns);
+    }
+
+    /// A call returned at this time; what it brought follows.
+    #[inline]
+    pub fn arrived(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        if now_ns >= self.end_ns {
+            self.advance(now_ns);
+        }
+    }
+
+    #[cold]
+    fn advance(&mut self, now_ns: u64) {
+        while now_ns >= self.end_ns {
+            self.open.next = self.next;
+            self.open.jitter_ns = self.jitter.value;
+            self.closed.push(std::mem::take(&mut self.open));
+            if self.closed.len() >= self.most {
+                for at in 0..self.most / 2 {
+                    self.closed[at] = self.closed[2 * at].join(self.closed[2 * at + 1]);
+                }
+                self.closed.truncate(self.most / 2);
+                self.interval_ns = self.interval_ns.saturating_mul(2);
+            }
+            self.end_ns = self.end_ns.saturating_add(self.interval_ns);
+        }
+    }
+
+    /// Bytes of a TCP flow.
+    #[inline]
+    pub fn bytes(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.open.bytes += bytes;
+        self.last_ns = self.now_ns;
+    }
+
+    /// A datagram of ours.
+    #[inline]
+    pub fn datagram(&mut self, seq: u64, sent_ns: Option<u64>, bytes: u64) {
+        // A number that no sender reaches is nobody's; it would turn the sums over.
+        if seq >= u64::MAX / 2 {
+            self.ignored += 1;
+            return;
+        }
+        if seq >= self.next {
+            self.pass(seq);
+            self.open.came += 1;
+        } else if !self.fill(seq) {
+            return;
+        }
+        self.received += 1;
+        self.open.received += 1;
+        self.bytes += bytes;
+        self.open.bytes += bytes;
+        self.last_ns = self.now_ns;
+        if let Some(sent_ns) = sent_ns.filter(|_| !self.joined) {
+            self.stamped = true;
+            self.jitter.add(sent_ns, self.now_ns);
+        }
+    }
+
+    /// A datagram that is none of ours.
+    #[inline]
+    pub fn ignored(&mut self) {
+        self.ignored += 1;
+    }
+
+    /// The highest number yet: those between it and the one before are missing for now.
+    #[inline]
+    fn pass(&mut self, seq: u64) {
+        let gap = seq - self.next;
+        if gap >= WINDOW {
+            self.window.fill(0);
+        } else {
+            for missing in self.next..seq {
+                *self.word(missing) &= !bit(missing);
+            }
+        }
+        *self.word(seq) |= bit(seq);
+        self.next = seq + 1;
+    }
+
+    /// A number behind the highest one; whether it came for the first time.
+    #[cold]
+    fn fill(&mut self, seq: u64) -> bool {
+        if self.next - seq > WINDOW {
+            self.too_late += 1;
+            return false;
+        }
+        let place = self.word(seq);
+        if *place & bit(seq) != 0 {
+            self.duplicated += 1;
+            self.open.duplicated += 1;
+            return false;
+        }
+        *place |= bit(seq);
+        self.reordered += 1;
+        self.open.reordered += 1;
+        let owner = self.closed.partition_point(|slot| slot.next <= seq);
+        self.closed.get_mut(owner).unwrap_or(&mut self.open).came += 1;
+        true
+    }
+
+    #[inline]
+    fn word(&mut self, seq: u64) -> &mut u64 {
+        let index = (seq % WINDOW / 64) as usize;
+        &mut self.window[index]
+    }
+
+    /// Datagrams that are missing so far: what is seen while it runs. A late one may still come.
+    #[must_use]
+    #[inline]
+    pub fn missing(&self) -> u64 {
+        self.next - self.received
+    }
+
+    /// Closes the last interval.
+    #[must_use]
+    pub fn finish(mut self) -> FlowCounted {
+        self.open.next = self.next;
+        self.open.jitter_ns = self.jitter.value;
+        let held = self.open;
+        if held.bytes > 0 || held.came > 0 || held.duplicated > 0 {
+            self.closed.push(held);
+        } else if let Some(last) = self.closed.last_mut() {
+            last.next = self.next;
+        }
+        let known = self.stamped && !self.joined;
+        let mut before = 0;
+        let intervals: Vec<StreamInterval> = self
+            .closed
+            .iter()
+            .map(|slot| {
+                let passed = slot.next - before;
+                before = slot.next;
+                StreamInterval {
+                    bytes: slot.bytes,
+                    received: slot.received,
+                    lost: passed - slot.came,
+                    reordered: slot.reordered,
+                    duplicated: slot.duplicated,
+                    jitter_ns: known.then_some(slot.jitter_ns),
+                }
+            })
+            .collect();
+        FlowCounted {
+            bytes: self.bytes,
+            received: self.received,
+            passed: self.next,
+            reordered: self.reordered,
+            duplicated: self.duplicated,
+            too_late: self.too_late,
+            ignored: self.ignored,
+            jitter_first_ns: intervals.first().and_then(|first| first.jitter_ns),
+            jitter_ns: known.then_some(self.jitter.value),
+            jitter_max_ns: known.then_some(self.jitter.max),
+            first_ns: self.first_ns,
+            last_ns: self.last_ns,
+            interval_ns: self.interval_ns,
+            intervals,
+        }
+    }
+}
+
+#[inline]
+fn bit(seq: u64) -> u64 {
+    1 << (seq % 64)
+}
+
+/// What one flow's receiving end counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FlowCounted {
+    /// Payload delivered, each datagram once.
+    pub bytes: u64,
+    /// Datagrams delivered, each once.
+    pub received: u64,
+    /// One more than the highest number.
+    pub passed: u64,
+    /// Datagrams that came after a later one.
+    pub reordered: u64,
+    /// Datagrams that came again.
+    pub duplicated: u64,
+    /// Datagrams further behind than the window; they stay lost.
+    pub too_late: u64,
+    /// Datagrams that were none of ours.
+    pub ignored: u64,
+    /// Jitter at the end of the first interval.
+    pub jitter_first_ns: Option<f64>,
+    /// Jitter at the end.
+    pub jitter_ns: Option<f64>,
+    /// Largest jitter.
+    pub jitter_max_ns: Option<f64>,
+    /// First arrival in ns of the receiver's clock.
+    pub first_ns: Option<u64>,
+    /// Last arrival.
+    pub last_ns: u64,
+    /// Length of an interval.
+    pub interval_ns: u64,
+    /// Intervals since the stream's first arrival.
+    pub intervals: Vec<StreamInterval>,
+}
+
+#[cfg(test)]
+mod tests;

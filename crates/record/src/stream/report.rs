@@ -1,0 +1,176 @@
+//! The figures of a direction from what both ends counted, and what is worth knowing about them.
+
+use model::result::Series;
+use model::stream::{StreamInterval, StreamReceived, StreamSent};
+use model::{Direction, Finding, FindingId, FlowReport, StreamSpec};
+
+/// Both ends' counts of one direction. An end that vanished has none.
+#[derive(Debug, Clone, Copy)]
+pub struct Sides<'a> {
+    /// Which way.
+    pub direction: Direction,
+    /// What was asked for.
+    pub spec: &'a StreamSpec,
+    /// Bytes of a datagram or write.
+    pub size: u32,
+    /// Whether datagrams carry it.
+    pub datagrams: bool,
+    /// The sending end.
+    pub sent: Option<&'a StreamSent>,
+    /// The receiving end.
+    pub received: Option<&'a StreamReceived>,
+}
+
+/// A rate that is nearer to the one asked for than this is it.
+const REACHED: f64 = 0.99;
+
+impl Sides<'_> {
+    /// Datagrams that the sending end sent and that never came. Without its count, what the numbers tell.
+    #[must_use]
+    pub fn lost(&self) -> Option<u64> {
+        let received = self.received.filter(|_| self.datagrams)?;
+        let sent = self.sent.map_or(received.passed, |sent| sent.datagrams.max(received.passed));
+        Some(sent.saturating_sub(received.received))
+    }
+
+    /// What was lost behind the highest number that came: only the sender knows of it.
+    fn tail(&self) -> u64 {
+        match (self.sent, self.received) {
+            (Some(sent), Some(received)) if self.datagrams => sent.datagrams.saturating_sub(received.passed),
+            _ => 0,
+        }
+    }
+
+    fn receiver(&self) -> &'static str {
+        if self.direction == Direction::Down { "initiator" } else { "reflector" }
+    }
+
+    fn sender(&self) -> &'static str {
+        if self.direction == Direction::Down { "reflector" } else { "initiator" }
+    }
+
+    fn bits_per_second(&self) -> f64 {
+        self.received.map_or(0.0, |received| per_second(received.bytes as f64 * 8.0, received.elapsed_ns))
+    }
+}
+
+fn per_second(amount: f64, ns: u64) -> f64 {
+    if ns == 0 { 0.0 } else { amount * 1e9 / ns as f64 }
+}
+
+/// The figures of one direction.
+#[must_use]
+pub fn flow_report(sides: &Sides<'_>) -> FlowReport {
+    let none = StreamReceived::default();
+    let received = sides.received.unwrap_or(&none);
+    let datagrams = |value: u64| sides.datagrams.then_some(value);
+    FlowReport {
+        direction: sides.direction.word().to_owned(),
+        flows: sides.spec.flows,
+        bytes: received.bytes,
+        elapsed_ns: received.elapsed_ns,
+        bits_per_second: sides.bits_per_second(),
+        sent: sides.sent.and_then(|sent| datagrams(sent.datagrams)),
+        received: datagrams(received.received),
+        datagrams_per_second: sides.datagrams.then(|| per_second(received.received as f64, received.elapsed_ns)),
+        lost: sides.lost(),
+        reordered: datagrams(received.reordered),
+        duplicated: datagrams(received.duplicated),
+        rfc3550_jitter_first_ns: received.jitter_first_ns,
+        rfc3550_jitter_ns: received.jitter_ns,
+        rfc3550_jitter_max_ns: received.jitter_max_ns,
+        retransmits: sides.sent.and_then(|sent| sent.retransmits),
+        tcp_rtt_mean_ns: sides.sent.and_then(|sent| sent.rtt_mean_ns),
+        tcp_rtt_max_ns: sides.sent.and_then(|sent| sent.rtt_max_ns),
+        congestion: sides.sent.and_then(|sent| sent.congestion.clone()),
+    }
+}
+
+/// The direction second by second, as the receiving end saw it; of TCP also what the sending end's kernel told. What was
+/// lost behind the last number that came is in the last interval.
+#[must_use]
+pub fn series(sides: &Sides<'_>) -> Vec<Series> {
+    let mut all = Vec::new();
+    let Some(received) = sides.received.filter(|received| !received.intervals.is_empty()) else { return all };
+    let mut intervals = received.intervals.clone();
+    if let Some(last) = intervals.last_mut() {
+        last.lost += sides.tail();
+    }
+    let mut push = |quantity: &str, values: Vec<Option<f64>>| {
+        if values.iter().any(Option::is_some) {
+            all.push(Series {
+                quantity: quantity.to_owned(),
+                host: sides.receiver().to_owned(),
+                interval_ns: received.interval_ns,
+                values,
+            });
+        }
+    };
+    let of = |pick: fn(&StreamInterval) -> Option<f64>| intervals.iter().map(pick).collect::<Vec<_>>();
+    push("bytes", of(|interval| Some(interval.bytes as f64)));
+    if sides.datagrams {
+        push("received", of(|interval| Some(interval.received as f64)));
+        push("lost", of(|interval| Some(interval.lost as f64)));
+        push("reordered", of(|interval| Some(interval.reordered as f64)));
+        push("duplicated", of(|interval| Some(interval.duplicated as f64)));
+        push("rfc3550_jitter_ns", of(|interval| interval.jitter_ns));
+        return all;
+    }
+    if let Some(sent) = sides.sent.filter(|sent| !sent.seconds.is_empty()) {
+        let joined = usize::try_from(received.interval_ns / 1_000_000_000).unwrap_or(1).max(1);
+        let seconds = sent.seconds.chunks(joined);
+        let (retransmits, rtts): (Vec<_>, Vec<_>) = seconds
+            .map(|seconds| {
+                let again: u64 = seconds.iter().map(|second| second.retransmits).sum();
+                let rtt: u64 = seconds.iter().map(|second| second.rtt_ns).sum();
+                (Some(again as f64), Some(rtt as f64 / seconds.len() as f64))
+            })
+            .unzip();
+        push("retransmits", retransmits);
+        push("tcp_rtt_ns", rtts);
+    }
+    all
+}
+
+/// Bits and datagrams a second that were asked for, of one direction; absent: as fast as it goes.
+#[must_use]
+pub fn asked(spec: &StreamSpec, size: u32, datagrams: bool) -> (Option<f64>, Option<f64>) {
+    let bits = f64::from(size) * 8.0;
+    let bps = spec.rate_bps.map(|bps| bps as f64).or_else(|| spec.rate_pps.map(|pps| pps * bits));
+    let pps = spec.rate_pps.or_else(|| spec.rate_bps.map(|bps| bps as f64 / bits.max(1.0)));
+    (bps, pps.filter(|_| datagrams))
+}
+
+/// What is worth knowing about one direction: a rate that was not reached, datagrams nobody could place.
+#[must_use]
+pub fn findings(sides: &Sides<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let (Some(asked), _) = asked(sides.spec, sides.size, sides.datagrams) else { return found };
+    let word = sides.direction.word();
+    if let Some(sent) = sides.sent {
+        let reached = per_second(sent.bytes as f64 * 8.0, sent.elapsed_ns);
+        // One message is sent before the first interval has passed, so a short stream reads a little high, never low.
+        if sent.elapsed_ns > 0 && reached < asked * REACHED {
+            let starved = if sent.no_buffer > 0 {
+                format!("; {} sends found the device's queue full", sent.no_buffer)
+            } else {
+                String::new()
+            };
+            let remedy = if sides.datagrams {
+                "ask for less, send larger datagrams, or use --batch or --gso"
+            } else {
+                "the path or the receiver takes no more: ask for less, or use more --flows"
+            };
+            found.push(Finding::at(
+                FindingId::RateNotReached,
+                sides.sender(),
+                format!(
+                    "{word}: {:.1} Mbit/s were sent where {:.1} Mbit/s were asked for{starved}: {remedy}",
+                    reached / 1e6,
+                    asked / 1e6
+                ),
+            ));
+        }
+    }
+    found
+}
