@@ -1,0 +1,193 @@
+//! Bulk data: many datagrams a system call, long TCP writes, and what TCP tells about itself.
+//!
+//! Each flow is one loop on one thread over one socket, one way. All arrays and buffers are made before the loop; in it
+//! nothing is allocated, and the clock is read once a call, not once a datagram. Calls block for at most [`PATIENCE`]
+//! (SO_RCVTIMEO, SO_SNDTIMEO), so that a loop looks at its stop flag without signals; a time-out costs nothing while
+//! data flows.
+//!
+//! - sending: `send` for single datagrams, else `sendmmsg`; with UDP_SEGMENT (udp(7)) one message holds many datagrams.
+//! - receiving: `recv`, else `recvmmsg` with MSG_WAITFORONE: what is there is taken, nothing is waited for beyond the
+//!   first. With UDP_GRO the kernel says in a control message how long the joined datagrams are.
+//! - TCP: `send` and `recv` of one buffer.
+
+mod calls;
+mod pace;
+mod receive;
+mod send;
+mod stream;
+
+pub use pace::Rate;
+pub use receive::{DatagramSink, ReceiveDone, ReceivePlan, receive_datagrams};
+pub use send::{SendDone, SendPlan, send_datagrams};
+pub use stream::{receive_bytes, send_bytes};
+
+use crate::address::RawAddress;
+use crate::socket::DataSocket;
+use crate::{NetError, options, sys};
+use model::Protocol;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a call waits before its loop looks at the stop flag.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Socket options of linux/udp.h.
+const UDP_SEGMENT: libc::c_int = 103;
+const UDP_GRO: libc::c_int = 104;
+
+/// How far a loop has come, for whoever watches. Written once a call.
+#[derive(Debug, Default)]
+pub struct Gauge {
+    bytes: AtomicU64,
+    messages: AtomicU64,
+}
+
+impl Gauge {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Payload so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams so far; of TCP, calls.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    /// One writer only, so no read-modify-write is needed.
+    #[inline]
+    fn set(&self, messages: u64, bytes: u64) {
+        self.messages.store(messages, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What TCP tells of a connection (tcp_info, tcp(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpFigures {
+    /// Smoothed RTT in µs.
+    pub rtt_us: u32,
+    /// Segments sent again since the connection was made.
+    pub retransmits: u32,
+    /// Congestion window in bytes.
+    pub window_bytes: u64,
+}
+
+/// Reads tcp_info; `None` where the socket is no TCP or a preloaded stack does not tell.
+#[must_use]
+pub fn tcp_figures(socket: &DataSocket) -> Option<TcpFigures> {
+    // linux/tcp.h: eight bytes of flags and states (two words), then 32-bit fields, in this order.
+    const SEND_MSS: usize = 2 + 2;
+    const RTT: usize = 2 + 15;
+    const WINDOW: usize = 2 + 18;
+    const RETRANSMITS: usize = 2 + 23;
+    if socket.protocol() != Protocol::Tcp {
+        return None;
+    }
+    let mut words = [0; RETRANSMITS + 1];
+    let count = sys::get_option(socket.read_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut words).ok()?;
+    (count > RETRANSMITS).then(|| TcpFigures {
+        rtt_us: words[RTT],
+        retransmits: words[RETRANSMITS],
+        window_bytes: u64::from(words[WINDOW]) * u64::from(words[SEND_MSS]),
+    })
+}
+
+/// The congestion control of a TCP socket (TCP_CONGESTION, tcp(7)).
+#[must_use]
+pub fn congestion(socket: &DataSocket) -> Option<String> {
+    if socket.protocol() != Protocol::Tcp {
+        return None;
+    }
+    let mut name = [0; 16];
+    let length = calls::get_bytes(socket.read_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).ok()?;
+    let name = name.get(..length)?.split(|byte| *byte == 0).next()?;
+    std::str::from_utf8(name).ok().map(str::to_owned)
+}
+
+/// Payload that TCP has not had acknowledged yet (SIOCOUTQ, tcp(7)).
+#[must_use]
+pub fn unacknowledged(socket: &DataSocket) -> Option<u64> {
+    calls::output_queue(socket.read_fd()).ok()
+}
+
+/// The MTU of the route to an address, as the kernel knows it (IP_MTU of ip(7), IPV6_MTU of ipv6(7)).
+///
+/// # Errors
+/// There is no route, or the kernel does not tell.
+pub fn route_mtu(to: SocketAddr) -> Result<u32, NetError> {
+    let v6 = to.is_ipv6();
+    let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+    let socket = sys::socket(domain, libc::SOCK_DGRAM, 0)
+        .map_err(|cause| NetError::Socket { what: if v6 { "UDP/IPv6" } else { "UDP/IPv4" }, cause })?;
+    let mut to = to;
+    if to.port() == 0 {
+        // connect(2) refuses port 0 on some systems; nothing is sent.
+        to.set_port(9);
+    }
+    sys::connect(socket.as_raw_fd(), RawAddress::new(to).as_bytes())
+        .map_err(|cause| NetError::NoRoute { address: to.ip(), cause })?;
+    mtu(socket.as_raw_fd(), v6)
+}
+
+fn mtu(fd: RawFd, v6: bool) -> Result<u32, NetError> {
+    let (level, name) = if v6 { (libc::IPPROTO_IPV6, libc::IPV6_MTU) } else { (libc::IPPROTO_IP, libc::IP_MTU) };
+    let mut value = [0];
+    sys::get_option(fd, level, name, &mut value)
+        .map_err(|cause| NetError::ReadOut { what: "the route's MTU", cause })?;
+    Ok(value[0])
+}
+
+/// Bytes of IP and UDP headers in front of a datagram's payload.
+#[must_use]
+pub fn udp_headers(v6: bool) -> u32 {
+    if v6 { 48 } else { 28 }
+}
+
+/// Ends the sending half of a TCP connection: the peer reads to the end of what was sent.
+pub fn end_sending(socket: &DataSocket) {
+    // A connection that is gone has no half to end.
+    let _ = calls::shutdown_write(socket.write_fd());
+}
+
+/// Sets both time-outs of a socket, so that no call blocks for longer.
+fn be_patient(fd: RawFd) -> Result<(), NetError> {
+    let micros = libc::suseconds_t::try_from(PATIENCE.as_micros()).unwrap_or(50_000);
+    let time = libc::timeval { tv_sec: 0, tv_usec: micros };
+    for (option, name) in [("SO_RCVTIMEO", libc::SO_RCVTIMEO), ("SO_SNDTIMEO", libc::SO_SNDTIMEO)] {
+        sys::set_option(fd, libc::SOL_SOCKET, name, &time).map_err(|cause| NetError::Option {
+            option,
+            value: format!("{} ms", PATIENCE.as_millis()),
+            cause,
+        })?;
+    }
+    Ok(())
+}
+
+/// Makes the kernel cut long sends into datagrams of `size` bytes.
+fn segment(socket: &DataSocket, size: usize) -> Result<(), NetError> {
+    let v6 = socket.peer_address().is_some_and(|peer| peer.is_ipv6());
+    let room = mtu(socket.write_fd(), v6).map_or(usize::MAX, |mtu| mtu.saturating_sub(udp_headers(v6)) as usize);
+    if size > room {
+        return Err(NetError::Unsupported {
+            protocol: Protocol::Udp,
+            why: "cannot cut datagrams that are longer than the route's MTU: use a smaller --size, or leave --gso out",
+        });
+    }
+    let value = libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX);
+    options::int(socket.write_fd(), libc::SOL_UDP, UDP_SEGMENT, "UDP_SEGMENT", value)
+}
+
+/// Makes the kernel join datagrams of one flow.
+fn join(socket: &DataSocket) -> Result<(), NetError> {
+    options::int(socket.read_fd(), libc::SOL_UDP, UDP_GRO, "UDP_GRO", 1)
+}
