@@ -8,13 +8,16 @@ mod evidence;
 mod hlog;
 mod latency;
 mod outliers;
+mod paced;
 pub mod raw;
 mod realtime;
 mod recorder;
 mod series;
+pub mod stream;
 mod verdict;
 
 pub use evidence::{EndEvidence, Evidence, PathFacts};
 pub use latency::{Distribution, latency};
+pub use paced::{Arrears, FarEnd, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, saturated};
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
 pub use verdict::verdict;

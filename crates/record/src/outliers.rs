@@ -7,23 +7,25 @@ use std::collections::BinaryHeap;
 /// Most messages kept for being over the threshold or lost, and most that can be asked for as the worst.
 pub(crate) const MOST: usize = 10_000;
 
-/// One message, still in ticks.
+/// One message, still in ticks, with whatever else is told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Kept {
-    pub(crate) rtt_ns: u64,
+pub(crate) struct Kept<More = ()> {
+    /// The time that decides whether it is kept.
+    pub(crate) worth_ns: u64,
     /// Of equal times the earlier message counts as the worse one, whatever the batches were.
     pub(crate) seq: Reverse<u64>,
     pub(crate) sent: u64,
     pub(crate) lateness_ns: u64,
     pub(crate) lost: bool,
+    pub(crate) more: More,
 }
 
 /// Fixed memory, touched by [`Outliers::new`].
 #[derive(Debug)]
-pub(crate) struct Outliers {
-    worst: BinaryHeap<Reverse<Kept>>,
+pub(crate) struct Outliers<More = ()> {
+    worst: BinaryHeap<Reverse<Kept<More>>>,
     places: usize,
-    listed: Vec<Kept>,
+    listed: Vec<Kept<More>>,
     over_ns: u64,
     /// Listed ones that found no room.
     dropped: u64,
@@ -37,11 +39,11 @@ pub(crate) fn touched<T: Clone + Default>(capacity: usize) -> Vec<T> {
     memory
 }
 
-impl Outliers {
+impl<More: Copy + Ord + Default> Outliers<More> {
     pub(crate) fn new(rule: OutlierRule) -> Self {
         let places = usize::try_from(rule.worst).unwrap_or(MOST).min(MOST);
         Self {
-            worst: BinaryHeap::from(touched::<Reverse<Kept>>(places)),
+            worst: BinaryHeap::from(touched::<Reverse<Kept<More>>>(places)),
             places,
             listed: touched(MOST),
             over_ns: rule.over_ns.unwrap_or(u64::MAX),
@@ -54,14 +56,14 @@ impl Outliers {
         let worst = if self.worst.len() < self.places {
             0
         } else {
-            self.worst.peek().map_or(u64::MAX, |least| least.0.rtt_ns.saturating_add(1))
+            self.worst.peek().map_or(u64::MAX, |least| least.0.worth_ns.saturating_add(1))
         };
         worst.min(self.over_ns.saturating_add(1))
     }
 
     /// Keeps a message if it belongs to those worth keeping. Does not allocate.
-    pub(crate) fn offer(&mut self, kept: Kept) {
-        if kept.lost || kept.rtt_ns > self.over_ns {
+    pub(crate) fn offer(&mut self, kept: Kept<More>) {
+        if kept.lost || kept.worth_ns > self.over_ns {
             if self.listed.len() < MOST {
                 self.listed.push(kept);
             } else {
@@ -81,10 +83,10 @@ impl Outliers {
     }
 
     /// All kept messages in order of sending, and how many found no room.
-    pub(crate) fn finish(self) -> (Vec<Kept>, u64) {
+    pub(crate) fn finish(self) -> (Vec<Kept<More>>, u64) {
         let mut all = self.listed;
         all.extend(self.worst.into_iter().map(|kept| kept.0));
-        all.sort_unstable_by_key(|kept| (kept.sent, kept.seq.0, kept.lost));
+        all.sort_unstable_by_key(|kept| (kept.sent, kept.seq.0, kept.lost, kept.more));
         all.dedup();
         (all, self.dropped)
     }
@@ -95,13 +97,13 @@ mod tests {
     use super::*;
 
     fn kept(seq: u64, rtt_ns: u64) -> Kept {
-        Kept { rtt_ns, seq: Reverse(seq), sent: seq, lateness_ns: 0, lost: false }
+        Kept { worth_ns: rtt_ns, seq: Reverse(seq), sent: seq, lateness_ns: 0, lost: false, more: () }
     }
 
     fn run(rule: OutlierRule, messages: &[Kept]) -> Vec<(u64, u64)> {
         let mut outliers = Outliers::new(rule);
         messages.iter().for_each(|&message| outliers.offer(message));
-        outliers.finish().0.iter().map(|kept| (kept.seq.0, kept.rtt_ns)).collect()
+        outliers.finish().0.iter().map(|kept| (kept.seq.0, kept.worth_ns)).collect()
     }
 
     #[test]

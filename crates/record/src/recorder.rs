@@ -272,7 +272,7 @@ impl Recorder {
 
     fn kept(&self, sample: &Sample, rtt_ns: u64, lost: bool) -> Kept {
         let lateness_ns = self.config.rate.ns(sample.sent.saturating_sub(sample.intended));
-        Kept { rtt_ns, seq: Reverse(sample.seq), sent: sample.sent, lateness_ns, lost }
+        Kept { worth_ns: rtt_ns, seq: Reverse(sample.seq), sent: sample.sent, lateness_ns, lost, more: () }
     }
 
     #[cold]
@@ -366,7 +366,7 @@ impl Recorder {
             seq: kept.seq.0,
             at_ns: rate.ns(kept.sent.saturating_sub(first_tick)),
             realtime_ns: wall(kept.sent),
-            rtt_ns: kept.rtt_ns,
+            rtt_ns: kept.worth_ns,
             lateness_ns: kept.lateness_ns,
             lost: kept.lost,
             ..Outlier::default()

@@ -43,9 +43,9 @@ pub struct Permutation {
 }
 
 /// Up to so many dealings all are looked at: two sets of 10.
-const MOST_EXACT: u64 = 200_000;
+pub(crate) const MOST_EXACT: u64 = 200_000;
 /// How many are drawn otherwise: p is known to about 0.002 at 0.05.
-const DRAWN: u32 = 20_000;
+pub(crate) const DRAWN: u32 = 20_000;
 
 /// The two-sided permutation test of two sets of figures. All ways to deal the labels are looked at when they are at most
 /// 200,000 (two sets of up to 9 and 10); otherwise 20,000 that `seed` draws, so the same input gives the same answer.
@@ -124,7 +124,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 }
 
 /// In how many ways `chosen` of `all` can be drawn; `None` beyond what a number holds.
-fn dealings(all: usize, chosen: usize) -> Option<u64> {
+pub(crate) fn dealings(all: usize, chosen: usize) -> Option<u64> {
     let chosen = chosen.min(all.checked_sub(chosen)?) as u64;
     let mut ways = 1_u64;
     for step in 1..=chosen {
@@ -147,7 +147,7 @@ fn deal(pool: &[f64], chosen: &[usize], left: &mut [f64], right: &mut [f64]) {
 }
 
 /// The next way to choose places, in ascending order; false after the last.
-fn next(chosen: &mut [usize], all: usize) -> bool {
+pub(crate) fn next(chosen: &mut [usize], all: usize) -> bool {
     let count = chosen.len();
     let Some(at) = (0..count).rev().find(|&at| chosen.get(at).is_some_and(|&place| place < all - count + at)) else {
         return false;
@@ -160,7 +160,7 @@ fn next(chosen: &mut [usize], all: usize) -> bool {
 }
 
 /// Fisher-Yates by splitmix64 (Steele, Lea, Flood 2014). The share by which low places are preferred is below 1e-17.
-fn shuffle(values: &mut [f64], state: &mut u64) {
+pub(crate) fn shuffle<T>(values: &mut [T], state: &mut u64) {
     for last in (1..values.len()).rev() {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = *state;

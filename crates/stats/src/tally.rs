@@ -1,19 +1,15 @@
-//! A short-lived counter with the buckets of [`Histogram`](crate::Histogram), for one interval of a run.
+//! A short-lived counter with HdrHistogram's buckets, for one interval of a run.
 //!
-//! Not for keeping or storing: it exists because the lasting histogram costs a sweep over 270 KB to empty or to add,
-//! which would push the measured loop's data out of the caches ten times a second. This one remembers which buckets
-//! were touched.
+//! Not for keeping: it exists because the lasting histogram costs a sweep over 270 KB to empty or to add, which would
+//! push the measured loop's data out of the caches ten times a second. This one remembers which buckets were touched.
 
 use crate::{HOUR_NS, Histogram};
 use std::ops::RangeInclusive;
 
-/// Two to the power of this many sub-buckets a power of two: 3 significant digits, as HdrHistogram computes it.
-const HALF_BITS: u32 = 10;
-const BUCKETS: usize = 33_792;
-
-/// Counts by bucket. All memory is taken and touched by [`Tally::new`]; nothing else allocates.
+/// Counts by bucket, with two to the power of `HALF_BITS` buckets a power of two. All memory is taken and touched by
+/// [`Buckets::new`]; nothing else allocates.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct Buckets<const HALF_BITS: u32> {
     counts: Box<[u32]>,
     first: usize,
     last: usize,
@@ -21,41 +17,50 @@ pub struct Tally {
     overflowed: u64,
 }
 
-impl Default for Tally {
+/// 3 significant digits, the buckets of [`Histogram`](crate::Histogram).
+pub type Tally = Buckets<10>;
+
+/// 2 significant digits: a bucket is at most a hundredth of its value wide.
+pub type CoarseTally = Buckets<7>;
+
+impl<const HALF_BITS: u32> Default for Buckets<HALF_BITS> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// The bucket of a value, by HdrHistogram's layout for a lowest value of 1 and 3 digits.
+/// The bucket of a value, by HdrHistogram's layout for a lowest value of 1.
 #[inline]
-fn bucket(value: u64) -> usize {
+fn bucket<const HALF_BITS: u32>(value: u64) -> usize {
     let bits = u64::BITS - (value | 1).leading_zeros();
     let shift = bits.saturating_sub(HALF_BITS + 1);
     ((shift as usize) << HALF_BITS) + usize::try_from(value >> shift).unwrap_or(0)
 }
 
 /// The values that share a bucket.
-fn values(bucket: usize) -> RangeInclusive<u64> {
+fn values<const HALF_BITS: u32>(bucket: usize) -> RangeInclusive<u64> {
     let shift = (bucket >> HALF_BITS).saturating_sub(1);
     let low = ((bucket - (shift << HALF_BITS)) as u64) << shift;
     low..=low + ((1_u64 << shift) - 1)
 }
 
-impl Tally {
-    /// An empty one: 135 KB, written once so that no page fault comes later.
+impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
+    /// An hour's bucket is the last one.
+    const BUCKETS: usize = ((HOUR_NS.ilog2() + 2 - HALF_BITS) as usize) << HALF_BITS;
+
+    /// An empty one (135 KB with 3 digits, 18 KB with 2), written once so that no page fault comes later.
     #[must_use]
     pub fn new() -> Self {
-        let mut counts = vec![1_u32; BUCKETS].into_boxed_slice();
+        let mut counts = vec![1_u32; Self::BUCKETS].into_boxed_slice();
         std::hint::black_box(&mut counts).fill(0);
-        Self { counts, first: BUCKETS, last: 0, total: 0, overflowed: 0 }
+        Self { counts, first: Self::BUCKETS, last: 0, total: 0, overflowed: 0 }
     }
 
     /// Counts one value; values over an hour count as an hour.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.overflowed += u64::from(ns > HOUR_NS);
-        let at = bucket(ns.min(HOUR_NS));
+        let at = bucket::<HALF_BITS>(ns.min(HOUR_NS));
         if let Some(count) = self.counts.get_mut(at) {
             *count = count.saturating_add(1);
             self.first = self.first.min(at);
@@ -69,6 +74,27 @@ impl Tally {
     pub fn total(&self) -> u64 {
         self.total
     }
+
+    /// How many of them were longer than an hour; they are counted as an hour.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
+    }
+
+    /// The counts of all buckets up to the last one that holds values, from bucket 0.
+    pub(crate) fn counts(&self) -> &[u32] {
+        let end = if self.total == 0 { 0 } else { self.last + 1 };
+        self.counts.get(..end).unwrap_or_default()
+    }
+
+    /// Significant decimal digits of the layout: one takes 4 bits, two take 7, three take 10.
+    pub(crate) const DIGITS: u32 = match HALF_BITS {
+        ..=4 => 1,
+        5..=7 => 2,
+        8..=10 => 3,
+        11..=14 => 4,
+        _ => 5,
+    };
 
     fn touched(&self) -> &[u32] {
         self.counts.get(self.first..=self.last).unwrap_or_default()
@@ -85,10 +111,10 @@ impl Tally {
         for (at, &count) in self.touched().iter().enumerate() {
             seen += u64::from(count);
             if seen >= rank {
-                return Some(*values(self.first + at).end());
+                return Some(*values::<HALF_BITS>(self.first + at).end());
             }
         }
-        Some(*values(self.last).end())
+        Some(*values::<HALF_BITS>(self.last).end())
     }
 
     /// Adds all its values to another tally.
@@ -111,7 +137,7 @@ impl Tally {
     pub fn add_to_histogram(&self, histogram: &mut Histogram) {
         for (at, &count) in self.touched().iter().enumerate() {
             if count > 0 {
-                histogram.record_n(*values(self.first + at).start(), u64::from(count));
+                histogram.record_n(*values::<HALF_BITS>(self.first + at).start(), u64::from(count));
             }
         }
         histogram.add_overflowed(self.overflowed);
@@ -122,7 +148,7 @@ impl Tally {
         if let Some(touched) = self.counts.get_mut(self.first..=self.last) {
             touched.fill(0);
         }
-        self.first = BUCKETS;
+        self.first = Self::BUCKETS;
         self.last = 0;
         self.total = 0;
         self.overflowed = 0;
@@ -136,11 +162,14 @@ mod tests {
 
     #[test]
     fn the_last_bucket_is_the_hours() {
-        assert!(bucket(HOUR_NS) < BUCKETS);
-        assert_eq!(bucket(2047), 2047);
-        assert_eq!(bucket(2048), 2048);
-        assert_eq!(bucket(2049), 2048);
-        assert!(values(bucket(HOUR_NS)).contains(&HOUR_NS));
+        assert!(bucket::<10>(HOUR_NS) < Tally::BUCKETS && bucket::<7>(HOUR_NS) < CoarseTally::BUCKETS);
+        assert_eq!(Tally::BUCKETS, 33_792);
+        assert_eq!(bucket::<10>(2047), 2047);
+        assert_eq!(bucket::<10>(2048), 2048);
+        assert_eq!(bucket::<10>(2049), 2048);
+        assert_eq!(bucket::<7>(259), 257);
+        assert!(values::<10>(bucket::<10>(HOUR_NS)).contains(&HOUR_NS));
+        assert!(values::<7>(bucket::<7>(HOUR_NS)).contains(&HOUR_NS));
     }
 
     #[test]
@@ -189,14 +218,17 @@ mod tests {
             // The histogram knows its exact largest value, the tally only the bucket of it.
             let (coarse, fine) = (tally.quantile(q).unwrap(), direct.quantile(q).unwrap());
             let fine = fine.min(HOUR_NS);
-            prop_assert!(coarse >= fine && bucket(coarse.min(HOUR_NS)) == bucket(fine));
+            prop_assert!(coarse >= fine && bucket::<10>(coarse.min(HOUR_NS)) == bucket::<10>(fine));
         }
 
         #[test]
         fn a_bucket_holds_its_own_values(value in 0_u64..=HOUR_NS) {
-            let range = values(bucket(value));
+            let range = values::<10>(bucket::<10>(value));
             prop_assert!(range.contains(&value));
             prop_assert!(range.end() - range.start() <= value / 1000);
+            let range = values::<7>(bucket::<7>(value));
+            prop_assert!(range.contains(&value));
+            prop_assert!(range.end() - range.start() <= value / 100);
         }
     }
 }

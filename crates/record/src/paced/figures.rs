@@ -1,0 +1,42 @@
+//! What `pace` has beside the figures of every recorder.
+
+use model::{OneWay, RateReport, ReflectorReport, Segment};
+use stats::Histogram;
+
+/// What `pace` has beside the figures of every recorder.
+#[derive(Debug, Clone)]
+pub struct PaceFigures {
+    /// The rate asked for and what became of it; `saturated` is filled by [`Recorded::judge_rate`](crate::Recorded::judge_rate).
+    pub rate: RateReport,
+    /// One-way times, where there is one reflector and its clock allows.
+    pub one_way: Option<OneWay>,
+    /// The parts of the round trip, where stamps were taken.
+    pub segments: Vec<Segment>,
+    /// Each reflector by itself, where there are several.
+    pub reflectors: Vec<ReflectorReport>,
+    /// The furthest that an answer came behind a later one, in message numbers; 0 when all were in order.
+    pub reorder_depth: u64,
+    /// Lateness of all messages, in ns.
+    pub lateness: Histogram,
+    /// Distance of the schedule's times in ns, bursts counted as one.
+    pub distance_ns: u64,
+    /// Times that the sender stood still, by lateness: intended time since the first, length, in ns.
+    pub sender_stalls: Vec<(u64, u64)>,
+    /// How the sender was doing against its schedule at the end.
+    pub arrears: Arrears,
+    /// Messages of the schedule that were never sent, because the time was over.
+    pub unsent: u64,
+    /// Sends that had to wait or be repeated because the path took no more.
+    pub blocked: u64,
+}
+
+/// Whether the sender ever caught up with its schedule towards the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Arrears {
+    /// For how long up to the end no message left within a distance of the schedule of its time, in ns (whole intervals).
+    pub for_ns: u64,
+    /// Smallest lateness in the first interval of that time.
+    pub from_ns: u64,
+    /// Smallest lateness in the last one.
+    pub to_ns: u64,
+}
