@@ -163,7 +163,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    fn list(&self, protocol: Protocol) -> Result<SizeList, model::ModelError> {
+    /// The sizes asked for.
+    pub(super) fn list(&self, protocol: Protocol) -> Result<SizeList, model::ModelError> {
         let list =
             if self.size == "default" { SizeList::default_for(protocol) } else { self.size.parse::<SizeList>()? };
         Ok(list.within(self.min_size.unwrap_or(0), self.max_size.unwrap_or(u32::MAX)))
@@ -197,16 +198,42 @@ pub(crate) struct Socket {
     pub(crate) mcast_loop: bool,
 }
 
-/// When it is done.
+/// How long it is.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Warm-up and stop rule (for each size)")]
-pub(crate) struct Stop {
+pub(crate) struct Length {
     /// Measure so long [default: 1, or until --count]
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,
     /// Measure so many rounds at most
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
+}
+
+/// What comes before it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Warm-up and stop rule (for each size)")]
+pub(crate) struct Warmup {
+    /// Untimed rounds before each size for so many ms
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    pub(crate) warmup: u32,
+}
+
+/// What is lost.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Warm-up and stop rule (for each size)")]
+pub(crate) struct Patience {
+    /// A datagram is lost, a stream broken, after so many ms
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub(crate) timeout: u32,
+}
+
+/// When it is done.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Warm-up and stop rule (for each size)")]
+pub(crate) struct Stop {
+    #[command(flatten)]
+    pub(crate) length: Length,
     /// Measure at least so long
     #[arg(long, value_name = "S")]
     pub(crate) min_seconds: Option<f64>,
@@ -216,15 +243,13 @@ pub(crate) struct Stop {
     /// Stop once the 95 % interval is narrower than this percentage: of the median (pingpong) or the rate (rr)
     #[arg(long, value_name = "PERCENT")]
     pub(crate) interval: Option<f64>,
-    /// Untimed rounds before each size for so many ms
-    #[arg(long, value_name = "MS", default_value_t = 200)]
-    pub(crate) warmup: u32,
+    #[command(flatten)]
+    pub(crate) warmup: Warmup,
     /// And at least so many untimed rounds
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) warmup_count: u32,
-    /// A datagram is lost, a stream broken, after so many ms
-    #[arg(long, value_name = "MS", default_value_t = 1000)]
-    pub(crate) timeout: u32,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
 }
 
 /// What comes out.
@@ -234,7 +259,8 @@ pub(crate) struct Output {
     /// Form of the result on standard output
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
-    /// Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns
+    /// Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat,
+    /// with the intended send time before them)
     #[arg(long, value_name = "PREFIX")]
     pub(crate) raw: Option<PathBuf>,
     /// The percentile of the %ile column of --format sfnt
@@ -357,7 +383,7 @@ pub(crate) struct Ping {
 }
 
 /// Seconds as a person writes them, to ms.
-fn ms(what: &'static str, seconds: f64) -> Result<u32, model::ModelError> {
+pub(super) fn ms(what: &'static str, seconds: f64) -> Result<u32, model::ModelError> {
     let ms = (seconds * 1000.0).round();
     if !(1.0..=86_400_000.0).contains(&ms) {
         return Err(model::ModelError::OutOfRange {
@@ -370,14 +396,22 @@ fn ms(what: &'static str, seconds: f64) -> Result<u32, model::ModelError> {
     Ok(ms as u32)
 }
 
-impl Stop {
-    fn apply(&self, spec: &mut ProbeSpec) -> Result<(), model::ModelError> {
+impl Length {
+    /// How long a size is measured.
+    pub(super) fn apply(&self, spec: &mut ProbeSpec) -> Result<(), model::ModelError> {
         spec.stop.max_ms = match (self.seconds, self.count) {
             (Some(seconds), _) => ms("--seconds", seconds)?,
             (None, Some(_)) => u32::MAX,
             (None, None) => 1000,
         };
         spec.stop.max_count = self.count.unwrap_or(u64::MAX);
+        Ok(())
+    }
+}
+
+impl Stop {
+    fn apply(&self, spec: &mut ProbeSpec) -> Result<(), model::ModelError> {
+        self.length.apply(spec)?;
         spec.stop.min_ms = self.min_seconds.map_or(Ok(0), |seconds| ms("--min-seconds", seconds))?;
         spec.stop.min_count = self.min_count.unwrap_or(1);
         if let Some(percent) = self.interval
@@ -390,18 +424,19 @@ impl Stop {
             });
         }
         spec.stop.interval_percent = self.interval;
-        if self.interval.is_some() && self.seconds.is_none() && self.count.is_none() && spec.probe == Probe::Pingpong {
+        let open = self.length.seconds.is_none() && self.length.count.is_none();
+        if self.interval.is_some() && open && spec.probe == Probe::Pingpong {
             spec.stop.max_ms = 60_000;
         }
-        spec.warmup.time_ms = self.warmup;
-        spec.warmup.count = self.warmup_count;
-        spec.timeout_ms = self.timeout;
+        spec.warmup = model::Warmup { time_ms: self.warmup.warmup, count: self.warmup_count };
+        spec.timeout_ms = self.patience.timeout;
         Ok(())
     }
 }
 
 impl Ends {
-    fn apply(&self, spec: &mut ProbeSpec) {
+    /// Both ends as asked for.
+    pub(super) fn apply(&self, spec: &mut ProbeSpec) {
         let (initiator, reflector) = (&mut spec.initiator, &mut spec.reflector);
         initiator.receive = self.receive;
         reflector.receive = self.remote_receive.unwrap_or(self.receive);
@@ -444,7 +479,8 @@ impl Idle {
 }
 
 impl Socket {
-    fn spec(&self, protocol: Protocol) -> SocketSpec {
+    /// The options asked for.
+    pub(super) fn spec(&self, protocol: Protocol) -> SocketSpec {
         SocketSpec {
             nodelay: !self.no_nodelay,
             connected: !self.unconnected,
@@ -461,7 +497,8 @@ impl Socket {
 }
 
 impl Output {
-    fn apply(&self, spec: &mut ProbeSpec) {
+    /// What is kept.
+    pub(super) fn apply(&self, spec: &mut ProbeSpec) {
         spec.raw = self.raw.is_some();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates; µs to ns")]
         let over_ns = self.over.map(|us| (us * 1000.0) as u64);

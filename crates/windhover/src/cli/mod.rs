@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod launch;
 pub(crate) mod measure;
+pub(crate) mod pace;
 pub(crate) mod serve;
 pub(crate) mod shield;
 pub(crate) mod tune;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Rr(measure::Rr),
     /// Time ICMP echoes
     Ping(measure::Ping),
+    /// Send messages at a fixed rate and time their answers, whether or not they keep up
+    Pace(Box<pace::Pace>),
     /// Run a background load and report how even it was
     Load(serve::LoadCommand),
     /// Start a program with policy, priority and CPUs, or change running tasks

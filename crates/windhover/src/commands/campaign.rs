@@ -149,7 +149,8 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
 }
 
 /// Axes in the order that people read them.
-const AXES: [&str; 10] = ["probe", "protocol", "size", "load", "shield", "knob", "stack", "receive", "policy", "cpu"];
+const AXES: [&str; 11] =
+    ["probe", "protocol", "size", "rate", "load", "shield", "knob", "stack", "receive", "policy", "cpu"];
 
 type Factors = BTreeMap<String, serde_json::Value>;
 
@@ -169,6 +170,7 @@ fn words(factors: &Factors, axes: &[&str]) -> String {
             "probe" => format!("{plain:<8}"),
             "protocol" => format!("{plain:<4}"),
             "size" => format!("{plain:>6} B"),
+            "rate" => format!("{plain:>7}/s"),
             "load" if plain == "none" => format!("{:<11}", "no load"),
             "load" => format!("{:<11}", format!("load {plain}")),
             "cpu" => format!("CPU {plain}"),
@@ -298,6 +300,22 @@ fn cell_line(step: &RunStep, steps: usize, axes: &[&str], result: &ResultDocumen
             us(latency.stdev_ns),
             us(latency.max_ns.map(|ns| ns as f64))
         );
+    }
+    if let Some(rate) = &result.rate {
+        let us = |latency: &Option<model::Latency>| {
+            let p99 = latency.as_ref().and_then(|latency| latency.p99_ns);
+            p99.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+        };
+        let _ = write!(
+            line,
+            "  p99 {} (intended {}) µs  {:.2} % of the rate",
+            us(&result.latency),
+            us(&result.latency_intended),
+            100.0 * rate.achieved_pps / rate.asked_pps
+        );
+        if result.messages.lost > 0 {
+            let _ = write!(line, "  lost {}", result.messages.lost);
+        }
     }
     let mut found: Vec<String> = result.verdict.iter().map(|finding| finding.id.word()).collect();
     found.sort();

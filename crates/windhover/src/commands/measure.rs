@@ -1,33 +1,54 @@
-//! `windhover pingpong`, `rr` and `ping`: a measurement typed by hand is the worker itself.
+//! `windhover pingpong`, `rr`, `ping` and `pace`: a measurement typed by hand is the worker itself.
 
 use super::child::Worker;
+use super::live::Live;
 use super::{identity, key, signals};
 use crate::cli::Format;
 use crate::cli::measure::{Output as Wanted, Peer, Ping, Pingpong, Rr};
+use crate::cli::pace::Pace;
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
-use model::{Family, ProbeSpec, Protocol, ResultDocument, WorkerEvent, WorkerSpec};
-use std::collections::BTreeMap;
+use model::{Family, Protocol, ResultDocument, WorkerEvent, WorkerSpec};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) fn pingpong(arguments: &Pingpong, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let (target, _endpoint) = target(&arguments.peer, output)?;
-    run(spec, target, &arguments.output, output, started)
+    run(&ProbeTask::new(spec, target), &arguments.output, Live::default(), output, started)
 }
 
 pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let (target, _endpoint) = target(&arguments.peer, output)?;
-    run(spec, target, &arguments.output, output, started)
+    run(&ProbeTask::new(spec, target), &arguments.output, Live::default(), output, started)
 }
 
 pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let control = resolved(&arguments.address, family(arguments.ipv4, arguments.ipv6))?;
-    run(spec, Target { control, key: None }, &arguments.output, output, started)
+    let task = ProbeTask::new(spec, Target { control, key: None });
+    run(&task, &arguments.output, Live::default(), output, started)
+}
+
+/// One initiator, and one endpoint or several.
+pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Result<u8, Failure> {
+    let (spec, factors) = arguments.spec().map_err(Failure::usage)?;
+    let family = family(arguments.peer.ipv4, arguments.peer.ipv6);
+    let others: Vec<String> =
+        arguments.to.iter().map(|address| resolved(address, family)).collect::<Result<_, Failure>>()?;
+    let (target, _endpoint) = target(&arguments.peer, output)?;
+    let key = match (&target.key, arguments.peer.fork_both) {
+        // The endpoint of --fork-both has a key of its own.
+        (_, true) if !others.is_empty() => key::read(arguments.peer.key_file.as_deref(), output)?,
+        (key, _) => key.clone(),
+    };
+    let mut task = ProbeTask { factors, ..ProbeTask::new(spec, target) };
+    task.others = others.into_iter().map(|control| Target { control, key: key.clone() }).collect();
+    let live = Live::new(arguments.jsonl, output)?;
+    task.live = live.sink().is_some();
+    run(&task, &arguments.output, live, output, started)
 }
 
 fn family(ipv4: bool, ipv6: bool) -> Option<Family> {
@@ -83,25 +104,35 @@ fn resolved(address: &str, family: Option<Family>) -> Result<String, Failure> {
     Ok(found.to_string())
 }
 
-fn run(spec: ProbeSpec, target: Target, wanted: &Wanted, output: &Output, started: Instant) -> Result<u8, Failure> {
+fn run(task: &ProbeTask, wanted: &Wanted, live: Live, output: &Output, started: Instant) -> Result<u8, Failure> {
     let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
     context.stop = signals::stop_flag()?;
     context.started = started;
-    let task = ProbeTask::new(spec, target);
-    let mut documents = Vec::new();
-    let mut printed = Ok(());
-    let several = task.spec.sizes.len() > 1;
-    let outcome = probe::run(&task, &context, &mut |measured| {
-        if several && wanted.format != Format::Json {
+    context.live = live.sink();
+    let mut kept = Kept::default();
+    let rates = task.spec.pace.as_ref().map_or(1, |pace| pace.rates_pps.len());
+    let several = task.spec.sizes.len() * rates > 1;
+    let outcome = probe::run(task, &context, &mut |measured| {
+        live.result(&measured.result);
+        if several && wanted.format != Format::Json && !live.tells_results() {
             progress(&measured.result, output);
         }
-        if printed.is_ok() {
-            printed = keep(measured, wanted, output, &mut documents);
-        }
+        kept.keep(measured, wanted, live.tells_results(), output);
     });
-    printed?;
-    // What was measured is printed also when the run failed after it.
-    output.result(&text(&documents, wanted)?)?;
+    drop(context);
+    let tells = live.tells_results();
+    live.finish()?;
+    // What was measured is printed also when the run failed after it, or a file could not be written.
+    kept.printed?;
+    if !tells {
+        output.result(&text(&kept.documents, wanted)?)?;
+    }
+    if let Err(failure) = kept.raw {
+        match outcome {
+            Ok(_) => return Err(failure),
+            Err(_) => output.warning(format_args!("{:#}", failure.error)),
+        }
+    }
     match outcome {
         Ok(outcome) => Ok(outcome.exit_code()),
         Err(error) => Err(Failure::new(error.exit_code(), error)),
@@ -110,26 +141,40 @@ fn run(spec: ProbeSpec, target: Target, wanted: &Wanted, output: &Output, starte
 
 fn progress(result: &ResultDocument, output: &Output) {
     let median = result.latency.as_ref().and_then(|latency| latency.p50_ns.map(|ns| (latency.kind.title(), ns)));
+    let rate = result.rate.as_ref().map(|rate| format!(", {:.0}/s of {:.0}/s", rate.achieved_pps, rate.asked_pps));
     if let (Some(size), Some((title, ns))) = (result.size(), median) {
-        output.note(format_args!("{size} bytes: {title} median {:.3} µs", ns as f64 / 1e3));
+        let rate = rate.unwrap_or_default();
+        output.note(format_args!("{size} bytes{rate}: {title} median {:.3} µs", ns as f64 / 1e3));
     }
 }
 
-fn keep(
-    measured: Measured,
-    wanted: &Wanted,
-    output: &Output,
-    documents: &mut Vec<ResultDocument>,
-) -> Result<(), Failure> {
-    if let (Some(prefix), Some(raw)) = (&wanted.raw, &measured.raw) {
-        super::raw::write(prefix, &measured.result, raw)?;
+/// What became of the results so far.
+struct Kept {
+    documents: Vec<ResultDocument>,
+    /// Whether standard output takes them.
+    printed: Result<(), Failure>,
+    /// The first raw samples that could not be written.
+    raw: Result<(), Failure>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { documents: Vec::new(), printed: Ok(()), raw: Ok(()) }
     }
-    if wanted.format == Format::Json {
-        let line = serde_json::to_string(&measured.result)?;
-        output.result(&format!("{line}\n"))?;
+}
+
+impl Kept {
+    fn keep(&mut self, measured: Measured, wanted: &Wanted, told: bool, output: &Output) {
+        // One failure is told; a disk that is full now is so for the next size too.
+        if let (Some(prefix), Some(raw), true) = (&wanted.raw, &measured.raw, self.raw.is_ok()) {
+            self.raw = super::raw::write(prefix, &measured.result, raw);
+        }
+        if self.printed.is_ok() && wanted.format == Format::Json && !told {
+            let line = serde_json::to_string(&measured.result).map_err(Failure::from);
+            self.printed = line.and_then(|line| output.result(&format!("{line}\n")));
+        }
+        self.documents.push(measured.result);
     }
-    documents.push(measured.result);
-    Ok(())
 }
 
 /// The results in one of the forms for people or spreadsheets; JSON was written as it came.

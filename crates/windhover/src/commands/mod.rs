@@ -10,6 +10,7 @@ mod identity;
 mod key;
 mod lab;
 mod launch;
+mod live;
 mod load;
 mod measure;
 mod raw;
@@ -34,6 +35,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Pingpong(arguments) => measure::pingpong(&arguments, output, started),
         Command::Rr(arguments) => measure::rr(&arguments, output, started),
         Command::Ping(arguments) => measure::ping(&arguments, output, started),
+        Command::Pace(arguments) => measure::pace(&arguments, output, started),
         Command::Load(arguments) => load::run(&arguments, output),
         Command::Run(arguments) => launch::run(&arguments, output),
         Command::Shield(arguments) => shield::run(&arguments, output),

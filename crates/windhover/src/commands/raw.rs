@@ -4,24 +4,59 @@ use crate::output::Failure;
 use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::{ResultDocument, SampleFlags};
+use model::{Probe, ResultDocument, SampleFlags};
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 /// Writes PREFIX-SIZE.dat: send time since the first timed send and RTT, both in ns, in the order of sending; a lost
-/// message has `-` for its RTT.
+/// message has `-` for its RTT. Of `pace` it is PREFIX-SIZE-RATE.dat with the intended send time before them, and a
+/// message that asked for no answer has `.` for its RTT.
+///
+/// Where the disk is full, what fits stays there, up to its last whole line, and the failure says how much that is.
 pub(crate) fn write(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), Failure> {
     let bytes = STANDARD.decode(raw).context("raw samples")?;
-    let text = text(&bytes).ok_or_else(|| anyhow!("raw samples of this build cannot be read"))?;
+    let paced = result.probe == Probe::Pace;
+    let lines = text(&bytes, paced).ok_or_else(|| anyhow!("raw samples of this build cannot be read"))?;
     let size = result.size().unwrap_or_default();
+    let rate = result.factor("rate").filter(|_| paced).map(|rate| format!("-{rate}")).unwrap_or_default();
     let name = prefix.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let path = prefix.with_file_name(format!("{name}-{size}.dat"));
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    let path = prefix.with_file_name(format!("{name}-{size}{rate}.dat"));
+    let cannot = || format!("cannot write {}", path.display());
+    let mut file = File::create(&path).with_context(cannot)?;
+    let mut written = 0;
+    while written < lines.len() {
+        match file.write(&lines.as_bytes()[written..]) {
+            Ok(count) if count > 0 => written += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            ended => {
+                let why = ended.err().unwrap_or_else(|| ErrorKind::WriteZero.into());
+                return Err(cut(&file, &lines, written, &path, why));
+            }
+        }
+    }
+    // A file system may notice only now that it has no room.
+    file.sync_all().with_context(cannot)?;
     Ok(())
 }
 
+/// Ends the file with its last whole line.
+fn cut(file: &File, lines: &str, written: usize, path: &Path, why: std::io::Error) -> Failure {
+    let samples = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count().saturating_sub(1);
+    let kept = lines.as_bytes().get(..written).unwrap_or_default();
+    let whole = kept.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    // The half line is then all that is wrong with the file.
+    let _ = file.set_len(whole as u64);
+    let (kept, all) = (samples(kept), samples(lines.as_bytes()));
+    Failure::from(anyhow::Error::new(why).context(format!(
+        "cannot write {}: {kept} of {all} raw samples are in it, and the figures hold all of them",
+        path.display()
+    )))
+}
+
 /// Columns as `record` lays them out: mark, count, seq, intended, sent, received, peer_rx, peer_tx, flags.
-fn text(bytes: &[u8]) -> Option<String> {
+fn text(bytes: &[u8], paced: bool) -> Option<String> {
     let (head, body) = bytes.split_at_checked(16)?;
     let count = usize::try_from(u64::from_le_bytes(head[8..].try_into().ok()?)).ok()?;
     let eight = |column: usize, row: usize| -> Option<i64> {
@@ -32,10 +67,16 @@ fn text(bytes: &[u8]) -> Option<String> {
         let at = 6 * count * 8 + row * 4;
         Some(u32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?))
     };
-    let mut text = String::from("# sent_ns rtt_ns\n");
+    let mut text = String::from(if paced { "# intended_ns sent_ns rtt_ns\n" } else { "# sent_ns rtt_ns\n" });
     for row in 0..count {
-        let (sent, received) = (eight(2, row)?, eight(3, row)?);
-        if SampleFlags(flags(row)?).has(SampleFlags::LOST) {
+        let (intended, sent, received) = (eight(1, row)?, eight(2, row)?, eight(3, row)?);
+        let flags = SampleFlags(flags(row)?);
+        if paced {
+            let _ = write!(text, "{intended} ");
+        }
+        if flags.has(SampleFlags::UNASKED) {
+            let _ = writeln!(text, "{sent} .");
+        } else if flags.has(SampleFlags::LOST) {
             let _ = writeln!(text, "{sent} -");
         } else {
             let _ = writeln!(text, "{sent} {}", received - sent);
@@ -48,11 +89,11 @@ fn text(bytes: &[u8]) -> Option<String> {
 mod tests {
     #[test]
     fn damaged_columns_are_refused() {
-        assert_eq!(super::text(b"short"), None);
+        assert_eq!(super::text(b"short", false), None);
         let mut bytes = b"WHRAW001".to_vec();
         bytes.extend(5u64.to_le_bytes());
-        assert_eq!(super::text(&bytes), None);
+        assert_eq!(super::text(&bytes, false), None);
         bytes[8..16].fill(0);
-        assert_eq!(super::text(&bytes).unwrap(), "# sent_ns rtt_ns\n");
+        assert_eq!(super::text(&bytes, false).unwrap(), "# sent_ns rtt_ns\n");
     }
 }

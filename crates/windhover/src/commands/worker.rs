@@ -7,8 +7,8 @@ use model::worker::{EndpointTask, INHERITED_VARIABLE, Inherited, ProbeTask};
 use model::{LoadSpec, WorkerEvent, WorkerSpec};
 use std::fs::File;
 use std::io::{BufRead as _, Read as _, Write as _};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a load may take until it is steady.
@@ -20,8 +20,8 @@ pub(crate) fn run(started: Instant) -> Result<u8, Failure> {
         return reflect(&inherited);
     }
     // What preloaded libraries print from here on goes to stderr, not between the events.
-    let mut events = Events(task::keep_stdout().context("cannot keep standard output")?);
-    let code = match spec().and_then(|spec| work(spec, &mut events, started)) {
+    let events = Events(Arc::new(Mutex::new(task::keep_stdout().context("cannot keep standard output")?)));
+    let code = match spec().and_then(|spec| work(spec, &events, started)) {
         Ok(code) => code,
         Err(failure) => {
             let message = format!("{:#}", failure.error).replace('\n', " ");
@@ -47,12 +47,14 @@ fn reflect(inherited: &str) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Where events go.
-struct Events(File);
+/// Where events go. Those of a running measurement come from another thread than its result.
+#[derive(Clone)]
+struct Events(Arc<Mutex<File>>);
 
 impl Events {
-    fn send(&mut self, event: &WorkerEvent) -> Result<(), Failure> {
-        self.0.write_all(event.line().as_bytes()).and_then(|()| self.0.flush()).context("the agent does not listen")?;
+    fn send(&self, event: &WorkerEvent) -> Result<(), Failure> {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(event.line().as_bytes()).and_then(|()| file.flush()).context("the agent does not listen")?;
         Ok(())
     }
 }
@@ -63,7 +65,7 @@ fn spec() -> Result<WorkerSpec, Failure> {
     serde_json::from_str(&line).context("the spec on standard input is none").map_err(Failure::usage)
 }
 
-fn work(spec: WorkerSpec, events: &mut Events, started: Instant) -> Result<u8, Failure> {
+fn work(spec: WorkerSpec, events: &Events, started: Instant) -> Result<u8, Failure> {
     match spec {
         WorkerSpec::Probe(task) => measure(&task, events, started),
         WorkerSpec::Endpoint(task) => serve(&task, events),
@@ -71,10 +73,17 @@ fn work(spec: WorkerSpec, events: &mut Events, started: Instant) -> Result<u8, F
     }
 }
 
-fn measure(task: &ProbeTask, events: &mut Events, started: Instant) -> Result<u8, Failure> {
+fn measure(task: &ProbeTask, events: &Events, started: Instant) -> Result<u8, Failure> {
     let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
     context.stop = signals::stop_flag()?;
     context.started = started;
+    if task.live {
+        let events = events.clone();
+        context.live = Some(probe::LiveSink::new(move |interval| {
+            // An agent that is gone shows by the result that it does not take.
+            let _ = events.send(&WorkerEvent::Interval(Box::new(interval)));
+        }));
+    }
     let mut sent = Ok(());
     let outcome = probe::run(task, &context, &mut |measured| {
         if sent.is_ok() {
@@ -100,7 +109,7 @@ fn when_input_ends(ask: impl Fn() + Clone + Send + 'static) -> Result<(), Failur
     Ok(())
 }
 
-fn serve(task: &EndpointTask, events: &mut Events) -> Result<u8, Failure> {
+fn serve(task: &EndpointTask, events: &Events) -> Result<u8, Failure> {
     let endpoint = endpoint::Endpoint::bind(task).map_err(super::serve::failed)?;
     let stop = endpoint::Stop::new().map_err(|error| Failure::new(1, error))?;
     let asked = stop.clone();
@@ -110,7 +119,7 @@ fn serve(task: &EndpointTask, events: &mut Events) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn load(spec: &LoadSpec, events: &mut Events) -> Result<u8, Failure> {
+fn load(spec: &LoadSpec, events: &Events) -> Result<u8, Failure> {
     let mut load = load::Load::start(spec).map_err(|error| Failure::new(error.exit_code(), error))?;
     let (asked, wait) = std::sync::mpsc::channel();
     let over = Arc::new(AtomicBool::new(false));

@@ -1,0 +1,198 @@
+//! What is seen while a measurement runs: a progress line for a person, JSON lines for a program. All of it is printed
+//! on a thread of its own, so that nothing that measures waits for a terminal or a pipe.
+
+use crate::output::{Failure, Output};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::{LiveInterval, ResultDocument};
+use std::io::Write as _;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the progress line is drawn: drawing costs a CPU some 100 µs, and more often nobody reads it.
+const DRAW: Duration = Duration::from_millis(400);
+
+enum News {
+    Interval(LiveInterval),
+    Result(Box<ResultDocument>),
+}
+
+/// Who watches. Nobody by default.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    jsonl: bool,
+    printer: Option<Printer>,
+}
+
+#[derive(Debug)]
+struct Printer {
+    news: Sender<News>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl Live {
+    /// Prints JSON lines on standard output if asked to, and a progress line on standard error if a person is there.
+    pub(crate) fn new(jsonl: bool, output: &Output) -> Result<Self, Failure> {
+        let shows = output.shows_progress();
+        if !jsonl && !shows {
+            return Ok(Self::default());
+        }
+        let (news, heard) = channel();
+        let thread = std::thread::Builder::new().name("live".to_owned()).spawn(move || {
+            let mut view = View::new(shows);
+            let mut written = Ok(());
+            for news in heard {
+                match &news {
+                    News::Interval(interval) => view.interval(interval),
+                    News::Result(_) => view.clear(),
+                }
+                if jsonl && written.is_ok() {
+                    written = line(&news);
+                }
+            }
+            view.clear();
+            // A reader that went away is no error.
+            written.or_else(|error| if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+        })?;
+        Ok(Self { jsonl, printer: Some(Printer { news, thread }) })
+    }
+
+    /// Whether results are told as JSON lines of the same stream.
+    pub(crate) fn tells_results(&self) -> bool {
+        self.jsonl
+    }
+
+    /// Takes intervals; none when nobody watches.
+    pub(crate) fn sink(&self) -> Option<probe::LiveSink> {
+        let news = self.printer.as_ref()?.news.clone();
+        Some(probe::LiveSink::new(move |interval| {
+            // The printer ends last.
+            let _ = news.send(News::Interval(interval));
+        }))
+    }
+
+    /// Tells a result after the intervals that it is made of.
+    pub(crate) fn result(&self, result: &ResultDocument) {
+        if let Some(printer) = &self.printer {
+            let _ = printer.news.send(News::Result(Box::new(result.clone())));
+        }
+    }
+
+    /// Waits until everything is printed. Every sink has to be gone by then.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let Some(Printer { news, thread }) = self.printer else { return Ok(()) };
+        drop(news);
+        match thread.join() {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                Err(Failure::new(1, anyhow::anyhow!("cannot write the result to standard output: {error}")))
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+fn line(news: &News) -> std::io::Result<()> {
+    let (kind, object) = match news {
+        News::Interval(interval) => ("interval", serde_json::to_string(interval)?),
+        News::Result(result) => ("result", serde_json::to_string(result)?),
+    };
+    let text = typed(kind, &object);
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+}
+
+/// An object as a line that says first what it is.
+fn typed(kind: &str, object: &str) -> String {
+    let fields = object.strip_prefix('{').unwrap_or(object);
+    format!("{{\"type\":\"{kind}\",{fields}\n")
+}
+
+/// The progress line. It sums what came since it was drawn last.
+struct View {
+    bar: ProgressBar,
+    drawn: Option<Instant>,
+    sent: u64,
+    span_ns: u64,
+    lost: u64,
+    /// What the sums belong to: another rate begins anew.
+    of: Option<(u32, Option<f64>)>,
+}
+
+impl View {
+    fn new(shows: bool) -> Self {
+        let target = if shows { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
+        }
+        Self { bar, drawn: None, sent: 0, span_ns: 0, lost: 0, of: None }
+    }
+
+    fn interval(&mut self, interval: &LiveInterval) {
+        let of = Some((interval.size, interval.asked_pps));
+        if self.of != of {
+            (self.of, self.sent, self.span_ns, self.lost) = (of, 0, 0, 0);
+        }
+        self.sent += interval.sent;
+        self.span_ns += interval.interval_ns;
+        self.lost += interval.lost;
+        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW) {
+            self.bar.set_message(words(interval, self.sent, self.span_ns, self.lost));
+            self.bar.tick();
+            (self.drawn, self.sent, self.span_ns) = (Some(Instant::now()), 0, 0);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bar.set_message("");
+        self.bar.tick();
+        self.bar.finish_and_clear();
+        self.drawn = None;
+    }
+}
+
+/// `  3.4 s  1000 B  19,998/s of 20,000/s  RTT p50 14.2 µs  p99 269.1 µs  lost 0`.
+fn words(interval: &LiveInterval, sent: u64, span_ns: u64, lost: u64) -> String {
+    let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+    let rate = if span_ns == 0 { 0.0 } else { sent as f64 * 1e9 / span_ns as f64 };
+    let asked = interval.asked_pps.map(|pps| format!(" of {pps:.0}/s")).unwrap_or_default();
+    let at = interval.at_ns.saturating_add(interval.interval_ns) as f64 / 1e9;
+    let lateness = interval.lateness_p99_ns.map(|_| format!("  late p99 {} µs", us(interval.lateness_p99_ns)));
+    format!(
+        "{at:5.1} s  {} B  {rate:.0}/s{asked}  RTT p50 {} µs  p99 {} µs{}  lost {lost}",
+        interval.size,
+        us(interval.rtt_p50_ns),
+        us(interval.rtt_p99_ns),
+        lateness.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_line_says_what_is_reached_and_lost() {
+        let interval = LiveInterval {
+            size: 1000,
+            asked_pps: Some(20_000.0),
+            at_ns: 300_000_000,
+            interval_ns: 100_000_000,
+            rtt_p50_ns: Some(14_200),
+            rtt_p99_ns: Some(269_100),
+            ..LiveInterval::default()
+        };
+        let text = words(&interval, 7999, 400_000_000, 3);
+        assert_eq!(text, "  0.4 s  1000 B  19998/s of 20000/s  RTT p50 14.2 µs  p99 269.1 µs  lost 3");
+        assert!(words(&LiveInterval::default(), 0, 0, 0).contains("p50 - µs"));
+    }
+
+    #[test]
+    fn lines_of_both_kinds_say_which_they_are() {
+        let text = typed("interval", &serde_json::to_string(&LiveInterval::default()).unwrap());
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((value["type"].as_str(), value["sent"].as_u64()), (Some("interval"), Some(0)));
+        assert_eq!(text.lines().count(), 1);
+    }
+}
