@@ -11,6 +11,7 @@ mod address;
 mod error;
 mod halt;
 mod inherited;
+mod pace;
 mod reflect;
 mod reflector;
 mod server;

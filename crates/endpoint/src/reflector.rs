@@ -7,10 +7,11 @@
 use crate::EndpointError;
 use crate::halt::Halt;
 use crate::inherited::InheritedData;
+use crate::pace::{self, Answer, Budget};
 use crate::reflect::{Outcome, Pace, Reflect, Shape};
 use crate::transactions;
 use clock::Clock;
-use model::{Finding, FindingId, Protocol, Receive};
+use model::{Finding, FindingId, Protocol, Receive, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -193,6 +194,9 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
     let Plan { request, source, token, clock, max_rate_pps, longest, notes } = plan;
     link.halt.attach(Interrupter::for_current_thread().map_err(failed)?);
     let Some(mut data) = open(&request, source, &token, longest, link)? else { return Ok(()) };
+    if let (Some(pace), Data::Socket(socket)) = (&request.pace, &mut data) {
+        socket.stamp(pace.stamps, false).map_err(|error| (RefuseCode::Unsupported, error.to_string()))?;
+    }
     let bytes = usize::try_from(request.max_size).map_err(failed)?.max(PROVE_BYTES);
     // Filled with another value than zero, so that each page is really there.
     let mut buffer = vec![0x5a; bytes];
@@ -215,17 +219,35 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
             stop: link.halt.flag(),
         };
         let dropped = data.dropped();
+        let started = || link.report(Report::Started);
         let loop_ = Reflect {
             shape,
             pace: Pace::new(clock, max_rate_pps, request.pings),
             buffer: &mut buffer,
             halt: &link.halt,
             cpu: request.end.cpu,
-            started: || link.report(Report::Started),
+            started,
         };
-        let outcome = match &mut data {
-            Data::Socket(socket) => net::with_path(socket, &options, loop_).map_err(failed)?,
-            Data::Transactions { listener, client } => {
+        let outcome = match (&mut data, &request.pace) {
+            (Data::Socket(socket), Some(asked)) => {
+                let loop_ = Answer {
+                    shape: pace::Shape {
+                        size: shape.size,
+                        every: u64::from(asked.every),
+                        wall: asked.stamps != Stamps::None,
+                        datagrams: shape.datagrams,
+                    },
+                    clock,
+                    budget: Budget::new(clock, max_rate_pps),
+                    buffer: loop_.buffer,
+                    halt: &link.halt,
+                    cpu: request.end.cpu,
+                    started,
+                };
+                net::with_duplex(std::slice::from_mut(socket), &options, loop_).map_err(failed)?
+            }
+            (Data::Socket(socket), None) => net::with_path(socket, &options, loop_).map_err(failed)?,
+            (Data::Transactions { listener, client }, _) => {
                 transactions::serve(listener, *client, &options, loop_).map_err(failed)?
             }
         };
@@ -316,6 +338,8 @@ fn open(
         }
         accept(&listener, client, token, deadline, link)?
     } else {
+        let mut local = local;
+        local.set_port(request.pace.as_ref().and_then(|pace| pace.port).unwrap_or(0));
         let mut socket = DataSocket::bind(&request.socket, &request.end, local).map_err(failed)?;
         settle(request, longest)?;
         let port = socket.local_address().map_or(0, |address| address.port());

@@ -107,8 +107,10 @@ pub(crate) fn run(
 
 fn config(place: &Place, shared: &Shared) -> Result<ServerConfig, EndpointError> {
     let words: &[&str] = match place {
-        Place::Network { .. } => &[capability::TCP, capability::UDP, capability::MULTICAST, capability::CONNECT_EACH],
-        Place::Inherited(_) => &[capability::INHERITED],
+        Place::Network { .. } => {
+            &[capability::TCP, capability::UDP, capability::MULTICAST, capability::CONNECT_EACH, capability::PACE]
+        }
+        Place::Inherited(_) => &[capability::INHERITED, capability::PACE],
     };
     Ok(ServerConfig {
         versions: Versions::OURS,

@@ -1,0 +1,222 @@
+//! The reflector's loop for messages at a rate: answers those whose number is asked for, and stamps its answers.
+//!
+//! Between the first and the last line of the loop nothing is allocated, locked, printed or logged, and no system call
+//! is made beside the path's own; the clock is read after each receive and before each send, because both are in the
+//! answer. An answer is as long as its message.
+
+use crate::halt::Halt;
+use crate::reflect::{Outcome, Tally};
+use clock::Clock;
+use host::{CounterSampler, UsageSampler};
+use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use wire::data::{self, FarStamps};
+
+/// Messages between two looks at the CPU that the thread is on.
+const BATCH: u32 = 1024;
+/// Between two looks whether a stream may go on.
+const HELD_BACK: Duration = Duration::from_millis(1);
+/// Drains before a size begins give up after so many messages.
+const MOST_STALE: u32 = 100_000;
+
+/// What one size asks of the loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) size: usize,
+    /// Messages whose number is a multiple of it are answered; never 0.
+    pub(crate) every: u64,
+    /// Whether answers carry the wall clock too.
+    pub(crate) wall: bool,
+    /// Whether messages may be dropped to keep the owner's limit; a stream is only read later.
+    pub(crate) datagrams: bool,
+}
+
+/// Keeps the owner's limit of messages a second. What was not used up within the last second may come at once, so that
+/// bursts and a sender that catches up are answered as long as their mean is within the limit (the generic cell rate
+/// algorithm, ITU-T I.371, with a second of tolerance).
+#[derive(Debug)]
+pub(crate) struct Budget {
+    /// Ticks that a message is worth, and the part of one below it, in 1/2^32.
+    cost: u64,
+    part: u64,
+    carried: u64,
+    second: u64,
+    /// When the messages answered so far would have come at the limit.
+    due: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(clock: Clock, pps: u32) -> Self {
+        let second = clock.ticks(1_000_000_000);
+        let wide = (u128::from(second) << 32) / u128::from(pps.max(1));
+        let cost = u64::try_from(wide >> 32).unwrap_or(u64::MAX);
+        let part = u64::try_from(wide & u128::from(u32::MAX)).unwrap_or(0);
+        Self { cost, part, carried: 0, second, due: 0 }
+    }
+
+    /// Whether a message that came at `now` may be answered.
+    #[inline]
+    fn allows(&mut self, now: u64) -> bool {
+        let from = self.due.max(now.saturating_sub(self.second));
+        if from > now {
+            return false;
+        }
+        self.carried += self.part;
+        self.due = from + self.cost + (self.carried >> 32);
+        self.carried &= u64::from(u32::MAX);
+        true
+    }
+}
+
+/// The loop over one size.
+pub(crate) struct Answer<'a, F> {
+    pub(crate) shape: Shape,
+    pub(crate) clock: Clock,
+    pub(crate) budget: Budget,
+    pub(crate) buffer: &'a mut [u8],
+    pub(crate) halt: &'a Halt,
+    /// The CPU that the thread is pinned to.
+    pub(crate) cpu: Option<u32>,
+    /// Told when messages are waited for.
+    pub(crate) started: F,
+}
+
+impl<F: FnOnce()> DuplexVisitor for Answer<'_, F> {
+    type Output = Outcome;
+
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Outcome {
+        let Self { shape, clock, mut budget, buffer, halt, cpu, started } = self;
+        let message = buffer.get_mut(..shape.size).unwrap_or_default();
+        if shape.datagrams
+            && let Err(broken) = clear(inbox, message)
+        {
+            // The client is told of its start all the same: the end follows, with the reason.
+            started();
+            halt.leave();
+            return Outcome { broken: Some(broken), ..Outcome::default() };
+        }
+        let foreign = inbox.foreign();
+        let counters = CounterSampler::start();
+        started();
+        let mut usage = UsageSampler::start(cpu);
+        let mut tally = Tally::default();
+        let end = answer(outbox, inbox, shape, clock, message, &mut budget, halt, &mut tally, || usage.observe_cpu());
+        halt.leave();
+        let usage = usage.finish();
+        let counters = counters.finish();
+        tally.ignored += inbox.foreign() - foreign;
+        Outcome { tally, usage, counters, broken: end.err() }
+    }
+}
+
+/// Drops what came before the size was announced: proofs sent twice, stragglers of the size before.
+fn clear<I: Inbox>(inbox: &mut I, scratch: &mut [u8]) -> Result<(), PathError> {
+    // An ICMP error that waits is reported once by the next call; more than a few of them are somebody's flood.
+    let mut refused = 0;
+    for _ in 0..MOST_STALE {
+        match inbox.look(scratch) {
+            Ok(Arrival::Message(_) | Arrival::Interrupted) => {}
+            Ok(Arrival::Nothing | Arrival::Stopped) => break,
+            Err(PathError::Refused) if refused < 8 => refused += 1,
+            Err(PathError::Refused) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "the loop's parts, each from another hand")]
+fn answer<O: Outbox, I: Inbox>(
+    outbox: &mut O,
+    inbox: &mut I,
+    shape: Shape,
+    clock: Clock,
+    buffer: &mut [u8],
+    budget: &mut Budget,
+    halt: &Halt,
+    tally: &mut Tally,
+    mut between: impl FnMut(),
+) -> Result<(), PathError> {
+    loop {
+        for _ in 0..BATCH {
+            let Some(Message { bytes, stack_ns, .. }) = receive(inbox, buffer, halt)? else { return Ok(()) };
+            let rx = clock.now();
+            if bytes != shape.size {
+                tally.ignored += 1;
+                continue;
+            }
+            let received_ns = if shape.wall { clock::realtime_ns() } else { 0 };
+            tally.received += 1;
+            if !budget.allows(rx) {
+                tally.over_rate += 1;
+                if shape.datagrams {
+                    continue;
+                }
+                // A stream is held back, which its sender feels.
+                while !budget.allows(clock.now()) && !halt.flag().load(Ordering::Relaxed) {
+                    std::thread::sleep(HELD_BACK);
+                }
+            }
+            if shape.every > 1 && !number(buffer).is_multiple_of(shape.every) {
+                continue;
+            }
+            if shape.wall {
+                let sent_ns = clock::realtime_ns();
+                let stamps = FarStamps { rx, tx: clock.now(), stack_ns, received_ns, sent_ns };
+                data::write_stamps(&stamps, buffer);
+            } else {
+                data::write_ticks(rx, clock.now(), buffer);
+            }
+            if !give(outbox, buffer, halt)? {
+                return Ok(());
+            }
+            tally.sent += 1;
+        }
+        between();
+    }
+}
+
+/// The next message; `None` when the loop is to end.
+#[inline(always)]
+fn receive<I: Inbox>(inbox: &mut I, buffer: &mut [u8], halt: &Halt) -> Result<Option<Message>, PathError> {
+    loop {
+        match inbox.wait(buffer) {
+            Ok(Arrival::Message(message)) => return Ok(Some(message)),
+            Ok(Arrival::Stopped) => return Ok(None),
+            Ok(Arrival::Interrupted | Arrival::Nothing) => {
+                if halt.flag().load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+            }
+            // The initiator's socket was closed for a moment, or somebody claims so; its control connection will tell.
+            Err(PathError::Refused) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Sends one answer; `false` when the loop is to end.
+#[inline(always)]
+fn give<O: Outbox>(outbox: &mut O, answer: &[u8], halt: &Halt) -> Result<bool, PathError> {
+    loop {
+        match outbox.send(0, answer) {
+            Ok(()) | Err(PathError::Refused) => return Ok(true),
+            Err(PathError::Interrupted) => {
+                if halt.flag().load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The message's number. The protocol lets no message be shorter.
+#[inline]
+fn number(message: &[u8]) -> u64 {
+    message.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests;
