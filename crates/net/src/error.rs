@@ -239,6 +239,27 @@ pub enum NetError {
         /// Why.
         cause: io::Error,
     },
+    /// Capturing without the capability for it.
+    #[error("capturing packets needs CAP_NET_RAW: run as root, or allow it with 'setcap cap_net_raw+ep' on the program")]
+    CaptureNotPermitted,
+    /// A capture that could not be set up.
+    #[error("capturing on {interface} failed: {what}: {cause}")]
+    Capture {
+        /// The interface.
+        interface: String,
+        /// The step.
+        what: &'static str,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A capture's file that could not be made.
+    #[error("the capture file {} cannot be written: {cause}", path.display())]
+    CaptureFile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
     /// A read-out that the kernel refused.
     #[error("reading {what} failed: {cause}")]
     ReadOut {

@@ -28,6 +28,7 @@
 
 mod address;
 pub mod bulk;
+pub mod capture;
 pub mod duplex;
 mod error;
 pub mod icmp;

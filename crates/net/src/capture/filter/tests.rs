@@ -1,0 +1,192 @@
+//! The program run by a small interpreter over frames made by hand.
+
+use super::*;
+
+/// Runs a program over a frame; 0 lets nothing through.
+fn run(program: &[Instruction], frame: &[u8], protocol: u16) -> u32 {
+    let (mut a, mut x, mut at) = (0_u32, 0_u32, 0_usize);
+    let load = |at: u32, bytes: usize| -> Option<u32> {
+        let at = at as usize;
+        Some(frame.get(at..at + bytes)?.iter().fold(0, |all, byte| all << 8 | u32::from(*byte)))
+    };
+    loop {
+        let Instruction { code, yes, no, value } = program[at];
+        at += 1;
+        let mut jump = |taken: bool| at += usize::from(if taken { yes } else { no });
+        match code {
+            LOAD_WORD if value == PROTOCOL => a = u32::from(protocol),
+            LOAD_WORD | LOAD_HALF | LOAD_BYTE => {
+                let bytes = match code {
+                    LOAD_WORD => 4,
+                    LOAD_HALF => 2,
+                    _ => 1,
+                };
+                let Some(loaded) = load(value, bytes) else { return 0 };
+                a = loaded;
+            }
+            LOAD_HALF_AT_X | LOAD_BYTE_AT_X => {
+                let Some(loaded) = load(x + value, if code == LOAD_HALF_AT_X { 2 } else { 1 }) else { return 0 };
+                a = loaded;
+            }
+            HEADER_LENGTH_TO_X => x = 4 * (load(value, 1).unwrap() & 0x0f),
+            JUMP => at += value as usize,
+            IF_EQUAL => jump(a == value),
+            IF_ANY_BIT => jump(a & value != 0),
+            AND => a &= value,
+            ADD => a += value,
+            ADD_X => a += x,
+            SHIFT_RIGHT => a >>= value,
+            X_TO_A => a = x,
+            RETURN => return value,
+            RETURN_A => return a,
+            other => panic!("unknown instruction {other:#x}"),
+        }
+    }
+}
+
+/// An Ethernet frame: the type, IP and the first bytes of UDP or TCP.
+fn frame(from: SocketAddr, to: SocketAddr, tcp: bool) -> (Vec<u8>, u16) {
+    let mut frame = vec![0; 14];
+    let protocol = if tcp { 6 } else { 17 };
+    let kind = match (from.ip(), to.ip()) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => {
+            // With four bytes of options.
+            frame.extend([0x46, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0]);
+            frame.extend(a.octets());
+            frame.extend(b.octets());
+            frame.extend([1; 4]);
+            0x0800
+        }
+        (IpAddr::V6(a), IpAddr::V6(b)) => {
+            frame.extend([0x60, 0, 0, 0, 0, 0, protocol, 64]);
+            frame.extend(a.octets());
+            frame.extend(b.octets());
+            0x86dd
+        }
+        _ => panic!("two families"),
+    };
+    frame.extend(from.port().to_be_bytes());
+    frame.extend(to.port().to_be_bytes());
+    frame.extend(if tcp { [0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0] } else { [0; 12] });
+    (frame, kind)
+}
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn flow(tcp: bool, far: &str, near_port: Option<u16>, group: Option<&str>) -> Flow {
+    Flow { tcp, far: at(far), near_port, group: group.map(|group| group.parse().unwrap()) }
+}
+
+fn kept(flows: &[Flow], from: &str, to: &str, tcp: bool) -> u32 {
+    let (frame, kind) = frame(at(from), at(to), tcp);
+    run(&program(flows, 14, 64), &frame, kind)
+}
+
+const NEAR: &str = "192.0.2.1:5000";
+const FAR: &str = "192.0.2.2:7413";
+const NEAR6: &str = "[2001:db8::1]:5000";
+const FAR6: &str = "[2001:db8::2]:7413";
+
+#[test]
+fn both_directions_pass_cut_behind_their_headers() {
+    for near_port in [None, Some(5000)] {
+        let flows = [flow(false, FAR, near_port, None)];
+        // Ethernet 14, IPv4 with options 24, UDP 8, payload 64.
+        assert_eq!(kept(&flows, NEAR, FAR, false), 14 + 24 + 8 + 64);
+        assert_eq!(kept(&flows, FAR, NEAR, false), 14 + 24 + 8 + 64);
+        let flows = [flow(true, FAR, near_port, None)];
+        // TCP says that it has 32.
+        assert_eq!(kept(&flows, NEAR, FAR, true), 14 + 24 + 32 + 64);
+        assert_eq!(kept(&flows, FAR, NEAR, true), 14 + 24 + 32 + 64);
+        let flows = [flow(false, FAR6, near_port, None)];
+        assert_eq!(kept(&flows, NEAR6, FAR6, false), 14 + 40 + 8 + 64);
+        assert_eq!(kept(&flows, FAR6, NEAR6, false), 14 + 40 + 8 + 64);
+        let flows = [flow(true, FAR6, near_port, None)];
+        assert_eq!(kept(&flows, NEAR6, FAR6, true), 14 + 40 + 32 + 64);
+        assert_eq!(kept(&flows, FAR6, NEAR6, true), 14 + 40 + 32 + 64);
+    }
+}
+
+#[test]
+fn others_do_not_pass() {
+    let flows = [flow(false, FAR, Some(5000), None), flow(true, FAR6, None, None)];
+    for (from, to, tcp) in [
+        (NEAR, "192.0.2.2:7414", false),
+        ("192.0.2.2:7414", NEAR, false),
+        (NEAR, "192.0.2.3:7413", false),
+        ("192.0.2.1:5001", FAR, false),
+        (FAR, "192.0.2.1:5001", false),
+        (NEAR, FAR, true),
+        (NEAR6, FAR6, false),
+        (NEAR6, "[2001:db8::3]:7413", true),
+        (NEAR6, "[2001:db8:0:1::2]:7413", true),
+    ] {
+        assert_eq!(kept(&flows, from, to, tcp), 0, "{from} {to} {tcp}");
+    }
+    assert_ne!(kept(&flows, NEAR6, FAR6, true), 0, "the second flow");
+    assert_eq!(kept(&[], NEAR, FAR, false), 0, "no flow");
+    let (arp, _) = frame(at(NEAR), at(FAR), false);
+    assert_eq!(run(&program(&flows, 14, 64), &arp, 0x0806), 0);
+}
+
+#[test]
+fn two_ends_of_one_host_with_one_address_pass_too() {
+    let flows = [flow(false, "127.0.0.1:7413", Some(5000), None)];
+    assert_ne!(kept(&flows, "127.0.0.1:5000", "127.0.0.1:7413", false), 0);
+    assert_ne!(kept(&flows, "127.0.0.1:7413", "127.0.0.1:5000", false), 0);
+    assert_eq!(kept(&flows, "127.0.0.1:5001", "127.0.0.1:7413", false), 0);
+    let flows = [flow(true, "[::1]:7413", Some(5000), None)];
+    assert_ne!(kept(&flows, "[::1]:5000", "[::1]:7413", true), 0);
+    assert_ne!(kept(&flows, "[::1]:7413", "[::1]:5000", true), 0);
+}
+
+#[test]
+fn messages_to_a_group_pass() {
+    let flows = [flow(false, FAR, Some(5000), Some("239.1.2.3")), flow(false, FAR6, Some(5000), Some("ff05::142"))];
+    assert_ne!(kept(&flows, NEAR, "239.1.2.3:7413", false), 0);
+    // The answer goes to the group at the initiator's port.
+    assert_ne!(kept(&flows, FAR, "239.1.2.3:5000", false), 0);
+    assert_ne!(kept(&flows, NEAR, FAR, false), 0, "the proof");
+    assert_eq!(kept(&flows, "192.0.2.9:5000", "239.1.2.3:7414", false), 0);
+    assert_ne!(kept(&flows, NEAR6, "[ff05::142]:7413", false), 0);
+    assert_ne!(kept(&flows, FAR6, "[ff05::142]:5000", false), 0);
+    assert_ne!(kept(&flows, NEAR6, FAR6, false), 0);
+    assert_eq!(kept(&flows, NEAR6, "[ff05::143]:7413", false), 0);
+}
+
+#[test]
+fn later_fragments_pass_by_their_addresses() {
+    let flows = [flow(false, FAR, Some(5000), None)];
+    let (mut later, kind) = frame(at(NEAR), at(FAR), false);
+    later[20..22].copy_from_slice(&[0, 185]);
+    later[38..].fill(0xff);
+    assert_eq!(run(&program(&flows, 14, 64), &later, kind), 14 + 24 + 8 + 64);
+    let (mut strange, kind) = frame(at(NEAR), at("192.0.2.3:7413"), false);
+    strange[20..22].copy_from_slice(&[0, 185]);
+    assert_eq!(run(&program(&flows, 14, 64), &strange, kind), 0);
+    let flows = [flow(false, FAR6, Some(5000), None)];
+    let (mut six, kind) = frame(at(FAR6), at(NEAR6), false);
+    six[20] = 44;
+    six[54] = 17;
+    assert_eq!(run(&program(&flows, 14, 64), &six, kind), 14 + 40 + 16 + 64);
+    six[54] = 6;
+    assert_eq!(run(&program(&flows, 14, 64), &six, kind), 0);
+}
+
+#[test]
+fn the_link_header_may_be_missing_and_all_be_kept() {
+    let flows = [flow(false, FAR, None, None)];
+    let (frame, kind) = frame(at(NEAR), at(FAR), false);
+    assert_eq!(run(&program(&flows, 0, 65_535), &frame[14..], kind), 24 + 8 + 65_535);
+}
+
+#[test]
+fn many_flows_stay_within_what_the_kernel_takes() {
+    let flows: Vec<Flow> =
+        (0..60).map(|port| flow(true, &format!("[2001:db8::2]:{}", 1000 + port), Some(9), Some("ff05::1"))).collect();
+    let program = program(&flows, 14, 64);
+    assert!(program.len() < 4096, "{}", program.len());
+    assert!(program.iter().all(|instruction| instruction.yes < 255 && instruction.no < 255));
+}

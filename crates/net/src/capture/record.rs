@@ -1,0 +1,356 @@
+//! A capture of a measurement's flows into a file, on a thread of its own.
+
+use super::filter::{self, Flow};
+use super::link::Link;
+use super::ring::{RETIRE, Ring, Taken};
+use super::write::{self, Interface, Statistics};
+use crate::{NetError, interface, route, sys};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+/// What is gathered before it is written.
+const FLUSH_BYTES: usize = 1 << 18;
+
+/// What to capture into which file.
+#[derive(Debug, Clone)]
+pub struct CaptureSpec {
+    /// The file; what it held is gone.
+    pub path: PathBuf,
+    /// Payload kept of each packet, behind its headers, in bytes.
+    pub payload_bytes: u32,
+    /// Name and version of the program, for the file's head.
+    pub application: String,
+    /// The system, for the file's head; may be empty.
+    pub system: String,
+    /// What the file holds, for its head: the measurement in words.
+    pub comment: String,
+}
+
+/// What became of the packets so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CaptureCounts {
+    /// Packets in the file.
+    pub written: u64,
+    /// Packets that found no room between kernel and file.
+    pub dropped: u64,
+    /// Why the capture ended before its time.
+    pub failed: Option<String>,
+}
+
+enum Command {
+    Follow(Flow, String, SyncSender<Result<(), NetError>>),
+    Count(SyncSender<CaptureCounts>),
+    Stop,
+}
+
+/// Tells a running capture what to do. May be used by any thread; each call waits for its answer.
+#[derive(Debug)]
+pub struct Capture {
+    commands: Mutex<Sender<Command>>,
+    wake: OwnedFd,
+}
+
+impl Capture {
+    /// Makes the file, and the loop to be run by a thread of its own.
+    ///
+    /// # Errors
+    /// The file cannot be written, or no packet may be captured here.
+    pub fn create(spec: CaptureSpec) -> Result<(Self, CaptureLoop), NetError> {
+        // Told before the file is made: who may not capture loses no file.
+        drop(sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0).map_err(|cause| match cause.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => NetError::CaptureNotPermitted,
+            _ => NetError::Socket { what: "packet", cause },
+        })?);
+        let failed = |cause| NetError::CaptureFile { path: spec.path.clone(), cause };
+        let mut file = File::create(&spec.path).map_err(failed)?;
+        let mut head = Vec::new();
+        write::section(&mut head, &spec.application, &spec.system, &spec.comment);
+        file.write_all(&head).map_err(failed)?;
+        let (woken, wake) = sys::pipe().map_err(|cause| NetError::Descriptors { what: "a pipe", cause })?;
+        let nonblocking = sys::set_nonblocking(woken.as_raw_fd(), true);
+        nonblocking.map_err(|cause| NetError::Descriptors { what: "a pipe", cause })?;
+        let (commands, heard) = channel();
+        let sink = Sink { file: Some(file), good: head.len() as u64, ..Sink::new(spec) };
+        let work = CaptureLoop { heard, woken, ports: Vec::new(), sink, written: 0 };
+        Ok((Self { commands: Mutex::new(commands), wake }, work))
+    }
+
+    /// Captures this flow too, from now on; a flow that is followed already is narrowed to what is known better now.
+    /// `device` is where its packets pass; without one the routing table says.
+    ///
+    /// # Errors
+    /// There is no such interface or no route, or the kernel refuses.
+    pub fn follow(&self, flow: Flow, device: Option<&str>) -> Result<(), NetError> {
+        let name = match device {
+            Some(device) => interface::name_of(interface::named(device)?)?,
+            None => {
+                route::lookup(flow.far)?.interface.ok_or(NetError::NoInterfaceWithAddress { address: flow.far.ip() })?
+            }
+        };
+        let (answer, heard) = sync_channel(1);
+        self.send(Command::Follow(flow, name, answer));
+        // A loop that is over captures nothing more, and has said why.
+        heard.recv().unwrap_or(Ok(()))
+    }
+
+    /// What became of the packets so far. Those of the last moments may not be written yet.
+    #[must_use]
+    pub fn counts(&self) -> CaptureCounts {
+        let (answer, heard) = sync_channel(1);
+        self.send(Command::Count(answer));
+        heard.recv().unwrap_or_default()
+    }
+
+    /// Ends the loop once it has taken what is under way.
+    pub fn stop(&self) {
+        self.send(Command::Stop);
+    }
+
+    fn send(&self, command: Command) {
+        let commands = self.commands.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if commands.send(command).is_ok() {
+            // The pipe holds thousands; a full one wakes the reader too.
+            let _ = sys::write(self.wake.as_raw_fd(), &[0]);
+        }
+    }
+}
+
+/// An interface that is captured on.
+struct Port {
+    link: Link,
+    ring: Ring,
+    flows: Vec<Flow>,
+    /// Its number in the file for packets stamped by the system's clock, and for those stamped by the NIC's.
+    numbers: [Option<u32>; 2],
+    passed: u64,
+    dropped: u64,
+}
+
+/// The work of a capture.
+pub struct CaptureLoop {
+    heard: Receiver<Command>,
+    woken: OwnedFd,
+    ports: Vec<Port>,
+    sink: Sink,
+    written: u64,
+}
+
+impl CaptureLoop {
+    /// Captures until told to stop, or until every handle is gone. Returns what became of the packets.
+    #[must_use]
+    pub fn run(mut self) -> CaptureCounts {
+        let mut end = None;
+        loop {
+            self.wait(end);
+            self.drain();
+            while let Ok(command) = self.heard.try_recv() {
+                match command {
+                    Command::Follow(flow, name, answer) => {
+                        let _ = answer.send(self.follow(flow, &name));
+                    }
+                    Command::Count(answer) => {
+                        let _ = answer.send(self.counts());
+                    }
+                    // What was sent last lies in a block that the kernel has not given over yet.
+                    Command::Stop => end = end.or(Some(Instant::now() + 3 * RETIRE)),
+                }
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
+        }
+        self.drain();
+        self.finish()
+    }
+
+    /// Sleeps until packets, a command or the end come.
+    fn wait(&mut self, end: Option<Instant>) {
+        let waiting = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut set = vec![waiting(self.woken.as_raw_fd())];
+        set.extend(self.ports.iter().map(|port| waiting(port.ring.fd())));
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
+        let left_ms = left.map_or(-1, |left| libc::c_int::try_from(left.as_millis()).unwrap_or(-1));
+        if sys::poll(&mut set, left_ms) > 0 && set.first().is_some_and(|woken| woken.revents != 0) {
+            let mut bytes = [0; 64];
+            while sys::read(self.woken.as_raw_fd(), &mut bytes) == 64 {}
+        }
+    }
+
+    fn drain(&mut self) {
+        let (sink, written) = (&mut self.sink, &mut self.written);
+        for port in &mut self.ports {
+            let (link, numbers) = (&port.link, &mut port.numbers);
+            port.ring.drain(&mut |taken| *written += u64::from(sink.packet(link, numbers, &taken)));
+        }
+        if self.sink.failed.is_some() {
+            // The rest would be for nothing, and cost the measurement.
+            self.count();
+            self.ports.clear();
+        }
+    }
+
+    fn follow(&mut self, flow: Flow, name: &str) -> Result<(), NetError> {
+        if self.sink.failed.is_some() {
+            return Ok(());
+        }
+        let payload = self.sink.spec.payload_bytes;
+        if let Some(port) = self.ports.iter_mut().find(|port| port.link.name == name) {
+            match port.flows.iter_mut().find(|known| known.is(&flow)) {
+                Some(known) => *known = flow,
+                None => port.flows.push(flow),
+            }
+            let program = filter::program(&port.flows, port.link.head.bytes(), payload);
+            return port.ring.filter(&program).map_err(|cause| NetError::Capture {
+                interface: name.to_owned(),
+                what: "setting the filter",
+                cause,
+            });
+        }
+        let link = Link::named(name)?;
+        let flows = vec![flow];
+        let ring = Ring::open(&link, Some(&filter::program(&flows, link.head.bytes(), payload)))?;
+        let number = self.sink.interface(&link, false);
+        // An interface without packets is in the file too.
+        self.sink.flush();
+        self.ports.push(Port { link, ring, flows, numbers: [Some(number), None], passed: 0, dropped: 0 });
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        for port in &mut self.ports {
+            let (passed, dropped) = port.ring.counts();
+            port.passed += passed;
+            port.dropped += dropped;
+            self.sink.dropped += dropped;
+        }
+    }
+
+    fn counts(&mut self) -> CaptureCounts {
+        self.count();
+        CaptureCounts {
+            written: self.written - self.sink.lost,
+            dropped: self.sink.dropped,
+            failed: self.sink.failed.clone(),
+        }
+    }
+
+    fn finish(mut self) -> CaptureCounts {
+        self.count();
+        for port in &self.ports {
+            let end_ns = self.sink.last_ns.max(self.sink.first_ns);
+            let statistics = Statistics {
+                start_ns: self.sink.first_ns,
+                end_ns,
+                passed: port.passed,
+                dropped: port.dropped,
+                written: port.passed.saturating_sub(port.dropped),
+            };
+            if let Some(number) = port.numbers[0] {
+                write::statistics(&mut self.sink.buffer, number, &statistics);
+            }
+        }
+        self.sink.flush();
+        self.counts()
+    }
+}
+
+/// The file and what is on its way to it.
+struct Sink {
+    spec: CaptureSpec,
+    file: Option<File>,
+    buffer: Vec<u8>,
+    /// Packets in the buffer.
+    waiting: u64,
+    /// Bytes of the file that are whole blocks.
+    good: u64,
+    interfaces: u32,
+    /// Packets taken that could not be written.
+    lost: u64,
+    dropped: u64,
+    first_ns: u64,
+    last_ns: u64,
+    failed: Option<String>,
+}
+
+impl Sink {
+    fn new(spec: CaptureSpec) -> Self {
+        Self {
+            spec,
+            file: None,
+            buffer: Vec::with_capacity(FLUSH_BYTES + (1 << 17)),
+            waiting: 0,
+            good: 0,
+            interfaces: 0,
+            lost: 0,
+            dropped: 0,
+            first_ns: 0,
+            last_ns: 0,
+            failed: None,
+        }
+    }
+
+    /// A new interface of the file.
+    fn interface(&mut self, link: &Link, hardware: bool) -> u32 {
+        let description = if hardware { "time stamps of the NIC's clock" } else { "time stamps of the system's clock" };
+        // The longest headers: Ethernet with a tag, IPv6, TCP with options.
+        let snap = 18 + 40 + 60 + self.spec.payload_bytes;
+        let interface = Interface {
+            link: link.head.number(),
+            snap,
+            name: &link.name,
+            description,
+            speed_bps: link.speed_bps,
+            filter: "",
+        };
+        write::interface(&mut self.buffer, &interface);
+        self.interfaces += 1;
+        self.interfaces - 1
+    }
+
+    /// Keeps one packet; false once the file takes no more.
+    fn packet(&mut self, link: &Link, numbers: &mut [Option<u32>; 2], taken: &Taken<'_>) -> bool {
+        if self.failed.is_some() {
+            self.dropped += 1;
+            return false;
+        }
+        // Two clocks are two interfaces: nobody subtracts times of one from times of the other unawares.
+        let number = match numbers[usize::from(taken.hardware)] {
+            Some(number) => number,
+            None => *numbers[usize::from(taken.hardware)].insert(self.interface(link, taken.hardware)),
+        };
+        write::packet(&mut self.buffer, number, taken);
+        self.waiting += 1;
+        if !taken.hardware {
+            self.first_ns = if self.first_ns == 0 { taken.time_ns } else { self.first_ns };
+            self.last_ns = taken.time_ns;
+        }
+        if self.buffer.len() >= FLUSH_BYTES {
+            self.flush();
+        }
+        true
+    }
+
+    /// Writes what is gathered. When that fails, the file is cut back to its last whole block and nothing more is
+    /// written.
+    fn flush(&mut self) {
+        let Some(file) = &mut self.file else { return };
+        match file.write_all(&self.buffer) {
+            Ok(()) => self.good += self.buffer.len() as u64,
+            Err(cause) => {
+                // A pipe cannot be cut; whoever reads it sees its end.
+                let _ = file.set_len(self.good);
+                self.lost += self.waiting;
+                self.dropped += self.waiting;
+                self.failed = Some(format!("writing {} failed: {cause}", self.spec.path.display()));
+                self.file = None;
+            }
+        }
+        self.buffer.clear();
+        self.waiting = 0;
+    }
+}

@@ -1,0 +1,194 @@
+//! Writing capture files: pcapng (draft-ietf-opsawg-pcapng), in this machine's byte order, times in ns. Pure: bytes into
+//! a buffer.
+
+use super::ring::{Addressed, Taken, Way};
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
+const PACKET: u32 = 6;
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+
+/// One block, made in place at the end of a buffer.
+struct Block<'a> {
+    buffer: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> Block<'a> {
+    fn new(buffer: &'a mut Vec<u8>, kind: u32) -> Self {
+        let start = buffer.len();
+        let mut block = Self { buffer, start };
+        block.word(kind);
+        // The length, once it is known.
+        block.word(0);
+        block
+    }
+
+    fn half(&mut self, value: u16) {
+        self.buffer.extend_from_slice(&value.to_ne_bytes());
+    }
+
+    fn word(&mut self, value: u32) {
+        self.buffer.extend_from_slice(&value.to_ne_bytes());
+    }
+
+    /// Time as its high and low word.
+    fn time(&mut self, ns: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+        let (high, low) = ((ns >> 32) as u32, ns as u32);
+        self.word(high);
+        self.word(low);
+    }
+
+    /// Bytes, filled up to a multiple of four.
+    fn padded(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+        while !(self.buffer.len() - self.start).is_multiple_of(4) {
+            self.buffer.push(0);
+        }
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        // Texts are cut to what an option holds.
+        let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
+        self.half(code);
+        self.half(length);
+        self.padded(value.get(..usize::from(length)).unwrap_or(value));
+    }
+
+    fn text(&mut self, code: u16, value: &str) {
+        if !value.is_empty() {
+            self.option(code, value.as_bytes());
+        }
+    }
+
+    fn finish(mut self) {
+        // The end of the options, which every block here has.
+        self.word(0);
+        let length = u32::try_from(self.buffer.len() - self.start + 4).unwrap_or(u32::MAX);
+        self.word(length);
+        if let Some(place) = self.buffer.get_mut(self.start + 4..self.start + 8) {
+            place.copy_from_slice(&length.to_ne_bytes());
+        }
+    }
+}
+
+/// The section's head: who wrote it, and what it holds.
+pub(crate) fn section(buffer: &mut Vec<u8>, application: &str, system: &str, comment: &str) {
+    let mut block = Block::new(buffer, SECTION);
+    block.word(BYTE_ORDER);
+    block.half(1);
+    block.half(0);
+    // The section's length is not known: it ends with the file.
+    block.word(u32::MAX);
+    block.word(u32::MAX);
+    block.text(1, comment);
+    block.text(3, system);
+    block.text(4, application);
+    block.finish();
+}
+
+/// One interface of the section; the first has the number 0.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interface<'a> {
+    /// The link type's number.
+    pub(crate) link: u16,
+    /// Longest packet kept, in bytes.
+    pub(crate) snap: u32,
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Which clock stamps its packets.
+    pub(crate) description: &'a str,
+    /// In bits a second.
+    pub(crate) speed_bps: Option<u64>,
+    /// What the filter lets through, in libpcap's words.
+    pub(crate) filter: &'a str,
+}
+
+pub(crate) fn interface(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
+    let mut block = Block::new(buffer, INTERFACE);
+    block.half(interface.link);
+    block.half(0);
+    block.word(interface.snap);
+    block.text(2, interface.name);
+    block.text(3, interface.description);
+    if let Some(speed) = interface.speed_bps {
+        block.option(8, &speed.to_ne_bytes());
+    }
+    // Powers of ten: ns.
+    block.option(9, &[9]);
+    if !interface.filter.is_empty() {
+        // 0: a text, as libpcap compiles it.
+        block.option(11, &[&[0], interface.filter.as_bytes()].concat());
+    }
+    block.finish();
+}
+
+/// One packet of the interface number `interface`.
+pub(crate) fn packet(buffer: &mut Vec<u8>, interface: u32, taken: &Taken<'_>) {
+    let direction: u32 = match taken.way {
+        Way::In => 1,
+        Way::Out => 2,
+    };
+    let reception: u32 = match (taken.way, taken.addressed) {
+        (Way::Out, _) => 0,
+        (Way::In, Addressed::Unicast) => 1,
+        (Way::In, Addressed::Multicast) => 2,
+        (Way::In, Addressed::Broadcast) => 3,
+        (Way::In, Addressed::Other) => 4,
+    };
+    let length = |frame: usize| u32::try_from(frame).unwrap_or(u32::MAX);
+    let mut block = Block::new(buffer, PACKET);
+    block.word(interface);
+    block.time(taken.time_ns);
+    match (taken.vlan, taken.frame.split_at_checked(12)) {
+        // The tag goes back to where it was: behind both addresses.
+        (Some((kind, control)), Some((addresses, rest))) => {
+            block.word(length(taken.frame.len() + 4));
+            block.word(taken.sent_bytes.saturating_add(4));
+            block.buffer.extend_from_slice(addresses);
+            block.buffer.extend_from_slice(&kind.to_be_bytes());
+            block.buffer.extend_from_slice(&control.to_be_bytes());
+            block.padded(rest);
+        }
+        _ => {
+            block.word(length(taken.frame.len()));
+            block.word(taken.sent_bytes);
+            block.padded(taken.frame);
+        }
+    }
+    block.option(2, &(direction | reception << 2).to_ne_bytes());
+    block.finish();
+}
+
+/// What became of an interface's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Statistics {
+    /// First time of the capture, in ns since 1970.
+    pub(crate) start_ns: u64,
+    /// Last time.
+    pub(crate) end_ns: u64,
+    /// Packets that passed the filter.
+    pub(crate) passed: u64,
+    /// Those of them that found no room.
+    pub(crate) dropped: u64,
+    /// Those in the file.
+    pub(crate) written: u64,
+}
+
+pub(crate) fn statistics(buffer: &mut Vec<u8>, interface: u32, statistics: &Statistics) {
+    let Statistics { start_ns, end_ns, passed, dropped, written } = *statistics;
+    let mut block = Block::new(buffer, STATISTICS);
+    block.word(interface);
+    block.time(end_ns);
+    for (code, ns) in [(2, start_ns), (3, end_ns)] {
+        block.half(code);
+        block.half(8);
+        block.time(ns);
+    }
+    for (code, count) in [(6, passed), (7, dropped), (8, written)] {
+        block.option(code, &count.to_ne_bytes());
+    }
+    block.finish();
+}
