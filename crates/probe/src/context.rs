@@ -1,7 +1,10 @@
 //! What a measurement is told by the program that runs it, and what it says at the end.
 
-use model::LiveInterval;
+use crate::ProbeError;
+use model::{LiveInterval, ProbeSpec, Protocol};
+use net::capture::{Capture, Flow};
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +30,8 @@ pub struct Context {
     /// Takes each interval of a running measurement once it is over, when the task asks for them
     /// ([`model::worker::ProbeTask::live`]).
     pub live: Option<LiveSink>,
+    /// Takes the packets of the measurement. It is told of each connection and data path before its first packet.
+    pub capture: Option<Arc<Capture>>,
 }
 
 /// Somebody who watches a running measurement. Called on a thread that neither sends nor receives where there is one; it
@@ -64,6 +69,38 @@ impl Context {
             started: Instant::now(),
             claims_loopback: false,
             live: None,
+            capture: None,
+        }
+    }
+
+    /// Tells the capture, where there is one, of the control connection to `far`; a second time with our own address
+    /// once that is known.
+    pub(crate) fn capture_control(&self, far: SocketAddr, near: Option<SocketAddr>) -> Result<(), ProbeError> {
+        self.capture_flow(Flow { tcp: true, far, near_port: near.map(|near| near.port()), group: None }, None)
+    }
+
+    /// The same of a data path.
+    pub(crate) fn capture_data(
+        &self,
+        spec: &ProbeSpec,
+        far: SocketAddr,
+        near: Option<SocketAddr>,
+    ) -> Result<(), ProbeError> {
+        let multicast = spec.socket.multicast.as_ref();
+        let flow = Flow {
+            tcp: spec.socket.protocol == Protocol::Tcp,
+            far,
+            near_port: near.map(|near| near.port()),
+            group: multicast.map(|multicast| multicast.group),
+        };
+        let device = multicast.and_then(|multicast| multicast.interface.as_deref());
+        self.capture_flow(flow, device.or(spec.initiator.device.as_deref()))
+    }
+
+    fn capture_flow(&self, flow: Flow, device: Option<&str>) -> Result<(), ProbeError> {
+        match &self.capture {
+            Some(capture) => Ok(capture.follow(flow, device)?),
+            None => Ok(()),
         }
     }
 

@@ -46,7 +46,10 @@ pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeErr
     if net::route::is_local(control.ip()).unwrap_or(false) {
         check::same_machine(spec)?;
     }
-    over_network(spec, context, Session::connect(control, key)?)
+    context.capture_control(control, None)?;
+    let session = Session::connect(control, key)?;
+    context.capture_control(control, session.own_address())?;
+    over_network(spec, context, session)
 }
 
 /// What the reflector is asked for.
@@ -87,12 +90,14 @@ fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Re
         return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
     };
     let tag = opened.token.tag();
+    context.capture_data(spec, address, None)?;
     if spec.connect_each {
         session.prove(protocol, || Ok(()))?;
         let place = Place { one_machine, ..place(context, None, address) };
         return Ok(Peer { session: Some(session), way: Way::ConnectEach(address), tag, place, _child: None });
     }
     let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, CONNECT)?;
+    context.capture_data(spec, address, socket.local_address())?;
     let proof = data::prove(&opened.token);
     let mut shown = false;
     let seen_as = session.prove(protocol, || {

@@ -107,6 +107,14 @@ impl Session {
         &self.name
     }
 
+    /// Our end of the control connection; absent for a child.
+    pub(crate) fn own_address(&self) -> Option<SocketAddr> {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.local_addr().ok(),
+            Stream::Unix(_) => None,
+        }
+    }
+
     /// Messages a second that the endpoint answers.
     pub(crate) fn max_rate_pps(&self) -> u32 {
         self.max_rate_pps

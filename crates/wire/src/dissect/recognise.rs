@@ -1,7 +1,7 @@
 //! Which payloads are Windhover's: the memory over the packets of a capture.
 
 use super::{Packet, Transport};
-use crate::data::{self, PROVE_BYTES, PROVE_MAGIC, Tier};
+use crate::data::{self, FarStamps, PROVE_BYTES, PROVE_MAGIC, Tier};
 use crate::frame::{CONTROL_LIMIT, MAC_BYTES, PREFIX_BYTES};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -41,6 +41,9 @@ pub enum Message {
         seq: Option<u64>,
         /// The session's tag.
         tag: Option<u64>,
+        /// What the reflector wrote into an answer; absent where it wrote nothing, and the wall-clock times are 0 where
+        /// it wrote none.
+        far: Option<FarStamps>,
     },
     /// Bytes of a stream in the middle of a message, or a later fragment of a datagram.
     More,
@@ -245,8 +248,24 @@ impl Flow {
         let seen = self.seen(from, point);
         let seq = kept.map(|kept| data::expand(tier, kept, seen.highest));
         seen.highest = seen.highest.max(seq.unwrap_or(0));
-        Message::Data { tier, seq, tag }
+        let far = if from == self.initiator { None } else { far(payload) };
+        Message::Data { tier, seq, tag, far }
     }
+}
+
+/// The reflector's stamps, where those bytes can be some: a message has no mark that says so, and others have zeros or
+/// payload there.
+fn far(payload: &[u8]) -> Option<FarStamps> {
+    /// Longer than any reflector holds a message, in ticks.
+    const LONGEST: u64 = 1 << 44;
+    /// September 2001.
+    const WALL: u64 = 1_000_000_000_000_000_000;
+    let found = data::read_stamps(payload, true);
+    if found.rx == 0 || found.tx.checked_sub(found.rx).is_none_or(|ticks| ticks >= LONGEST) {
+        return None;
+    }
+    let wall = found.received_ns > WALL && found.sent_ns.checked_sub(found.received_ns).is_some_and(|ns| ns < LONGEST);
+    Some(if wall { found } else { FarStamps { rx: found.rx, tx: found.tx, ..FarStamps::default() } })
 }
 
 fn is_proof(packet: &Packet<'_>) -> bool {

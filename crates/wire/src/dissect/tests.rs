@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::{ClientMessage, Token};
-use crate::data::{self, Tier};
+use crate::data::{self, FarStamps, Tier};
 use crate::frame;
 use proptest::prelude::*;
 use std::net::SocketAddr;
@@ -175,7 +175,7 @@ fn a_proof_makes_a_flow_ours_in_both_directions() {
     let proof = look(&mut memory, A, B, &data::prove(&Token([3; 16])), None);
     assert_eq!((proof.message, proof.forward), (Message::Proof, true));
     let there = look(&mut memory, A, B, &message(7, 9, 32), None);
-    let expected = Message::Data { tier: Tier::Tagged, seq: Some(7), tag: Some(9) };
+    let expected = Message::Data { tier: Tier::Tagged, seq: Some(7), tag: Some(9), far: None };
     assert_eq!((there.message, there.forward), (expected.clone(), true));
     let back = look(&mut memory, B, A, &message(7, 9, 32), None);
     assert_eq!((back.message, back.forward, back.flow), (expected, false, there.flow));
@@ -183,10 +183,31 @@ fn a_proof_makes_a_flow_ours_in_both_directions() {
     for seq in 250..260_u64 {
         let low = u8::try_from(seq % 256).unwrap();
         let found = look(&mut memory, A, B, &[low], None);
-        assert_eq!(found.message, Message::Data { tier: Tier::Truncated(1), seq: Some(seq), tag: None });
+        assert_eq!(found.message, Message::Data { tier: Tier::Truncated(1), seq: Some(seq), tag: None, far: None });
     }
     let empty = look(&mut memory, A, B, &[], None);
-    assert_eq!(empty.message, Message::Data { tier: Tier::Nothing, seq: None, tag: None });
+    assert_eq!(empty.message, Message::Data { tier: Tier::Nothing, seq: None, tag: None, far: None });
+}
+
+#[test]
+fn an_answer_tells_what_the_reflector_stamped() {
+    let mut memory = Recogniser::default();
+    look(&mut memory, A, B, &data::prove(&Token([3; 16])), None);
+    let wall = 1_800_000_000_000_000_000;
+    let all = FarStamps { rx: 1000, tx: 1500, stack_ns: wall, received_ns: wall + 10, sent_ns: wall + 30 };
+    let mut answer = message(1, 9, 64);
+    data::write_stamps(&all, &mut answer);
+    let stamps = |found: Recognised| match found.message {
+        Message::Data { far, .. } => far,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(stamps(look(&mut memory, B, A, &answer, None)), Some(all));
+    assert_eq!(stamps(look(&mut memory, A, B, &answer, None)), None, "a question has none");
+    let ticks = FarStamps { rx: 1000, tx: 1500, ..FarStamps::default() };
+    assert_eq!(stamps(look(&mut memory, B, A, &answer[..32], None)), Some(ticks));
+    assert_eq!(stamps(look(&mut memory, B, A, &message(1, 9, 64), None)), None, "an echo has zeros");
+    data::write_ticks(1500, 1000, &mut answer);
+    assert_eq!(stamps(look(&mut memory, B, A, &answer, None)), None, "sent before it was received");
 }
 
 #[test]
@@ -258,7 +279,7 @@ fn messages_of_a_stream_begin_where_the_tag_is() {
     let proof = segment(&mut memory, A, B, 100, &data::prove(&Token([3; 16])), None);
     assert_eq!(proof.message, Message::Proof);
     let first = segment(&mut memory, A, B, 120, &message(1, 9, 1000), None);
-    assert_eq!(first.message, Message::Data { tier: Tier::Tagged, seq: Some(1), tag: Some(9) });
+    assert_eq!(first.message, Message::Data { tier: Tier::Tagged, seq: Some(1), tag: Some(9), far: None });
     assert_eq!(segment(&mut memory, A, B, 1120, &[0; 500], None).message, Message::More);
     let second = segment(&mut memory, A, B, 1620, &message(2, 9, 1000), None);
     assert!(matches!(second.message, Message::Data { seq: Some(2), .. }) && !second.again);
