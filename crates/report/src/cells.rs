@@ -71,16 +71,17 @@ pub(crate) fn run_names(inputs: &[RunInput]) -> Vec<String> {
         .collect()
 }
 
+/// What the repetitions of a cell have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    probe: Probe,
-    protocol: String,
-    size: u64,
-    factors: BTreeMap<String, String>,
+pub(crate) struct Key {
+    pub(crate) probe: Probe,
+    pub(crate) protocol: String,
+    pub(crate) size: u64,
+    pub(crate) factors: BTreeMap<String, String>,
 }
 
 /// The numbers of the results of each combination.
-fn group(run: &RunInput) -> BTreeMap<Key, Vec<usize>> {
+pub(crate) fn group(run: &RunInput) -> BTreeMap<Key, Vec<usize>> {
     let shared = run_factors(run);
     let mut groups: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     for (number, result) in run.results.iter().enumerate() {
@@ -351,7 +352,8 @@ pub(crate) fn marks_a_cell(id: FindingId) -> bool {
     id != FindingId::FewSamples
 }
 
-fn mark(results: &[&ResultDocument]) -> Mark {
+/// The verdict of all repetitions together.
+pub(crate) fn mark(results: &[&ResultDocument]) -> Mark {
     if results.iter().any(|result| !result.verdict.trusted) {
         return Mark::Invalid;
     }

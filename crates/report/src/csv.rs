@@ -61,10 +61,16 @@ fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-fn line(fields: &[String]) -> String {
+/// One row of fields.
+pub(crate) fn field_line(fields: &[String]) -> String {
     let mut out = fields.iter().map(|text| field(text)).collect::<Vec<_>>().join(",");
     out.push_str("\r\n");
     out
+}
+
+/// A number in full, with a point; empty where there is none.
+pub(crate) fn number(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map(|value| format!("{value}")).unwrap_or_default()
 }
 
 fn ns(value: Option<f64>) -> String {
@@ -89,12 +95,12 @@ pub(crate) fn report(document: &Document) -> String {
     axes.retain(|axis| axis.as_str() != "run");
     let mut heads: Vec<String> = axes.iter().map(|axis| (*axis).clone()).collect();
     heads.extend(CSV_COLUMNS.map(str::to_owned));
-    let mut out = line(&heads);
+    let mut out = field_line(&heads);
     for info in &document.cells {
         let mut fields: Vec<String> =
             axes.iter().map(|axis| info.factors.get(*axis).cloned().unwrap_or_default()).collect();
         fields.extend(measured(info));
-        out.push_str(&line(&fields));
+        out.push_str(&field_line(&fields));
     }
     let pairs = [("rr", "tcp"), ("rr", "udp"), ("pingpong", "tcp"), ("pingpong", "udp")];
     for block in &document.blocks {
@@ -105,7 +111,7 @@ pub(crate) fn report(document: &Document) -> String {
                 let mut fields: Vec<String> =
                     axes.iter().map(|axis| row.factors.get(*axis).cloned().unwrap_or_default()).collect();
                 fields.extend(published(source, probe, protocol, document.kind, headline));
-                out.push_str(&line(&fields));
+                out.push_str(&field_line(&fields));
             }
         }
     }

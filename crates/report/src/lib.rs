@@ -13,6 +13,7 @@
 
 mod cells;
 mod combine;
+pub mod compare;
 mod csv;
 mod document;
 mod environment;

@@ -75,6 +75,17 @@ fn in_threes(count: u64, separator: char) -> String {
     out
 }
 
+/// Bits a second with the unit that suits them: `942 Mbit/s`.
+pub(crate) fn bits(per_second: f64) -> String {
+    let (value, unit) = match per_second.abs() {
+        v if v < 1e3 => (per_second, "bit/s"),
+        v if v < 1e6 => (per_second / 1e3, "kbit/s"),
+        v if v < 1e9 => (per_second / 1e6, "Mbit/s"),
+        _ => (per_second / 1e9, "Gbit/s"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
 /// A size in bytes as axis labels have it (`32`, `1k`, `64k`, `1M`).
 pub(crate) fn size(bytes: u64) -> String {
     if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) {

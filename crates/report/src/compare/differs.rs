@@ -1,0 +1,179 @@
+//! What else differs between two sides, from what their runs have stored: machines, hosts, devices, what the doctor found,
+//! and what was prepared.
+
+use super::Difference;
+use crate::RunInput;
+use crate::names::data_nic;
+use crate::units::plain;
+use model::ResultDocument;
+use model::run::RunHost;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Facts that are never the same, or that say only where something is.
+const OWN: [&str; 14] = [
+    "boot_id",
+    "hostname",
+    "netns",
+    "name",
+    "bus",
+    "addresses",
+    "numa_node",
+    "uid",
+    "environment",
+    "nics",
+    "realtime_variant",
+    "memory_bytes",
+    "link",
+    "netns_initial",
+];
+
+#[derive(Default)]
+struct Found(Vec<Difference>);
+
+impl Found {
+    fn add(&mut self, what: impl Into<String>, a: Option<String>, b: Option<String>) {
+        if a != b {
+            let short = |text: Option<String>| text.map(|text| plain(&text));
+            self.0.push(Difference { what: plain(&what.into()), a: short(a), b: short(b) });
+        }
+    }
+
+    /// Every field of two objects; objects within are taken apart, lists are joined.
+    fn fields(&mut self, what: &str, a: &Map<String, Value>, b: &Map<String, Value>) {
+        let none = Value::Null;
+        for name in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
+            if OWN.contains(&name.as_str()) {
+                continue;
+            }
+            let (left, right) = (a.get(name).unwrap_or(&none), b.get(name).unwrap_or(&none));
+            match (left.as_object(), right.as_object()) {
+                (None, None) => self.add(format!("{what}: {}", readable(name)), word(left), word(right)),
+                (left, right) => {
+                    let empty = Map::new();
+                    let (left, right) = (left.unwrap_or(&empty), right.unwrap_or(&empty));
+                    for key in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+                        let of = |map: &Map<String, Value>| map.get(key).and_then(word);
+                        self.add(
+                            format!("{what}: {} {key}", readable(name).trim_end_matches('s')),
+                            of(left),
+                            of(right),
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn readable(field: &str) -> String {
+    field.replace('_', " ")
+}
+
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(yes) => Some(if *yes { "yes" } else { "no" }.to_owned()),
+        Value::Array(list) => Some(list.iter().filter_map(word).collect::<Vec<_>>().join(", ")),
+        other => Some(other.to_string()),
+    }
+}
+
+fn object(value: impl serde::Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+/// What differs between two runs.
+pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
+    let mut found = Found::default();
+    let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let (left, right) = (&a.document, &b.document);
+    found.add("substrate", known(left.substrate.word()), known(right.substrate.word()));
+    found.add("plan", known(&left.name), known(&right.name));
+    found.add("version of the tool", known(&left.tool_version), known(&right.tool_version));
+    found.add("build of the tool", left.build.clone(), right.build.clone());
+    for label in left.labels.keys().chain(right.labels.keys()).collect::<BTreeSet<_>>() {
+        found.add(format!("label {label}"), left.labels.get(label).cloned(), right.labels.get(label).cloned());
+    }
+    found.fields("lab", &object(&left.lab), &object(&right.lab));
+    let (first, second) = (by_role(a), by_role(b));
+    let mut machines: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for role in first.keys().chain(second.keys()).collect::<BTreeSet<_>>() {
+        let (Some(x), Some(y)) = (first.get(*role), second.get(*role)) else {
+            let host = |host: Option<&&RunHost>| host.map(|_| "there".to_owned());
+            found.add(format!("the {role}"), host(first.get(*role)), host(second.get(*role)));
+            continue;
+        };
+        let (boot_a, boot_b) = (x.facts.boot_id.as_str(), y.facts.boot_id.as_str());
+        if let (Some(p), Some(q)) = (left.machines.get(boot_a), right.machines.get(boot_b))
+            && machines.insert((boot_a, boot_b))
+        {
+            found.fields(&format!("machine of the {role}"), &object(p), &object(q));
+        }
+        found.fields(&format!("the {role}"), &object(&x.facts), &object(&y.facts));
+        if let (Some(p), Some(q)) = (data_nic(x), data_nic(y)) {
+            found.fields(&format!("device of the {role}"), &object(p), &object(q));
+        }
+        doctor(&mut found, role, x.facts.environment.as_ref(), y.facts.environment.as_ref());
+    }
+    found.0
+}
+
+fn by_role(run: &RunInput) -> BTreeMap<&str, &RunHost> {
+    run.document.hosts.values().map(|host| (host.role.as_str(), host)).collect()
+}
+
+/// What `windhover doctor` found on the one and not on the other. Only documents that both sides have can differ.
+fn doctor(found: &mut Found, role: &str, a: Option<&Value>, b: Option<&Value>) {
+    let (Some(a), Some(b)) = (a, b) else { return };
+    let findings = |document: &Value| -> BTreeMap<String, (String, String)> {
+        let list = document.get("findings").and_then(Value::as_array).cloned().unwrap_or_default();
+        let text = |finding: &Value, name: &str| finding.get(name).and_then(word).unwrap_or_default();
+        list.iter()
+            .rev()
+            .map(|finding| (text(finding, "id"), (text(finding, "severity"), text(finding, "text"))))
+            .filter(|(id, (severity, _))| !id.is_empty() && severity != "ok")
+            .collect()
+    };
+    let (left, right) = (findings(a), findings(b));
+    for id in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+        let severity = |map: &BTreeMap<String, (String, String)>| map.get(id).map(|(severity, _)| severity.clone());
+        if severity(&left) != severity(&right) {
+            let shown = |map: &BTreeMap<String, (String, String)>| {
+                map.get(id).map_or_else(|| "in order".to_owned(), |(severity, text)| format!("{severity}: {text}"))
+            };
+            found.add(format!("doctor on the {role}: {id}"), Some(shown(&left)), Some(shown(&right)));
+        }
+    }
+}
+
+/// What was prepared for the cells of the one side and not for those of the other: shields and settings.
+pub(super) fn of_results(a: &[&ResultDocument], b: &[&ResultDocument]) -> Vec<Difference> {
+    let prepared = |results: &[&ResultDocument]| -> BTreeMap<String, BTreeSet<String>> {
+        let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for prepared in results.iter().flat_map(|result| &result.prepared) {
+            for setting in &prepared.settings {
+                out.entry(format!("setting {} on {}", setting.key, prepared.host))
+                    .or_default()
+                    .insert(setting.value.to_string());
+            }
+            if let Some(shield) = &prepared.shield {
+                out.entry(format!("shield on {}", prepared.host)).or_default().insert(shield.backend.to_string());
+            }
+        }
+        out
+    };
+    let (left, right) = (prepared(a), prepared(b));
+    let mut found = Found::default();
+    for what in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+        let of = |map: &BTreeMap<String, BTreeSet<String>>| {
+            map.get(what).map(|values| values.iter().cloned().collect::<Vec<_>>().join(", "))
+        };
+        found.add(what.clone(), of(&left), of(&right));
+    }
+    found.0
+}

@@ -1,0 +1,668 @@
+//! From matched cells to outcomes: figures, tests, their correction, and gates.
+
+use super::evidence::{self, Effect, FEWEST, LEVEL, RESOLUTION};
+use super::gate::{Gate, Limit};
+use super::sides::{self, Cells, Matched, Pair, Where};
+use super::{
+    CellComparison, CellSide, CompareError, CompareOptions, Comparison, Comparisons, GateCell, GateOutcome, Metric,
+    MetricComparison, Outcome, Overall, Side, differs, words,
+};
+use crate::RunInput;
+use crate::cells::{mark, scale};
+use crate::names::is_baseline;
+use crate::units::plain;
+use model::{LatencyKind, Probe, ResultDocument};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The figures of one cell (or of all together) before the correction is known.
+#[derive(Debug, Clone)]
+struct Draft {
+    metric: Metric,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    effect: Effect,
+    batches: bool,
+    /// p alone, and corrected for the figures of the same cell; absent where nothing was tested.
+    p: Option<(f64, f64)>,
+    /// Whether a repetition lacks the figure.
+    incomplete: bool,
+}
+
+/// A set of drafts that was tested at once.
+#[derive(Debug, Clone, Default)]
+struct Drafts {
+    figures: Vec<Draft>,
+    excluded: bool,
+}
+
+impl Drafts {
+    fn tests(&self) -> usize {
+        self.figures.iter().filter(|draft| draft.p.is_some()).count()
+    }
+}
+
+/// How p-values are corrected over all sets.
+#[derive(Debug, Clone, Copy)]
+struct Family {
+    /// Sets that have a test.
+    sets: usize,
+    /// Figures that were tested.
+    tests: usize,
+}
+
+/// Two sides before the correction is known.
+struct Prepared<'a> {
+    a: Side,
+    b: Side,
+    interleaved: bool,
+    differences: Vec<super::Difference>,
+    matched: Matched<'a>,
+    cells: Vec<Drafts>,
+    overall: Vec<(String, Vec<usize>, LatencyKind, Drafts)>,
+}
+
+/// See [`Comparisons::new`].
+pub(super) fn compare(
+    a: &RunInput,
+    b: Option<&RunInput>,
+    options: &CompareOptions,
+) -> Result<Comparisons, CompareError> {
+    let (left, right) = (sides::of_run(a), b.map(sides::of_run));
+    let prepared = match (&options.axis, &right) {
+        (Some(_), Some(_)) => return Err(CompareError::AxisOfTwo),
+        (Some(_), None) if !options.wheres_b.is_empty() => return Err(CompareError::AxisOfTwo),
+        (Some(axis), None) => of_axis(&left, axis, options)?,
+        (None, Some(right)) => vec![of_two(&left, right, ["A", "B"], options)?],
+        (None, None) => vec![of_one(&left, options)?],
+    };
+    let title = match (&options.axis, b) {
+        (Some(axis), _) => format!("{}: {} compared", plain(&a.name), plain(axis)),
+        (None, Some(b)) => format!("{} against {}", plain(&b.name), plain(&a.name)),
+        (None, None) => format!("Cells of {} compared", plain(&a.name)),
+    };
+    finish(prepared, title, options)
+}
+
+/// See [`Comparisons::for_report`].
+pub(super) fn for_report(runs: &[RunInput], rtt: bool) -> Option<Comparisons> {
+    let options = CompareOptions { rtt, baseline_only: true, ..CompareOptions::default() };
+    let (first, rest) = runs.split_first()?;
+    let left = sides::of_run(first);
+    let mut prepared = Vec::new();
+    if rest.is_empty() {
+        let kept = ["probe", "protocol", "size", "rate"];
+        for axis in left.factors().iter().filter(|axis| !kept.contains(&axis.as_str())) {
+            if left.values(axis).len() > 1 {
+                prepared.extend(of_axis(&left, axis, &options).unwrap_or_default());
+            }
+        }
+    } else {
+        for (run, letter) in rest.iter().zip('B'..='Z') {
+            let right = sides::of_run(run);
+            prepared.extend(of_two(&left, &right, ["A", &letter.to_string()], &options).ok());
+        }
+    }
+    let title = if rest.is_empty() { "What the axes are worth" } else { "The runs compared" };
+    (!prepared.is_empty()).then(|| finish(prepared, title.to_owned(), &options).ok()).flatten()
+}
+
+fn named(options: &CompareOptions) -> BTreeSet<String> {
+    let of = |wheres: &[Where]| wheres.iter().map(|(factor, _)| factor.clone()).collect::<BTreeSet<_>>();
+    of(&options.wheres).intersection(&of(&options.wheres_b)).cloned().collect()
+}
+
+/// The filters of the second side: its own, and those of the first that it does not replace.
+fn second(options: &CompareOptions) -> Vec<Where> {
+    let own: BTreeSet<&String> = options.wheres_b.iter().map(|(factor, _)| factor).collect();
+    let inherited = options.wheres.iter().filter(|(factor, _)| !own.contains(factor)).cloned();
+    inherited.chain(options.wheres_b.iter().cloned()).collect()
+}
+
+/// All values of an axis of one run with each other, or each with the baseline.
+fn of_axis<'a>(run: &Cells<'a>, axis: &str, options: &CompareOptions) -> Result<Vec<Prepared<'a>>, CompareError> {
+    let run = run.filtered(&options.wheres)?;
+    let values = run.ranked(axis);
+    match values.as_slice() {
+        [] => {
+            return Err(CompareError::Factor {
+                factor: axis.to_owned(),
+                run: plain(&run.run.name),
+                known: run.factors().into_iter().collect::<Vec<_>>().join(", "),
+            });
+        }
+        [one] => {
+            return Err(CompareError::OneValue {
+                axis: axis.to_owned(),
+                value: one.clone(),
+                run: plain(&run.run.name),
+            });
+        }
+        _ => {}
+    }
+    let base = values.iter().position(|value| is_baseline(axis, value)).unwrap_or(0);
+    let mut out = Vec::new();
+    for (index, first) in values.iter().enumerate() {
+        if options.baseline_only && index != base {
+            continue;
+        }
+        for second in values
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| if options.baseline_only { *other != index } else { *other > index })
+        {
+            let side = |value: &str| run.filtered(&[(axis.to_owned(), value.to_owned())]);
+            let (a, b) = (side(first)?, side(second.1)?);
+            let word = |value: &str| sides::side_name(&[(&axis.to_owned(), Some(&value.to_owned()))]);
+            let names = [word(first), word(second.1)];
+            let named = BTreeSet::from([axis.to_owned()]);
+            match prepare(&a, &b, [&names[0], &names[1]], &named, options) {
+                Ok(prepared) => out.push(prepared),
+                // Values that were not measured under the same conditions have no pair; others may.
+                Err(CompareError::Nothing { .. } | CompareError::Apart { .. }) if values.len() > 2 => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    if out.is_empty() {
+        return Err(CompareError::Nothing { a: format!("one {axis}"), b: "another".to_owned() });
+    }
+    Ok(out)
+}
+
+fn of_one<'a>(run: &Cells<'a>, options: &CompareOptions) -> Result<Prepared<'a>, CompareError> {
+    let named = named(options);
+    if options.wheres_b.is_empty() || options.wheres_b.iter().any(|(factor, _)| !named.contains(factor)) {
+        return Err(CompareError::OneSide);
+    }
+    let (a, b) = (run.filtered(&options.wheres)?, run.filtered(&second(options))?);
+    let name = |wheres: &[Where]| {
+        let chosen: Vec<_> =
+            wheres.iter().filter(|(factor, _)| named.contains(factor)).map(|(f, value)| (f, Some(value))).collect();
+        sides::side_name(&chosen)
+    };
+    let names = [name(&options.wheres), name(&options.wheres_b)];
+    prepare(&a, &b, [&names[0], &names[1]], &named, options)
+}
+
+fn of_two<'a>(
+    left: &Cells<'a>,
+    right: &Cells<'a>,
+    names: [&str; 2],
+    options: &CompareOptions,
+) -> Result<Prepared<'a>, CompareError> {
+    let (a, b) = (left.filtered(&options.wheres)?, right.filtered(&second(options))?);
+    prepare(&a, &b, names, &named(options), options)
+}
+
+fn prepare<'a>(
+    a: &Cells<'a>,
+    b: &Cells<'a>,
+    names: [&str; 2],
+    named: &BTreeSet<String>,
+    options: &CompareOptions,
+) -> Result<Prepared<'a>, CompareError> {
+    let matched = sides::matched(a, b, names, named)?;
+    let metrics = metrics(options);
+    let cells: Vec<Drafts> = matched
+        .pairs
+        .iter()
+        .map(|pair| {
+            let (x, y) = (used(&pair.a.results), used(&pair.b.results));
+            let excluded = !is_trusted(&pair.a.results) || !is_trusted(&pair.b.results);
+            drafts(&values(&x, &y, &metrics, options), excluded, options, Some((&x, &y)))
+        })
+        .collect();
+    let overall = overall(&matched.pairs, &cells, &metrics, options);
+    let same_run = std::ptr::eq(a.run, b.run) || a.run == b.run;
+    let mut differences = if same_run { Vec::new() } else { differs::of_runs(a.run, b.run) };
+    let all = |second: bool| -> Vec<&'a ResultDocument> {
+        let results = |pair: &Pair<'a>| if second { pair.b.results.clone() } else { pair.a.results.clone() };
+        matched.pairs.iter().flat_map(results).collect()
+    };
+    differences.extend(differs::of_results(&all(false), &all(true)));
+    let side = |cells: &Cells<'_>, name: &str, second: bool| Side {
+        name: name.to_owned(),
+        run: plain(&cells.run.name),
+        substrate: cells.substrate,
+        started_ns: cells.run.document.started_ns,
+        factors: matched
+            .differing
+            .iter()
+            .filter_map(|(factor, (x, y))| Some((factor.clone(), if second { y.clone()? } else { x.clone()? })))
+            .collect(),
+    };
+    Ok(Prepared {
+        a: side(a, names[0], false),
+        b: side(b, names[1], true),
+        interleaved: same_run,
+        differences,
+        cells,
+        overall,
+        matched,
+    })
+}
+
+/// The figures asked for, and those that gates are about.
+fn metrics(options: &CompareOptions) -> Vec<Metric> {
+    let mut metrics = if options.metrics.is_empty() { Metric::defaults() } else { options.metrics.clone() };
+    metrics.extend(options.gates.iter().map(|gate| gate.metric));
+    let mut seen = BTreeSet::new();
+    metrics.retain(|metric| seen.insert(*metric));
+    metrics
+}
+
+fn is_trusted(results: &[&ResultDocument]) -> bool {
+    results.iter().any(|result| result.verdict.trusted)
+}
+
+/// The repetitions that can be trusted; all of them where none can, to be shown and not to be claimed.
+fn used<'a>(results: &[&'a ResultDocument]) -> Vec<&'a ResultDocument> {
+    let trusted: Vec<&ResultDocument> = results.iter().copied().filter(|result| result.verdict.trusted).collect();
+    if trusted.is_empty() { results.to_vec() } else { trusted }
+}
+
+/// A figure of both sides in each repetition; whether a repetition lacks it.
+type Values = (Metric, Vec<f64>, Vec<f64>, bool);
+
+fn values(a: &[&ResultDocument], b: &[&ResultDocument], metrics: &[Metric], options: &CompareOptions) -> Vec<Values> {
+    let of = |results: &[&ResultDocument], metric: Metric| -> Vec<f64> {
+        results.iter().filter_map(|result| metric.of(result, options.rtt)).collect()
+    };
+    metrics
+        .iter()
+        .filter_map(|&metric| {
+            let (x, y) = (of(a, metric), of(b, metric));
+            let incomplete = x.len() < a.len() || y.len() < b.len();
+            (!x.is_empty() && !y.is_empty()).then_some((metric, x, y, incomplete))
+        })
+        .collect()
+}
+
+fn drafts(
+    values: &[Values],
+    excluded: bool,
+    options: &CompareOptions,
+    results: Option<(&[&ResultDocument], &[&ResultDocument])>,
+) -> Drafts {
+    let mut figures: Vec<Draft> = values
+        .iter()
+        .filter_map(|(metric, a, b, incomplete)| {
+            let mut effect = evidence::effect(a, b, metric.unit(), metric.is_bucketed())?;
+            let mut batches = false;
+            if let (true, Some(([x], [y]))) = (options.batches, results)
+                && let (Some(within_a), Some(within_b)) =
+                    (metric.batches(x, options.rtt), metric.batches(y, options.rtt))
+                && let Some(found) = evidence::effect_of_batches(effect.a, effect.b, within_a, within_b)
+            {
+                (effect, batches) = (found, true);
+            }
+            let (metric, incomplete) = (*metric, *incomplete);
+            Some(Draft { metric, a: a.clone(), b: b.clone(), effect, batches, p: None, incomplete })
+        })
+        .collect();
+    if !excluded {
+        let tested: Vec<usize> = figures
+            .iter()
+            .enumerate()
+            .filter(|(_, draft)| !draft.incomplete && !is_same(&draft.a, &draft.b))
+            .map(|(index, _)| index)
+            .collect();
+        let lists = |second: bool| -> Vec<Vec<f64>> {
+            tested
+                .iter()
+                .filter_map(|index| figures.get(*index))
+                .map(|draft| evidence::compared(if second { &draft.b } else { &draft.a }, draft.effect.by_ratio))
+                .collect()
+        };
+        if let Some(joint) = stats::joint_permutation_test(&lists(false), &lists(true), options.seed) {
+            for (index, p) in tested.into_iter().zip(joint.p.into_iter().zip(joint.corrected)) {
+                if let Some(draft) = figures.get_mut(index) {
+                    draft.p = Some(p);
+                }
+            }
+        }
+    }
+    Drafts { figures, excluded }
+}
+
+/// Whether every repetition of both sides has the same figure.
+fn is_same(a: &[f64], b: &[f64]) -> bool {
+    let mut all = a.iter().chain(b);
+    all.next().is_none_or(|first| all.all(|value| value.total_cmp(first).is_eq()))
+}
+
+/// All cells of a probe and protocol together, round by round: a repetition counts where every cell has its figure.
+fn overall(
+    pairs: &[Pair<'_>],
+    cells: &[Drafts],
+    metrics: &[Metric],
+    options: &CompareOptions,
+) -> Vec<(String, Vec<usize>, LatencyKind, Drafts)> {
+    let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (index, (pair, drafts)) in pairs.iter().zip(cells).enumerate() {
+        if !drafts.excluded {
+            let get = |name: &str| pair.factors.get(name).map_or("", String::as_str);
+            groups.entry((get("probe"), get("protocol"))).or_default().push(index);
+        }
+    }
+    let mut out = Vec::new();
+    for ((probe, protocol), members) in groups.into_iter().filter(|(_, members)| members.len() > 1) {
+        let side = |second: bool| -> Vec<&Vec<&ResultDocument>> {
+            members
+                .iter()
+                .filter_map(|index| pairs.get(*index))
+                .map(|pair| if second { &pair.b.results } else { &pair.a.results })
+                .collect()
+        };
+        let (left, right) = (side(false), side(true));
+        let values: Vec<Values> = metrics
+            .iter()
+            .filter_map(|&metric| {
+                let (x, y) = (rounds(&left, metric, options.rtt), rounds(&right, metric, options.rtt));
+                (!x.is_empty() && !y.is_empty()).then_some((metric, x, y, false))
+            })
+            .collect();
+        let even = |pick: fn(&Values) -> usize| values.iter().map(pick).collect::<BTreeSet<_>>().len() <= 1;
+        // Rounds that lack one figure would have to be left out of the test of all: the figure is, instead.
+        let (most_a, most_b) = (
+            values.iter().map(|values| values.1.len()).max().unwrap_or(0),
+            values.iter().map(|values| values.2.len()).max().unwrap_or(0),
+        );
+        let values = if even(|values| values.1.len()) && even(|values| values.2.len()) {
+            values
+        } else {
+            values
+                .into_iter()
+                .map(|(m, x, y, _)| {
+                    let short = x.len() < most_a || y.len() < most_b;
+                    (m, x, y, short)
+                })
+                .collect()
+        };
+        if values.is_empty() {
+            continue;
+        }
+        let kind = left.iter().flat_map(|results| results.iter()).find_map(|result| kind_of(result, options.rtt));
+        let label = format!("all {} cells of {probe} {protocol} together", members.len());
+        out.push((label, members, kind.unwrap_or(LatencyKind::Rtt), drafts(&values, false, options, None)));
+    }
+    out
+}
+
+/// The geometric mean over the cells (of what may be 0 the mean) in each round that every cell has.
+fn rounds(cells: &[&Vec<&ResultDocument>], metric: Metric, rtt: bool) -> Vec<f64> {
+    let mut by_round: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for results in cells {
+        for (result, index) in results.iter().zip(1..).filter(|(result, _)| result.verdict.trusted) {
+            if let Some(value) = metric.of(result, rtt) {
+                by_round.entry(result.repetition.unwrap_or(index)).or_default().push(value);
+            }
+        }
+    }
+    let logs = evidence::by_ratio(&by_round.values().flatten().copied().collect::<Vec<_>>(), &[], metric.unit());
+    by_round
+        .into_values()
+        .filter(|values| values.len() == cells.len())
+        .map(|values| {
+            let mean = evidence::compared(&values, logs).iter().sum::<f64>() / values.len() as f64;
+            if logs { mean.exp() } else { mean }
+        })
+        .collect()
+}
+
+fn kind_of(result: &ResultDocument, rtt: bool) -> Option<LatencyKind> {
+    result.latency.as_ref().map(|latency| scale(result.probe, latency.kind, rtt).1)
+}
+
+/// Corrects, concludes and words everything.
+fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) -> Result<Comparisons, CompareError> {
+    let mut sets: Vec<&Drafts> = Vec::new();
+    for comparison in &prepared {
+        sets.extend(&comparison.cells);
+        sets.extend(comparison.overall.iter().map(|(_, _, _, drafts)| drafts));
+    }
+    let tested: Vec<&&Drafts> = sets.iter().filter(|set| set.tests() > 0).collect();
+    let family = Family { sets: tested.len(), tests: tested.iter().map(|set| set.tests()).sum() };
+    // With one figure a set Holm's correction over sets is valid and sharper; with several only Bonferroni's is.
+    let holm = (family.tests == family.sets).then(|| {
+        let p: Vec<f64> = tested.iter().flat_map(|set| &set.figures).filter_map(|draft| Some(draft.p?.1)).collect();
+        stats::holm(&p)
+    });
+    let mut holm = holm.map(Vec::into_iter);
+    let mut correct = |within: f64| match &mut holm {
+        Some(raised) => raised.next().unwrap_or(1.0),
+        None => (within * family.sets.max(1) as f64).min(1.0),
+    };
+    let mut comparisons = Vec::new();
+    for comparison in prepared {
+        let names = [comparison.a.name.clone(), comparison.b.name.clone()];
+        let mut cells: Vec<CellComparison> = Vec::new();
+        for (pair, drafts) in comparison.matched.pairs.iter().zip(&comparison.cells) {
+            let side = |results: &[&ResultDocument]| cell_side(results);
+            let (a, b) = (side(&pair.a.results), side(&pair.b.results));
+            let kind = pair.a.results.iter().find_map(|result| kind_of(result, options.rtt)).unwrap_or_else(|| {
+                let probe = pair.a.results.first().map_or(Probe::Pingpong, |result| result.probe);
+                scale(probe, LatencyKind::Rtt, options.rtt).1
+            });
+            let excluded = drafts.excluded.then(|| words::excluded(&names, &a, &b));
+            let metrics = drafts
+                .figures
+                .iter()
+                .map(|draft| conclude(draft, drafts.excluded, kind, &names, family, &mut correct))
+                .collect();
+            let (label, factors) = (pair.label.clone(), pair.factors.clone());
+            cells.push(CellComparison { label, factors, kind, a, b, excluded, metrics });
+        }
+        let overall = comparison
+            .overall
+            .iter()
+            .map(|(label, members, kind, drafts)| Overall {
+                label: label.clone(),
+                cells: members.len(),
+                kind: *kind,
+                metrics: drafts
+                    .figures
+                    .iter()
+                    .map(|draft| conclude(draft, false, *kind, &names, family, &mut correct))
+                    .collect(),
+            })
+            .collect();
+        let mut done = Comparison {
+            a: comparison.a,
+            b: comparison.b,
+            interleaved: comparison.interleaved,
+            summary: Vec::new(),
+            differences: comparison.differences,
+            overall,
+            cells,
+            unmatched: comparison.matched.unmatched,
+        };
+        done.summary = words::summary(&done, family.sets, &comparison.matched.differing);
+        comparisons.push(done);
+    }
+    let gates = options.gates.iter().map(|gate| judge(gate, &comparisons, options)).collect::<Result<_, _>>()?;
+    Ok(Comparisons { format: model::FORMAT, title, tests: family.tests, level: LEVEL, comparisons, gates })
+}
+
+fn cell_side(results: &[&ResultDocument]) -> CellSide {
+    let used = used(results);
+    let mut findings: Vec<String> = Vec::new();
+    for finding in results.iter().flat_map(|result| result.verdict.iter()) {
+        let word = finding.id.word();
+        if !findings.contains(&word) {
+            findings.push(word);
+        }
+    }
+    CellSide { repetitions: used.len(), left_out: results.len() - used.len(), mark: mark(results), findings }
+}
+
+/// The smallest p that repetitions can reach. Of sides that differ in size only one dealing of all is the extreme one.
+fn least_p(a: usize, b: usize) -> f64 {
+    let both = stats::smallest_p(a, b);
+    if a == b { both } else { both / 2.0 }
+}
+
+fn conclude(
+    draft: &Draft,
+    excluded: bool,
+    kind: LatencyKind,
+    names: &[String; 2],
+    family: Family,
+    correct: &mut impl FnMut(f64) -> f64,
+) -> MetricComparison {
+    let corrected = draft.p.map(|(_, within)| correct(within));
+    let smallest = (least_p(draft.a.len(), draft.b.len()) * family.sets.max(1) as f64).min(1.0);
+    let outcome = outcome(draft, excluded, corrected, smallest);
+    let unit = draft.metric.unit();
+    let effect = &draft.effect;
+    let over = (effect.ratio_ci95.is_some() || effect.difference_ci95.is_some())
+        .then(|| if draft.batches { "batches" } else { "repetitions" }.to_owned());
+    let mut done = MetricComparison {
+        metric: draft.metric.to_string(),
+        unit: unit.word().to_owned(),
+        a: effect.a,
+        b: effect.b,
+        a_values: draft.a.clone(),
+        b_values: draft.b.clone(),
+        ratio: effect.ratio,
+        ratio_ci95: effect.ratio_ci95,
+        difference: effect.difference,
+        difference_ci95: effect.difference_ci95,
+        interval_over: over,
+        p: draft.p.map(|(alone, _)| alone),
+        p_corrected: corrected,
+        smallest_p: smallest,
+        outcome,
+        sentence: String::new(),
+    };
+    done.sentence = words::sentence(draft.metric, kind, names, &done, family.tests, family.sets, draft.incomplete);
+    done
+}
+
+fn outcome(draft: &Draft, excluded: bool, corrected: Option<f64>, smallest: f64) -> Outcome {
+    if excluded {
+        return Outcome::Untrusted;
+    }
+    if !draft.incomplete && is_same(&draft.a, &draft.b) {
+        return Outcome::Same;
+    }
+    let fewest = draft.a.len().min(draft.b.len());
+    let Some(p) = corrected.filter(|_| fewest >= FEWEST && smallest <= LEVEL && !draft.batches) else {
+        return Outcome::TooFew;
+    };
+    let effect = &draft.effect;
+    let (apart, matters, slight) = match (effect.ratio_ci95, effect.difference_ci95) {
+        (Some([low, high]), _) => {
+            let size = effect.ratio.unwrap_or(1.0).ln().abs();
+            let slight = low > 1.0 - RESOLUTION && high < 1.0 + RESOLUTION;
+            (low > 1.0 || high < 1.0, size > RESOLUTION, slight)
+        }
+        (None, Some([low, high])) => (low > 0.0 || high < 0.0, true, false),
+        (None, None) => (false, false, false),
+    };
+    match (p <= LEVEL, apart) {
+        (_, _) if slight => Outcome::NoDifference,
+        (true, true) if matters && effect.difference > 0.0 => Outcome::Higher,
+        (true, true) if matters => Outcome::Lower,
+        (false, false) => Outcome::NoDifference,
+        _ => Outcome::Unclear,
+    }
+}
+
+fn judge(gate: &Gate, comparisons: &[Comparison], options: &CompareOptions) -> Result<GateOutcome, CompareError> {
+    let several = comparisons.len() > 1;
+    let (mut found, mut not_judged): (Vec<(f64, GateCell)>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut untrusted = 0;
+    for comparison in comparisons {
+        for cell in comparison.cells.iter().filter(|cell| fits(gate, cell, comparison)) {
+            let label = if several {
+                format!("{} · {} against {}", cell.label, comparison.b.name, comparison.a.name)
+            } else {
+                cell.label.clone()
+            };
+            let word = gate.metric.to_string();
+            let figure = cell.metrics.iter().find(|figure| figure.metric == word);
+            match (figure, &cell.excluded) {
+                (_, Some(why)) => {
+                    untrusted += 1;
+                    not_judged.push(format!("{label}: {why}"));
+                }
+                (None, None) => not_judged.push(format!("{label}: it has no {word} on both sides")),
+                (Some(figure), None) => found.push(gate_cell(gate, figure, cell.kind, label, options)),
+            }
+        }
+    }
+    if found.is_empty() {
+        if untrusted > 0 {
+            return Err(CompareError::GateUntrusted { gate: gate.to_string() });
+        }
+        let why = match not_judged.first() {
+            Some(first) => format!("{} (a quantile needs 10 messages beyond it)", first),
+            None => {
+                let known: BTreeSet<String> = comparisons
+                    .iter()
+                    .flat_map(|comparison| &comparison.cells)
+                    .flat_map(|cell| &cell.factors)
+                    .map(|(factor, value)| format!("{factor}={value}"))
+                    .collect();
+                format!("no compared cell fits; there are {}", known.into_iter().collect::<Vec<_>>().join(", "))
+            }
+        };
+        return Err(CompareError::GateIdle { gate: gate.to_string(), why });
+    }
+    // The nearest to being broken first.
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let judged = found.len();
+    let broken = found.iter().any(|(_, cell)| cell.broken);
+    let mut cells: Vec<GateCell> = found.into_iter().map(|(_, cell)| cell).collect();
+    if broken {
+        cells.retain(|cell| cell.broken);
+    } else {
+        cells.truncate(1);
+    }
+    Ok(GateOutcome { gate: gate.to_string(), broken, cells, judged, not_judged })
+}
+
+fn fits(gate: &Gate, cell: &CellComparison, comparison: &Comparison) -> bool {
+    gate.only.iter().all(|(factor, value)| {
+        let number = |text: &str| text.parse::<f64>().ok();
+        let is = |own: Option<&String>| {
+            own.is_some_and(|own| own == value || number(own).is_some_and(|own| Some(own) == number(value)))
+        };
+        is(cell.factors.get(factor)) || is(comparison.b.factors.get(factor)) || is(comparison.a.factors.get(factor))
+    })
+}
+
+/// A gate in one cell, with how far beyond its limit the figure is (for sorting).
+fn gate_cell(
+    gate: &Gate,
+    figure: &MetricComparison,
+    kind: LatencyKind,
+    label: String,
+    options: &CompareOptions,
+) -> (f64, GateCell) {
+    let change = match figure.ratio {
+        Some(ratio) => ratio - 1.0,
+        None if figure.difference > 0.0 => f64::INFINITY,
+        None => 0.0,
+    };
+    let change_ci = figure.ratio_ci95.map(|interval| interval.map(|ratio| ratio - 1.0));
+    let unit = gate.metric.unit();
+    let (value, limit, interval) = match gate.limit {
+        Limit::Change(limit) => (change, limit, change_ci),
+        Limit::Difference(limit) => (figure.difference, limit, figure.difference_ci95),
+        Limit::Own(limit) => (figure.b, limit, evidence::own_interval(&figure.b_values, unit)),
+    };
+    let holds = gate.compare.holds(value, limit);
+    let beyond =
+        interval.is_some_and(|[low, high]| gate.compare.holds(if gate.compare.upwards() { low } else { high }, limit));
+    let differs = matches!(figure.outcome, Outcome::Higher | Outcome::Lower);
+    let relative = !matches!(gate.limit, Limit::Own(_));
+    // Where no change at all would break it too, a difference is no evidence: only the interval is.
+    let significant = if relative && !gate.compare.holds(0.0, limit) { differs } else { beyond };
+    let broken = holds && (significant || !options.significant);
+    let sentence =
+        words::gate(gate, figure, kind, &label, words::Judged { holds, broken, significant, beyond, interval });
+    let excess = if gate.compare.upwards() { value - limit } else { limit - value };
+    (excess, GateCell { label, broken, significant: holds && significant, sentence })
+}

@@ -1,0 +1,425 @@
+//! Comparison of cells and of runs: how far apart, how surely, and whether by more than chance.
+//!
+//! Cells are matched on the factors that both sides share ([`sides`]). A side's figure is the geometric mean over its trusted
+//! repetitions (of shares the mean). The interval is Welch's, over repetitions; the test deals the labels of repetitions,
+//! whatever their figures' distribution is, and is corrected for all figures of all cells: within a cell by step-down maxT,
+//! because its figures move together, and over cells by Holm or, with several figures, by Bonferroni. A sentence claims a
+//! difference only where the corrected p is at most 0.05, the interval leaves no room for none, and no repetition that
+//! cannot be trusted has a part in it.
+
+mod differs;
+mod evidence;
+mod gate;
+mod judge;
+mod metric;
+mod sides;
+mod words;
+mod write;
+
+pub use gate::Gate;
+pub use metric::{Metric, Place, View};
+pub use sides::Where;
+
+use crate::RunInput;
+use crate::document::Mark;
+use model::{LatencyKind, Substrate};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Why nothing can be compared. Each is one line and names the remedy; all but [`CompareError::GateUntrusted`] are usage errors.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CompareError {
+    /// A metric that there is none of.
+    #[error("unknown metric '{given}': use {accepted}")]
+    Metric {
+        /// What was given.
+        given: String,
+        /// What is accepted.
+        accepted: String,
+    },
+    /// A gate that is not understood.
+    #[error("gate '{gate}': {why}")]
+    Gate {
+        /// The gate as given.
+        gate: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A factor that a run does not have.
+    #[error("{run} has no factor '{factor}': it has {known}")]
+    Factor {
+        /// The factor.
+        factor: String,
+        /// The run.
+        run: String,
+        /// Its factors.
+        known: String,
+    },
+    /// A value that no cell has.
+    #[error("no cell of {run} has {factor}={value}: it has {known}")]
+    Value {
+        /// The factor.
+        factor: String,
+        /// The value asked for.
+        value: String,
+        /// The run.
+        run: String,
+        /// The values that there are.
+        known: String,
+    },
+    /// An axis with a single value.
+    #[error("{run} has only one value of {axis} ({value}): there is nothing to compare it with")]
+    OneValue {
+        /// The axis.
+        axis: String,
+        /// Its value.
+        value: String,
+        /// The run.
+        run: String,
+    },
+    /// Factors without a common value.
+    #[error(
+        "the sides have no common value of {factor} ({a}; {b}): choose one each with --where {factor}=… --where-b {factor}=…"
+    )]
+    Apart {
+        /// The factor.
+        factor: String,
+        /// The first side and its values.
+        a: String,
+        /// The second side and its values.
+        b: String,
+    },
+    /// No pair of cells.
+    #[error(
+        "no cell of {a} has one of {b} with the same factors: compare runs of the same plan, or choose with --where and --where-b"
+    )]
+    Nothing {
+        /// The first side.
+        a: String,
+        /// The second side.
+        b: String,
+    },
+    /// A gate that fits no cell, or cells without its figure.
+    #[error("gate '{gate}' judges nothing: {why}")]
+    GateIdle {
+        /// The gate.
+        gate: String,
+        /// Why.
+        why: String,
+    },
+    /// A gate whose cells cannot be trusted.
+    #[error("gate '{gate}' judges nothing: no cell that it is about has repetitions on both sides that can be trusted")]
+    GateUntrusted {
+        /// The gate.
+        gate: String,
+    },
+    /// What two runs on the command line and an axis within one contradict.
+    #[error(
+        "--axis compares the values of one factor within one run: leave out the second run and --where-b, or leave out --axis"
+    )]
+    AxisOfTwo,
+    /// A run against itself, without a choice of cells.
+    #[error(
+        "one run alone needs --axis FACTOR, or --where FACTOR=VALUE and --where-b FACTOR=VALUE; with two runs, name both"
+    )]
+    OneSide,
+}
+
+impl CompareError {
+    /// The exit code that the design has for it.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        if matches!(self, Self::GateUntrusted { .. }) { 4 } else { 2 }
+    }
+}
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompareOptions {
+    /// Compare all values of this factor within one run, pairwise, the baseline first.
+    pub axis: Option<String>,
+    /// Only cells with these values; of both sides, where `wheres_b` does not say otherwise.
+    pub wheres: Vec<Where>,
+    /// Values of the second side.
+    pub wheres_b: Vec<Where>,
+    /// Figures to compare; empty: [`Metric::defaults`].
+    pub metrics: Vec<Metric>,
+    /// Show RTT instead of RTT/2.
+    pub rtt: bool,
+    /// With a single repetition a side, show the intervals of the batches within it.
+    pub batches: bool,
+    /// Conditions that must not hold.
+    pub gates: Vec<Gate>,
+    /// A gate is broken only by evidence, not by the estimate alone.
+    pub significant: bool,
+    /// Draws the dealings of the tests where they are too many to look at all.
+    pub seed: u64,
+    /// With an axis of more than two values: compare with the baseline only, instead of every value with every other.
+    pub baseline_only: bool,
+}
+
+impl Default for CompareOptions {
+    fn default() -> Self {
+        Self {
+            axis: None,
+            wheres: Vec::new(),
+            wheres_b: Vec::new(),
+            metrics: Vec::new(),
+            rtt: false,
+            batches: false,
+            gates: Vec::new(),
+            significant: false,
+            seed: 2012,
+            baseline_only: false,
+        }
+    }
+}
+
+/// What a comparison of one figure comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The second side's figure is larger, by the test and by its interval.
+    Higher,
+    /// The second side's figure is smaller, by the test and by its interval.
+    Lower,
+    /// The repetitions' interval has room for none; no larger difference than its ends was seen.
+    NoDifference,
+    /// The interval has no room for none, but the corrected test cannot tell it from chance, or the other way round.
+    Unclear,
+    /// Too few repetitions: the test could not have reached the level, however far apart the figures lie.
+    TooFew,
+    /// All repetitions of both sides have the same figure.
+    Same,
+    /// A side has no repetition that can be trusted.
+    Untrusted,
+}
+
+/// One figure of two matched cells.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MetricComparison {
+    /// Which: `p99`, `intended.p99`, `loss` …
+    pub metric: String,
+    /// What the figures are in: `ns`, `share` (0 to 1), `per_second`, `bits_per_second`.
+    pub unit: String,
+    /// The first side's figure: the geometric mean over its trusted repetitions; of shares the mean.
+    pub a: f64,
+    /// The second side's figure.
+    pub b: f64,
+    /// The first side's figure in each repetition.
+    pub a_values: Vec<f64>,
+    /// The second side's figure in each repetition.
+    pub b_values: Vec<f64>,
+    /// b / a; `null` where a is 0.
+    pub ratio: Option<f64>,
+    /// 95 % interval of the ratio; `null` with fewer than 3 repetitions a side, and where a figure may be 0.
+    pub ratio_ci95: Option<[f64; 2]>,
+    /// b - a, in the unit.
+    pub difference: f64,
+    /// 95 % interval of the difference.
+    pub difference_ci95: Option<[f64; 2]>,
+    /// What the interval is over: `repetitions`, or `batches` within one repetition each.
+    pub interval_over: Option<String>,
+    /// p of the permutation test by itself; `null` where nothing was tested.
+    pub p: Option<f64>,
+    /// p corrected for all tests of the comparison.
+    pub p_corrected: Option<f64>,
+    /// The smallest corrected p that so many repetitions can reach.
+    pub smallest_p: f64,
+    /// What it comes to.
+    pub outcome: Outcome,
+    /// The same as a sentence.
+    pub sentence: String,
+}
+
+/// One side of a pair of cells.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CellSide {
+    /// Repetitions that were compared.
+    pub repetitions: usize,
+    /// Repetitions left out because they cannot be trusted.
+    pub left_out: usize,
+    /// The verdict of all its repetitions together.
+    pub mark: Mark,
+    /// Words of what was found in any of them.
+    pub findings: Vec<String>,
+}
+
+/// Two cells that belong together.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CellComparison {
+    /// What tells it from the others: `pingpong udp 32 B · load build`.
+    pub label: String,
+    /// The factors that both share.
+    pub factors: BTreeMap<String, String>,
+    /// What latency figures are.
+    pub kind: LatencyKind,
+    /// The first side.
+    pub a: CellSide,
+    /// The second side.
+    pub b: CellSide,
+    /// Why nothing is claimed of it; `null` where something may be.
+    pub excluded: Option<String>,
+    /// Its figures.
+    pub metrics: Vec<MetricComparison>,
+}
+
+/// All matched cells of one probe and protocol together.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Overall {
+    /// `all 12 cells of pingpong udp together`.
+    pub label: String,
+    /// Cells in it.
+    pub cells: usize,
+    /// What latency figures are.
+    pub kind: LatencyKind,
+    /// Its figures: of each round of repetitions the geometric mean over the cells.
+    pub metrics: Vec<MetricComparison>,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Side {
+    /// What sentences call it: `A`, `policy other`.
+    pub name: String,
+    /// The run it is from.
+    pub run: String,
+    /// What the hosts are.
+    pub substrate: Substrate,
+    /// Wall clock at the run's start, since 1970.
+    pub started_ns: u64,
+    /// The values of the factors in which it differs from the other side.
+    pub factors: BTreeMap<String, String>,
+}
+
+/// Something that differs beside the factors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// Of what: `kernel of the initiator's machine`.
+    pub what: String,
+    /// The first side's; `null`: not known there.
+    pub a: Option<String>,
+    /// The second side's.
+    pub b: Option<String>,
+}
+
+/// Two sides.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// The first side, which changes are given from.
+    pub a: Side,
+    /// The second side.
+    pub b: Side,
+    /// Whether both were measured in one run, whose order mixes them.
+    pub interleaved: bool,
+    /// What the data say, in sentences; never stronger than the evidence.
+    pub summary: Vec<String>,
+    /// What else differs between the sides.
+    pub differences: Vec<Difference>,
+    /// All matched cells of a probe and protocol together, where there are several.
+    pub overall: Vec<Overall>,
+    /// Cell by cell.
+    pub cells: Vec<CellComparison>,
+    /// Cells that only one side has, in words.
+    pub unmatched: Vec<String>,
+}
+
+/// What became of a gate in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct GateCell {
+    /// The cell, with the sides where several pairs of sides are compared.
+    pub label: String,
+    /// Whether the condition holds.
+    pub broken: bool,
+    /// Whether the evidence for that is significant.
+    pub significant: bool,
+    /// Both as a sentence.
+    pub sentence: String,
+}
+
+/// What became of a gate.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct GateOutcome {
+    /// The condition.
+    pub gate: String,
+    /// Whether it is broken in any cell: exit code 3.
+    pub broken: bool,
+    /// Cells in which it is broken, and, where it is in none, the one nearest to it.
+    pub cells: Vec<GateCell>,
+    /// Cells that it was judged in.
+    pub judged: usize,
+    /// Cells that it is about and that it could not be judged in, with the reason.
+    pub not_judged: Vec<String>,
+}
+
+/// Everything that is compared at once. All p-values are corrected for all of it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Comparisons {
+    /// Format number, see [`model::FORMAT`].
+    pub format: u32,
+    /// Heading.
+    pub title: String,
+    /// Figures that were tested: what the p-values are corrected for.
+    pub tests: usize,
+    /// The level that corrected p-values are compared with.
+    pub level: f64,
+    /// The comparisons; several for an axis of more than two values.
+    pub comparisons: Vec<Comparison>,
+    /// What became of the gates.
+    pub gates: Vec<GateOutcome>,
+}
+
+impl Comparisons {
+    /// Compares two runs, or cells of one.
+    ///
+    /// # Errors
+    /// [`CompareError`].
+    pub fn new(a: &RunInput, b: Option<&RunInput>, options: &CompareOptions) -> Result<Self, CompareError> {
+        judge::compare(a, b, options)
+    }
+
+    /// What a report shows of its runs: of one run its axes, each value against the baseline; of several each one against the
+    /// first. `None` where there is nothing to compare.
+    #[must_use]
+    pub fn for_report(runs: &[RunInput], rtt: bool) -> Option<Self> {
+        judge::for_report(runs, rtt)
+    }
+
+    /// Whether a gate is broken.
+    #[must_use]
+    pub fn broken(&self) -> bool {
+        self.gates.iter().any(|gate| gate.broken)
+    }
+
+    /// As aligned plain text, kept within `width` columns. `all`: every cell's figures, not only the sentences.
+    #[must_use]
+    pub fn text(&self, width: usize, all: bool) -> String {
+        write::text(self, width, all)
+    }
+
+    /// As Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        write::markdown(self)
+    }
+
+    /// One row a figure (RFC 4180); see [`COMPARE_CSV_COLUMNS`].
+    #[must_use]
+    pub fn csv(&self) -> String {
+        write::csv(self)
+    }
+
+    /// As JSON.
+    ///
+    /// # Errors
+    /// [`crate::ReportError::Json`] when a figure has no JSON form.
+    pub fn json(&self) -> Result<String, crate::ReportError> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        Ok(text)
+    }
+}
+
+pub use write::COMPARE_CSV_COLUMNS;

@@ -1,0 +1,280 @@
+//! Which cells stand on the two sides, and which of them belong together.
+//!
+//! Cells belong together when they agree in every factor that both sides share. A factor that has one value on the one side
+//! and another on the other is what is compared. Probe, protocol, size and rate are never mixed unless they were named on
+//! both sides.
+
+use super::CompareError;
+use crate::RunInput;
+use crate::cells::{self, Key};
+use crate::names::{axis_title, label_word, rank, rate_word};
+use crate::units::{counted, list, plain, size};
+use model::{ResultDocument, Substrate};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Factors that must agree, whatever the sides are.
+const KEPT: [&str; 4] = ["probe", "protocol", "size", "rate"];
+
+/// What a filter says: a factor and the value that is wanted.
+pub type Where = (String, String);
+
+/// One cell of a side, its factors as words, those of the message among them.
+#[derive(Debug, Clone)]
+pub(super) struct SideCell<'a> {
+    pub(super) factors: BTreeMap<String, String>,
+    pub(super) results: Vec<&'a ResultDocument>,
+}
+
+/// One side.
+#[derive(Debug, Clone)]
+pub(super) struct Cells<'a> {
+    pub(super) run: &'a RunInput,
+    pub(super) substrate: Substrate,
+    pub(super) cells: Vec<SideCell<'a>>,
+}
+
+/// All cells of a run.
+pub(super) fn of_run(run: &RunInput) -> Cells<'_> {
+    let cells = cells::group(run)
+        .into_iter()
+        .map(|(key, members)| SideCell {
+            factors: factors(key),
+            results: members.into_iter().filter_map(|member| run.results.get(member)).collect(),
+        })
+        .collect();
+    Cells { run, substrate: run.document.substrate, cells }
+}
+
+fn factors(key: Key) -> BTreeMap<String, String> {
+    let mut factors = key.factors;
+    factors.insert("probe".to_owned(), key.probe.word().to_owned());
+    factors.insert("protocol".to_owned(), key.protocol);
+    factors.insert("size".to_owned(), key.size.to_string());
+    if let Some(rate) = factors.get_mut("rate") {
+        *rate = word(rate);
+    }
+    factors
+}
+
+/// The same number however it was written: `10000.0` and `1e4` are `10000`.
+fn word(value: &str) -> String {
+    value
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite())
+        .map_or_else(|| value.to_owned(), |number| number.to_string())
+}
+
+impl<'a> Cells<'a> {
+    /// Those that every filter fits.
+    pub(super) fn filtered(&self, wanted: &[Where]) -> Result<Self, CompareError> {
+        let mut left = self.clone();
+        for (factor, value) in wanted {
+            let known = left.values(factor);
+            let value = word(value);
+            left.cells.retain(|cell| cell.factors.get(factor).is_some_and(|own| word(own) == value));
+            if left.cells.is_empty() {
+                return Err(match known.is_empty() {
+                    true => CompareError::Factor {
+                        factor: factor.clone(),
+                        run: plain(&self.run.name),
+                        known: self.factors().into_iter().collect::<Vec<_>>().join(", "),
+                    },
+                    false => CompareError::Value {
+                        factor: factor.clone(),
+                        value,
+                        run: plain(&self.run.name),
+                        known: known.into_iter().collect::<Vec<_>>().join(", "),
+                    },
+                });
+            }
+        }
+        Ok(left)
+    }
+
+    /// Values of a factor.
+    pub(super) fn values(&self, factor: &str) -> BTreeSet<String> {
+        self.cells.iter().filter_map(|cell| cell.factors.get(factor).cloned()).collect()
+    }
+
+    /// The same, the baseline first.
+    pub(super) fn ranked(&self, factor: &str) -> Vec<String> {
+        let mut values: Vec<String> = self.values(factor).into_iter().collect();
+        let number = |value: &str| value.parse::<f64>().unwrap_or(0.0);
+        values.sort_by(|a, b| {
+            rank(factor, a).0.cmp(&rank(factor, b).0).then(number(a).total_cmp(&number(b))).then(a.cmp(b))
+        });
+        values
+    }
+
+    /// Names of all factors.
+    pub(super) fn factors(&self) -> BTreeSet<String> {
+        self.cells.iter().flat_map(|cell| cell.factors.keys().cloned()).collect()
+    }
+}
+
+/// Two cells that belong together.
+#[derive(Debug, Clone)]
+pub(super) struct Pair<'a> {
+    /// The factors that both share.
+    pub(super) factors: BTreeMap<String, String>,
+    /// What tells it from the other pairs, in short.
+    pub(super) label: String,
+    pub(super) a: SideCell<'a>,
+    pub(super) b: SideCell<'a>,
+}
+
+/// How two sides fit together.
+#[derive(Debug, Clone)]
+pub(super) struct Matched<'a> {
+    pub(super) pairs: Vec<Pair<'a>>,
+    /// Factors that differ, with both values; `None`: that side does not have it.
+    pub(super) differing: BTreeMap<String, (Option<String>, Option<String>)>,
+    /// Cells that only one side has, one line a side.
+    pub(super) unmatched: Vec<String>,
+}
+
+/// Finds the cells that belong together. `named`: factors that were given a value on both sides.
+pub(super) fn matched<'a>(
+    a: &Cells<'a>,
+    b: &Cells<'a>,
+    names: [&str; 2],
+    named: &BTreeSet<String>,
+) -> Result<Matched<'a>, CompareError> {
+    let mut differing = BTreeMap::new();
+    let mut keyed: Vec<String> = Vec::new();
+    for factor in a.factors().union(&b.factors()) {
+        let (left, right) = (all_values(a, factor), all_values(b, factor));
+        if left == right || (left.intersection(&right).next().is_some() && !named.contains(factor)) {
+            keyed.push(factor.clone());
+            continue;
+        }
+        let alone = |values: &BTreeSet<Option<String>>| (values.len() == 1).then(|| values.first().cloned().flatten());
+        let free = named.contains(factor) || !KEPT.contains(&factor.as_str());
+        match (alone(&left), alone(&right)) {
+            (Some(first), Some(second)) if free => {
+                differing.insert(factor.clone(), (first, second));
+            }
+            _ => {
+                let word = |values: &BTreeSet<Option<String>>| {
+                    let words: Vec<String> =
+                        values.iter().map(|value| value.clone().unwrap_or_else(|| "none".to_owned())).collect();
+                    words.join(", ")
+                };
+                return Err(CompareError::Apart {
+                    factor: factor.clone(),
+                    a: format!("{}: {}", names[0], word(&left)),
+                    b: format!("{}: {}", names[1], word(&right)),
+                });
+            }
+        }
+    }
+    let key = |cell: &SideCell<'a>| -> Vec<Option<String>> {
+        keyed.iter().map(|factor| cell.factors.get(factor).cloned()).collect()
+    };
+    let mut others: BTreeMap<Vec<Option<String>>, &SideCell<'a>> =
+        b.cells.iter().map(|cell| (key(cell), cell)).collect();
+    let mut pairs = Vec::new();
+    let mut only_a = Vec::new();
+    for cell in &a.cells {
+        match others.remove(&key(cell)) {
+            Some(other) => {
+                let factors = keyed.iter().filter_map(|f| Some((f.clone(), cell.factors.get(f)?.clone()))).collect();
+                pairs.push(Pair { factors, label: String::new(), a: cell.clone(), b: other.clone() });
+            }
+            None => only_a.push(cell),
+        }
+    }
+    let mut unmatched = Vec::new();
+    let varying = varying(a, b);
+    for (name, cells) in [(names[0], only_a), (names[1], others.into_values().collect())] {
+        if !cells.is_empty() {
+            let labels: Vec<String> = cells.iter().take(4).map(|cell| label(&cell.factors, &varying)).collect();
+            let rest = cells.len() - labels.len();
+            let rest = if rest > 0 { format!("; and {rest} more") } else { String::new() };
+            unmatched.push(format!(
+                "{} of {name} {} none to be compared with: {}{rest}.",
+                counted(cells.len(), "cell"),
+                if cells.len() == 1 { "has" } else { "have" },
+                labels.join("; ")
+            ));
+        }
+    }
+    if pairs.is_empty() {
+        return Err(CompareError::Nothing { a: names[0].to_owned(), b: names[1].to_owned() });
+    }
+    let shared: BTreeSet<String> = varying_of(pairs.iter().map(|pair| &pair.factors));
+    for pair in &mut pairs {
+        pair.label = label(&pair.factors, &shared);
+    }
+    pairs.sort_by_cached_key(|pair| order(&pair.factors));
+    Ok(Matched { pairs, differing, unmatched })
+}
+
+fn all_values(side: &Cells<'_>, factor: &str) -> BTreeSet<Option<String>> {
+    side.cells.iter().map(|cell| cell.factors.get(factor).cloned()).collect()
+}
+
+fn varying(a: &Cells<'_>, b: &Cells<'_>) -> BTreeSet<String> {
+    varying_of(a.cells.iter().chain(&b.cells).map(|cell| &cell.factors))
+}
+
+fn varying_of<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
+    let all: Vec<_> = all.collect();
+    let names: BTreeSet<&String> = all.iter().flat_map(|factors| factors.keys()).collect();
+    let differs = |name: &&&String| all.iter().map(|factors| factors.get(**name)).collect::<BTreeSet<_>>().len() > 1;
+    names.iter().filter(differs).map(|name| (*name).clone()).collect()
+}
+
+/// `pingpong udp 32 B · load build`: the message always, other factors where they vary.
+fn label(factors: &BTreeMap<String, String>, varying: &BTreeSet<String>) -> String {
+    let get = |name: &str| factors.get(name).map(String::as_str);
+    let mut message: Vec<String> = Vec::new();
+    message.extend(get("probe").map(str::to_owned));
+    message.extend(get("protocol").map(str::to_owned));
+    message.extend(get("size").map(|bytes| {
+        let word = bytes.parse::<u64>().map_or_else(|_| bytes.to_owned(), size);
+        if word.ends_with(['k', 'M']) { format!("{word}iB") } else { format!("{word} B") }
+    }));
+    message.extend(get("rate").map(rate_word));
+    let mut words = vec![message.join(" ")];
+    words.extend(
+        factors
+            .iter()
+            .filter(|(name, _)| varying.contains(*name) && !KEPT.contains(&name.as_str()))
+            .map(|(name, value)| label_word(name, value)),
+    );
+    words.retain(|word| !word.is_empty());
+    words.join(" · ")
+}
+
+type Order = Vec<(usize, u64, String)>;
+
+/// Probe and protocol first, then the other factors, then size and rate by number.
+fn order(factors: &BTreeMap<String, String>) -> Order {
+    let place = |name: &str| {
+        let value = factors.get(name).cloned().unwrap_or_default();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes and rates; `as` saturates")]
+        let number = value.parse::<f64>().map_or(0, |number| (number * 1000.0).max(0.0) as u64);
+        let (place, word) = rank(name, &value);
+        (place, number, word)
+    };
+    let mut out = vec![place("probe"), place("protocol")];
+    out.extend(factors.keys().filter(|name| !KEPT.contains(&name.as_str())).map(|name| place(name)));
+    out.push(place("size"));
+    out.push(place("rate"));
+    out
+}
+
+/// What one side is called where the sides differ in one factor or more: `policy other`.
+pub(super) fn side_name(values: &[(&String, Option<&String>)]) -> String {
+    let words: Vec<String> = values
+        .iter()
+        .map(|(factor, value)| match value {
+            Some(value) if KEPT.contains(&factor.as_str()) => format!("{factor} {value}"),
+            Some(value) => label_word(factor, value),
+            None => format!("without {}", axis_title(factor).to_lowercase()),
+        })
+        .collect();
+    list(&words)
+}
