@@ -17,6 +17,7 @@ mod reflector;
 mod server;
 mod session;
 mod stop;
+mod stream;
 mod transactions;
 
 pub use error::EndpointError;

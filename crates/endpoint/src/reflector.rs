@@ -11,6 +11,7 @@ use crate::pace::{self, Answer, Budget};
 use crate::reflect::{Outcome, Pace, Reflect, Shape};
 use crate::transactions;
 use clock::Clock;
+use model::stream::StreamInterval;
 use model::{Finding, FindingId, Protocol, Receive, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
@@ -25,11 +26,11 @@ use wire::data::{PROVE_BYTES, read_prove};
 use wire::{OpenRequest, Opened, RefuseCode, StopReport, Token};
 
 /// A data path that is not proved by then is given up.
-const PROVE: Duration = Duration::from_secs(10);
+pub(crate) const PROVE: Duration = Duration::from_secs(10);
 /// Between two looks whether the session still wants the proof.
 const LOOK: Duration = Duration::from_millis(50);
 /// What a connection to the data port gets to show its token.
-const SHOW: Duration = Duration::from_millis(500);
+pub(crate) const SHOW: Duration = Duration::from_millis(500);
 /// How long the end of a session waits for its reflector.
 const END: Duration = Duration::from_secs(5);
 /// Stack of the thread, all of it locked where memory is; what the loop needs is touched before it begins.
@@ -60,6 +61,8 @@ pub(crate) struct Plan {
     pub(crate) token: Token,
     pub(crate) clock: Clock,
     pub(crate) max_rate_pps: u32,
+    /// Payload bits a second that a stream may carry in each direction.
+    pub(crate) max_bandwidth_bps: Option<u64>,
     /// Longest session.
     pub(crate) longest: Duration,
     /// To go into every report.
@@ -71,13 +74,15 @@ pub(crate) enum Report {
     Opened(Opened),
     Proved(Option<SocketAddr>),
     Started,
+    /// A second of a stream is over.
+    Interval(StreamInterval),
     Stopped(Box<StopReport>),
     /// It gave up, and its thread has ended.
     Failed(RefuseCode, String),
 }
 
-struct Start {
-    size: u32,
+pub(crate) struct Start {
+    pub(crate) size: u32,
     response_size: u32,
 }
 
@@ -164,23 +169,23 @@ impl Drop for Reflector {
 }
 
 /// The reflector's side.
-struct Link {
+pub(crate) struct Link {
     reports: mpsc::Sender<Report>,
     bell: UnixStream,
-    halt: Arc<Halt>,
+    pub(crate) halt: Arc<Halt>,
 }
 
 impl Link {
-    fn report(&self, report: Report) {
+    pub(crate) fn report(&self, report: Report) {
         // Without a listener the session is over, and a full bell rings already.
         let _ = self.reports.send(report);
         let _ = (&self.bell).write(&[1]);
     }
 }
 
-type Failure = (RefuseCode, String);
+pub(crate) type Failure = (RefuseCode, String);
 
-fn failed(error: impl std::fmt::Display) -> Failure {
+pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
     (RefuseCode::Failed, error.to_string())
 }
 
@@ -191,7 +196,10 @@ enum Data {
 }
 
 fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Failure> {
-    let Plan { request, source, token, clock, max_rate_pps, longest, notes } = plan;
+    if plan.request.stream.is_some() {
+        return crate::stream::run(plan, orders, link);
+    }
+    let Plan { request, source, token, clock, max_rate_pps, longest, notes, .. } = plan;
     link.halt.attach(Interrupter::for_current_thread().map_err(failed)?);
     let Some(mut data) = open(&request, source, &token, longest, link)? else { return Ok(()) };
     if let (Some(pace), Data::Socket(socket)) = (&request.pace, &mut data) {
@@ -353,7 +361,7 @@ fn open(
 
 /// Puts this thread where the client wants it. It is the last thing before the client hears that the path is open, so
 /// what is not permitted is refused there and then.
-fn settle(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
+pub(crate) fn settle(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
     let end = &request.end;
     let words = |error: task::TaskError| {
         use task::TaskError;
@@ -380,21 +388,21 @@ fn settle(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
 
 /// Whose data is answered.
 #[derive(Debug, Clone, Copy)]
-struct Client {
-    address: IpAddr,
-    keyed: bool,
+pub(crate) struct Client {
+    pub(crate) address: IpAddr,
+    pub(crate) keyed: bool,
 }
 
 impl Client {
     /// Whether data may come from an address. A proof names only the port: a datagram's source can be forged, so one
     /// from another address than the control connection's (which a TCP handshake has proved) would make us send to a
     /// stranger. A client that knows the key is believed, for it may have several addresses.
-    fn may_use(self, from: IpAddr) -> bool {
+    pub(crate) fn may_use(self, from: IpAddr) -> bool {
         self.keyed || from.to_canonical() == self.address.to_canonical()
     }
 }
 
-fn late() -> Failure {
+pub(crate) fn late() -> Failure {
     let seconds = PROVE.as_secs();
     let reason = format!("the data path was not proved within {seconds} s: check the route and the firewall for it");
     (RefuseCode::TimedOut, reason)

@@ -107,9 +107,14 @@ pub(crate) fn run(
 
 fn config(place: &Place, shared: &Shared) -> Result<ServerConfig, EndpointError> {
     let words: &[&str] = match place {
-        Place::Network { .. } => {
-            &[capability::TCP, capability::UDP, capability::MULTICAST, capability::CONNECT_EACH, capability::PACE]
-        }
+        Place::Network { .. } => &[
+            capability::TCP,
+            capability::UDP,
+            capability::MULTICAST,
+            capability::CONNECT_EACH,
+            capability::PACE,
+            capability::STREAM,
+        ],
         Place::Inherited(_) => &[capability::INHERITED, capability::PACE],
     };
     Ok(ServerConfig {
@@ -321,6 +326,7 @@ impl<C: Connection> Session<'_, C> {
             token: Token(token),
             clock: self.shared.clock,
             max_rate_pps: limits.max_rate_pps,
+            max_bandwidth_bps: limits.max_bandwidth_bps,
             longest: Duration::from_secs(u64::from(limits.max_session_s)),
             notes,
         };
@@ -342,6 +348,7 @@ impl<C: Connection> Session<'_, C> {
                 Report::Opened(opened) => self.machine.opened(opened)?,
                 Report::Proved(address) => self.machine.proved(address)?,
                 Report::Started => self.machine.started()?,
+                Report::Interval(interval) => self.machine.interval(interval)?,
                 Report::Stopped(report) if self.running => self.early = Some(report),
                 Report::Stopped(report) => self.machine.stopped(*report)?,
                 Report::Failed(code, reason) => return Err(End::Refuse(code, reason)),

@@ -15,11 +15,13 @@ mod pace;
 mod receive;
 mod send;
 mod stream;
+mod watch;
 
 pub use pace::Rate;
-pub use receive::{DatagramSink, ReceiveDone, ReceivePlan, receive_datagrams};
-pub use send::{SendDone, SendPlan, send_datagrams};
-pub use stream::{receive_bytes, send_bytes};
+pub use receive::{DatagramReceiver, DatagramSink, ReceiveDone, ReceivePlan};
+pub use send::{DatagramSender, SendDone, SendPlan};
+pub use stream::{ByteReceiver, ByteSender};
+pub use watch::TcpWatch;
 
 use crate::address::RawAddress;
 use crate::socket::DataSocket;

@@ -6,7 +6,7 @@
 
 use crate::control::{OpenRequest, RefuseCode, Token};
 use model::stream::{StreamReceived, StreamSent};
-use model::{Limits, Probe, Protocol, StreamSpec};
+use model::{Limits, Probe, Protocol, Receive, StreamSpec};
 
 /// What a client wants of a stream.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -63,6 +63,9 @@ impl StreamRequest {
         }
         if open.socket.multicast.is_some() || open.connect_each {
             return bad("a stream goes to one address over lasting sockets".to_owned());
+        }
+        if !matches!(open.end.receive, Receive::Block | Receive::Spin) {
+            return bad(format!("a stream's receiver waits with block or spin, not {}", open.end.receive));
         }
         let datagrams = protocol == Protocol::Udp;
         if let Err(error) = self.spec.check(datagrams) {

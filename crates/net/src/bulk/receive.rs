@@ -12,12 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What a receiving loop is to do.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivePlan<'a> {
-    /// Bytes of a datagram; of TCP, bytes of a read.
-    pub size: usize,
-    /// Messages a system call at most, at least 1; not for TCP.
-    pub batch: usize,
-    /// UDP_GRO.
-    pub gro: bool,
     /// Spin rather than block.
     pub spin: bool,
     /// Most datagrams (of TCP, bytes) a second; what comes beyond it waits in the kernel, or is dropped there.
@@ -52,25 +46,48 @@ const JOINED: usize = 65_536;
 /// After the stop, so many more calls at most take what waits: a peer that goes on sending holds nobody up.
 const REST_CALLS: u32 = 65_536;
 
-/// Receives datagrams over a connected socket until it is told to stop.
-///
-/// # Errors
-/// A socket option was refused. What fails later is in [`ReceiveDone::broken`].
-pub fn receive_datagrams<S: DatagramSink>(
-    socket: &DataSocket,
+/// Receives datagrams over a connected socket. All memory is taken when it is made.
+pub struct DatagramReceiver<'a> {
+    socket: &'a DataSocket,
+    messages: Messages,
+    size: usize,
+    room: usize,
+    gro: bool,
+}
+
+impl<'a> DatagramReceiver<'a> {
+    /// Prepares a socket for datagrams of `size` bytes, at most `batch` messages (at least 1) a system call, joined by the
+    /// kernel where `gro` says so.
+    ///
+    /// # Errors
+    /// A socket option was refused.
+    pub fn new(socket: &'a DataSocket, size: usize, batch: usize, gro: bool) -> Result<Self, NetError> {
+        be_patient(socket.read_fd())?;
+        if gro {
+            join(socket)?;
+        }
+        // One byte more than a datagram has, so that a longer one is not taken for it.
+        let room = if gro { JOINED } else { size + 1 };
+        Ok(Self { socket, messages: Messages::new(batch.max(1), room, gro), size, room, gro })
+    }
+
+    /// Receives until it is told to stop.
+    pub fn run<S: DatagramSink>(mut self, plan: &ReceivePlan<'_>, sink: &mut S) -> ReceiveDone {
+        let single = self.messages.count() == 1 && !self.gro;
+        receive(self.socket.read_fd(), &mut self.messages, single, self.room, self.size, plan, sink)
+    }
+}
+
+fn receive<S: DatagramSink>(
+    fd: RawFd,
+    messages: &mut Messages,
+    single: bool,
+    room: usize,
+    size: usize,
     plan: &ReceivePlan<'_>,
     sink: &mut S,
-) -> Result<ReceiveDone, NetError> {
-    let fd = socket.read_fd();
-    be_patient(fd)?;
-    if plan.gro {
-        join(socket)?;
-    }
-    // One byte more than a datagram has, so that a longer one is not taken for it.
-    let room = if plan.gro { JOINED } else { plan.size + 1 };
-    let mut messages = Messages::new(plan.batch.max(1), room, plan.gro);
+) -> ReceiveDone {
     let mut limit = plan.limit.map(|limit| Limit::new(plan.clock, limit));
-    let single = messages.count() == 1 && !plan.gro;
     let wait = if plan.spin { libc::MSG_DONTWAIT } else { 0 };
     let mut counted = 0_u64;
     let mut rest = REST_CALLS;
@@ -78,30 +95,30 @@ pub fn receive_datagrams<S: DatagramSink>(
         let stopping = plan.stop.load(Ordering::Relaxed);
         if stopping {
             if rest == 0 {
-                return Ok(ReceiveDone::default());
+                return ReceiveDone::default();
             }
             rest -= 1;
         }
         let flags = if stopping { libc::MSG_DONTWAIT } else { wait };
         let result = if single {
-            one(fd, &mut messages, room, flags, plan.clock, sink)
+            one(fd, messages, room, flags, plan.clock, sink)
         } else {
-            several(fd, &mut messages, flags, plan.clock, sink)
+            several(fd, messages, flags, plan.clock, sink)
         };
         match result {
             Ok(taken) => {
                 counted += taken;
-                plan.gauge.set(counted, counted * plan.size as u64);
+                plan.gauge.set(counted, counted * size as u64);
                 if let Some(limit) = &mut limit {
                     limit.took(taken);
                     limit.wait(plan.stop);
                 }
             }
-            Err(libc::EAGAIN) if stopping => return Ok(ReceiveDone::default()),
+            Err(libc::EAGAIN) if stopping => return ReceiveDone::default(),
             Err(libc::EAGAIN) if plan.spin => std::hint::spin_loop(),
             // A refusal is an ICMP message that answers one of ours, such as a proof sent too early.
             Err(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => {}
-            Err(errno) => return Ok(ReceiveDone { broken: Some(PathError::Failed { call: "recvmmsg", errno }) }),
+            Err(errno) => return ReceiveDone { broken: Some(PathError::Failed { call: "recvmmsg", errno }) },
         }
     }
 }

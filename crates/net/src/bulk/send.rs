@@ -14,12 +14,6 @@ use std::time::Duration;
 /// What a sending loop is to do.
 #[derive(Debug, Clone, Copy)]
 pub struct SendPlan<'a> {
-    /// Bytes of a datagram; of TCP, bytes of a write.
-    pub size: usize,
-    /// Messages a system call, at least 1; not for TCP.
-    pub batch: usize,
-    /// Datagrams a message (UDP_SEGMENT), at least 1; not for TCP.
-    pub segments: usize,
     /// Datagrams (of TCP, writes) a second; absent: as fast as it goes.
     pub rate: Option<Rate>,
     /// Most datagrams (of TCP, bytes) a second, whatever the rate; absent: no limit.
@@ -54,23 +48,44 @@ pub struct SendDone {
 /// Rest after the device's queue was full; a datagram of full size takes 12 µs at 1 Gbit/s.
 const REST: Duration = Duration::from_micros(50);
 
-/// Sends numbered datagrams over a connected socket until it is told to stop. `head` writes a number and a time (ns of the
-/// plan's clock, read just before the call) to the start of each.
-///
-/// # Errors
-/// A socket option was refused. What fails later is in [`SendDone::broken`].
-pub fn send_datagrams(
-    socket: &DataSocket,
+/// Sends numbered datagrams over a connected socket. All memory is taken when it is made.
+pub struct DatagramSender<'a> {
+    socket: &'a DataSocket,
+    messages: Messages,
+    size: usize,
+    segments: usize,
+}
+
+impl<'a> DatagramSender<'a> {
+    /// Prepares a socket for datagrams of `size` bytes, `batch` messages a system call (at least 1) and `segments`
+    /// datagrams a message (UDP_SEGMENT; at least 1).
+    ///
+    /// # Errors
+    /// A socket option was refused, or the route's MTU is too small for datagrams cut by the kernel.
+    pub fn new(socket: &'a DataSocket, size: usize, batch: usize, segments: usize) -> Result<Self, NetError> {
+        be_patient(socket.write_fd())?;
+        let segments = segments.max(1);
+        if segments > 1 {
+            segment(socket, size)?;
+        }
+        Ok(Self { socket, messages: Messages::new(batch.max(1), size * segments, false), size, segments })
+    }
+
+    /// Sends until it is told to stop. `head` writes a number and a time (ns of the plan's clock, read just before the
+    /// call) to the start of each datagram.
+    pub fn run(mut self, plan: &SendPlan<'_>, head: impl FnMut(u64, u64, &mut [u8])) -> SendDone {
+        send(self.socket.write_fd(), &mut self.messages, self.size, self.segments, plan, head)
+    }
+}
+
+fn send(
+    fd: RawFd,
+    messages: &mut Messages,
+    size: usize,
+    segments: usize,
     plan: &SendPlan<'_>,
     mut head: impl FnMut(u64, u64, &mut [u8]),
-) -> Result<SendDone, NetError> {
-    let fd = socket.write_fd();
-    be_patient(fd)?;
-    let segments = plan.segments.max(1);
-    if segments > 1 {
-        segment(socket, plan.size)?;
-    }
-    let mut messages = Messages::new(plan.batch.max(1), plan.size * segments, false);
+) -> SendDone {
     let most = (messages.count() * segments) as u64;
     let mut schedule = plan.rate.map(|rate| Schedule::new(plan.clock, rate));
     let mut limit = plan.limit.map(|limit| Limit::new(plan.clock, limit));
@@ -88,10 +103,9 @@ pub fn send_datagrams(
             break;
         }
         let stamp = plan.clock.ns(now);
-        let taken = match fill_and_send(fd, &mut messages, plan.size, segments, count, done.messages, stamp, &mut head)
-        {
+        let taken = match fill_and_send(fd, messages, size, segments, count, done.messages, stamp, &mut head) {
             Ok(taken) => taken,
-            Err(errno) => match excuse(errno, plan.size) {
+            Err(errno) => match excuse(errno, size) {
                 Excuse::Again => 0,
                 Excuse::NoBuffer => {
                     done.no_buffer += 1;
@@ -109,7 +123,7 @@ pub fn send_datagrams(
         }
         done.last = now;
         done.messages += taken;
-        done.bytes = done.messages * plan.size as u64;
+        done.bytes = done.messages * size as u64;
         plan.gauge.set(done.messages, done.bytes);
         if let Some(schedule) = &mut schedule {
             schedule.took(taken);
@@ -118,7 +132,7 @@ pub fn send_datagrams(
             limit.took(taken);
         }
     }
-    Ok(done)
+    done
 }
 
 /// One system call; how many datagrams the kernel took, or its errno.

@@ -6,6 +6,7 @@ use super::receive::{ReceiveDone, ReceivePlan};
 use super::send::{SendDone, SendPlan};
 use crate::socket::DataSocket;
 use crate::{NetError, PathError, sys};
+use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
 /// With a rate, a write holds no more than what is due in this time, so that the rate is even.
@@ -15,20 +16,37 @@ const LEAST: usize = 1448;
 /// After the stop, so many more reads at most take what waits.
 const REST_CALLS: u32 = 65_536;
 
-/// Writes until it is told to stop, then ends the sending half. Its first and last bytes are those of the buffer: TCP
-/// keeps order, so nothing is numbered.
-///
-/// # Errors
-/// A socket option was refused. What fails later is in [`SendDone::broken`].
+/// Writes to a TCP connection. All memory is taken when it is made.
+pub struct ByteSender<'a> {
+    socket: &'a DataSocket,
+    buffer: Vec<u8>,
+}
+
+impl<'a> ByteSender<'a> {
+    /// Prepares a connection for writes of `size` bytes.
+    ///
+    /// # Errors
+    /// A socket option was refused.
+    pub fn new(socket: &'a DataSocket, size: usize) -> Result<Self, NetError> {
+        be_patient(socket.write_fd())?;
+        Ok(Self { socket, buffer: vec![0x5a; size.max(1)] })
+    }
+
+    /// Writes until it is told to stop, then ends the sending half. TCP keeps order, so nothing is numbered.
+    pub fn run(self, plan: &SendPlan<'_>) -> SendDone {
+        let done = send(self.socket.write_fd(), &self.buffer, plan);
+        super::end_sending(self.socket);
+        done
+    }
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a number of bytes from a positive rate; `as` saturates"
 )]
-pub fn send_bytes(socket: &DataSocket, plan: &SendPlan<'_>) -> Result<SendDone, NetError> {
-    let fd = socket.write_fd();
-    be_patient(fd)?;
-    let mut size = plan.size.max(1);
+fn send(fd: RawFd, buffer: &[u8], plan: &SendPlan<'_>) -> SendDone {
+    let mut size = buffer.len();
     let mut schedule = plan.rate.map(|mut rate| {
         let bytes = rate.per_second * size as f64;
         size = ((bytes * PORTION_S) as usize).clamp(LEAST.min(size), size);
@@ -36,7 +54,6 @@ pub fn send_bytes(socket: &DataSocket, plan: &SendPlan<'_>) -> Result<SendDone, 
         Schedule::new(plan.clock, rate)
     });
     let mut limit = plan.limit.map(|limit| Limit::new(plan.clock, limit));
-    let buffer = vec![0x5a_u8; size];
     let mut done = SendDone::default();
     // Bytes of the present message that went already.
     let mut part = 0;
@@ -55,7 +72,7 @@ pub fn send_bytes(socket: &DataSocket, plan: &SendPlan<'_>) -> Result<SendDone, 
             done.first = now;
         }
         done.last = now;
-        let Ok(bytes) = usize::try_from(sys::send(fd, &buffer[part..], libc::MSG_NOSIGNAL)) else {
+        let Ok(bytes) = usize::try_from(sys::send(fd, &buffer[part..size], libc::MSG_NOSIGNAL)) else {
             match sys::errno() {
                 libc::EAGAIN | libc::EINTR => continue,
                 libc::EPIPE | libc::ECONNRESET => done.broken = Some(PathError::Closed),
@@ -77,23 +94,33 @@ pub fn send_bytes(socket: &DataSocket, plan: &SendPlan<'_>) -> Result<SendDone, 
             limit.took(bytes as u64);
         }
     }
-    super::end_sending(socket);
-    Ok(done)
+    done
 }
 
-/// Reads until the peer ends its half, or until it is told to stop and nothing more waits. `arrived` gets the time of
-/// each read (ns of the plan's clock) and its bytes.
-///
-/// # Errors
-/// A socket option was refused. What fails later is in [`ReceiveDone::broken`].
-pub fn receive_bytes(
-    socket: &DataSocket,
-    plan: &ReceivePlan<'_>,
-    mut arrived: impl FnMut(u64, u64),
-) -> Result<ReceiveDone, NetError> {
-    let fd = socket.read_fd();
-    be_patient(fd)?;
-    let mut buffer = vec![0x5a_u8; plan.size.max(1)];
+/// Reads from a TCP connection. All memory is taken when it is made.
+pub struct ByteReceiver<'a> {
+    socket: &'a DataSocket,
+    buffer: Vec<u8>,
+}
+
+impl<'a> ByteReceiver<'a> {
+    /// Prepares a connection for reads of at most `size` bytes.
+    ///
+    /// # Errors
+    /// A socket option was refused.
+    pub fn new(socket: &'a DataSocket, size: usize) -> Result<Self, NetError> {
+        be_patient(socket.read_fd())?;
+        Ok(Self { socket, buffer: vec![0x5a; size.max(1)] })
+    }
+
+    /// Reads until the peer ends its half, or until it is told to stop and nothing more waits. `arrived` gets the time of
+    /// each read (ns of the plan's clock) and its bytes.
+    pub fn run(mut self, plan: &ReceivePlan<'_>, arrived: impl FnMut(u64, u64)) -> ReceiveDone {
+        receive(self.socket.read_fd(), &mut self.buffer, plan, arrived)
+    }
+}
+
+fn receive(fd: RawFd, buffer: &mut [u8], plan: &ReceivePlan<'_>, mut arrived: impl FnMut(u64, u64)) -> ReceiveDone {
     let mut limit = plan.limit.map(|limit| Limit::new(plan.clock, limit));
     let wait = if plan.spin { libc::MSG_DONTWAIT } else { 0 };
     let (mut calls, mut all) = (0_u64, 0_u64);
@@ -102,13 +129,13 @@ pub fn receive_bytes(
         let stopping = plan.stop.load(Ordering::Relaxed);
         if stopping {
             if rest == 0 {
-                return Ok(ReceiveDone::default());
+                return ReceiveDone::default();
             }
             rest -= 1;
         }
         let flags = if stopping { libc::MSG_DONTWAIT } else { wait };
-        match usize::try_from(sys::recv(fd, &mut buffer, flags)) {
-            Ok(0) => return Ok(ReceiveDone::default()),
+        match usize::try_from(sys::recv(fd, buffer, flags)) {
+            Ok(0) => return ReceiveDone::default(),
             Ok(bytes) => {
                 arrived(plan.clock.ns(plan.clock.now()), bytes as u64);
                 calls += 1;
@@ -120,11 +147,11 @@ pub fn receive_bytes(
                 }
             }
             Err(_) => match sys::errno() {
-                libc::EAGAIN if stopping => return Ok(ReceiveDone::default()),
+                libc::EAGAIN if stopping => return ReceiveDone::default(),
                 libc::EAGAIN if plan.spin => std::hint::spin_loop(),
                 libc::EAGAIN | libc::EINTR => {}
-                libc::ECONNRESET => return Ok(ReceiveDone { broken: Some(PathError::Closed) }),
-                errno => return Ok(ReceiveDone { broken: Some(PathError::Failed { call: "recv", errno }) }),
+                libc::ECONNRESET => return ReceiveDone { broken: Some(PathError::Closed) },
+                errno => return ReceiveDone { broken: Some(PathError::Failed { call: "recv", errno }) },
             },
         }
     }
