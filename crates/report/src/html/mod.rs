@@ -1,5 +1,11 @@
-//! The report as one HTML file: the data for the template. All text is escaped by the template engine, except the SVG,
-//! which escapes its own.
+//! The report as one HTML file: the data for the templates. All text is escaped by the template engine, except SVG, which
+//! escapes its own, the page's own scripts and styles, and the data of heat maps, in which no `<` stands bare.
+
+mod cells;
+mod heat;
+mod pages;
+mod series;
+mod table;
 
 use crate::document::Document;
 use crate::environment::{self, Environment};
@@ -12,10 +18,18 @@ use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment as Templates, Value, context};
 use serde::Serialize;
 
-mod cells;
-mod table;
-
-const TEMPLATE: &str = include_str!("../templates/report.html");
+/// Templates by name; `report` includes the others.
+const TEMPLATES: [(&str, &str); 5] = [
+    ("report", include_str!("../templates/report.html")),
+    ("macros", include_str!("../templates/macros.html")),
+    ("heat", include_str!("../templates/heat.html")),
+    ("cells", include_str!("../templates/cells.html")),
+    ("pages", include_str!("../templates/pages.html")),
+];
+const STYLE: &str = concat!(include_str!("../templates/page.css"), include_str!("../templates/heat.css"));
+const SCRIPT: &str = include_str!("../templates/page.js");
+/// The viewer, in parts that share one scope.
+const VIEWER: &str = include_str!("../templates/heat.js");
 
 /// One figure of a table.
 #[derive(Serialize, Default)]
@@ -25,6 +39,8 @@ pub(crate) struct FigureCell {
     sign: &'static str,
     /// What rests under the pointer.
     tip: String,
+    /// Whether a pair of columns begins with it.
+    first: bool,
 }
 
 #[derive(Serialize)]
@@ -44,10 +60,21 @@ pub(crate) fn report(report: &Report) -> Result<String, ReportError> {
     let document = &report.document;
     let mut templates = Templates::new();
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
-    templates.add_template("report", TEMPLATE)?;
+    for (name, text) in TEMPLATES {
+        templates.add_template(name, text)?;
+    }
     let environments: Vec<Environment> = environment::of(&report.inputs);
-    let probes = |probe: &str| cells::groups(document, probe);
+    let maps = heat::page(report)?;
+    let probes = |probe: &str| data(cells::groups(document, probe));
+    let mut remarks = document.remarks.clone();
+    remarks.extend(maps.problems.iter().cloned());
     let rendered = templates.get_template("report")?.render(context! {
+        style => Value::from_safe_string(STYLE.to_owned()),
+        script => Value::from_safe_string(SCRIPT.to_owned()),
+        viewer => Value::from_safe_string(VIEWER.to_owned()),
+        heat_data => Value::from_safe_string(maps.data.clone()),
+        panels => data(&maps.panels),
+        pages => data(pages::of(report, &maps)),
         title => data(&document.title),
         subtitle => data(subtitle(document)),
         summary => data(&document.summary),
@@ -56,17 +83,20 @@ pub(crate) fn report(report: &Report) -> Result<String, ReportError> {
         axes => data(document.axes.iter().map(|axis| axis_title(axis)).collect::<Vec<_>>()),
         caption => data(caption(document)),
         fixed => data(fixed_line(document)),
+        columns => data(table::shown(document)),
         blocks => data(table::blocks(document)),
         notes => data(&document.notes),
-        remarks => data(&document.remarks),
+        remarks => data(remarks),
         legend => data(legend(document)),
         glance => glance::strips(report).map_or(Value::from(()), Value::from_safe_string),
         times => data(pictures(plots::by_size(report, Quantity::Time))),
         jitters => data(pictures(plots::by_size(report, Quantity::Jitter))),
         tails => data(pictures(plots::tails(report))),
-        pingpong => data(probes("pingpong")),
-        rr => data(probes("rr")),
-        ping => data(probes("ping")),
+        pingpong => probes("pingpong"),
+        rr => probes("rr"),
+        ping => probes("ping"),
+        pace => probes("pace"),
+        streams => data(cells::streams(report)),
         runs => data(&document.runs),
         environments => data(environments),
     })?;

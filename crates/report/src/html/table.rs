@@ -28,7 +28,19 @@ pub(super) struct PaperBlock {
     rows: Vec<PaperRow>,
 }
 
+/// Which of the four pairs of columns any row has a figure for: a probe that nobody ran has no column.
+pub(super) fn shown(document: &Document) -> [bool; 4] {
+    let mut shown = [false; 4];
+    for row in document.blocks.iter().flat_map(|block| &block.rows) {
+        for (slot, headline) in shown.iter_mut().zip(columns(&row.headlines)) {
+            *slot |= headline.is_some();
+        }
+    }
+    shown
+}
+
 pub(super) fn blocks(document: &Document) -> Vec<PaperBlock> {
+    let shown = shown(document);
     document
         .blocks
         .iter()
@@ -47,7 +59,7 @@ pub(super) fn blocks(document: &Document) -> Vec<PaperBlock> {
                 .enumerate()
                 .map(|(index, row)| PaperRow {
                     heads: heads(&values, index),
-                    figures: figures(&columns(&row.headlines), document),
+                    figures: figures(&columns(&row.headlines), &shown, document),
                     first: index > 0
                         && values.get(index).map(|row| row.first()) != values.get(index - 1).map(|row| row.first()),
                 })
@@ -85,22 +97,25 @@ pub(super) fn spread(range: Option<Spread>) -> String {
     range.map(|range| format!("repetitions {}", spans(range.low_ns, "to", range.high_ns))).unwrap_or_default()
 }
 
-fn figures(columns: &[Option<&Headline>; 4], document: &Document) -> Vec<FigureCell> {
+fn figures(columns: &[Option<&Headline>; 4], shown: &[bool; 4], document: &Document) -> Vec<FigureCell> {
     let mut out = Vec::new();
-    for (index, headline) in columns.iter().enumerate() {
+    for (index, (headline, _)) in columns.iter().zip(shown).enumerate().filter(|(_, (_, shown))| **shown) {
         let pair = index >= 2;
         let Some(headline) = headline else {
-            out.extend((0..=usize::from(pair)).map(|_| FigureCell::default()));
+            out.extend(
+                (0..=usize::from(pair)).map(|second| FigureCell { first: second == 0, ..FigureCell::default() }),
+            );
             continue;
         };
         let notes = notes_of(&headline.notes, document);
         let tip = [spread(headline.mean_range), notes].join("\n").trim().to_owned();
-        out.push(FigureCell { text: us(headline.mean_ns), sign: headline.mark.sign(), tip });
+        out.push(FigureCell { text: us(headline.mean_ns), sign: headline.mark.sign(), tip, first: true });
         if pair {
             out.push(FigureCell {
                 text: headline.stdev_ns.map(us).unwrap_or_default(),
                 sign: "",
                 tip: spread(headline.stdev_range),
+                first: false,
             });
         }
     }

@@ -9,6 +9,7 @@ mod scale;
 mod strips;
 mod tail;
 
+pub(crate) use frame::{Plot, time_axis_y};
 pub(crate) use lines::{LineChart, Point, Series};
 pub(crate) use scale::Domain;
 pub(crate) use strips::{Strip, StripGroup, Strips};

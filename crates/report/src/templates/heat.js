@@ -7,8 +7,21 @@
   const room = document.getElementById("heat-viewer");
   if (!holder || !room) return;
   const book = JSON.parse(holder.textContent);
-  const EDGES = Float64Array.from(book.edges_ns);
-  const ROWS = EDGES.length - 1;
+  // Rows of the maps: each octave cut evenly, below the first octave a row is a nanosecond. A row holds the times from
+  // its own edge to just below the next.
+  const OCTAVE = book.rows_per_octave, BITS = Math.log2(OCTAVE), ROWS = book.rows;
+  const edge = (row) => {
+    const shift = Math.max(Math.floor(row / OCTAVE) - 1, 0);
+    return (row - shift * OCTAVE) * 2 ** shift;
+  };
+  const EDGES = Float64Array.from({ length: ROWS + 1 }, (_, row) => edge(row));
+  const rowsAt = (ns) => {
+    if (ns < OCTAVE) return Math.max(ns, 0);
+    let octave = Math.floor(Math.log2(ns));
+    if (2 ** octave > ns) octave -= 1;
+    return (octave - BITS) * OCTAVE + ns / 2 ** octave * OCTAVE;
+  };
+  const timeOf = (rows) => { const row = Math.floor(rows); return edge(row) + (rows - row) * (edge(row + 1) - edge(row)); };
   const maps = new Map(book.maps.map((map) => [map.id, map]));
   if (!maps.size) return;
 
@@ -129,10 +142,10 @@
 
   const position = (view, ns) => view.linear
     ? (ns - view.low) / (view.high - view.low)
-    : Math.log(Math.max(ns, view.low / 1e3) / view.low) / Math.log(view.high / view.low);
+    : (rowsAt(ns) - rowsAt(view.low)) / (rowsAt(view.high) - rowsAt(view.low));
   const valueAt = (view, share) => view.linear
     ? view.low + share * (view.high - view.low)
-    : view.low * (view.high / view.low) ** share;
+    : timeOf(rowsAt(view.low) + share * (rowsAt(view.high) - rowsAt(view.low)));
 
   // Which stored rows make one row of the picture. Rows above and below the picture are counted in lanes of their own.
   function layers(view, height) {
@@ -144,17 +157,7 @@
     let end = ROWS;
     while (end > first && EDGES[end - 1] >= view.high) end -= 1;
     for (let row = end; row < ROWS; row += 1) place[row] = -2;
-    if (view.old) {
-      // Rows of 10 µs as in 2011; a stored row that reaches over several is shared out among them, whole messages only.
-      const size = (view.high - view.low) / view.steps;
-      for (let index = 0; index < view.steps; index += 1) {
-        list.push({ low: view.low + index * size, high: view.low + (index + 1) * size, first: 0, end: 0,
-          top: pixel(view.low + (index + 1) * size), bottom: pixel(view.low + index * size) });
-      }
-      return { list, place, first, end, size };
-    }
-    const middle = Math.floor((first + end) / 2);
-    const one = Math.abs(position(view, EDGES[Math.min(middle + 1, ROWS)]) - position(view, EDGES[middle])) * height;
+    const one = height / Math.max(rowsAt(view.high) - rowsAt(view.low), 1);
     const join = view.linear ? 1 : Math.max(1, Math.ceil(1 / one - 1e-6));
     let row = first;
     while (row < end) {
@@ -165,25 +168,19 @@
       list.push({ low: EDGES[row], high: EDGES[next], first: row, end: next, top: Math.min(top, bottom - 1), bottom });
       row = next;
     }
-    return { list, place, first, end };
+    return { list, place };
   }
 
-  // Adds a count to the picture's rows.
-  function put(layout, target, base, row, count) {
-    const place = layout.place[row];
-    if (place >= 0) { target[base + place] += count; return 0; }
-    if (place === -2) return 1;
-    if (!layout.size || row < layout.first) return -1;
-    const low = EDGES[row], high = EDGES[row + 1], list = layout.list;
-    let done = 0;
-    const from = clamp(Math.floor((low - list[0].low) / layout.size), 0, list.length - 1);
-    for (let index = from; index < list.length && done < count; index += 1) {
-      const upTo = index === list.length - 1 ? count
-        : Math.round(count * clamp((list[index].high - low) / (high - low), 0, 1));
-      target[base + index] += upTo - done;
-      done = upTo;
+  // The rows of 2011: of one width, times rounded up. They come as a map of their own, so nothing is converted.
+  function oldLayers(height) {
+    const { step_ns: step, rows } = book.old;
+    const list = [], place = new Int32Array(rows);
+    for (let row = 0; row < rows; row += 1) {
+      place[row] = row;
+      list.push({ low: row * step, high: (row + 1) * step,
+        top: Math.round((1 - (row + 1) / rows) * height), bottom: Math.round((1 - row / rows) * height) });
     }
-    return 0;
+    return { list, place };
   }
 
   // ---- Columns of a picture ---------------------------------------------------------------------------------------
@@ -205,9 +202,10 @@
       for (let stored = (begin + column) * every; stored < last; stored += 1) {
         out.totals[column] += source.totals[stored];
         for (let at = source.starts[stored]; at < source.starts[stored + 1]; at += 1) {
-          const where = put(layout, out.counts, base, source.rows[at], source.counts[at]);
-          if (where > 0) out.above[column] += source.counts[at];
-          else if (where < 0) out.below[column] += source.counts[at];
+          const place = layout.place[source.rows[at]];
+          if (place >= 0) out.counts[base + place] += source.counts[at];
+          else if (place === -2) out.above[column] += source.counts[at];
+          else out.below[column] += source.counts[at];
         }
       }
     }
@@ -395,14 +393,16 @@
     ["lateness", "lateness", "How much later than the schedule wanted a message was sent."],
   ];
   const LINES = [["p50", 0.5], ["p99", 0.99], ["p99.9", 0.999], ["max", 1]];
+  const shownPlane = () => (state.old ? "old" : state.quantity);
   const has = (map, quantity) => Boolean(map && map.planes[quantity]);
+  const first = (map) => QUANTITIES.map(([name]) => name).find((name) => has(map, name));
   const ordered = [...maps.keys()];
   const state = {
     map: ordered[0], quantity: "rtt", linear: false, scale: "log", old: false, versus: null, pick: null,
     lines: new Set(["p50", "p99", "p99.9"]), outliers: true, same: true,
     t: null, y: null,
   };
-  const home = { ...state };
+  const usual = new Set(state.lines);
   let back = [];
 
   const reach = (quantity) => book.ranges[quantity] || book.ranges.rtt;
@@ -415,7 +415,7 @@
       low, high, linear: state.linear, scale: state.scale, old: state.old,
     };
     if (state.linear) view.low = 0;
-    if (state.old) { view.linear = true; view.low = 0; view.high = 2e6; view.steps = 200; view.scale = "linear"; }
+    if (state.old) { view.linear = true; view.low = 0; view.high = book.old.step_ns * book.old.rows; view.scale = "linear"; }
     if (!whole && state.t) [view.t0, view.t1] = state.t;
     if (!whole && state.y && !state.old) [view.low, view.high] = state.y;
     return view;
@@ -450,9 +450,11 @@
     return "#" + words.toString().replaceAll("%2C", ",");
   };
   let wrote = "";
+  const start = fragment();
+  // A page that nobody has touched keeps its address.
   const publish = () => {
     const next = fragment();
-    if (next === location.hash) return;
+    if (next === location.hash || (next === start && !location.hash.startsWith("#heat="))) return;
     wrote = next;
     try { history.replaceState(null, "", next); } catch { location.hash = next; }
   };
@@ -468,12 +470,12 @@
     const quantity = words.get("q");
     back = [];
     Object.assign(state, {
-      map: map.id, quantity: has(map, quantity) ? quantity : Object.keys(map.planes)[0], t: pair("t"), y: pair("y"),
+      map: map.id, quantity: QUANTITIES.some(([name]) => name === quantity) && has(map, quantity) ? quantity : first(map), t: pair("t"), y: pair("y"),
       linear: words.get("axis") === "linear", old: words.get("old") === "1", same: words.get("own") !== "1",
       scale: ["linear", "rank"].includes(words.get("colour")) ? words.get("colour") : "log",
       versus: maps.has(words.get("vs")) && words.get("vs") !== map.id ? words.get("vs") : null,
       pick: words.has("pick") ? Number(words.get("pick")) : null, outliers: words.get("marks") !== "0",
-      lines: words.has("lines") ? new Set(words.get("lines").split(",")) : new Set(home.lines),
+      lines: words.has("lines") ? new Set(words.get("lines").split(",")) : new Set(usual),
     });
     return true;
   }
@@ -610,10 +612,12 @@
 
   async function refresh() {
     const mine = ++turn;
-    if (!has(maps.get(state.map), state.quantity)) state.quantity = Object.keys(maps.get(state.map).planes)[0];
+    if (!has(maps.get(state.map), state.quantity)) state.quantity = first(maps.get(state.map));
     if (state.versus && (state.versus === state.map || !has(maps.get(state.versus), state.quantity))) state.versus = null;
     const map = maps.get(state.map), other = state.versus && maps.get(state.versus);
-    const [source, second] = await Promise.all([plane(state.map, state.quantity), other ? plane(state.versus, state.quantity) : null]);
+    if (state.old && !has(map, "old")) state.old = false;
+    if (state.old) state.quantity = "rtt";
+    const [source, second] = await Promise.all([plane(state.map, shownPlane()), other ? plane(state.versus, state.quantity) : null]);
     if (mine !== turn) return;
     await drawMain(map, source, other, second, mine);
     if (mine !== turn) return;
@@ -626,7 +630,7 @@
 
   async function drawMain(map, source, other, second, mine) {
     const area = geometry(), view = viewOf();
-    const layout = layers(view, area.height);
+    const layout = view.old ? oldLayers(area.height) : layers(view, area.height);
     const step = second ? Math.max(source.step, second.step) : source.step;
     const every = joined({ from: 0, step, columns: Math.ceil(view.t1 / step) }, view.t0, view.t1, area.width);
     const width = every * step;
@@ -634,7 +638,7 @@
     const picture = cells(source, layout, view.t0, view.t1, of(source));
     const key = [state.quantity, width, view.low, view.high, view.linear, view.old, area.height].join();
     const ids = state.same && !view.old ? ordered : [state.map];
-    const scale = await fullest(ids, state.quantity, layout, width, key);
+    const scale = await fullest(ids, shownPlane(), layout, width, key);
     if (mine !== turn) return;
     const sheets = [];
     let fine = null;
@@ -829,8 +833,8 @@
     legend.append(scaleBox, make("span", { class: "hm-unit" }, unit));
 
     const lostAll = (map.lost || []).reduce((sum, [, count]) => sum + count, 0);
-    let above = 0;
-    for (let at = 0; at < source.rows.length; at += 1) if (EDGES[source.rows[at]] >= view.high) above += source.counts[at];
+    let above = view.old ? map.planes.old.above : 0;
+    if (!view.old) for (let at = 0; at < source.rows.length; at += 1) if (EDGES[source.rows[at]] >= view.high) above += source.counts[at];
     const count = (number, word) => `${grouped(number)} ${word}${number === 1 ? "" : "s"}`;
     if (view.old) {
       says.textContent = `As in 2011: rows of 10 µs from 0 to 2 ms, white to green in 25 steps up to the fullest cell. This style hides ${count(above, "message")} above 2 ms (longest ${span(source.max_ns)}) and ${count(lostAll, "lost message")}, shows one message among ${grouped(scale.most)} as one step from white, and has no scale.` +
@@ -927,11 +931,11 @@
     });
   async function drawPanels(mine) {
     if (!panels.length) return;
-    const quantity = state.quantity, longest = Math.max(...panels.map(({ id }) => maps.get(id).seconds));
+    const quantity = shownPlane(), longest = Math.max(...panels.map(({ id }) => maps.get(id).seconds));
     const view = { ...viewOf(panels[0].id, true), t0: 0, t1: longest };
     const wide = Math.max(120, panels[0].panel.clientWidth), left = 46, height = 130;
     const area = { left, top: 4, width: wide - left - 4, height, base: height + 4 };
-    const layout = layers(view, height);
+    const layout = view.old ? oldLayers(height) : layers(view, height);
     const sources = await Promise.all(panels.map(({ id }) => plane(id, quantity)));
     if (mine !== turn) return;
     const pictures = sources.map((source) => source && cells(source, layout, 0, longest, joined(source, 0, longest, area.width)));
@@ -1244,6 +1248,5 @@
     refresh().then(() => room.scrollIntoView({ block: "start" })).catch(failed);
   });
   const asked = obey();
-  const untouched = location.hash;
-  refresh().then(() => { if (asked) room.scrollIntoView({ block: "start" }); else if (!untouched) wrote = location.hash; }).catch(failed);
+  refresh().then(() => { if (asked) room.scrollIntoView({ block: "start" }); }).catch(failed);
 })();
