@@ -48,6 +48,8 @@ pub enum FindingId {
     NotPermitted,
     /// Too few messages for a figure that was asked for (disturbed).
     FewSamples,
+    /// The capture beside the measurement lacks packets; the figures do not (disturbed).
+    CaptureIncomplete,
 }
 
 impl FindingId {

@@ -14,6 +14,7 @@ mod realtime;
 mod recorder;
 mod series;
 pub mod stream;
+pub mod timeline;
 mod verdict;
 
 pub use evidence::{EndEvidence, Evidence, PathFacts};
