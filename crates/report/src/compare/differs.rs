@@ -171,7 +171,10 @@ pub(super) fn of_results(a: &[&ResultDocument], b: &[&ResultDocument]) -> Vec<Di
     let mut found = Found::default();
     for what in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
         let of = |map: &BTreeMap<String, BTreeSet<String>>| {
-            map.get(what).map(|values| values.iter().cloned().collect::<Vec<_>>().join(", "))
+            Some(
+                map.get(what)
+                    .map_or_else(|| "none".to_owned(), |values| values.iter().cloned().collect::<Vec<_>>().join(", ")),
+            )
         };
         found.add(what.clone(), of(&left), of(&right));
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::RunInput;
 use crate::cells::{mark, scale};
-use crate::names::is_baseline;
+use crate::names::{axis_title, is_baseline};
 use crate::units::plain;
 use model::{LatencyKind, Probe, ResultDocument};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,26 +84,35 @@ pub(super) fn compare(
 }
 
 /// See [`Comparisons::for_report`].
-pub(super) fn for_report(runs: &[RunInput], rtt: bool) -> Option<Comparisons> {
+pub(super) fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Comparisons> {
     let options = CompareOptions { rtt, baseline_only: true, ..CompareOptions::default() };
-    let (first, rest) = runs.split_first()?;
+    let Some((first, rest)) = runs.split_first() else { return Vec::new() };
     let left = sides::of_run(first);
-    let mut prepared = Vec::new();
-    if rest.is_empty() {
-        let kept = ["probe", "protocol", "size", "rate"];
-        for axis in left.factors().iter().filter(|axis| !kept.contains(&axis.as_str())) {
-            if left.values(axis).len() > 1 {
-                prepared.extend(of_axis(&left, axis, &options).unwrap_or_default());
-            }
-        }
-    } else {
-        for (run, letter) in rest.iter().zip('B'..='Z') {
-            let right = sides::of_run(run);
-            prepared.extend(of_two(&left, &right, ["A", &letter.to_string()], &options).ok());
-        }
+    if !rest.is_empty() {
+        let prepared = rest
+            .iter()
+            .zip('B'..='Z')
+            .filter_map(|(run, letter)| of_two(&left, &sides::of_run(run), ["A", &letter.to_string()], &options).ok())
+            .collect();
+        return finish(prepared, "The runs compared".to_owned(), &options).into_iter().collect();
     }
-    let title = if rest.is_empty() { "What the axes are worth" } else { "The runs compared" };
-    (!prepared.is_empty()).then(|| finish(prepared, title.to_owned(), &options).ok()).flatten()
+    // What a reader asks first comes first; each axis is a question of its own, corrected by itself.
+    let first_asked = ["load", "shield", "policy", "stack", "receive", "knob", "os", "nic"];
+    let place = |axis: &String| first_asked.iter().position(|name| name == axis).unwrap_or(first_asked.len());
+    let mut axes: Vec<String> = left
+        .factors()
+        .into_iter()
+        .filter(|axis| !["probe", "protocol", "size", "rate"].contains(&axis.as_str()) && left.values(axis).len() > 1)
+        .collect();
+    axes.sort_by_key(place);
+    axes.iter()
+        .filter_map(|axis| {
+            let prepared = of_axis(&left, axis, &options).ok()?;
+            let title = format!("What {} is worth", plain(&axis_title(axis).to_lowercase()));
+            finish(prepared, title, &options).ok()
+        })
+        .filter(|comparisons| !comparisons.comparisons.is_empty())
+        .collect()
 }
 
 fn named(options: &CompareOptions) -> BTreeSet<String> {

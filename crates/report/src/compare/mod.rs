@@ -380,10 +380,11 @@ impl Comparisons {
         judge::compare(a, b, options)
     }
 
-    /// What a report shows of its runs: of one run its axes, each value against the baseline; of several each one against the
-    /// first. `None` where there is nothing to compare.
+    /// What a report shows of its runs: of one run its axes, each value against the baseline, an entry an axis; of several
+    /// runs each one against the first, in one entry. p-values are corrected within an entry. Empty where there is nothing to
+    /// compare.
     #[must_use]
-    pub fn for_report(runs: &[RunInput], rtt: bool) -> Option<Self> {
+    pub fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Self> {
         judge::for_report(runs, rtt)
     }
 

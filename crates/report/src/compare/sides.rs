@@ -234,7 +234,10 @@ fn label(factors: &BTreeMap<String, String>, varying: &BTreeSet<String>) -> Stri
     message.extend(get("protocol").map(str::to_owned));
     message.extend(get("size").map(|bytes| {
         let word = bytes.parse::<u64>().map_or_else(|_| bytes.to_owned(), size);
-        if word.ends_with(['k', 'M']) { format!("{word}iB") } else { format!("{word} B") }
+        match word.strip_suffix(['k', 'M']) {
+            Some(number) => format!("{number} {}iB", if word.ends_with('k') { 'K' } else { 'M' }),
+            None => format!("{word} B"),
+        }
     }));
     message.extend(get("rate").map(rate_word));
     let mut words = vec![message.join(" ")];

@@ -15,6 +15,8 @@ pub(super) fn percent(share: f64) -> String {
     match value {
         v if v < 0.095 => format!("{v:.2} %"),
         v if v < 9.95 => format!("{v:.1} %"),
+        // Nothing falls by 100 %.
+        v if (98.5..100.0).contains(&v) => format!("{:.1} %", v.min(99.9)),
         v => format!("{v:.0} %"),
     }
 }
@@ -84,6 +86,17 @@ fn repetitions(figure: &MetricComparison) -> String {
     if (a, b) == (1, 1) { "1 repetition each".to_owned() } else { format!("{a} and {b} repetitions") }
 }
 
+/// What so few repetitions can reach, and how many could reach more.
+fn limit_of(figure: &MetricComparison, sets: usize) -> String {
+    let after = if sets > 1 { " after correction" } else { "" };
+    format!(
+        "{} cannot bring p below {:.2}{after}, {} each could",
+        repetitions(figure),
+        figure.smallest_p,
+        repetitions_needed(sets)
+    )
+}
+
 /// One figure of two cells.
 pub(super) fn sentence(
     metric: Metric,
@@ -138,13 +151,7 @@ pub(super) fn sentence(
             } else if fewest < 2 {
                 format!("{} cannot tell how far repetitions scatter", repetitions(figure))
             } else {
-                let after = if sets > 1 { " after correction" } else { "" };
-                format!(
-                    "{} cannot reach a p below {:.2}{after}; {} each can",
-                    repetitions(figure),
-                    figure.smallest_p,
-                    repetitions_needed(sets)
-                )
+                limit_of(figure, sets)
             };
             format!("Too few repetitions to tell: {both}, {}{bounds}; {why}.", size(figure, unit))
         }
@@ -205,8 +212,10 @@ pub(super) fn summary(
     if identical && comparison.interleaved {
         out.push("Both sides are the same results.".to_owned());
     }
-    out.extend(headlines(comparison));
-    out.extend(tally(comparison, sets));
+    if !(identical && comparison.interleaved) {
+        out.extend(headlines(comparison, sets));
+        out.extend(tally(comparison, sets));
+    }
     out.extend(untrusted(comparison));
     if !comparison.interleaved {
         out.push(
@@ -256,35 +265,81 @@ fn metric(figure: &MetricComparison) -> Option<Metric> {
 }
 
 /// What is said of all cells together, else of the cells themselves: the sure differences first, by size.
-fn headlines(comparison: &Comparison) -> Vec<String> {
+fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
     const MOST: usize = 6;
-    let headline = |figure: &&MetricComparison| metric(figure).is_some_and(Metric::is_headline);
-    let wanted = |figure: &&MetricComparison| figure.outcome != Outcome::Same || figure.metric == "loss";
-    let mut out: Vec<String> = Vec::new();
-    for overall in &comparison.overall {
-        let found = overall.metrics.iter().filter(headline).filter(wanted);
-        out.extend(found.map(|figure| told(&overall.label, &figure.sentence)));
-    }
-    let single = comparison.cells.len() == 1;
-    let mut cells: Vec<(&str, &MetricComparison)> = comparison
+    let all: Vec<(&str, &MetricComparison)> = comparison
         .cells
         .iter()
         .flat_map(|cell| cell.metrics.iter().map(|figure| (cell.label.as_str(), figure)))
-        .filter(|(_, figure)| headline(figure) && wanted(figure))
-        .filter(|(_, figure)| single || matches!(figure.outcome, Outcome::Higher | Outcome::Lower))
         .collect();
-    if single {
-        out.extend(cells.into_iter().map(|(_, figure)| figure.sentence.clone()));
-        return out;
+    let headline = |(_, figure): &(&str, &MetricComparison)| metric(figure).is_some_and(Metric::is_headline);
+    let whole: Vec<(&str, &MetricComparison)> = comparison
+        .overall
+        .iter()
+        .flat_map(|overall| overall.metrics.iter().map(|figure| (overall.label.as_str(), figure)))
+        .filter(headline)
+        .collect();
+    let single = comparison.cells.len() == 1;
+    let mut shown: Vec<(&str, &MetricComparison)> =
+        if single { all.iter().copied().filter(headline).collect() } else { whole };
+    shown.retain(|(_, figure)| figure.outcome != Outcome::Same);
+    let mut out: Vec<String> = Vec::new();
+    let word = |label: &str, sentence: &str| if single { sentence.to_owned() } else { told(label, sentence) };
+    out.extend(
+        shown.iter().filter(|(_, figure)| figure.outcome != Outcome::TooFew).map(|(label, f)| word(label, &f.sentence)),
+    );
+    let few: Vec<(&str, &MetricComparison)> =
+        shown.into_iter().filter(|(_, figure)| figure.outcome == Outcome::TooFew).collect();
+    out.extend(too_few(&few, sets, single));
+    if !single {
+        let mut sure: Vec<(&str, &MetricComparison)> = all
+            .iter()
+            .copied()
+            .filter(headline)
+            .filter(|(_, figure)| matches!(figure.outcome, Outcome::Higher | Outcome::Lower))
+            .collect();
+        let size = |figure: &MetricComparison| figure.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+        sure.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+        let rest = sure.len().saturating_sub(MOST);
+        out.extend(sure.into_iter().take(MOST).map(|(label, figure)| told(label, &figure.sentence)));
+        if rest > 0 {
+            out.push(format!("{} more of single cells are in the tables.", counted(rest, "sure difference")));
+        }
     }
-    let size = |figure: &MetricComparison| figure.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-    cells.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-    let rest = cells.len().saturating_sub(MOST);
-    out.extend(cells.into_iter().take(MOST).map(|(label, figure)| told(label, &figure.sentence)));
-    if rest > 0 {
-        out.push(format!("{} more of single cells are in the tables.", counted(rest, "sure difference")));
+    let losses: Vec<&MetricComparison> =
+        all.iter().map(|(_, figure)| *figure).filter(|figure| metric(figure) == Some(Metric::Loss)).collect();
+    if !losses.is_empty() && losses.iter().all(|figure| figure.a == 0.0 && figure.b == 0.0) {
+        out.push("No message was lost on either side.".to_owned());
     }
     out
+}
+
+/// What too few repetitions show, told at once: as measured, and claimed by nobody.
+fn too_few(few: &[(&str, &MetricComparison)], sets: usize, single: bool) -> Option<String> {
+    let (_, first) = few.first()?;
+    let why = if first.a_values.len().min(first.b_values.len()) < 2 {
+        format!("{} cannot tell how far repetitions scatter", repetitions(first))
+    } else {
+        limit_of(first, sets)
+    };
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for (label, figure) in few {
+        let unit = metric(figure).map_or(Unit::Time, Metric::unit);
+        let bounds = interval(figure, unit).map(|text| format!(" ({text})")).unwrap_or_default();
+        let word = format!("{} {}{bounds}", figure.metric, size(figure, unit));
+        match groups.last_mut() {
+            Some((last, words)) if last == label => words.push(word),
+            _ => groups.push((label, vec![word])),
+        }
+    }
+    let groups: Vec<String> = groups
+        .into_iter()
+        .map(|(label, words)| if single { words.join(", ") } else { format!("{label} {}", words.join(", ")) })
+        .collect();
+    Some(format!(
+        "Too few repetitions to tell: {why}. As measured, and not to be told from chance: {}.",
+        groups.join("; ")
+    ))
 }
 
 fn told(label: &str, sentence: &str) -> String {
@@ -303,7 +358,7 @@ fn tally(comparison: &Comparison, sets: usize) -> Option<String> {
     }
     let mut parts = vec![
         format!("{} differ for sure", count(&[Outcome::Higher, Outcome::Lower])),
-        format!("{} show no difference", count(&[Outcome::NoDifference])),
+        format!("in {} no difference was seen", count(&[Outcome::NoDifference])),
     ];
     let (unclear, few) = (count(&[Outcome::Unclear]), count(&[Outcome::TooFew]));
     if unclear > 0 {
@@ -311,8 +366,7 @@ fn tally(comparison: &Comparison, sets: usize) -> Option<String> {
     }
     if few > 0 {
         parts.push(format!(
-            "{few} have too few repetitions to tell (with {} corrected for, {} a side are needed)",
-            counted(sets, "set"),
+            "{few} have too few repetitions to tell (for so many at once, {} a side are needed)",
             counted(repetitions_needed(sets), "repetition")
         ));
     }
@@ -383,7 +437,7 @@ pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, la
         return format!("{head}: kept.");
     }
     let bounds = match (gate.limit, judged.interval) {
-        (_, None) => "too few repetitions for an interval".to_owned(),
+        (_, None) => "no interval".to_owned(),
         (Limit::Change(_), Some([low, high])) => format!("95 % {}", ratio_interval([1.0 + low, 1.0 + high])),
         (Limit::Difference(_), Some([low, high])) => format!("95 % {} to {}", signed(unit, low), signed(unit, high)),
         (Limit::Own(_), Some([low, high])) => format!("95 % {} to {}", unit.figure(low), unit.figure(high)),
@@ -392,13 +446,12 @@ pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, la
         (true, true) => "the evidence is significant, and its interval lies beyond the limit as a whole",
         (true, false) => "that there is a difference is significant, but its interval reaches back over the limit",
         (false, true) => "the interval lies beyond the limit, but the test does not tell the difference from chance",
+        (false, false) if figure.outcome == Outcome::TooFew => "too few repetitions to tell it from chance",
         (false, false) => "the evidence is not significant",
     };
     let p = match (gate.limit, figure.p_corrected) {
         (Limit::Own(_), _) | (_, None) => String::new(),
-        (_, Some(p)) if p > LEVEL && figure.smallest_p > LEVEL => {
-            format!(", {}, which so few repetitions cannot bring below {:.2}", p_word(p), figure.smallest_p)
-        }
+        (_, Some(_)) if figure.outcome == Outcome::TooFew => String::new(),
         (_, Some(p)) => format!(", {}", p_word(p)),
     };
     let fate = if judged.broken { "broken" } else { "not counted as broken" };

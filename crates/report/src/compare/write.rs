@@ -60,7 +60,7 @@ fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Higher => "higher",
         Outcome::Lower => "lower",
-        Outcome::NoDifference => "no difference",
+        Outcome::NoDifference => "none seen",
         Outcome::Unclear => "not clear",
         Outcome::TooFew => "too few",
         Outcome::Same => "the same",
