@@ -1,6 +1,7 @@
 //! The command line: one definition of each flag, from which help, man pages and completions are made.
 
 pub(crate) mod campaign;
+pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod launch;
@@ -71,6 +72,8 @@ pub(crate) enum Command {
     Campaign(campaign::Campaign),
     /// Report runs as a table, Markdown, CSV, JSON or one HTML file
     Report(campaign::ReportCommand),
+    // Its words are those of the type: they are longer than a line.
+    Compare(Box<compare::Compare>),
     /// Show a run in the terminal
     Show(campaign::Show),
     /// Supervise one host for a campaign: requests on stdin, replies on stdout

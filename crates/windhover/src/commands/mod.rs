@@ -4,6 +4,7 @@ mod agent;
 mod ask;
 mod campaign;
 mod child;
+mod compare;
 mod doctor;
 mod generate;
 mod identity;
@@ -44,6 +45,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Lab(arguments) => lab::run(arguments.command, output),
         Command::Campaign(arguments) => campaign::run(arguments.command, output),
         Command::Report(arguments) => report::report(&arguments, output),
+        Command::Compare(arguments) => compare::run(&arguments, output),
         Command::Show(arguments) => report::show(&arguments, output),
         Command::Agent => agent::run(),
         Command::Undo(arguments) => undo::run(&arguments, output),

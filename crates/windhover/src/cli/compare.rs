@@ -1,0 +1,83 @@
+//! Flags of `compare`.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareFormat {
+    /// Sentences and aligned tables
+    Text,
+    /// All of it as one document
+    Json,
+    /// One row a figure
+    Csv,
+    /// Markdown
+    Markdown,
+}
+
+/// Compare two runs, or cells of one, with intervals and tests; gates for CI
+///
+/// Cells are matched on the factors that both sides share. A difference is only called one where a permutation test over
+/// repetitions, corrected for everything that is compared, and a 95 % interval both say so.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate says what must not be: exit code 3 where it is.
+  'p99 > +10%'               the second side's p99 is more than 10 % above the first's
+  'p99.9 > +5us'             … more than 5 µs above
+  'p99 > 50us @ load=build'  … above 50 µs, in the cells under load build
+  'loss > 0.1%'              more than 0.1 % of the messages lost
+  'transactions < -5%'       more than 5 % fewer transactions
+Metrics: p50 p90 p99 p99.9 p99.99 p99.999 min max mean stdev, each also as intended.p99, lateness.p99 (pace) and
+working.p99 (stream); loss, achieved (pace), transactions (rr), bits (stream).
+
+  windhover compare before-20261121T214304Z after-20261122T021049Z --fail-if 'p99 > +10%'
+  windhover compare RUN --axis policy
+  windhover compare RUN --where policy=other --where-b policy=fifo:50")]
+pub(crate) struct Compare {
+    /// The first run directory: what changes are given from
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+    /// The second run directory; leave it out to compare cells of the first
+    #[arg(value_name = "B")]
+    pub(crate) b: Option<PathBuf>,
+    /// Compare all values of this factor within one run, pairwise
+    #[arg(long, value_name = "FACTOR", conflicts_with_all = ["b", "wheres_b"])]
+    pub(crate) axis: Option<String>,
+    /// Only cells with this value, on both sides where --where-b does not say otherwise; may be repeated
+    #[arg(long = "where", value_name = "FACTOR=VALUE", value_parser = pair)]
+    pub(crate) wheres: Vec<(String, String)>,
+    /// Only cells with this value on the second side; may be repeated
+    #[arg(long = "where-b", value_name = "FACTOR=VALUE", value_parser = pair)]
+    pub(crate) wheres_b: Vec<(String, String)>,
+    /// Figures to compare, separated by commas [default: all that the cells have]
+    #[arg(long = "metric", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) metrics: Vec<String>,
+    /// A condition that must not hold; exit code 3 where it does; may be repeated
+    #[arg(long = "fail-if", value_name = "GATE")]
+    pub(crate) gates: Vec<String>,
+    /// A gate is broken only where the evidence is significant, not by the estimate alone
+    #[arg(long, requires = "gates")]
+    pub(crate) significant: bool,
+    /// Show RTT instead of RTT/2
+    #[arg(long)]
+    pub(crate) rtt: bool,
+    /// With one repetition a side, show the intervals that the batches within it give
+    #[arg(long)]
+    pub(crate) batches: bool,
+    /// Show every pair of cells, not only all together
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Form of the comparison
+    #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
+    pub(crate) format: CompareFormat,
+    /// Seed of the test, where there are too many ways to deal the repetitions to look at all
+    #[arg(long, value_name = "N", default_value_t = 2012)]
+    pub(crate) seed: u64,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((factor, value)) if !factor.is_empty() && !value.is_empty() => Ok((factor.to_owned(), value.to_owned())),
+        _ => Err("use FACTOR=VALUE, such as policy=other".to_owned()),
+    }
+}
