@@ -25,6 +25,12 @@
 //! | `p50_ns`, `p90_ns`, `p99_ns`, `p99_9_ns`, `p99_99_ns`, `p99_999_ns` | ns | percentiles of a histogram of 3 significant digits; empty with fewer than 10 samples beyond |
 //! | `p50_ci95_low_ns`, `p50_ci95_high_ns` | ns | 95 % confidence interval of the median, from batches |
 //! | `mean_ci95_low_ns`, `mean_ci95_high_ns` | ns | 95 % confidence interval of the mean, from batches |
+//! | `intended_mean_ns`, `intended_p50_ns`, `intended_p99_ns`, `intended_p99_9_ns`, `intended_max_ns` | ns | latency from the intended send time; where there is a schedule |
+//! | `lateness_mean_ns`, `lateness_p50_ns`, `lateness_p99_ns`, `lateness_p99_9_ns`, `lateness_max_ns` | ns | actual less intended send time |
+//! | `asked_pps`, `achieved_pps` | messages/s | the rate asked for and reached; only `pace` |
+//! | `behind`, `most_behind` | messages | sent more than an interval late; most that were due at once |
+//! | `saturated` | | what could not keep up: `initiator`, `reflector` or `path` |
+//! | `out_p50_ns`, `out_p99_ns`, `back_p50_ns`, `back_p99_ns`, `one_way_error_ns` | ns | one-way times, signed, and half the width of their error; where clocks allow |
 //! | `mdev_ns` | ns | mean deviation as ping prints it, of RTT; only `ping` |
 //! | `sent`, `received`, `lost`, `duplicated`, `reordered`, `late` | messages | see `model::Messages` |
 //! | `transactions_per_s` | 1/s | transactions a second, mean of the passes; only `rr` |
@@ -161,6 +167,7 @@ impl Fields {
         fields.push("started_ns", result.map(|result| result.started_ns));
         fields.push("elapsed_ns", result.map(|result| result.elapsed_ns));
         fields.latency(result.and_then(|result| result.latency.as_ref()));
+        fields.paced(result);
         fields.figure("mdev_ns", result.and_then(|result| result.mdev_ns));
         fields.counts(result);
         let received = result.map_or(0, |result| result.messages.received);
@@ -194,6 +201,30 @@ impl Fields {
         let mean = latency.and_then(|latency| latency.mean_ci95_ns);
         self.figure("mean_ci95_low_ns", mean.map(|[low, _]| low));
         self.figure("mean_ci95_high_ns", mean.map(|[_, high]| high));
+    }
+
+    fn paced(&mut self, result: Option<&ResultDocument>) {
+        let intended = result.and_then(|result| result.latency_intended.as_ref());
+        let lateness = result.and_then(|result| result.lateness.as_ref());
+        for (what, latency) in [("intended", intended), ("lateness", lateness)] {
+            self.figure(format!("{what}_mean_ns"), latency.and_then(|latency| latency.mean_ns));
+            self.push(format!("{what}_p50_ns"), latency.and_then(|latency| latency.p50_ns));
+            self.push(format!("{what}_p99_ns"), latency.and_then(|latency| latency.p99_ns));
+            self.push(format!("{what}_p99_9_ns"), latency.and_then(|latency| latency.p99_9_ns));
+            self.push(format!("{what}_max_ns"), latency.and_then(|latency| latency.max_ns));
+        }
+        let rate = result.and_then(|result| result.rate.as_ref());
+        self.figure("asked_pps", rate.map(|rate| rate.asked_pps));
+        self.figure("achieved_pps", rate.map(|rate| rate.achieved_pps));
+        self.push("behind", rate.map(|rate| rate.behind));
+        self.push("most_behind", rate.map(|rate| rate.most_behind));
+        self.push("saturated", rate.and_then(|rate| rate.saturated.as_ref()).map(|saturated| &saturated.who));
+        let way = result.and_then(|result| result.one_way.as_ref());
+        for (name, signed) in [("out", way.map(|way| &way.out)), ("back", way.map(|way| &way.back))] {
+            self.push(format!("{name}_p50_ns"), signed.and_then(|signed| signed.p50_ns));
+            self.push(format!("{name}_p99_ns"), signed.and_then(|signed| signed.p99_ns));
+        }
+        self.push("one_way_error_ns", way.map(|way| way.error_ns));
     }
 
     fn counts(&mut self, result: Option<&ResultDocument>) {
