@@ -7,7 +7,8 @@ use crate::Latency;
 pub struct RateReport {
     /// Mean rate asked for, in messages a second; of a schedule file the one that follows from its times.
     pub asked_pps: f64,
-    /// Messages sent, divided by the time from the first intended send to the last actual one.
+    /// Messages sent, divided by the time from the first intended send to one distance of the schedule after the last
+    /// actual one (n messages in time last n distances).
     pub achieved_pps: f64,
     /// Messages that the schedule held.
     pub intended: u64,

@@ -1,7 +1,7 @@
 //! The HdrHistogram interval log (format 1.3): comment lines, then a line an interval:
 //! `Tag=rtt,start,length,max,base64`, times in seconds, the largest value in ms, the histogram V2 compressed.
 
-use stats::Histogram;
+use stats::{Buckets, Encoder, Histogram};
 use std::fmt::Write;
 
 /// Values of the log's third column are divided by this, as HdrHistogram's own writer does for nanoseconds.
@@ -35,6 +35,32 @@ impl Log {
             let (start, length, max) = (seconds(start_ns), seconds(length_ns), max as f64 / MAX_DIVISOR);
             let _ = writeln!(self.text, "Tag={tag},{start:.3},{length:.3},{max:.6},{encoded}");
         }
+    }
+
+    /// Appends the line of a tally to lines that are gathered before the log's start is known; an empty one is left out.
+    pub(crate) fn line<const BITS: u32>(
+        lines: &mut String,
+        encoder: &mut Encoder,
+        tag: &str,
+        start_ns: u64,
+        length_ns: u64,
+        tally: &Buckets<BITS>,
+    ) {
+        let Some(max) = tally.quantile(1.0) else { return };
+        let (start, length, max) = (seconds(start_ns), seconds(length_ns), max as f64 / MAX_DIVISOR);
+        let begun = lines.len();
+        let _ = write!(lines, "Tag={tag},{start:.3},{length:.3},{max:.6},");
+        if encoder.base64_v2(tally, lines).is_ok() {
+            lines.push('\n');
+        } else {
+            lines.truncate(begun);
+        }
+    }
+
+    /// Puts the head of the log before lines that were gathered.
+    pub(crate) fn with_lines(self, mut lines: String) -> String {
+        lines.insert_str(0, &self.text);
+        lines
     }
 
     pub(crate) fn text(self) -> String {

@@ -26,7 +26,7 @@ impl Distribution {
 }
 
 /// Values that must lie beyond a quantile for it to be given.
-const BEYOND: u64 = 10;
+pub(crate) const BEYOND: u64 = 10;
 
 /// The summary of recorded RTTs (or one-way times). For [`LatencyKind::RttHalf`] the finished figures are halved
 /// (integers rounded half up), never the single times. A quantile with fewer than 10 values beyond it is `None`.

@@ -50,15 +50,15 @@ impl RecorderConfig {
 }
 
 /// Messages slower than this many medians, and at least [`SLOW_NS`], are candidates for stalls.
-const SLOW_MEDIANS: u64 = 20;
+pub(crate) const SLOW_MEDIANS: u64 = 20;
 /// No faster message is a candidate for a stall.
-const SLOW_NS: u64 = 1_000_000;
+pub(crate) const SLOW_NS: u64 = 1_000_000;
 /// Candidates at most; later ones are not looked at.
-const MOST_SLOW: usize = 4096;
+pub(crate) const MOST_SLOW: usize = 4096;
 /// The median is first looked at after so many messages.
-const FIRST_LOOK: u64 = 64;
+pub(crate) const FIRST_LOOK: u64 = 64;
 /// Raw samples at most, whatever is asked for (232 MB).
-const MOST_RAW: usize = 4 << 20;
+pub(crate) const MOST_RAW: usize = 4 << 20;
 
 /// Takes samples between timed rounds. All memory is taken and touched in [`Recorder::new`].
 #[derive(Debug)]

@@ -44,8 +44,10 @@ impl Default for Histogram {
     }
 }
 
-/// ⌈q·n⌉ between 1 and n; q·n within rounding of an integer counts as that integer.
-pub(crate) fn rank(q: f64, count: u64) -> u64 {
+/// The place of the q-quantile among `count` values in ascending order: ⌈q·n⌉ between 1 and n; q·n within rounding of an
+/// integer counts as that integer.
+#[must_use]
+pub fn rank(q: f64, count: u64) -> u64 {
     let exact = q.clamp(0.0, 1.0) * count as f64;
     let nearest = exact.round();
     let rank = if (exact - nearest).abs() <= nearest * 1e-12 { nearest } else { exact.ceil() };

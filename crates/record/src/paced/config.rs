@@ -86,7 +86,6 @@ impl PacedConfig {
     }
 
     /// Distance of the schedule's times, bursts counted as one: what is later than this was sent in another one's place.
-    #[allow(dead_code)]
     pub(super) fn distance_ns(&self) -> u64 {
         self.period_ns.max(1).saturating_mul(u64::from(self.burst.max(1)))
     }

@@ -1,7 +1,6 @@
 //! What `pace` has beside the figures of every recorder.
 
 use model::{OneWay, RateReport, ReflectorReport, Segment};
-use stats::Histogram;
 
 /// What `pace` has beside the figures of every recorder.
 #[derive(Debug, Clone)]
@@ -16,8 +15,6 @@ pub struct PaceFigures {
     pub reflectors: Vec<ReflectorReport>,
     /// The furthest that an answer came behind a later one, in message numbers; 0 when all were in order.
     pub reorder_depth: u64,
-    /// Lateness of all messages, in ns.
-    pub lateness: Histogram,
     /// Distance of the schedule's times in ns, bursts counted as one.
     pub distance_ns: u64,
     /// Times that the sender stood still, by lateness: intended time since the first, length, in ns.

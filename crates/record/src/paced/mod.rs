@@ -1,52 +1,550 @@
 //! The recorder of `pace`: messages of a schedule, many in flight, in the order that their fate was known.
+//!
+//! It runs beside the measurement on a thread of its own, so it may take memory, at the ends of intervals mostly. The
+//! figures of all messages are kept as [`Recorder`](crate::Recorder) keeps them; what happened when is kept by interval.
 
 mod config;
 mod figures;
+mod intervals;
+mod offset;
+mod one_way;
 mod saturated;
+mod segments;
+mod signed;
+mod stalls;
 
 pub use config::{PacedConfig, PacedPeer, PeerClock};
 pub use figures::{Arrears, PaceFigures};
 pub use saturated::{FarEnd, RateEvidence, saturated};
 
-use crate::Recorded;
-use model::{ClockMap, LiveInterval, PacedSample};
+use crate::hlog::Log;
+use crate::latency::{Distribution, latency};
+use crate::outliers::{Kept, Outliers, touched};
+use crate::realtime::realtime_at;
+use crate::recorder::{FIRST_LOOK, MOST_RAW, Recorded, Schedule};
+use intervals::{Fate, Intervals, Message};
+use model::result::Outlier;
+use model::{
+    ClockMap, LatencyKind, LiveInterval, Messages, PacedSample, RateReport, ReflectorReport, Sample, SampleFlags,
+    StampTimes,
+};
+use one_way::OneWays;
+use segments::Segments;
+use stalls::Stalls;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// How often the median that stalls are judged by is looked at, in messages.
+const LOOK_EVERY: u64 = 1024;
+/// Raw samples hold the reflector's index in their flags from this bit on.
+const PEER_SHIFT: u32 = 16;
+
+/// What is told of an outlier beside the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct More {
+    peer: usize,
+    rtt_ns: u64,
+    received: u64,
+    peer_rx: u64,
+    peer_tx: u64,
+    stamps: [u64; 7],
+}
+
+impl More {
+    fn of(one: &PacedSample, peer: usize, rtt_ns: u64) -> Self {
+        let PacedSample { sample, stamps, .. } = one;
+        Self {
+            peer,
+            rtt_ns,
+            received: sample.received,
+            peer_rx: sample.peer_rx,
+            peer_tx: sample.peer_tx,
+            stamps: [
+                stamps.sent_ns,
+                stamps.driver_ns,
+                stamps.far_stack_ns,
+                stamps.far_received_ns,
+                stamps.far_sent_ns,
+                stamps.stack_ns,
+                stamps.received_ns,
+            ],
+        }
+    }
+
+    fn stamps(&self) -> StampTimes {
+        let [sent_ns, driver_ns, far_stack_ns, far_received_ns, far_sent_ns, stack_ns, received_ns] = self.stamps;
+        StampTimes { sent_ns, driver_ns, far_stack_ns, far_received_ns, far_sent_ns, stack_ns, received_ns }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    sent: u64,
+    received: u64,
+    lost: u64,
+    duplicated: u64,
+    reordered: u64,
+    late: u64,
+}
+
+impl Counts {
+    fn messages(&self, has_header: bool) -> Messages {
+        let known = |count: u64| has_header.then_some(count);
+        Messages {
+            sent: self.sent,
+            received: self.received,
+            lost: self.lost,
+            duplicated: known(self.duplicated),
+            reordered: known(self.reordered),
+            late: known(self.late),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.lost += other.lost;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.late += other.late;
+    }
+}
+
+/// What is kept for each reflector.
+#[derive(Debug)]
+struct Peer {
+    counts: Counts,
+    /// Where there are several: latency from the actual and from the intended time.
+    own: Option<Box<(Distribution, Distribution)>>,
+    one_way: Option<OneWays>,
+    /// One more than the highest number that was answered.
+    answered: u64,
+}
 
 /// Takes the samples of `pace` beside the measurement.
 #[derive(Debug)]
 pub struct Paced {
     config: PacedConfig,
+    rtt: Distribution,
+    intended: Distribution,
+    lateness: Distribution,
+    intervals: Intervals,
+    peers: Vec<Peer>,
+    segments: Option<Box<Segments>>,
+    outliers: Outliers<More>,
+    /// Messages that take at least this long from the intended time are offered to the outliers.
+    notable_from: u64,
+    /// Stalls as messages see them, and those of the sender alone.
+    stalls: Stalls,
+    sender_stalls: Stalls,
+    first: Option<u64>,
+    /// The last actual send, and the last answer or time-out.
+    last_sent: u64,
+    last: u64,
+    /// Messages of the schedule: sent, and sent more than a distance late.
+    scheduled: u64,
+    behind: u64,
+    distance_ns: u64,
+    reorder_depth: u64,
+    interrupted: u64,
+    unsent: u64,
+    blocked: u64,
+    raw: Vec<Sample>,
+    raw_capacity: usize,
+    raw_overrun: u64,
 }
 
 impl Paced {
     /// Takes the memory that does not depend on the length of the run.
     #[must_use]
-    pub fn new(config: PacedConfig) -> Self {
-        Self { config }
+    pub fn new(mut config: PacedConfig) -> Self {
+        if config.peers.is_empty() {
+            config.peers.push(PacedPeer::default());
+        }
+        let several = config.peers.len() > 1;
+        let peer = |peer: &PacedPeer| Peer {
+            counts: Counts::default(),
+            own: several.then(Box::default),
+            one_way: OneWays::new(peer.clock),
+            answered: 0,
+        };
+        let hosts: Vec<String> = config.peers.iter().map(|peer| peer.host.clone()).collect();
+        let wait_ns = config.timeout_ns.saturating_add(config.interval_ns);
+        let outliers = Outliers::new(config.outliers);
+        let raw_capacity = config.raw_capacity.min(MOST_RAW);
+        Self {
+            rtt: Distribution::default(),
+            intended: Distribution::default(),
+            lateness: Distribution::default(),
+            intervals: Intervals::new(config.interval_ns, config.rate.ticks(wait_ns), &hosts),
+            peers: config.peers.iter().map(peer).collect(),
+            segments: Segments::new(config.stamps),
+            notable_from: outliers.notable_from(),
+            outliers,
+            stalls: Stalls::default(),
+            sender_stalls: Stalls::default(),
+            first: None,
+            last_sent: 0,
+            last: 0,
+            scheduled: 0,
+            behind: 0,
+            distance_ns: config.distance_ns(),
+            reorder_depth: 0,
+            interrupted: 0,
+            unsent: 0,
+            blocked: 0,
+            raw: touched(raw_capacity),
+            raw_capacity,
+            raw_overrun: 0,
+            config,
+        }
     }
 
-    /// When the schedule's first message is due, in ticks: what all times are counted from. Must be called before the
+    /// When the schedule's first message is due, in ticks: what all times are counted from. To be called before the
     /// first sample; else it is guessed from that.
-    pub fn begin(&mut self, _first_intended: u64) {}
+    pub fn begin(&mut self, first_intended: u64) {
+        self.first = Some(first_intended);
+    }
 
     /// Takes samples in the order that their fate was known. Each message comes once for each reflector that it went
     /// to: answered, or flagged LOST (`received`: when that was noticed) or UNASKED (`received` is not looked at); beside
     /// that answers flagged DUPLICATE or LATE, which are only counted. Samples flagged WARMUP are passed over.
-    pub fn ingest(&mut self, _samples: &[PacedSample]) {}
+    pub fn ingest(&mut self, samples: &[PacedSample]) {
+        for one in samples {
+            let sample = &one.sample;
+            let peer = usize::from(one.reflector).min(self.peers.len() - 1);
+            let mut fate = None;
+            if sample.flags != SampleFlags::default() {
+                if sample.flags.has(SampleFlags::WARMUP) {
+                    continue;
+                }
+                if self.raw_capacity > 0 {
+                    self.keep_raw(sample, peer);
+                }
+                if self.is_only_counted(sample, peer) {
+                    continue;
+                }
+                fate = match sample.flags {
+                    flags if flags.has(SampleFlags::LOST) => Some(Fate::Lost),
+                    flags if flags.has(SampleFlags::UNASKED) => Some(Fate::Unasked),
+                    _ => None,
+                };
+            } else if self.raw_capacity > 0 {
+                self.keep_raw(sample, peer);
+            }
+            self.take(one, peer, fate);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, one: &PacedSample, peer: usize, fate: Option<Fate>) {
+        let sample = &one.sample;
+        let rate = self.config.rate;
+        let first = match self.first {
+            Some(first) => first,
+            None => self.guess_first(sample),
+        };
+        let due_ns = rate.ns(sample.intended.saturating_sub(first));
+        let lateness_ns = rate.ns(sample.sent.saturating_sub(sample.intended));
+        self.lateness.record(lateness_ns);
+        self.last_sent = self.last_sent.max(sample.sent);
+        // Each reflector gets every message, so one tells of the schedule.
+        if peer == 0 {
+            self.scheduled += 1;
+            self.behind += u64::from(lateness_ns > self.distance_ns);
+        }
+        if lateness_ns >= self.sender_stalls.from_ns() {
+            self.sender_stalls.offer(due_ns, lateness_ns);
+        }
+        let fate = match fate {
+            None => {
+                let rtt_ns = rate.ns(sample.received.saturating_sub(sample.sent));
+                let intended_ns = rate.ns(sample.received.saturating_sub(sample.intended));
+                self.answered(one, peer, [rtt_ns, intended_ns, lateness_ns, due_ns]);
+                Fate::Answered { rtt_ns, intended_ns }
+            }
+            Some(fate) => {
+                self.unanswered(one, peer, fate, lateness_ns, due_ns);
+                fate
+            }
+        };
+        let now = if matches!(fate, Fate::Unasked) { sample.sent } else { sample.received };
+        self.last = self.last.max(now);
+        self.intervals.take(&Message {
+            due_ns,
+            sent_ns: due_ns.saturating_add(lateness_ns),
+            sent: sample.sent,
+            lateness_ns,
+            peer,
+            fate,
+        });
+        if now >= self.intervals.close_from() {
+            self.intervals.close(now);
+        }
+        if self.lateness.moments.count().is_multiple_of(LOOK_EVERY) || self.lateness.moments.count() == FIRST_LOOK {
+            self.look();
+        }
+    }
+
+    #[inline]
+    fn answered(&mut self, one: &PacedSample, peer: usize, times: [u64; 4]) {
+        let [rtt_ns, intended_ns, lateness_ns, due_ns] = times;
+        self.rtt.record(rtt_ns);
+        self.intended.record(intended_ns);
+        if intended_ns >= self.stalls.from_ns() {
+            self.stalls.offer(due_ns, intended_ns);
+        }
+        if intended_ns >= self.notable_from {
+            self.keep(one, peer, [intended_ns, rtt_ns, lateness_ns], false);
+        }
+        if let Some(segments) = &mut self.segments {
+            segments.take(&one.stamps);
+        }
+        let first = self.first.unwrap_or(0);
+        let of_peer = &mut self.peers[peer];
+        of_peer.counts.sent += 1;
+        of_peer.counts.received += 1;
+        of_peer.answered = of_peer.answered.max(one.sample.seq.saturating_add(1));
+        if let Some(own) = &mut of_peer.own {
+            own.0.record(rtt_ns);
+            own.1.record(intended_ns);
+        }
+        if let Some(one_way) = &mut of_peer.one_way {
+            one_way.take(self.config.rate, first, &one.sample);
+        }
+    }
+
+    #[cold]
+    fn unanswered(&mut self, one: &PacedSample, peer: usize, fate: Fate, lateness_ns: u64, due_ns: u64) {
+        let lost = matches!(fate, Fate::Lost);
+        let counts = &mut self.peers[peer].counts;
+        counts.sent += 1;
+        counts.lost += u64::from(lost);
+        if lost {
+            let rate = self.config.rate;
+            let rtt_ns = rate.ns(one.sample.received.saturating_sub(one.sample.sent));
+            let intended_ns = rate.ns(one.sample.received.saturating_sub(one.sample.intended));
+            self.keep(one, peer, [intended_ns, rtt_ns, lateness_ns], true);
+        } else if lateness_ns >= self.stalls.from_ns() {
+            // No answer tells of it, but its lateness does.
+            self.stalls.offer(due_ns, lateness_ns);
+        }
+    }
+
+    #[cold]
+    fn guess_first(&mut self, sample: &Sample) -> u64 {
+        let before = self.config.rate.ticks(sample.seq.saturating_mul(self.config.period_ns));
+        *self.first.insert(sample.intended.saturating_sub(before))
+    }
+
+    /// Counts what the flags say; whether that is all that is done with the sample.
+    #[cold]
+    fn is_only_counted(&mut self, sample: &Sample, peer: usize) -> bool {
+        let flags = sample.flags;
+        let of_peer = &mut self.peers[peer];
+        let counts = &mut of_peer.counts;
+        counts.duplicated += u64::from(flags.has(SampleFlags::DUPLICATE));
+        counts.late += u64::from(flags.has(SampleFlags::LATE));
+        self.interrupted += u64::from(flags.has(SampleFlags::INTERRUPTED));
+        if flags.has(SampleFlags::REORDERED) {
+            counts.reordered += 1;
+            // From the highest number answered so far.
+            let depth = of_peer.answered.saturating_sub(sample.seq.saturating_add(1));
+            self.reorder_depth = self.reorder_depth.max(depth.max(1));
+        }
+        flags.has(SampleFlags::DUPLICATE) || flags.has(SampleFlags::LATE)
+    }
+
+    #[cold]
+    fn keep(&mut self, one: &PacedSample, peer: usize, times: [u64; 3], lost: bool) {
+        let [worth_ns, rtt_ns, lateness_ns] = times;
+        self.outliers.offer(Kept {
+            worth_ns,
+            seq: Reverse(one.sample.seq),
+            sent: one.sample.sent,
+            lateness_ns,
+            lost,
+            more: More::of(one, peer, rtt_ns),
+        });
+        self.notable_from = self.outliers.notable_from();
+    }
+
+    #[cold]
+    fn look(&mut self) {
+        if let Some(median) = self.intended.batches.recent_median() {
+            self.stalls.judge_by(median);
+        }
+        if let Some(median) = self.lateness.batches.recent_median() {
+            self.sender_stalls.judge_by(median);
+        }
+    }
+
+    fn keep_raw(&mut self, sample: &Sample, peer: usize) {
+        if self.raw.len() < self.raw_capacity {
+            let peer = u32::try_from(peer).unwrap_or(u32::MAX) << PEER_SHIFT;
+            self.raw.push(Sample { flags: SampleFlags(sample.flags.0 | peer), ..*sample });
+        } else {
+            self.raw_overrun += 1;
+        }
+    }
 
     /// What only the sender knows: messages of the schedule that were not sent because the time was over, and sends that
     /// had to wait or be repeated because the path took no more (EAGAIN, ENOBUFS).
-    pub fn sender(&mut self, _unsent: u64, _blocked: u64) {}
+    pub fn sender(&mut self, unsent: u64, blocked: u64) {
+        self.unsent = unsent;
+        self.blocked = blocked;
+    }
 
-    /// The intervals that were closed since the last call.
+    /// The intervals that were closed since the last call, oldest first (the latest 600). An interval is closed when no
+    /// message of it can be missing, that is about a time-out after its end.
     pub fn intervals(&mut self) -> Vec<LiveInterval> {
-        Vec::new()
+        let (size, asked_pps) = (self.config.size, Some(self.config.asked_pps));
+        self.intervals.told().map(|told| LiveInterval { size, asked_pps, ..told }).collect()
+    }
+
+    /// Answers counted in the latency so far.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.rtt.moments.count()
+    }
+
+    /// Messages lost so far.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.peers.iter().map(|peer| peer.counts.lost).sum()
     }
 
     /// Makes figures of all samples; [`Recorded::pace`] is there. With a clock map, outliers and the log get wall-clock
     /// times.
     #[must_use]
-    pub fn finish(self, clock: Option<&ClockMap>) -> Recorded {
-        let config = crate::RecorderConfig::new(self.config.rate, self.config.kind, 1);
-        crate::Recorder::new(config).finish(clock)
+    pub fn finish(mut self, clock: Option<&ClockMap>) -> Recorded {
+        let (rate, kind) = (self.config.rate, self.config.kind);
+        let first_tick = self.first.unwrap_or(0);
+        let wall = |tick: u64| clock.and_then(|map| realtime_at(map, tick));
+        let started_ns = self.first.and_then(wall).unwrap_or(0);
+        self.intervals.end();
+        self.peers.iter_mut().filter_map(|peer| peer.one_way.as_mut()).for_each(OneWays::end);
+        let arrears = self.arrears();
+        let report = self.rate_report(first_tick);
+        let several = self.peers.len() > 1;
+        let summary = |kind, one: &Distribution| latency(kind, &one.moments, &one.histogram, &one.batches);
+        let one_way = |peer: &Peer| peer.one_way.as_ref().and_then(|one| one.report(rate, first_tick));
+        let reflectors = self.config.peers.iter().zip(&self.peers).filter(|_| several).map(|(named, peer)| {
+            let of = |one: fn(&(Distribution, Distribution)) -> &Distribution| {
+                peer.own.as_deref().map(one).filter(|one| one.moments.count() > 0).map(|one| summary(kind, one))
+            };
+            ReflectorReport {
+                host: named.host.clone(),
+                latency: of(|own| &own.0),
+                latency_intended: of(|own| &own.1),
+                messages: peer.counts.messages(self.config.has_header),
+                one_way: one_way(peer),
+            }
+        });
+        let reflectors: Vec<ReflectorReport> = reflectors.collect();
+        let (kept, outliers_dropped) = self.outliers.finish();
+        let outliers = kept.iter().map(|kept| {
+            let more = &kept.more;
+            let mut parts_ns = BTreeMap::new();
+            if !kept.lost {
+                let sample = Sample {
+                    sent: kept.sent,
+                    received: more.received,
+                    peer_rx: more.peer_rx,
+                    peer_tx: more.peer_tx,
+                    ..Sample::default()
+                };
+                if let Some(one_way) = self.peers.get(more.peer).and_then(|peer| peer.one_way.as_ref()) {
+                    one_way.parts(rate, first_tick, &sample, &mut parts_ns);
+                }
+                segments::name(&more.stamps(), &mut parts_ns);
+            }
+            Outlier {
+                seq: kept.seq.0,
+                at_ns: rate.ns(kept.sent.saturating_sub(first_tick)),
+                realtime_ns: wall(kept.sent),
+                rtt_ns: more.rtt_ns,
+                lateness_ns: kept.lateness_ns,
+                lost: kept.lost,
+                host: self.config.peers.get(more.peer).filter(|_| several).map(|peer| peer.host.clone()),
+                parts_ns,
+            }
+        });
+        let outliers = outliers.collect();
+        let mut counts = Counts::default();
+        self.peers.iter().for_each(|peer| counts.add(&peer.counts));
+        let slow = self.stalls.finish();
+        let pace = PaceFigures {
+            rate: report,
+            one_way: self.peers.first().filter(|_| !several).and_then(one_way),
+            segments: self.segments.map(|segments| segments.finish()).unwrap_or_default(),
+            reflectors,
+            reorder_depth: self.reorder_depth,
+            distance_ns: self.distance_ns,
+            sender_stalls: self.sender_stalls.finish(),
+            arrears,
+            unsent: self.unsent,
+            blocked: self.blocked,
+        };
+        let (series, lines) = self.intervals.finish();
+        Recorded {
+            latency: summary(kind, &self.rtt),
+            latency_intended: Some(summary(kind, &self.intended)),
+            // Lateness is a one-way time at one end; it is never halved.
+            lateness: Some(summary(LatencyKind::OneWay, &self.lateness)),
+            schedule: Some(Schedule {
+                // Nothing is awaited, so all lateness is the sender's own.
+                own_lateness: self.lateness.histogram.clone(),
+                lateness: self.lateness.histogram,
+            }),
+            mdev_ns: self.rtt.moments.mdev(),
+            messages: counts.messages(self.config.has_header),
+            series,
+            outliers,
+            outliers_dropped,
+            histogram: self.rtt.histogram,
+            moments: self.rtt.moments,
+            hlog: Log::new(started_ns).with_lines(lines),
+            stalls: stats::stalls::find(&slow),
+            slow,
+            raw: (self.config.raw_capacity > 0).then_some(self.raw),
+            raw_overrun: self.raw_overrun,
+            interrupted: self.interrupted,
+            first_tick,
+            started_ns,
+            elapsed_ns: rate.ns(self.last.saturating_sub(first_tick)),
+            pace: Some(Box::new(pace)),
+        }
+    }
+
+    /// Whether the sender ever caught up towards the end: an interval in which even the promptest message was later than
+    /// a distance of the schedule was spent in arrears.
+    fn arrears(&self) -> Arrears {
+        let (length_ns, least) = self.intervals.least_lateness();
+        let mut arrears = Arrears::default();
+        for least_ns in least.rev().take_while(|&least_ns| least_ns > self.distance_ns) {
+            if arrears.for_ns == 0 {
+                arrears.to_ns = least_ns;
+            }
+            arrears.from_ns = least_ns;
+            arrears.for_ns = arrears.for_ns.saturating_add(length_ns);
+        }
+        arrears
+    }
+
+    fn rate_report(&self, first_tick: u64) -> RateReport {
+        // The last message has a distance of its own behind it: n messages in time last n distances.
+        let lasted_ns = self.config.rate.ns(self.last_sent.saturating_sub(first_tick)).saturating_add(self.distance_ns);
+        let latest_ns = self.lateness.moments.max().unwrap_or(0);
+        RateReport {
+            asked_pps: self.config.asked_pps,
+            achieved_pps: if self.scheduled > 0 { self.scheduled as f64 * 1e9 / lasted_ns as f64 } else { 0.0 },
+            intended: self.scheduled + self.unsent,
+            behind: self.behind,
+            // As many as fell due while the latest one waited.
+            most_behind: (latest_ns / self.config.period_ns.max(1)).max(self.unsent),
+            line_pps: self.config.line_pps,
+            saturated: None,
+        }
     }
 }

@@ -1,5 +1,9 @@
 //! What could not keep up with a rate: a pure function of what both ends counted.
+//!
+//! Two things show it: the sender stays behind its schedule, more and more; or more than one answer in a hundred is
+//! missing. A single stall does neither for long and is told by the figures and by findings of its own.
 
+use super::figures::PaceFigures;
 use crate::Recorded;
 use model::{Counters, EndUsage, Saturated};
 
@@ -27,8 +31,115 @@ pub struct RateEvidence<'a> {
     pub far: &'a [FarEnd<'a>],
 }
 
+/// Share of messages, in percent, from which on something did not keep up.
+const SHARE_PERCENT: f64 = 1.0;
+/// Share of the run, in percent, that the sender must have spent in arrears up to its end.
+const ARREARS_PERCENT: f64 = 20.0;
+/// Busy share from which a thread has no more to give.
+const BUSY_PERCENT: f64 = 90.0;
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+impl FarEnd<'_> {
+    fn busy_percent(&self) -> f64 {
+        percent(self.usage.process_user_ns + self.usage.process_system_ns, self.usage.elapsed_ns)
+    }
+}
+
 /// Who could not keep up, if the rate was not held.
 #[must_use]
-pub fn saturated(_recorded: &Recorded, _evidence: &RateEvidence<'_>) -> Option<Saturated> {
-    None
+pub fn saturated(recorded: &Recorded, evidence: &RateEvidence<'_>) -> Option<Saturated> {
+    let pace = recorded.pace.as_deref()?;
+    fell_behind(recorded, pace, evidence).or_else(|| lost(recorded, pace, evidence))
+}
+
+fn found(who: &str, why: String) -> Option<Saturated> {
+    Some(Saturated { who: who.to_owned(), why })
+}
+
+/// The sender itself, or what held it up.
+fn fell_behind(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) -> Option<Saturated> {
+    let (rate, arrears) = (&pace.rate, pace.arrears);
+    let lasting = percent(arrears.for_ns, recorded.elapsed_ns) >= ARREARS_PERCENT;
+    let growing = percent(arrears.to_ns.saturating_sub(arrears.from_ns), arrears.for_ns) >= SHARE_PERCENT;
+    let unsent = percent(pace.unsent, rate.intended) >= SHARE_PERCENT;
+    if !(unsent || lasting && growing) {
+        return None;
+    }
+    let mut why = format!(
+        "{:.0} messages a second were asked for and {:.0} sent; at the end they left {:.1} ms late",
+        rate.asked_pps,
+        rate.achieved_pps,
+        ms(arrears.to_ns)
+    );
+    if pace.unsent > 0 {
+        why.push_str(&format!(" and {} of {} were not sent at all", pace.unsent, rate.intended));
+    }
+    if percent(pace.blocked, rate.intended) < SHARE_PERCENT {
+        return found("initiator", format!("{why}, though nothing held the sender up"));
+    }
+    why.push_str(&format!("; {} sends had to wait because the path took no more", pace.blocked));
+    match evidence.far.iter().find(|far| far.busy_percent() >= BUSY_PERCENT) {
+        Some(far) => {
+            found("reflector", format!("{why}, and the {} was busy {:.0} % of the time", far.name, far.busy_percent()))
+        }
+        None => found("path", why + &line(pace)),
+    }
+}
+
+/// What the link carries, where that is less than was asked for.
+fn line(pace: &PaceFigures) -> String {
+    let line = pace.rate.line_pps.filter(|line| pace.rate.asked_pps > *line);
+    line.map(|line| format!("; the link carries {line:.0} full frames a second")).unwrap_or_default()
+}
+
+/// Where answers went missing.
+fn lost(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) -> Option<Saturated> {
+    let messages = &recorded.messages;
+    let asked = messages.received + messages.lost;
+    if messages.lost == 0 || percent(messages.lost, asked) < SHARE_PERCENT {
+        return None;
+    }
+    let missing = format!("{} of {asked} answers are missing ({:.1} %)", messages.lost, percent(messages.lost, asked));
+    let full = |counters: &Counters| counters.socket_overflow.max(counters.udp_receive_buffer_errors);
+    let initiator = evidence.initiator;
+    let mut causes: Vec<(u64, &str, String)> = Vec::new();
+    for far in evidence.far {
+        let name = far.name;
+        causes.push((
+            far.over_rate,
+            "reflector",
+            format!("{} were over the limit that the {name} sets", far.over_rate),
+        ));
+        let count = full(far.counters);
+        causes.push((count, "reflector", format!("{count} found the receive buffer of the {name} full")));
+    }
+    let count = full(initiator);
+    causes.push((count, "initiator", format!("{count} answers found the initiator's receive buffer full")));
+    let count = initiator.qdisc_drops.max(initiator.nic_send_drops).max(initiator.udp_send_buffer_errors);
+    causes.push((count, "path", format!("{count} were dropped where the initiator's host sends")));
+    let late = messages.late.unwrap_or(0);
+    if let Some(far) = evidence.far.iter().find(|far| far.busy_percent() >= BUSY_PERCENT) {
+        let why = format!(
+            "{late} came after the time-out, and the {} was busy {:.0} % of the time",
+            far.name,
+            far.busy_percent()
+        );
+        causes.push((late, "reflector", why));
+    }
+    // The first of equals; what explains less than a tenth is beside the point.
+    let cause =
+        causes.into_iter().rev().max_by_key(|(count, ..)| *count).filter(|(count, ..)| count * 10 >= messages.lost);
+    if let Some((_, who, why)) = cause {
+        return found(who, format!("{missing}: {why}"));
+    }
+    let reached: Vec<String> =
+        evidence.far.iter().map(|far| format!("; {} messages reached the {}", far.received, far.name)).collect();
+    found("path", format!("{missing} and no buffer of either end was full{}{}", reached.concat(), line(pace)))
 }

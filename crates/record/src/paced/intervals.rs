@@ -1,0 +1,487 @@
+//! What happened when: series, the interval log, and what is told while the measurement runs.
+//!
+//! The times of an interval's messages are counted by when they were *due*, numbers by when they were *sent*: so a stall
+//! of the sender is a hole in the numbers and a wedge in the times. Messages come in the order that their fate was
+//! known, so intervals stay open until none of their messages can be missing: when something sent after the last of
+//! them is a time-out old. What comes later all the same is added to the log as one more line of its interval.
+
+use crate::hlog::Log;
+use model::LiveInterval;
+use model::result::Series;
+use stats::{CoarseTally, Encoder};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Slots of the series at most (2 hours of 100 ms); beyond, neighbours are joined two by two.
+const MOST_SLOTS: u64 = 72_000;
+/// Open intervals at most; beyond, the oldest is closed whatever may still come.
+const MOST_OPEN: u64 = 72_000;
+/// Intervals not yet asked for at most; beyond, the oldest is forgotten.
+const MOST_TOLD: usize = 600;
+/// Intervals with late messages that are kept apart at most; beyond, the oldest gets its line.
+const MOST_STRAGGLERS: usize = 16;
+/// The log gets a line an interval up to so many bytes; from there, and from each further step, a line covers twice as many.
+const LOG_BYTES: usize = 80 << 20;
+const LOG_STEP: usize = 16 << 20;
+
+/// Tags of the log, in the order of [`Tallies`].
+const TAGS: [&str; 3] = ["rtt", "rtt_intended", "lateness"];
+
+/// Of one reflector: RTT, RTT from the intended time, lateness.
+type Tallies = [CoarseTally; 3];
+
+/// How a message ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fate {
+    /// Answered: RTT from the actual and from the intended send time.
+    Answered { rtt_ns: u64, intended_ns: u64 },
+    /// Not answered in time.
+    Lost,
+    /// It asked for no answer.
+    Unasked,
+}
+
+/// One message, in ns since the first was due.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Message {
+    pub(super) due_ns: u64,
+    pub(super) sent_ns: u64,
+    /// When it was sent, in ticks.
+    pub(super) sent: u64,
+    pub(super) lateness_ns: u64,
+    pub(super) peer: usize,
+    pub(super) fate: Fate,
+}
+
+/// An interval that may still get messages.
+#[derive(Debug)]
+struct Open {
+    tallies: Option<Box<[Tallies]>>,
+    sent: u64,
+    received: u64,
+    lost: u64,
+    /// When the first of the messages due in it was sent, in ticks, as far as seen.
+    first_sent: u64,
+    rtt_max_ns: u64,
+    least_late_ns: u64,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self {
+            tallies: None,
+            sent: 0,
+            received: 0,
+            lost: 0,
+            first_sent: u64::MAX,
+            rtt_max_ns: 0,
+            least_late_ns: u64::MAX,
+        }
+    }
+}
+
+/// A closed interval of the series.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    sent: u64,
+    received: u64,
+    lost: u64,
+    /// Answers of the messages due in it, and their figures.
+    answers: u64,
+    rtt_p50_ns: u64,
+    rtt_p99_ns: u64,
+    rtt_max_ns: u64,
+    /// Messages due in it, and their lateness.
+    due: u64,
+    lateness_p99_ns: u64,
+    least_late_ns: u64,
+}
+
+const NO_SLOT: Slot = Slot {
+    sent: 0,
+    received: 0,
+    lost: 0,
+    answers: 0,
+    rtt_p50_ns: 0,
+    rtt_p99_ns: 0,
+    rtt_max_ns: 0,
+    due: 0,
+    lateness_p99_ns: 0,
+    least_late_ns: u64::MAX,
+};
+
+/// The mean of two quantiles weighted by messages, as that of all lies between them.
+fn between(a: u64, of_a: u64, b: u64, of_b: u64) -> u64 {
+    let sum = u128::from(a) * u128::from(of_a) + u128::from(b) * u128::from(of_b);
+    u64::try_from(sum / u128::from((of_a + of_b).max(1))).unwrap_or(u64::MAX)
+}
+
+impl Slot {
+    fn join(&mut self, next: &Self) {
+        self.sent += next.sent;
+        self.received += next.received;
+        self.lost += next.lost;
+        self.rtt_p50_ns = between(self.rtt_p50_ns, self.answers, next.rtt_p50_ns, next.answers);
+        self.rtt_p99_ns = between(self.rtt_p99_ns, self.answers, next.rtt_p99_ns, next.answers);
+        self.rtt_max_ns = self.rtt_max_ns.max(next.rtt_max_ns);
+        self.lateness_p99_ns = between(self.lateness_p99_ns, self.due, next.lateness_p99_ns, next.due);
+        self.least_late_ns = self.least_late_ns.min(next.least_late_ns);
+        self.answers += next.answers;
+        self.due += next.due;
+    }
+}
+
+/// All intervals of a run.
+#[derive(Debug)]
+pub(super) struct Intervals {
+    length_ns: u64,
+    /// Ticks that an interval waits for its last messages.
+    wait: u64,
+    /// Tags of the log for each reflector.
+    tags: Vec<[String; 3]>,
+    first: u64,
+    open: VecDeque<Open>,
+    spare: Vec<Box<[Tallies]>>,
+    /// From when (in ticks) the oldest open interval may be closed.
+    close_from: u64,
+    slots: Vec<Slot>,
+    /// Intervals a slot.
+    joined: u64,
+    lines: String,
+    encoder: Encoder,
+    /// Intervals a line of the log, the line being gathered, and the bytes from which there will be twice as many.
+    grouped: u64,
+    group: Option<(u64, Box<[Tallies]>)>,
+    log_bytes: usize,
+    stragglers: BTreeMap<u64, Box<[Tallies]>>,
+    told: VecDeque<LiveInterval>,
+    scratch: Tallies,
+}
+
+fn tallies(peers: usize) -> Box<[Tallies]> {
+    (0..peers).map(|_| Tallies::default()).collect()
+}
+
+/// A host's name as it can stand in a tag: without what parts the fields and lines of a log.
+fn tag(name: &str) -> String {
+    name.chars()
+        .map(|letter| if letter == ',' || letter.is_whitespace() || letter.is_control() { '_' } else { letter })
+        .collect()
+}
+
+impl Intervals {
+    /// Of intervals of `length_ns`, for the reflectors with these names; an interval waits `wait` ticks for its last
+    /// messages.
+    pub(super) fn new(length_ns: u64, wait: u64, hosts: &[String]) -> Self {
+        let several = hosts.len() > 1;
+        let tags = hosts
+            .iter()
+            .map(|host| TAGS.map(|name| if several { format!("{name}@{}", tag(host)) } else { name.to_owned() }));
+        Self {
+            length_ns: length_ns.max(1_000_000),
+            wait,
+            tags: tags.collect(),
+            first: 0,
+            open: VecDeque::new(),
+            spare: Vec::new(),
+            close_from: u64::MAX,
+            slots: Vec::new(),
+            joined: 1,
+            lines: String::new(),
+            encoder: Encoder::new(),
+            grouped: 1,
+            group: None,
+            log_bytes: LOG_BYTES,
+            stragglers: BTreeMap::new(),
+            told: VecDeque::new(),
+            scratch: Tallies::default(),
+        }
+    }
+
+    /// From which tick on [`Intervals::close`] has something to do.
+    #[inline]
+    pub(super) fn close_from(&self) -> u64 {
+        self.close_from
+    }
+
+    /// Counts a message.
+    #[inline]
+    pub(super) fn take(&mut self, message: &Message) {
+        let due = message.due_ns / self.length_ns;
+        let sent = if message.lateness_ns < self.length_ns && message.sent_ns < (due + 1).saturating_mul(self.length_ns)
+        {
+            due
+        } else {
+            message.sent_ns / self.length_ns
+        };
+        self.reach(due.max(sent));
+        self.count(sent, message.fate);
+        let peers = self.tags.len();
+        let at = due.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        let Some(open) = at.and_then(|at| self.open.get_mut(at)) else {
+            self.straggle(due, message);
+            return;
+        };
+        if message.sent < open.first_sent {
+            let is_first = open.first_sent == u64::MAX;
+            open.first_sent = message.sent;
+            if is_first && at > Some(0) {
+                self.set_close();
+            }
+        }
+        let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return };
+        open.least_late_ns = open.least_late_ns.min(message.lateness_ns);
+        let each = open.tallies.get_or_insert_with(|| self.spare.pop().unwrap_or_else(|| tallies(peers)));
+        if let Some(of_peer) = each.get_mut(message.peer) {
+            of_peer[2].record(message.lateness_ns);
+            if let Fate::Answered { rtt_ns, intended_ns } = message.fate {
+                of_peer[0].record(rtt_ns);
+                of_peer[1].record(intended_ns);
+                open.rtt_max_ns = open.rtt_max_ns.max(rtt_ns);
+            }
+        }
+    }
+
+    /// Opens intervals up to this one.
+    #[inline]
+    fn reach(&mut self, index: u64) {
+        if index >= self.first + self.open.len() as u64 {
+            self.extend(index);
+        }
+    }
+
+    #[cold]
+    fn extend(&mut self, index: u64) {
+        while index - self.first >= MOST_OPEN {
+            if self.open.is_empty() {
+                self.first = index;
+            } else {
+                self.close_oldest();
+            }
+        }
+        while self.first + self.open.len() as u64 <= index {
+            self.open.push_back(Open::default());
+        }
+        self.set_close();
+    }
+
+    /// Counts what became of a message in the interval that it was sent in.
+    #[inline]
+    fn count(&mut self, index: u64, fate: Fate) {
+        let (received, lost) =
+            (u64::from(matches!(fate, Fate::Answered { .. })), u64::from(matches!(fate, Fate::Lost)));
+        let at = index.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        if let Some(open) = at.and_then(|at| self.open.get_mut(at)) {
+            open.sent += 1;
+            open.received += received;
+            open.lost += lost;
+        } else {
+            let slot = self.slot(index);
+            slot.sent += 1;
+            slot.received += received;
+            slot.lost += lost;
+        }
+    }
+
+    /// A message of an interval that is closed.
+    #[cold]
+    fn straggle(&mut self, index: u64, message: &Message) {
+        let peers = self.tags.len();
+        let slot = self.slot(index);
+        slot.least_late_ns = slot.least_late_ns.min(message.lateness_ns);
+        if let Fate::Answered { rtt_ns, .. } = message.fate {
+            slot.rtt_max_ns = slot.rtt_max_ns.max(rtt_ns);
+            slot.rtt_p50_ns = between(slot.rtt_p50_ns, slot.answers, rtt_ns, 1);
+            slot.rtt_p99_ns = between(slot.rtt_p99_ns, slot.answers, rtt_ns, 1);
+            slot.answers += 1;
+        }
+        slot.lateness_p99_ns = between(slot.lateness_p99_ns, slot.due, message.lateness_ns, 1);
+        slot.due += 1;
+        let each = self.stragglers.entry(index).or_insert_with(|| tallies(peers));
+        if let Some(of_peer) = each.get_mut(message.peer) {
+            of_peer[2].record(message.lateness_ns);
+            if let Fate::Answered { rtt_ns, intended_ns } = message.fate {
+                of_peer[0].record(rtt_ns);
+                of_peer[1].record(intended_ns);
+            }
+        }
+        if self.stragglers.len() > MOST_STRAGGLERS
+            && let Some((index, each)) = self.stragglers.pop_first()
+        {
+            self.write(index, 1, &each);
+        }
+    }
+
+    /// The slot of an interval of the series.
+    fn slot(&mut self, index: u64) -> &mut Slot {
+        while index / self.joined >= MOST_SLOTS {
+            for at in 0..self.slots.len().div_ceil(2) {
+                let next = self.slots.get(2 * at + 1).copied();
+                self.slots.swap(at, 2 * at);
+                if let Some(next) = next {
+                    self.slots[at].join(&next);
+                }
+            }
+            self.slots.truncate(self.slots.len().div_ceil(2));
+            self.joined *= 2;
+        }
+        let at = usize::try_from(index / self.joined).unwrap_or(0);
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, NO_SLOT);
+        }
+        &mut self.slots[at]
+    }
+
+    /// Finds out when the oldest open interval is complete: messages leave in the order that they are due, so once
+    /// something due later was sent, all of the interval were.
+    fn set_close(&mut self) {
+        let later = self.open.iter().skip(1).map(|open| open.first_sent).find(|&sent| sent != u64::MAX);
+        self.close_from = later.map_or(u64::MAX, |sent| sent.saturating_add(self.wait));
+    }
+
+    /// Closes intervals whose messages are all known at this tick.
+    #[cold]
+    pub(super) fn close(&mut self, now: u64) {
+        while now >= self.close_from && !self.open.is_empty() {
+            self.close_oldest();
+        }
+    }
+
+    fn close_oldest(&mut self) {
+        let Some(open) = self.open.pop_front() else { return };
+        let index = self.first;
+        self.first += 1;
+        let mut slot = Slot {
+            sent: open.sent,
+            received: open.received,
+            lost: open.lost,
+            rtt_max_ns: open.rtt_max_ns,
+            least_late_ns: open.least_late_ns,
+            ..NO_SLOT
+        };
+        let mut told = LiveInterval {
+            at_ns: index.saturating_mul(self.length_ns),
+            interval_ns: self.length_ns,
+            sent: open.sent,
+            received: open.received,
+            lost: open.lost,
+            ..LiveInterval::default()
+        };
+        if let Some(each) = open.tallies {
+            let all = match &*each {
+                [only] => only,
+                several => {
+                    self.scratch.iter_mut().for_each(CoarseTally::clear);
+                    for of_peer in several {
+                        of_peer.iter().zip(&mut self.scratch).for_each(|(tally, sum)| tally.add_to(sum));
+                    }
+                    &self.scratch
+                }
+            };
+            let [rtt, intended, lateness] = all;
+            (slot.answers, slot.due) = (rtt.total(), lateness.total());
+            (told.rtt_p50_ns, told.rtt_p99_ns) = (rtt.quantile(0.5), rtt.quantile(0.99));
+            told.rtt_max_ns = (rtt.total() > 0).then_some(open.rtt_max_ns);
+            // The tally knows only the bucket of its largest.
+            (told.rtt_p50_ns, told.rtt_p99_ns) =
+                (told.rtt_p50_ns.min(told.rtt_max_ns), told.rtt_p99_ns.min(told.rtt_max_ns));
+            told.rtt_intended_p99_ns = intended.quantile(0.99);
+            told.lateness_p99_ns = lateness.quantile(0.99);
+            slot.rtt_p50_ns = told.rtt_p50_ns.unwrap_or(0);
+            slot.rtt_p99_ns = told.rtt_p99_ns.unwrap_or(0);
+            slot.lateness_p99_ns = told.lateness_p99_ns.unwrap_or(0);
+            self.log(index, each);
+        }
+        self.slot(index).join(&slot);
+        if self.told.len() == MOST_TOLD {
+            self.told.pop_front();
+        }
+        self.told.push_back(told);
+        self.set_close();
+    }
+
+    /// Adds an interval to the log, or to the line that is being gathered.
+    fn log(&mut self, index: u64, mut each: Box<[Tallies]>) {
+        if self.group.as_ref().is_some_and(|(start, _)| index / self.grouped != start / self.grouped) {
+            self.end_group();
+        }
+        if self.grouped == 1 {
+            self.write(index, 1, &each);
+        } else if let Some((_, group)) = &mut self.group {
+            for (of_peer, sums) in each.iter().zip(group) {
+                of_peer.iter().zip(sums).for_each(|(tally, sum)| tally.add_to(sum));
+            }
+        } else {
+            self.group = Some((index / self.grouped * self.grouped, each));
+            return;
+        }
+        each.iter_mut().flatten().for_each(CoarseTally::clear);
+        self.spare.push(each);
+    }
+
+    fn end_group(&mut self) {
+        if let Some((start, mut each)) = self.group.take() {
+            self.write(start, self.grouped, &each);
+            each.iter_mut().flatten().for_each(CoarseTally::clear);
+            self.spare.push(each);
+        }
+    }
+
+    /// Lines of some intervals from one on.
+    fn write(&mut self, index: u64, count: u64, each: &[Tallies]) {
+        let start_ns = index.saturating_mul(self.length_ns);
+        let length_ns = count.saturating_mul(self.length_ns);
+        for (of_peer, tags) in each.iter().zip(&self.tags) {
+            for (tally, tag) in of_peer.iter().zip(tags) {
+                Log::line(&mut self.lines, &mut self.encoder, tag, start_ns, length_ns, tally);
+            }
+        }
+        if self.lines.len() >= self.log_bytes && self.group.is_none() {
+            self.grouped *= 2;
+            self.log_bytes += LOG_STEP;
+        }
+    }
+
+    /// What was closed since the last call, oldest first.
+    pub(super) fn told(&mut self) -> impl Iterator<Item = LiveInterval> + '_ {
+        self.told.drain(..)
+    }
+
+    /// Closes everything.
+    pub(super) fn end(&mut self) {
+        while !self.open.is_empty() {
+            self.close_oldest();
+        }
+        self.end_group();
+        while let Some((index, each)) = self.stragglers.pop_first() {
+            self.write(index, 1, &each);
+        }
+    }
+
+    /// After [`Intervals::end`]: the series, and the lines of the log.
+    pub(super) fn finish(self) -> (Vec<Series>, String) {
+        let interval_ns = self.length_ns.saturating_mul(self.joined);
+        let series = |quantity: &str, value: fn(&Slot) -> Option<u64>| Series {
+            quantity: quantity.to_owned(),
+            host: "initiator".to_owned(),
+            interval_ns,
+            values: self.slots.iter().map(|slot| value(slot).map(|value| value as f64)).collect(),
+        };
+        let series = vec![
+            series("sent", |slot| Some(slot.sent)),
+            series("received", |slot| Some(slot.received)),
+            series("lost", |slot| Some(slot.lost)),
+            series("rtt_p50_ns", |slot| (slot.answers > 0).then_some(slot.rtt_p50_ns)),
+            series("rtt_p99_ns", |slot| (slot.answers > 0).then_some(slot.rtt_p99_ns)),
+            series("rtt_max_ns", |slot| (slot.answers > 0).then_some(slot.rtt_max_ns)),
+            series("lateness_p99_ns", |slot| (slot.due > 0).then_some(slot.lateness_p99_ns)),
+        ];
+        (series, self.lines)
+    }
+
+    /// After [`Intervals::end`]: smallest lateness of the intervals that messages were due in, in their order, and how
+    /// long each lasts.
+    pub(super) fn least_lateness(&self) -> (u64, impl DoubleEndedIterator<Item = u64> + '_) {
+        let due = self.slots.iter().filter(|slot| slot.due > 0).map(|slot| slot.least_late_ns);
+        (self.length_ns.saturating_mul(self.joined), due)
+    }
+}

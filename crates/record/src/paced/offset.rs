@@ -1,0 +1,145 @@
+//! How far another clock is ahead of ours, from the fastest round trips (min-RTT filtering).
+//!
+//! With a one-way time out and back of at least 0, the far clock's lead lies between `far_tx − received` and
+//! `far_rx − sent`: an interval as wide as the round trip less the time at the far end. The fastest exchange of a time
+//! says it best. A straight line is laid through the middles of the fastest of up to ten windows. Where the far clock
+//! runs at a constant rate, its lead is a straight line too, so at each of these exchanges the two lines are at most
+//! half of its round trip and its distance from the fit apart, and the distance of two straight lines is greatest at an
+//! end: that makes the bound. Beyond the first and the last exchange it is widened as the lines may part.
+//!
+//! Times are ns since a start: ours since the first message, theirs since their first stamp.
+
+/// What one exchange says of the other clock: its middle by our clock, the lead there, half the width.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Anchor {
+    pub(super) at_ns: f64,
+    pub(super) lead_ns: f64,
+    pub(super) half_ns: f64,
+}
+
+/// Anchors that a line is laid through.
+const WINDOWS: usize = 10;
+/// No clock is off by more: what is assumed while one exchange says nothing of the rate.
+const WORST_DRIFT: f64 = 500e-6;
+
+/// The far clock by ours over a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Line {
+    /// Where it is written from, by our clock.
+    pub(super) origin_ns: f64,
+    /// Lead of the far clock there.
+    pub(super) lead_ns: f64,
+    /// How much the lead grows a ns.
+    pub(super) slope: f64,
+    /// Within how many ns the true lead lies.
+    pub(super) error_ns: f64,
+}
+
+impl Line {
+    /// Lead of the far clock at one of our times.
+    pub(super) fn lead(&self, at_ns: f64) -> f64 {
+        self.lead_ns + self.slope * (at_ns - self.origin_ns)
+    }
+
+    /// Our time when the far clock showed a time. Exact to the ns over a year: only differences from the origin are
+    /// made into fractions.
+    pub(super) fn near(&self, far_ns: i64) -> i64 {
+        #[expect(clippy::cast_possible_truncation, reason = "times in ns; `as` saturates")]
+        let whole = (self.origin_ns + self.lead_ns).round() as i64;
+        let since = far_ns.saturating_sub(whole) as f64 - (self.origin_ns + self.lead_ns - whole as f64);
+        #[expect(clippy::cast_possible_truncation, reason = "times in ns; `as` saturates")]
+        let near = (self.origin_ns + since / (1.0 + self.slope)).round() as i64;
+        near
+    }
+
+    /// Through the fastest of the anchors, good from `from_ns` to `to_ns`; `None` without any.
+    pub(super) fn through(anchors: &[Anchor], from_ns: f64, to_ns: f64) -> Option<Self> {
+        let best = fastest(anchors, from_ns, to_ns);
+        let weight = |anchor: &Anchor| (anchor.half_ns + 1.0).powi(-2);
+        let total: f64 = best.iter().map(weight).sum();
+        let (first, last) = best.first().zip(best.last())?;
+        let mean = |value: fn(&Anchor) -> f64| {
+            // From the first, so that nothing is lost to the size of the times.
+            value(first)
+                + best.iter().map(|anchor| weight(anchor) * (value(anchor) - value(first))).sum::<f64>() / total
+        };
+        let (origin_ns, lead_ns) = (mean(|anchor| anchor.at_ns), mean(|anchor| anchor.lead_ns));
+        let (mut xx, mut xy) = (0.0, 0.0);
+        for anchor in &best {
+            let (x, y) = (anchor.at_ns - origin_ns, anchor.lead_ns - lead_ns);
+            xx += weight(anchor) * x * x;
+            xy += weight(anchor) * x * y;
+        }
+        let slope = if xx > 0.0 { xy / xx } else { 0.0 };
+        let mut line = Self { origin_ns, lead_ns, slope, error_ns: 0.0 };
+        let half = best.iter().map(|anchor| anchor.half_ns).fold(0.0, f64::max);
+        let residual = best.iter().map(|anchor| (line.lead(anchor.at_ns) - anchor.lead_ns).abs()).fold(0.0, f64::max);
+        let within = half + residual;
+        let outside = (first.at_ns - from_ns).max(to_ns - last.at_ns).max(0.0);
+        let span = last.at_ns - first.at_ns;
+        let parting = if span > 0.0 { 2.0 * within / span } else { f64::INFINITY };
+        line.error_ns = within + outside * parting.min(WORST_DRIFT + line.slope.abs());
+        Some(line)
+    }
+}
+
+/// The fastest of each of up to ten windows, in order of time.
+fn fastest(anchors: &[Anchor], from_ns: f64, to_ns: f64) -> Vec<Anchor> {
+    let from_ns = anchors.iter().map(|anchor| anchor.at_ns).fold(from_ns, f64::min);
+    let length = (to_ns - from_ns).max(1.0) / WINDOWS as f64;
+    let mut best: [Option<Anchor>; WINDOWS] = [None; WINDOWS];
+    for anchor in anchors {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the number of a window; `as` saturates"
+        )]
+        let window = ((anchor.at_ns - from_ns) / length) as usize;
+        let slot = &mut best[window.min(WINDOWS - 1)];
+        if slot.is_none_or(|so_far| anchor.half_ns < so_far.half_ns) {
+            *slot = Some(*anchor);
+        }
+    }
+    best.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchor(at_ns: f64, lead_ns: f64, half_ns: f64) -> Anchor {
+        Anchor { at_ns, lead_ns, half_ns }
+    }
+
+    #[test]
+    fn a_clock_that_gains() {
+        // 1 s ahead, 50 ppm fast, seen each second within 5 µs.
+        let anchors: Vec<Anchor> =
+            (0..10).map(|at| f64::from(at) * 1e9).map(|at| anchor(at, 1e9 + at * 50e-6, 5000.0)).collect();
+        let line = Line::through(&anchors, 0.0, 9e9).unwrap();
+        assert!((line.slope - 50e-6).abs() < 1e-12);
+        assert!((line.error_ns - 5000.0).abs() < 1.0, "{line:?}");
+        assert_eq!(line.near(1_000_000_000), 0);
+        assert_eq!(line.near(11_000_500_000), 10_000_000_000);
+    }
+
+    #[test]
+    fn one_exchange_says_nothing_of_the_rate() {
+        assert_eq!(Line::through(&[], 0.0, 1.0), None);
+        let line = Line::through(&[anchor(0.0, 7.0, 100.0)], 0.0, 1e6).unwrap();
+        assert_eq!((line.lead(5.0), line.slope), (7.0, 0.0));
+        assert!((line.error_ns - 600.0).abs() < 1e-6, "1 ms at 500 ppm more: {}", line.error_ns);
+    }
+
+    #[test]
+    fn slow_exchanges_are_passed_over() {
+        let anchors: Vec<Anchor> = (0..100)
+            .map(|at| {
+                let slow = at % 10 != 3;
+                anchor(f64::from(at) * 1e7, if slow { 40_000.0 } else { 0.0 }, if slow { 50_000.0 } else { 2000.0 })
+            })
+            .collect();
+        let line = Line::through(&anchors, 0.0, 1e9).unwrap();
+        assert!(line.lead(5e8).abs() < 1.0 && line.error_ns < 3000.0, "{line:?}");
+    }
+}
