@@ -9,6 +9,22 @@ pub enum ReportError {
         /// The template engine's words, on one line.
         why: String,
     },
+    /// No run has a cell of this name.
+    #[error("no cell '{cell}' has a result; there are: {known}")]
+    NoCell {
+        /// The name asked for.
+        cell: String,
+        /// The cells that there are.
+        known: String,
+    },
+    /// There is nothing to draw a figure from.
+    #[error("figure '{figure}' cannot be drawn: it {why}")]
+    NoFigure {
+        /// The kind asked for.
+        figure: &'static str,
+        /// What it needs.
+        why: String,
+    },
     /// A figure does not fit into JSON.
     #[error("the report cannot be written as JSON: {why}: this is a defect of windhover, please report it")]
     Json {

@@ -18,6 +18,8 @@ mod csv;
 mod document;
 mod environment;
 mod error;
+mod figure;
+pub mod figures;
 mod glance;
 pub mod heat;
 mod html;

@@ -58,21 +58,6 @@ impl Grid {
             })
             .collect()
     }
-
-    /// Neighbouring columns and rows added up: `columns` and `rows` of them become one.
-    #[must_use]
-    pub fn folded(&self, columns: usize, rows: u32) -> Vec<BTreeMap<u32, u64>> {
-        self.columns
-            .chunks(columns.max(1))
-            .map(|chunk| {
-                let mut sums = BTreeMap::new();
-                for (row, count) in chunk.iter().flatten() {
-                    *sums.entry(row / rows.max(1)).or_insert(0) += count;
-                }
-                sums
-            })
-            .collect()
-    }
 }
 
 /// One column by itself.

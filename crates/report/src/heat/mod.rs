@@ -8,16 +8,25 @@
 //! Logs are read when a map is asked for, so that a report of long runs does not hold them.
 
 mod colour;
+mod look;
 mod map;
 mod pack;
 mod read;
 mod rows;
+mod several;
+mod single;
+mod table;
 
 pub use colour::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
+pub use look::Look;
 pub use map::{Column, Grid, Heat, Line, Map, Strip, Tagged};
 pub use pack::pack;
 pub use read::{of_input, of_run, of_step};
 pub use rows::{Layout, Place, ROWS_PER_OCTAVE, Rows};
+
+pub(crate) use several::{difference, difference_csv, multiples};
+pub(crate) use single::{ROW_2011_NS, figure, figure_2011};
+pub(crate) use table::csv;
 
 /// What maps are made, and how.
 #[derive(Debug, Clone, PartialEq)]

@@ -330,15 +330,12 @@ fn column_length(interval: u64, last: u64, options: &Options) -> u64 {
     let most = options.max_columns.max(1);
     let fits = |length: u64| length % interval == 0 && count(last, length) <= most;
     let asked = options.column_ns.filter(|length| *length > 0 && fits(*length));
-    let step = || LADDER.into_iter().find(|length| fits(*length));
-    let doubled = || {
-        let mut length = interval;
-        while count(last, length) > most {
-            length = length.saturating_mul(2);
-        }
-        length
-    };
-    asked.or_else(step).unwrap_or_else(doubled)
+    let mut doubled = interval;
+    while count(last, doubled) > most {
+        doubled = doubled.saturating_mul(2);
+    }
+    let step = || LADDER.into_iter().find(|length| fits(*length)).filter(|length| *length <= doubled.saturating_mul(4));
+    asked.or_else(step).unwrap_or(doubled)
 }
 
 fn part<'a>(

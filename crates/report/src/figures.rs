@@ -1,0 +1,350 @@
+//! Every figure of a report as a file of its own: PNG, SVG, CSV. `windhover plot` writes them.
+
+use crate::figure::{Figure, chart};
+use crate::heat::{self, Heat, Layout, Look, Map};
+use crate::plots::{self, Quantity};
+use crate::units::plain;
+use crate::{Options, Report, ReportError, glance};
+use std::collections::BTreeMap;
+
+/// A kind of figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Latency by time, one picture a cell.
+    Heat,
+    /// The same in the style of 2011.
+    Heat2011,
+    /// Lateness of sends by time, one picture a cell.
+    Lateness,
+    /// All cells on one scale in one picture.
+    Cells,
+    /// Where one cell has more messages than another.
+    Difference,
+    /// Mean time against message size.
+    Size,
+    /// Jitter against message size.
+    Jitter,
+    /// Distributions side by side.
+    Distributions,
+    /// The share of messages that took longer.
+    Percentiles,
+}
+
+impl Kind {
+    /// All kinds, in the order of a report.
+    pub const ALL: [Self; 9] = [
+        Self::Cells,
+        Self::Heat,
+        Self::Heat2011,
+        Self::Lateness,
+        Self::Difference,
+        Self::Distributions,
+        Self::Percentiles,
+        Self::Size,
+        Self::Jitter,
+    ];
+
+    /// The word used in flags and file names.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Heat => "heat",
+            Self::Heat2011 => "heat-2011",
+            Self::Lateness => "lateness",
+            Self::Cells => "cells",
+            Self::Difference => "difference",
+            Self::Size => "size",
+            Self::Jitter => "jitter",
+            Self::Distributions => "distributions",
+            Self::Percentiles => "percentiles",
+        }
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Heat => "heat map of one cell: latency by time, lost messages, quantiles, the worst messages",
+            Self::Heat2011 => "the same data in the style of 2011, with what that style hides",
+            Self::Lateness => "heat map of how late messages were sent against their schedule",
+            Self::Cells => "heat maps of all cells on one scale in one picture",
+            Self::Difference => "heat map of the difference of two cells",
+            Self::Size => "mean time against message size",
+            Self::Jitter => "jitter against message size",
+            Self::Distributions => "distributions of all cells side by side",
+            Self::Percentiles => "the share of messages that took longer, to the last message",
+        }
+    }
+
+    fn is_map(self) -> bool {
+        matches!(self, Self::Heat | Self::Heat2011 | Self::Lateness | Self::Cells | Self::Difference)
+    }
+}
+
+/// Which figures, of which cells, and how they look.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Wanted {
+    /// Kinds; empty: all that the runs have.
+    pub kinds: Vec<Kind>,
+    /// Only this cell; with [`Kind::Difference`] the first of the two.
+    pub cell: Option<String>,
+    /// The second cell of a difference; absent: the next one after the first.
+    pub against: Option<String>,
+    /// Which repetition; absent: the first that each cell has.
+    pub repetition: Option<u32>,
+    /// What is mapped; absent: `rtt`.
+    pub tag: Option<String>,
+    /// Most columns of a map.
+    pub columns: Option<usize>,
+    /// Colours, scale, rows.
+    pub look: Look,
+}
+
+/// One figure, ready to be written.
+#[derive(Debug, Clone)]
+pub struct Drawing {
+    /// What it is.
+    pub kind: Kind,
+    /// The name of its file without the ending, such as `heat-0003-rtt`.
+    pub name: String,
+    /// One line for people.
+    pub heading: String,
+    figure: Figure,
+    zoom: usize,
+    csv: Data,
+}
+
+#[derive(Debug, Clone)]
+enum Data {
+    Ready(String),
+    Map(Box<Map>, Layout),
+}
+
+impl Drawing {
+    /// As SVG: no style sheet, no script, the same bytes for the same data.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        self.figure.svg()
+    }
+
+    /// As PNG. A cell of a map is a whole number of pixels; line charts are twice as large as in the report.
+    #[must_use]
+    pub fn png(&self) -> Vec<u8> {
+        self.figure.png(self.zoom)
+    }
+
+    /// The figures behind the picture, times in ns.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        match &self.csv {
+            Data::Ready(text) => text.clone(),
+            Data::Map(map, layout) => heat::csv(map, *layout),
+        }
+    }
+}
+
+/// Figures, and what could not be drawn.
+#[derive(Debug, Clone, Default)]
+pub struct Drawings {
+    /// In the order of a report.
+    pub drawings: Vec<Drawing>,
+    /// What is damaged or missing, one line each.
+    pub problems: Vec<String>,
+}
+
+/// Draws the figures of some runs. All heat maps of one kind have one scale.
+///
+/// # Errors
+/// [`ReportError::NoCell`] for a cell that no run has, [`ReportError::NoFigure`] where runs have nothing to draw a wanted
+/// kind from.
+pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportError> {
+    let mut out = Drawings::default();
+    for cell in wanted.cell.iter().chain(&wanted.against) {
+        let keys = || runs.iter().flat_map(|run| run.results.iter().map(|(step, _)| step.cell.as_str()));
+        if !keys().any(|key| key == cell) {
+            let mut known: Vec<&str> = keys().collect();
+            known.sort_unstable();
+            known.dedup();
+            return Err(ReportError::NoCell { cell: plain(cell), known: known.join(" | ") });
+        }
+    }
+    let wants = |kind: Kind| wanted.kinds.is_empty() || wanted.kinds.contains(&kind);
+    if Kind::ALL.into_iter().any(|kind| kind.is_map() && wants(kind)) {
+        maps(runs, wanted, &mut out);
+    }
+    if Kind::ALL.into_iter().any(|kind| !kind.is_map() && wants(kind)) {
+        charts(runs, wanted, &mut out.drawings);
+    }
+    out.drawings.retain(|drawing| wants(drawing.kind));
+    for kind in &wanted.kinds {
+        if !out.drawings.iter().any(|drawing| drawing.kind == *kind) {
+            let why = match kind {
+                Kind::Difference => "needs two cells with interval logs",
+                kind if kind.is_map() => "needs cells with interval logs (cells/NNNN.hlog) and this tag",
+                Kind::Size | Kind::Jitter => "needs cells of pingpong with two sizes or more",
+                _ => "needs cells of pingpong",
+            };
+            let damage = out.problems.first().map(|problem| format!("; {problem}")).unwrap_or_default();
+            return Err(ReportError::NoFigure { figure: kind.word(), why: format!("{why}{damage}") });
+        }
+    }
+    Ok(out)
+}
+
+fn maps(runs: &[store::Run], wanted: &Wanted, out: &mut Drawings) {
+    let tag = wanted.tag.clone().unwrap_or_else(|| "rtt".to_owned());
+    let kinds = |kind: Kind| wanted.kinds.is_empty() || wanted.kinds.contains(&kind);
+    let mut tags = Vec::new();
+    if [Kind::Heat, Kind::Heat2011, Kind::Cells, Kind::Difference].into_iter().any(kinds) {
+        tags.push(tag.clone());
+    }
+    if kinds(Kind::Lateness) && !tags.iter().any(|tag| tag == "lateness") {
+        tags.push("lateness".to_owned());
+    }
+    // A difference needs both cells, whatever cell is named.
+    let one_cell = (!kinds(Kind::Difference)).then(|| wanted.cell.clone()).flatten();
+    let options = heat::Options {
+        tags,
+        max_columns: wanted.columns.unwrap_or(1200),
+        linear_ns: (kinds(Kind::Heat2011) || wanted.look.linear).then_some(heat::ROW_2011_NS),
+        details: 0,
+        repetition: wanted.repetition,
+        cell: one_cell,
+        ..heat::Options::default()
+    };
+    let mut all = Heat::default();
+    for run in runs {
+        let mut heat = heat::of_run(run, &options);
+        all.problems.append(&mut heat.problems);
+        if wanted.repetition.is_none() {
+            heat.maps = first_repetitions(heat.maps);
+        }
+        all.maps.append(&mut heat.maps);
+    }
+    out.problems.append(&mut all.problems);
+    let several_runs = runs.len() > 1;
+    let of_tag = |tag: &str| -> Vec<&Map> { all.maps.iter().filter(|map| map.tag == tag).collect() };
+    let shown = |map: &&Map| wanted.cell.as_ref().is_none_or(|cell| *cell == map.cell);
+    let look = &wanted.look;
+    let mut add = |kind: Kind, map: Option<&Map>, tag: &str, figure: Figure, csv: Data| {
+        let index = map.map(|map| format!("-{:04}", map.index)).unwrap_or_default();
+        let run = map.filter(|_| several_runs).map(|map| format!("-{}", map.run)).unwrap_or_default();
+        let tag = if kind == Kind::Lateness { String::new() } else { format!("-{}", tag.replace(['@', '_'], "-")) };
+        out.drawings.push(Drawing {
+            kind,
+            name: file_name(&format!("{}{run}{index}{tag}", kind.word())),
+            heading: figure.title.clone(),
+            figure,
+            zoom: 1,
+            csv,
+        });
+    };
+    let ours = of_tag(&tag);
+    if ours.len() > 1 {
+        if let Some(figure) = heat::multiples(&ours, look) {
+            let mut csv = String::new();
+            for map in &ours {
+                let body = heat::csv(map, Layout::Log);
+                for (number, line) in body.split_inclusive("\r\n").enumerate() {
+                    match (number, csv.is_empty()) {
+                        (0, true) => csv.push_str(&format!("run,cell,repetition,{line}")),
+                        (0, false) => {}
+                        _ => {
+                            let key = format!("{},{},{},", field(&map.run), field(&map.cell), map.repetition);
+                            csv.push_str(&key);
+                            csv.push_str(line);
+                        }
+                    }
+                }
+            }
+            add(Kind::Cells, None, &tag, figure, Data::Ready(csv));
+        }
+    }
+    for (kind, tag) in [(Kind::Heat, tag.as_str()), (Kind::Lateness, "lateness")] {
+        let maps = of_tag(tag);
+        let Some(rows) = look.rows(&maps) else { continue };
+        let counts = maps.iter().flat_map(|map| map.whole.grid(rows.layout).counts());
+        let common = look.common(rows, counts);
+        for map in maps.iter().copied().filter(shown) {
+            add(kind, Some(map), tag, heat::figure(map, &common, look), Data::Map(Box::new(map.clone()), rows.layout));
+        }
+    }
+    for map in ours.iter().copied().filter(shown) {
+        if let Some(figure) = heat::figure_2011(map) {
+            let layout = Layout::Linear { step_ns: heat::ROW_2011_NS };
+            add(Kind::Heat2011, Some(map), &tag, figure, Data::Map(Box::new(map.clone()), layout));
+        }
+    }
+    let first = ours.iter().copied().find(|map| shown(map));
+    let second = match (&wanted.against, first) {
+        (Some(cell), _) => ours.iter().copied().find(|map| map.cell == *cell),
+        (None, Some(first)) => ours.iter().copied().find(|map| map.cell != first.cell || map.run != first.run),
+        (None, None) => None,
+    };
+    if let (Some(a), Some(b)) = (first, second) {
+        if let Some(figure) = heat::difference(a, b, look) {
+            add(Kind::Difference, None, &tag, figure, Data::Ready(heat::difference_csv(a, b)));
+        }
+    }
+}
+
+/// Of each cell and tag the first repetition.
+fn first_repetitions(maps: Vec<Map>) -> Vec<Map> {
+    let mut first: BTreeMap<(String, String), u32> = BTreeMap::new();
+    for map in &maps {
+        let repetition = first.entry((map.cell.clone(), map.tag.clone())).or_insert(map.repetition);
+        *repetition = map.repetition.min(*repetition);
+    }
+    let keep = |map: &Map| first.get(&(map.cell.clone(), map.tag.clone())) == Some(&map.repetition);
+    maps.into_iter().filter(keep).collect()
+}
+
+fn charts(runs: &[store::Run], wanted: &Wanted, out: &mut Vec<Drawing>) {
+    let report = Report::from_runs(runs, &Options::default());
+    let theme = wanted.look.theme;
+    let mut add = |kind: Kind, pictures: Vec<(String, String)>, csv: String| {
+        let many = pictures.len() > 1;
+        for (number, (heading, svg)) in (1..).zip(pictures) {
+            let name = if many { format!("{}-{number}", kind.word()) } else { kind.word().to_owned() };
+            let figure = chart(&heading, &svg, theme);
+            out.push(Drawing { kind, name, heading, figure, zoom: 2, csv: Data::Ready(csv.clone()) });
+        }
+    };
+    let pairs = |pictures: Vec<plots::Picture>| -> Vec<(String, String)> {
+        pictures.into_iter().map(|picture| (picture.heading, picture.svg)).collect()
+    };
+    let summary = crate::csv::report(&report.document);
+    let glance: Vec<(String, String)> =
+        glance::strips(&report).map(|svg| ("Distributions".to_owned(), svg)).into_iter().collect();
+    add(Kind::Distributions, glance, summary.clone());
+    add(Kind::Percentiles, pairs(plots::tails(&report)), distributions(&report));
+    add(Kind::Size, pairs(plots::by_size(&report, Quantity::Time)), summary.clone());
+    add(Kind::Jitter, pairs(plots::by_size(&report, Quantity::Jitter)), summary);
+}
+
+/// The distributions of all cells: RTT buckets with the messages in them and beyond.
+fn distributions(report: &Report) -> String {
+    let mut out = String::from("run,cell,protocol,size_bytes,rtt_ns,messages,beyond\r\n");
+    for cell in &report.cells {
+        let mut left: u64 = cell.points.iter().map(|(_, count)| count).sum();
+        for (ns, count) in &cell.points {
+            left -= count;
+            let info = &cell.info;
+            let [run, label, protocol] = [&info.run, &info.label, &info.protocol].map(|text| field(text));
+            out.push_str(&format!("{run},{label},{protocol},{},{ns},{count},{left}\r\n", info.size_bytes));
+        }
+    }
+    out
+}
+
+/// A field of CSV; text from outside must not become a formula.
+fn field(text: &str) -> String {
+    let text = plain(text);
+    let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+/// A name without what file systems or shells treat in a special way.
+fn file_name(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
+}
