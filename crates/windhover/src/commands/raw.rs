@@ -12,7 +12,8 @@ use std::path::Path;
 
 /// Writes PREFIX-SIZE.dat: send time since the first timed send and RTT, both in ns, in the order of sending; a lost
 /// message has `-` for its RTT. Of `pace` it is PREFIX-SIZE-RATE.dat with the intended send time before them, and a
-/// message that asked for no answer has `.` for its RTT.
+/// message that asked for no answer has `.` for its RTT; where there are several reflectors, the number of each, from 0,
+/// stands behind.
 ///
 /// Where the disk is full, what fits stays there, up to its last whole line, and the failure says how much that is.
 pub(crate) fn write(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), Failure> {
@@ -55,7 +56,8 @@ fn cut(file: &File, lines: &str, written: usize, path: &Path, why: std::io::Erro
     )))
 }
 
-/// Columns as `record` lays them out: mark, count, seq, intended, sent, received, peer_rx, peer_tx, flags.
+/// Columns as `record` lays them out: mark, count, seq, intended, sent, received, peer_rx, peer_tx, flags. `pace` keeps
+/// them in the order that their fate was known, with the number of the reflector above the flags.
 fn text(bytes: &[u8], paced: bool) -> Option<String> {
     let (head, body) = bytes.split_at_checked(16)?;
     let count = usize::try_from(u64::from_le_bytes(head[8..].try_into().ok()?)).ok()?;
@@ -63,24 +65,37 @@ fn text(bytes: &[u8], paced: bool) -> Option<String> {
         let at = (column * count + row) * 8;
         Some(i64::from_le_bytes(body.get(at..at + 8)?.try_into().ok()?))
     };
-    let flags = |row: usize| -> Option<u32> {
+    let flags = |row: usize| -> Option<(SampleFlags, u32)> {
         let at = 6 * count * 8 + row * 4;
-        Some(u32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?))
+        let word = u32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?);
+        Some((SampleFlags(word & 0xffff), word >> 16))
     };
-    let mut text = String::from(if paced { "# intended_ns sent_ns rtt_ns\n" } else { "# sent_ns rtt_ns\n" });
-    for row in 0..count {
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut several = false;
+    if paced {
+        let keys = order.iter().map(|&row| Some((eight(0, row)?, flags(row)?.1))).collect::<Option<Vec<_>>>()?;
+        several = keys.iter().any(|(_, reflector)| *reflector > 0);
+        order.sort_by_key(|&row| keys[row]);
+    }
+    let mut text = String::from(if paced { "# intended_ns sent_ns rtt_ns" } else { "# sent_ns rtt_ns" });
+    text.push_str(if several { " reflector\n" } else { "\n" });
+    for row in order {
         let (intended, sent, received) = (eight(1, row)?, eight(2, row)?, eight(3, row)?);
-        let flags = SampleFlags(flags(row)?);
+        let (flags, reflector) = flags(row)?;
         if paced {
             let _ = write!(text, "{intended} ");
         }
-        if flags.has(SampleFlags::UNASKED) {
-            let _ = writeln!(text, "{sent} .");
+        let _ = if flags.has(SampleFlags::UNASKED) {
+            write!(text, "{sent} .")
         } else if flags.has(SampleFlags::LOST) {
-            let _ = writeln!(text, "{sent} -");
+            write!(text, "{sent} -")
         } else {
-            let _ = writeln!(text, "{sent} {}", received - sent);
+            write!(text, "{sent} {}", received - sent)
+        };
+        if several {
+            let _ = write!(text, " {reflector}");
         }
+        text.push('\n');
     }
     Some(text)
 }
@@ -95,5 +110,27 @@ mod tests {
         assert_eq!(super::text(&bytes, false), None);
         bytes[8..16].fill(0);
         assert_eq!(super::text(&bytes, false).unwrap(), "# sent_ns rtt_ns\n");
+    }
+
+    #[test]
+    fn messages_of_a_schedule_stand_in_its_order() {
+        use model::SampleFlags;
+        // seq, intended, sent, received, flags with the reflector above them
+        let rows: [(u64, i64, i64, i64, u32); 4] = [
+            (1, 100, 110, 190, 0),
+            (0, 0, 5, 905, SampleFlags::LOST.0),
+            (0, 0, 5, 45, 1 << 16),
+            (2, 200, 201, 201, SampleFlags::UNASKED.0),
+        ];
+        let mut bytes = b"WHRAW001".to_vec();
+        bytes.extend(4u64.to_le_bytes());
+        rows.iter().for_each(|row| bytes.extend(row.0.to_le_bytes()));
+        for column in 1..6 {
+            let value = |row: &(u64, i64, i64, i64, u32)| [0, row.1, row.2, row.3, 0, 0][column];
+            rows.iter().for_each(|row| bytes.extend(value(row).to_le_bytes()));
+        }
+        rows.iter().for_each(|row| bytes.extend(row.4.to_le_bytes()));
+        let text = super::text(&bytes, true).unwrap();
+        assert_eq!(text, "# intended_ns sent_ns rtt_ns reflector\n0 5 - 0\n0 5 40 1\n100 110 80 0\n200 201 . 0\n");
     }
 }
