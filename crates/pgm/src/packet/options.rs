@@ -1,0 +1,389 @@
+//! Option extensions (section 9, appendices A and E).
+
+use super::bytes::{Reader, Writer};
+use super::{ParseError, WriteError, flag, nla};
+use crate::Sqn;
+use std::net::IpAddr;
+
+/// Options of a packet at most, their length's own included (section 9).
+pub const MAX_OPTIONS: usize = 16;
+/// Sequence numbers of a list at most (section 9.3.5).
+const MAX_LISTED: usize = 62;
+/// Bytes that every option begins with: type, length, and two of flags.
+const HEAD_BYTES: usize = 4;
+
+mod kind {
+    pub(super) const LENGTH: u8 = 0x00;
+    pub(super) const FRAGMENT: u8 = 0x01;
+    pub(super) const NAK_LIST: u8 = 0x02;
+    pub(super) const JOIN: u8 = 0x03;
+    pub(super) const NAK_BO_IVL: u8 = 0x04;
+    pub(super) const NAK_BO_RNG: u8 = 0x05;
+    pub(super) const REDIRECT: u8 = 0x07;
+    pub(super) const PARITY_PRM: u8 = 0x08;
+    pub(super) const PARITY_GRP: u8 = 0x09;
+    pub(super) const CURR_TGSIZE: u8 = 0x0a;
+    pub(super) const NBR_UNREACH: u8 = 0x0b;
+    pub(super) const SYN: u8 = 0x0d;
+    pub(super) const FIN: u8 = 0x0e;
+    pub(super) const RST: u8 = 0x0f;
+    /// Set in the last option's type (section 9).
+    pub(super) const END: u8 = 0x80;
+}
+
+/// Bit of OPT_RST: NAKs will go unanswered. Below it the error code (section 9.8.4).
+const RST_NAKS_UNANSWERED: u8 = 0x40;
+const RST_CODE: u8 = 0x3f;
+// Bits of OPT_PARITY_PRM (section 11.8.1).
+const PARITY_ON_DEMAND: u8 = 0x01;
+const PARITY_PROACTIVE: u8 = 0x02;
+
+/// The place of a fragment in the message that it was cut from (section 9.2). The RFC gives the option 12 bytes in its text
+/// and 16 in its picture; implementations use 16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fragment {
+    /// Number of the packet that holds the message's first bytes.
+    pub first: Sqn,
+    /// Where in the message this fragment begins, in bytes.
+    pub offset: u32,
+    /// Length of the message, in bytes.
+    pub length: u32,
+}
+
+/// Back-off interval that receivers shall use (section 15.4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NakBackOff {
+    /// The interval in µs.
+    pub interval_us: u32,
+    /// The poll that it was found by; 0: none, it holds at once.
+    pub poll: Sqn,
+}
+
+/// Limits of the back-off interval (section 15.4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NakBackOffRange {
+    /// The longest, in µs.
+    pub max_us: u32,
+    /// The shortest, in µs.
+    pub min_us: u32,
+}
+
+/// What parity a source offers (section 11.8.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParityParameters {
+    /// It sends parity without being asked.
+    pub proactive: bool,
+    /// It answers requests for parity.
+    pub on_demand: bool,
+    /// Data packets of a transmission group.
+    pub group_size: u32,
+}
+
+/// A source that gives up (section 9.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reset {
+    /// NAKs for data sent before go unanswered.
+    pub naks_unanswered: bool,
+    /// Why, 0 to 63; 0: not known, all others are the application's.
+    pub code: u8,
+}
+
+/// Up to 62 sequence numbers beside a NAK's own (section 9.3).
+#[derive(Clone, Copy)]
+pub enum NakList<'a> {
+    /// As they came: four bytes each.
+    Wire(&'a [u8]),
+    /// To be written.
+    Numbers(&'a [Sqn]),
+}
+
+impl Default for NakList<'_> {
+    fn default() -> Self {
+        Self::Numbers(&[])
+    }
+}
+
+impl NakList<'_> {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Wire(bytes) => bytes.len() / 4,
+            Self::Numbers(numbers) => numbers.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The numbers in order.
+    pub fn iter(&self) -> impl Iterator<Item = Sqn> + '_ {
+        let (bytes, numbers): (&[u8], &[Sqn]) = match self {
+            Self::Wire(bytes) => (bytes, &[]),
+            Self::Numbers(numbers) => (&[], numbers),
+        };
+        let (chunks, _) = bytes.as_chunks::<4>();
+        chunks.iter().map(|chunk| Sqn(u32::from_be_bytes(*chunk))).chain(numbers.iter().copied())
+    }
+}
+
+impl PartialEq for NakList<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for NakList<'_> {}
+
+impl std::fmt::Debug for NakList<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The options of a packet. Those that this crate does not know are counted and passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options<'a> {
+    /// Part of a larger message.
+    pub fragment: Option<Fragment>,
+    /// Further numbers of a NAK or NCF.
+    pub nak_list: NakList<'a>,
+    /// The first data that a late joiner may ask for (section 9.4).
+    pub join: Option<Sqn>,
+    /// Back-off interval of NAKs.
+    pub nak_back_off: Option<NakBackOff>,
+    /// Its limits.
+    pub nak_back_off_range: Option<NakBackOffRange>,
+    /// A local repairer to send NAKs to (section 9.5).
+    pub redirect: Option<IpAddr>,
+    /// What parity the source offers.
+    pub parity_parameters: Option<ParityParameters>,
+    /// Which group of parity packets within a transmission group (section 11.8.2).
+    pub parity_group: Option<u32>,
+    /// Data packets of this transmission group, where there are fewer than usual (section 11.8.3).
+    pub current_group_size: Option<u32>,
+    /// Multicast does not get through downstream: no NAKs until a regular SPM (section 15.3).
+    pub neighbour_unreachable: bool,
+    /// First data of a session (section 9.6).
+    pub syn: bool,
+    /// The session ends (section 9.7).
+    pub fin: bool,
+    /// The source gives up.
+    pub reset: Option<Reset>,
+    /// Options of other types.
+    pub unknown: u8,
+    /// A parity packet, or a NAK for parity (header's flag).
+    pub parity: bool,
+    /// Parity over packets of different lengths (header's flag).
+    pub variable_length: bool,
+}
+
+impl<'a> Options<'a> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let begin = reader.at();
+        let first = reader.u8()?;
+        let length = reader.u8()?;
+        if first & !kind::END != kind::LENGTH {
+            return Err(ParseError::NoOptionLength { kind: first });
+        }
+        let total = usize::from(reader.u16()?);
+        let wrong = ParseError::OptionLength { kind: first, at: begin, length: total };
+        if usize::from(length) != HEAD_BYTES || total < HEAD_BYTES || total - HEAD_BYTES > reader.left() {
+            return Err(wrong);
+        }
+        let end = begin + total;
+        let mut options = Self::default();
+        let mut seen = 0_u32;
+        let mut ended = first & kind::END != 0;
+        let mut count = 1;
+        while reader.at() < end {
+            if ended {
+                return Err(ParseError::OptionEnd);
+            }
+            count += 1;
+            if count > MAX_OPTIONS {
+                return Err(ParseError::TooManyOptions);
+            }
+            let at = reader.at();
+            let head = *reader.array::<HEAD_BYTES>()?;
+            let (option, length) = (head[0] & !kind::END, usize::from(head[1]));
+            ended = head[0] & kind::END != 0;
+            let wrong = ParseError::OptionLength { kind: option, at, length };
+            if length < HEAD_BYTES || at + length > end {
+                return Err(wrong);
+            }
+            if let Some(bit) = 1_u32.checked_shl(u32::from(option)) {
+                if seen & bit != 0 {
+                    return Err(ParseError::OptionTwice { kind: option });
+                }
+                seen |= bit;
+            }
+            let mut value = Reader::new(reader.take(length - HEAD_BYTES)?);
+            options.one(option, head[3], &mut value).map_err(|_| wrong)?;
+            // A list takes all that is there; the others must be as long as they are defined.
+            if value.left() != 0 {
+                return Err(wrong);
+            }
+        }
+        if ended { Ok(options) } else { Err(ParseError::OptionEnd) }
+    }
+
+    fn one(&mut self, option: u8, specific: u8, value: &mut Reader<'a>) -> Result<(), ParseError> {
+        match option {
+            kind::FRAGMENT => {
+                let (first, offset, length) = (Sqn(value.u32()?), value.u32()?, value.u32()?);
+                self.fragment = Some(Fragment { first, offset, length });
+            }
+            kind::NAK_LIST => {
+                let bytes = value.left();
+                if bytes == 0 || !bytes.is_multiple_of(4) || bytes / 4 > MAX_LISTED {
+                    return Err(ParseError::Short { at: value.at(), needed: 4, there: bytes });
+                }
+                self.nak_list = NakList::Wire(value.rest());
+            }
+            kind::JOIN => self.join = Some(Sqn(value.u32()?)),
+            kind::NAK_BO_IVL => {
+                self.nak_back_off = Some(NakBackOff { interval_us: value.u32()?, poll: Sqn(value.u32()?) });
+            }
+            kind::NAK_BO_RNG => {
+                self.nak_back_off_range = Some(NakBackOffRange { max_us: value.u32()?, min_us: value.u32()? });
+            }
+            kind::REDIRECT => self.redirect = Some(nla::read(value)?),
+            kind::PARITY_PRM => {
+                self.parity_parameters = Some(ParityParameters {
+                    proactive: specific & PARITY_PROACTIVE != 0,
+                    on_demand: specific & PARITY_ON_DEMAND != 0,
+                    group_size: value.u32()?,
+                });
+            }
+            kind::PARITY_GRP => self.parity_group = Some(value.u32()?),
+            kind::CURR_TGSIZE => self.current_group_size = Some(value.u32()?),
+            kind::NBR_UNREACH => self.neighbour_unreachable = true,
+            kind::SYN => self.syn = true,
+            kind::FIN => self.fin = true,
+            kind::RST => {
+                let naks_unanswered = specific & RST_NAKS_UNANSWERED != 0;
+                self.reset = Some(Reset { naks_unanswered, code: specific & RST_CODE });
+            }
+            _ => {
+                self.unknown = self.unknown.saturating_add(1);
+                value.rest();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing to write behind the body.
+    fn has_no_extension(&self) -> bool {
+        let flags_only = Self { parity: self.parity, variable_length: self.variable_length, ..Self::default() };
+        Self { unknown: 0, ..*self } == flags_only
+    }
+
+    /// The header's field.
+    pub(super) fn flags(&self) -> u8 {
+        let mut flags = 0;
+        if !self.has_no_extension() {
+            flags |= flag::PRESENT;
+        }
+        let network_significant = !self.nak_list.is_empty()
+            || self.nak_back_off.is_some()
+            || self.nak_back_off_range.is_some()
+            || self.redirect.is_some()
+            || self.parity_parameters.is_some()
+            || self.current_group_size.is_some()
+            || self.neighbour_unreachable;
+        if network_significant {
+            flags |= flag::NETWORK_SIGNIFICANT;
+        }
+        if self.parity {
+            flags |= flag::PARITY;
+        }
+        if self.variable_length {
+            flags |= flag::VARIABLE_LENGTH;
+        }
+        flags & flag::KNOWN
+    }
+
+    /// Writes the extensions, those for routers first (section 9.1).
+    pub(super) fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
+        if self.has_no_extension() {
+            return Ok(());
+        }
+        let listed = self.nak_list.len();
+        if listed > MAX_LISTED {
+            return Err(WriteError::NakList { count: listed });
+        }
+        let begin = writer.length();
+        writer.bytes(&[kind::LENGTH, 4, 0, 0])?;
+        let mut last = begin;
+        let mut head = |writer: &mut Writer<'_>, kind: u8, length: u8, specific: u8| {
+            last = writer.length();
+            writer.bytes(&[kind, length, 0, specific])
+        };
+        if listed > 0 {
+            #[expect(clippy::cast_possible_truncation, reason = "at most 4 + 4 x 62")]
+            head(writer, kind::NAK_LIST, (4 + 4 * listed) as u8, 0)?;
+            for number in self.nak_list.iter() {
+                writer.u32(number.0)?;
+            }
+        }
+        if let Some(back_off) = self.nak_back_off {
+            head(writer, kind::NAK_BO_IVL, 12, 0)?;
+            writer.u32(back_off.interval_us)?;
+            writer.u32(back_off.poll.0)?;
+        }
+        if let Some(range) = self.nak_back_off_range {
+            head(writer, kind::NAK_BO_RNG, 12, 0)?;
+            writer.u32(range.max_us)?;
+            writer.u32(range.min_us)?;
+        }
+        if let Some(address) = self.redirect {
+            head(writer, kind::REDIRECT, if address.is_ipv4() { 12 } else { 24 }, 0)?;
+            nla::write(address, writer)?;
+        }
+        if let Some(parity) = self.parity_parameters {
+            let proactive = if parity.proactive { PARITY_PROACTIVE } else { 0 };
+            let on_demand = if parity.on_demand { PARITY_ON_DEMAND } else { 0 };
+            head(writer, kind::PARITY_PRM, 8, proactive | on_demand)?;
+            writer.u32(parity.group_size)?;
+        }
+        if let Some(size) = self.current_group_size {
+            head(writer, kind::CURR_TGSIZE, 8, 0)?;
+            writer.u32(size)?;
+        }
+        if self.neighbour_unreachable {
+            head(writer, kind::NBR_UNREACH, 4, 0)?;
+        }
+        if let Some(fragment) = self.fragment {
+            head(writer, kind::FRAGMENT, 16, 0)?;
+            writer.u32(fragment.first.0)?;
+            writer.u32(fragment.offset)?;
+            writer.u32(fragment.length)?;
+        }
+        if let Some(first) = self.join {
+            head(writer, kind::JOIN, 8, 0)?;
+            writer.u32(first.0)?;
+        }
+        if let Some(group) = self.parity_group {
+            head(writer, kind::PARITY_GRP, 8, 0)?;
+            writer.u32(group)?;
+        }
+        if self.syn {
+            head(writer, kind::SYN, 4, 0)?;
+        }
+        if self.fin {
+            head(writer, kind::FIN, 4, 0)?;
+        }
+        if let Some(reset) = self.reset {
+            let unanswered = if reset.naks_unanswered { RST_NAKS_UNANSWERED } else { 0 };
+            head(writer, kind::RST, 4, unanswered | (reset.code & RST_CODE))?;
+        }
+        let total = u16::try_from(writer.length() - begin).unwrap_or(u16::MAX);
+        writer.again(begin + 2, &total.to_be_bytes());
+        writer.again(last, &[writer.byte_at(last) | kind::END]);
+        Ok(())
+    }
+}
