@@ -64,6 +64,16 @@ impl Output {
         }
     }
 
+    /// Writes a part of a long result; false once its reader went away.
+    pub(crate) fn part(&self, text: &str) -> Result<bool, Failure> {
+        let mut stdout = std::io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(Failure::new(1, anyhow::anyhow!("cannot write to standard output: {error}"))),
+        }
+    }
+
     /// Whether text for people on standard output is coloured.
     pub(crate) fn colours_results(&self) -> bool {
         self.colour_of_results != anstream::ColorChoice::Never

@@ -310,6 +310,8 @@ pub(crate) struct Pingpong {
     #[command(flatten)]
     pub(crate) idle: Idle,
     #[command(flatten)]
+    pub(crate) pcap: super::dump::Pcap,
+    #[command(flatten)]
     pub(crate) output: Output,
 }
 
@@ -335,6 +337,8 @@ pub(crate) struct Rr {
     pub(crate) ends: Ends,
     #[command(flatten)]
     pub(crate) socket: Socket,
+    #[command(flatten)]
+    pub(crate) pcap: super::dump::Pcap,
     #[command(flatten)]
     pub(crate) output: Output,
 }

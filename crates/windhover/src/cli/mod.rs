@@ -3,6 +3,7 @@
 pub(crate) mod campaign;
 pub(crate) mod compare;
 pub(crate) mod doctor;
+pub(crate) mod dump;
 pub(crate) mod lab;
 pub(crate) mod launch;
 pub(crate) mod measure;
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Ping(measure::Ping),
     /// Send messages at a fixed rate and time their answers, whether or not they keep up
     Pace(Box<pace::Pace>),
+    /// Decode captured packets: Windhover's messages and the time between them
+    Dump(dump::Dump),
     /// Run a background load and report how even it was
     Load(serve::LoadCommand),
     /// Start a program with policy, priority and CPUs, or change running tasks

@@ -33,6 +33,8 @@ pub(crate) struct Pace {
     #[command(flatten)]
     pub(crate) socket: Socket,
     #[command(flatten)]
+    pub(crate) pcap: super::dump::Pcap,
+    #[command(flatten)]
     pub(crate) output: Output,
     /// Say each interval of 100 ms on standard output as a JSON line of type `interval` as soon as it is over; each
     /// result follows as one of type `result`

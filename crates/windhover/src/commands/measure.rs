@@ -1,9 +1,11 @@
 //! `windhover pingpong`, `rr`, `ping` and `pace`: a measurement typed by hand is the worker itself.
 
+use super::capture::Recording;
 use super::child::Worker;
 use super::live::Live;
 use super::{identity, key, signals};
 use crate::cli::Format;
+use crate::cli::dump::Pcap;
 use crate::cli::measure::{Output as Wanted, Peer, Ping, Pingpong, Rr};
 use crate::cli::pace::Pace;
 use crate::output::{Failure, Output};
@@ -16,20 +18,20 @@ use std::time::{Duration, Instant};
 pub(crate) fn pingpong(arguments: &Pingpong, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let (target, _endpoint) = target(&arguments.peer, output)?;
-    run(&ProbeTask::new(spec, target), &arguments.output, Live::default(), output, started)
+    run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), Live::default(), output, started)
 }
 
 pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let (target, _endpoint) = target(&arguments.peer, output)?;
-    run(&ProbeTask::new(spec, target), &arguments.output, Live::default(), output, started)
+    run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), Live::default(), output, started)
 }
 
 pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let control = resolved(&arguments.address, family(arguments.ipv4, arguments.ipv6))?;
     let task = ProbeTask::new(spec, Target { control, key: None });
-    run(&task, &arguments.output, Live::default(), output, started)
+    run(&task, &arguments.output, None, Live::default(), output, started)
 }
 
 /// One initiator, and one endpoint or several.
@@ -48,7 +50,7 @@ pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Resul
     task.others = others.into_iter().map(|control| Target { control, key: key.clone() }).collect();
     let live = Live::new(arguments.jsonl, output)?;
     task.live = live.sink().is_some();
-    run(&task, &arguments.output, live, output, started)
+    run(&task, &arguments.output, Some(&arguments.pcap), live, output, started)
 }
 
 fn family(ipv4: bool, ipv6: bool) -> Option<Family> {
@@ -104,15 +106,27 @@ fn resolved(address: &str, family: Option<Family>) -> Result<String, Failure> {
     Ok(found.to_string())
 }
 
-fn run(task: &ProbeTask, wanted: &Wanted, live: Live, output: &Output, started: Instant) -> Result<u8, Failure> {
+fn run(
+    task: &ProbeTask,
+    wanted: &Wanted,
+    pcap: Option<&Pcap>,
+    live: Live,
+    output: &Output,
+    started: Instant,
+) -> Result<u8, Failure> {
     let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
     context.stop = signals::stop_flag()?;
     context.started = started;
     context.live = live.sink();
+    let mut recording = pcap.map_or(Ok(None), |pcap| Recording::start(pcap, task))?;
+    context.capture = recording.as_ref().map(Recording::handle);
     let mut kept = Kept::default();
     let rates = task.spec.pace.as_ref().map_or(1, |pace| pace.rates_pps.len());
     let several = task.spec.sizes.len() * rates > 1;
-    let outcome = probe::run(task, &context, &mut |measured| {
+    let outcome = probe::run(task, &context, &mut |mut measured| {
+        if let Some(recording) = &mut recording {
+            recording.judge(&mut measured.result);
+        }
         live.result(&measured.result);
         if several && wanted.format != Format::Json && !live.tells_results() {
             progress(&measured.result, output);
@@ -120,6 +134,9 @@ fn run(task: &ProbeTask, wanted: &Wanted, live: Live, output: &Output, started: 
         kept.keep(measured, wanted, live.tells_results(), output);
     });
     drop(context);
+    if let Some(recording) = recording {
+        recording.finish(output);
+    }
     let tells = live.tells_results();
     live.finish()?;
     // What was measured is printed also when the run failed after it, or a file could not be written.

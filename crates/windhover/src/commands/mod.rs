@@ -3,9 +3,11 @@
 mod agent;
 mod ask;
 mod campaign;
+mod capture;
 mod child;
 mod compare;
 mod doctor;
+mod dump;
 mod generate;
 mod identity;
 mod key;
@@ -37,6 +39,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Rr(arguments) => measure::rr(&arguments, output, started),
         Command::Ping(arguments) => measure::ping(&arguments, output, started),
         Command::Pace(arguments) => measure::pace(&arguments, output, started),
+        Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Load(arguments) => load::run(&arguments, output),
         Command::Run(arguments) => launch::run(&arguments, output),
         Command::Shield(arguments) => shield::run(&arguments, output),

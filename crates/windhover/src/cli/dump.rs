@@ -1,0 +1,61 @@
+//! Flags of captures: `--pcap` of the measuring commands, and `windhover dump`.
+
+use clap::{Args, ValueEnum};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// A capture beside a measurement.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Capture")]
+pub(crate) struct Pcap {
+    /// Write this measurement's packets to FILE as pcapng; needs CAP_NET_RAW
+    #[arg(long = "pcap", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Payload kept of each packet behind its headers
+    #[arg(long = "pcap-snap", value_name = "BYTES", default_value_t = 64, requires = "file",
+        value_parser = clap::value_parser!(u32).range(0..=65_535))]
+    pub(crate) snap: u32,
+}
+
+/// `windhover dump`
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    /// A pcap or pcapng file, `-` for one on standard input, or a network interface to listen on (needs CAP_NET_RAW)
+    #[arg(value_name = "FILE|IF")]
+    pub(crate) source: String,
+    /// Stop after so many messages
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Stop so long after the first packet (on an interface: after the start)
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(crate) seconds: Option<f64>,
+    /// Only packets from or to this port, whose UDP datagrams are then taken for data messages; may be repeated
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Vec<u16>,
+    /// Only packets from or to this address; may be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) host: Vec<IpAddr>,
+    /// Print packets that are not Windhover's too
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print no packets, only the summary
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) summary: bool,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = DumpFormat::Text)]
+    pub(crate) format: DumpFormat,
+}
+
+/// How `dump` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DumpFormat {
+    /// One line a packet, then the summary
+    Text,
+    /// One JSON object a line; the last one is the summary
+    Json,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if value > 0.0 && value <= 1e9 { Ok(value) } else { Err("use more than 0 seconds".to_owned()) }
+}

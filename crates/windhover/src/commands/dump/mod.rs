@@ -1,0 +1,247 @@
+//! `windhover dump`: captured packets as lines, Windhover's own messages named, with the time between them.
+
+mod lines;
+mod summary;
+
+use super::signals;
+use crate::cli::dump::{Dump, DumpFormat};
+use crate::output::{Failure, Output};
+use anyhow::anyhow;
+use lines::Line;
+use net::capture::{CaptureError, Entry, Live, Reader, Way};
+use record::timeline::{Sight, Timeline};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use summary::Summary;
+use wire::dissect::{self, Link, Message, Packet, Recogniser, Undecoded};
+
+/// How often a live capture looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(arguments: &Dump, output: &Output) -> Result<u8, Failure> {
+    let stop = signals::stop_flag()?;
+    let mut dump = Decoder::new(arguments, output);
+    let source = arguments.source.as_str();
+    let ended = if source == "-" {
+        dump.file(std::io::stdin().lock(), &stop)
+    } else if Path::new(source).is_file() || source.contains('/') {
+        let file = File::open(source).map_err(|error| Failure::new(1, anyhow!("cannot read {source}: {error}")))?;
+        dump.file(BufReader::with_capacity(1 << 18, file), &stop)
+    } else {
+        dump.live(source, &stop)
+    };
+    // What was decoded before the damage is told all the same.
+    dump.finish()?;
+    ended?;
+    Ok(if stop.load(Ordering::Relaxed) { 130 } else { 0 })
+}
+
+/// A packet as it comes from either source.
+struct Seen<'a> {
+    interface: u32,
+    link: u32,
+    time_ns: Option<u64>,
+    leaving: Option<bool>,
+    sent_bytes: u32,
+    frame: &'a [u8],
+    vlan: Option<u16>,
+    comment: Option<&'a str>,
+}
+
+struct Decoder<'a> {
+    arguments: &'a Dump,
+    output: &'a Output,
+    recogniser: Recogniser,
+    timeline: Timeline,
+    summary: Summary,
+    first_ns: Option<u64>,
+    /// Nobody reads what is written.
+    deaf: bool,
+    buffer: String,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(arguments: &'a Dump, output: &'a Output) -> Self {
+        Self {
+            arguments,
+            output,
+            recogniser: Recogniser::new(arguments.port.clone()),
+            timeline: Timeline::default(),
+            summary: Summary::default(),
+            first_ns: None,
+            deaf: false,
+            buffer: String::new(),
+        }
+    }
+
+    fn file(&mut self, input: impl Read, stop: &AtomicBool) -> Result<(), Failure> {
+        let name = &self.arguments.source;
+        let broken = |error: CaptureError| Failure::new(1, anyhow!("{name}: {error}"));
+        let mut reader = Reader::new(input).map_err(broken)?;
+        while let Some(entry) = reader.next_entry().map_err(broken)? {
+            match entry {
+                Entry::Packet(record) => {
+                    let seen = Seen {
+                        interface: record.interface,
+                        link: record.link,
+                        time_ns: record.time_ns,
+                        leaving: record.leaving,
+                        sent_bytes: record.sent_bytes,
+                        frame: &record.frame,
+                        vlan: None,
+                        comment: record.comment.as_deref(),
+                    };
+                    self.packet(&seen)?;
+                }
+                Entry::Comment(text) => self.summary.comment(text),
+                Entry::Dropped(packets) => self.summary.dropped += packets,
+            }
+            if stop.load(Ordering::Relaxed) || self.is_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn live(&mut self, name: &str, stop: &AtomicBool) -> Result<(), Failure> {
+        let mut live = Live::open(name).map_err(|error| match error {
+            net::NetError::NoInterface { .. } => {
+                Failure::usage(anyhow!("'{name}' is neither a file nor a network interface: see 'ip link' for those"))
+            }
+            net::NetError::CaptureNotPermitted => Failure::new(2, error),
+            other => Failure::new(1, other),
+        })?;
+        let link = live.link().link;
+        let end = self.arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+        self.output.note(format_args!("listening on {}", live.link().name));
+        while !stop.load(Ordering::Relaxed) && !self.is_over() {
+            let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()).min(LOOK));
+            if left.is_zero() {
+                break;
+            }
+            let mut result = Ok(());
+            live.wait(left, &mut |taken| {
+                let seen = Seen {
+                    interface: u32::from(taken.hardware),
+                    link,
+                    time_ns: Some(taken.time_ns),
+                    leaving: Some(taken.way == Way::Out),
+                    sent_bytes: taken.sent_bytes,
+                    frame: taken.frame,
+                    vlan: taken.vlan.map(|(_, control)| control & 0x0fff),
+                    comment: None,
+                };
+                if result.is_ok() && !self.is_over() {
+                    result = self.packet(&seen);
+                }
+            });
+            result?;
+            self.flush()?;
+        }
+        self.summary.dropped += live.dropped();
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.deaf || self.arguments.count.is_some_and(|count| self.summary.messages >= count) || self.summary.late
+    }
+
+    fn packet(&mut self, seen: &Seen<'_>) -> Result<(), Failure> {
+        self.summary.packets += 1;
+        if let (Some(now), Some(seconds)) = (seen.time_ns, self.arguments.seconds) {
+            let first = *self.first_ns.get_or_insert(now);
+            if now.saturating_sub(first) as f64 > seconds * 1e9 {
+                self.summary.packets -= 1;
+                self.summary.late = true;
+                return Ok(());
+            }
+        } else if self.first_ns.is_none() {
+            self.first_ns = seen.time_ns;
+        }
+        let Some(link) = Link::from_number(seen.link) else {
+            self.summary.strange_link(seen.link);
+            return Ok(());
+        };
+        let sent = usize::try_from(seen.sent_bytes).unwrap_or(usize::MAX);
+        let packet = match dissect::packet(link, seen.frame, sent) {
+            Ok(packet) => Packet { vlan: packet.vlan.or(seen.vlan), ..packet },
+            Err(why) => return self.undecoded(seen, why),
+        };
+        if !self.wanted(&packet) {
+            self.summary.filtered += 1;
+            return Ok(());
+        }
+        let found = self.recogniser.look(&packet, seen.leaving);
+        let told = match (&found.message, found.again) {
+            (Message::Data { seq, .. }, false) => {
+                let sight = Sight {
+                    flow: found.flow.0,
+                    forward: found.forward,
+                    leaving: seen.leaving,
+                    clock: seen.interface,
+                    time_ns: seen.time_ns,
+                    seq: *seq,
+                    bytes: packet.payload_bytes as u64,
+                };
+                Some(self.timeline.see(&sight))
+            }
+            _ => None,
+        };
+        let ours = self.summary.count(&packet, &found);
+        if (ours || self.arguments.all) && !self.arguments.summary {
+            let line = Line { first_ns: self.first_ns, seen, packet: &packet, found: &found, told };
+            match self.arguments.format {
+                DumpFormat::Text => line.text(&mut self.buffer),
+                DumpFormat::Json => line.json(&mut self.buffer),
+            }
+        }
+        self.flush_when_full()
+    }
+
+    /// A frame that holds no message.
+    fn undecoded(&mut self, seen: &Seen<'_>, why: Undecoded) -> Result<(), Failure> {
+        self.summary.undecoded(why);
+        let filtered = !self.arguments.port.is_empty() || !self.arguments.host.is_empty();
+        if self.arguments.all && !filtered {
+            match self.arguments.format {
+                DumpFormat::Text => lines::undecoded_text(self.first_ns, seen, why, &mut self.buffer),
+                DumpFormat::Json => lines::undecoded_json(seen, why, &mut self.buffer),
+            }
+        }
+        self.flush_when_full()
+    }
+
+    fn wanted(&self, packet: &Packet<'_>) -> bool {
+        let (from, to) = (packet.source, packet.destination);
+        let port = |port: &u16| from.port() == *port || to.port() == *port;
+        let host = |host: &IpAddr| from.ip() == *host || to.ip() == *host;
+        let (ports, hosts) = (&self.arguments.port, &self.arguments.host);
+        (ports.is_empty() || ports.iter().any(port)) && (hosts.is_empty() || hosts.iter().any(host))
+    }
+
+    fn flush_when_full(&mut self) -> Result<(), Failure> {
+        const FULL: usize = 1 << 16;
+        if self.buffer.len() >= FULL { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        if !self.buffer.is_empty() {
+            self.deaf |= !self.output.part(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        let (streams, answers) = std::mem::take(&mut self.timeline).finish();
+        match self.arguments.format {
+            DumpFormat::Text => self.summary.text(&streams, &answers, &mut self.buffer),
+            DumpFormat::Json => self.summary.json(&streams, &answers, &mut self.buffer),
+        }
+        self.flush()
+    }
+}
