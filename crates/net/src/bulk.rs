@@ -25,7 +25,7 @@ pub use watch::TcpWatch;
 
 use crate::address::RawAddress;
 use crate::socket::DataSocket;
-use crate::{NetError, options, sys};
+use crate::{NetError, PathError, options, sys};
 use model::Protocol;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -192,4 +192,51 @@ fn segment(socket: &DataSocket, size: usize) -> Result<(), NetError> {
 /// Makes the kernel join datagrams of one flow.
 fn join(socket: &DataSocket) -> Result<(), NetError> {
     options::int(socket.read_fd(), libc::SOL_UDP, UDP_GRO, "UDP_GRO", 1)
+}
+
+/// Single datagrams there and back beside a stream: no call waits for longer than [`PATIENCE`].
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    socket: &'a DataSocket,
+}
+
+impl<'a> Exchange<'a> {
+    /// Prepares a connected UDP socket.
+    ///
+    /// # Errors
+    /// A socket option was refused.
+    pub fn new(socket: &'a DataSocket) -> Result<Self, NetError> {
+        be_patient(socket.read_fd())?;
+        Ok(Self { socket })
+    }
+
+    /// Sends a datagram; one that finds no room is as good as lost.
+    ///
+    /// # Errors
+    /// The call failed for another reason than want of room.
+    #[inline]
+    pub fn send(&self, message: &[u8]) -> Result<(), PathError> {
+        if sys::send(self.socket.write_fd(), message, libc::MSG_NOSIGNAL) >= 0 {
+            return Ok(());
+        }
+        match sys::errno() {
+            libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ECONNREFUSED => Ok(()),
+            errno => Err(PathError::Failed { call: "send", errno }),
+        }
+    }
+
+    /// Waits for a datagram; `None` when none came in time.
+    ///
+    /// # Errors
+    /// The call failed for another reason.
+    #[inline]
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, PathError> {
+        if let Ok(bytes) = usize::try_from(sys::recv(self.socket.read_fd(), buffer, 0)) {
+            return Ok(Some(bytes));
+        }
+        match sys::errno() {
+            libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED => Ok(None),
+            errno => Err(PathError::Failed { call: "recv", errno }),
+        }
+    }
 }

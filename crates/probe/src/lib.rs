@@ -26,6 +26,7 @@ mod session;
 mod size;
 mod stage;
 mod stop;
+mod stream;
 
 pub use context::{Context, LiveSink, Outcome};
 pub use error::ProbeError;
@@ -46,6 +47,9 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
     check::here(&task.spec)?;
     task::keep_heap();
     let clock = clock::Clock::calibrate()?;
+    if task.spec.probe == model::Probe::Stream {
+        return stream::run(task, context, clock, sink);
+    }
     stage::on_its_own_thread(&task.spec, context, sink, |give| {
         // The child of a local protocol is started by this thread, which outlives it, before it gets its CPU.
         let peer = peer::open(task, context)?;

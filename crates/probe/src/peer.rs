@@ -112,7 +112,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Re
     Ok(Peer { session: Some(session), way: Way::Data(Box::new(socket)), tag, place, _child: None })
 }
 
-fn place(context: &Context, local: Option<SocketAddr>, peer: SocketAddr) -> Place {
+pub(crate) fn place(context: &Context, local: Option<SocketAddr>, peer: SocketAddr) -> Place {
     Place {
         host: host_name(),
         local: local.map(|address| address.to_string()),

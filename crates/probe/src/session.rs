@@ -4,6 +4,7 @@
 
 use crate::ProbeError;
 use model::Protocol;
+use model::stream::StreamInterval;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -125,6 +126,20 @@ impl Session {
         self.max_session_s
     }
 
+    /// What the endpoint's owner allows.
+    pub(crate) fn limits(&self) -> Option<&model::Limits> {
+        self.machine.server().map(|hello| &hello.limits)
+    }
+
+    /// A second of a stream that goes up, as the endpoint tells it; none within `patience` (at least 1 ms).
+    pub(crate) fn hear_interval(&mut self, patience: Duration) -> Result<Option<StreamInterval>, ProbeError> {
+        match self.wait(patience)? {
+            Some(ClientEvent::Interval(interval)) => Ok(Some(interval)),
+            Some(_) => Err(self.out_of_order("streaming")),
+            None => Ok(None),
+        }
+    }
+
     /// Asks for a data path.
     pub(crate) fn open(&mut self, request: OpenRequest) -> Result<Opened, ProbeError> {
         self.machine.open(request).map_err(|cause| self.failed(cause))?;
@@ -180,7 +195,12 @@ impl Session {
     /// long.
     pub(crate) fn stop(&mut self, broken: bool) -> Result<StopReport, ProbeError> {
         self.machine.stop().map_err(|cause| self.failed(cause))?;
-        match self.wait(if broken { FAREWELL } else { PATIENCE })? {
+        let mut event = self.wait(if broken { FAREWELL } else { PATIENCE })?;
+        while let Some(ClientEvent::Interval(_)) = event {
+            // It was under way.
+            event = self.wait(if broken { FAREWELL } else { PATIENCE })?;
+        }
+        match event {
             Some(ClientEvent::Stopped(report)) => Ok(*report),
             Some(_) => Err(self.out_of_order("stopping a size")),
             None if broken => Err(ProbeError::SilentToo { address: self.name.clone() }),

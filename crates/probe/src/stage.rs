@@ -68,10 +68,10 @@ pub(crate) fn on_its_own_thread<T: Send>(
 }
 
 /// Keeps the calling thread off the measuring CPU, and lets it back when dropped.
-struct StepAside(Option<model::CpuList>);
+pub(crate) struct StepAside(Option<model::CpuList>);
 
 impl StepAside {
-    fn from(measuring: Option<u32>) -> Self {
+    pub(crate) fn from(measuring: Option<u32>) -> Self {
         let Some(cpu) = measuring else { return Self(None) };
         let before = task::allowed_cpus().ok();
         // Best effort: a thread that only waits disturbs little.

@@ -8,7 +8,7 @@
 mod merge;
 mod report;
 
-pub use merge::merge;
+pub use merge::{from_intervals, merge};
 pub use report::{Sides, asked, findings, flow_report, series};
 
 use model::stream::StreamInterval;

@@ -50,6 +50,24 @@ pub fn merge(flows: &[FlowCounted]) -> StreamReceived {
     }
 }
 
+/// What is known of a receiver that vanished: the seconds that it told before.
+#[must_use]
+pub fn from_intervals(told: &[StreamInterval]) -> StreamReceived {
+    let sum = |pick: fn(&StreamInterval) -> u64| told.iter().map(pick).sum::<u64>();
+    let received = sum(|interval| interval.received);
+    StreamReceived {
+        bytes: sum(|interval| interval.bytes),
+        received,
+        passed: received + sum(|interval| interval.lost),
+        reordered: sum(|interval| interval.reordered),
+        duplicated: sum(|interval| interval.duplicated),
+        elapsed_ns: told.len() as u64 * 1_000_000_000,
+        interval_ns: 1_000_000_000,
+        intervals: told.to_vec(),
+        ..StreamReceived::default()
+    }
+}
+
 /// How many of a flow's intervals make one of the common length; both are powers of two of a second.
 fn joined(flow: &FlowCounted, interval_ns: u64) -> usize {
     usize::try_from(interval_ns / flow.interval_ns.max(1)).unwrap_or(1).max(1)

@@ -1,0 +1,487 @@
+//! `stream`: bulk data to the endpoint, from it, or both at once.
+//!
+//! The calling thread manages: it opens the session and the sockets, starts one thread a flow, and looks after them while
+//! data flows. The flows' threads get the policy and the CPU asked for; the manager keeps off that CPU. What goes up is
+//! counted at the far end, which tells each second's figures over the control connection: when it vanishes, what it told
+//! is kept. What goes down is counted here. With `working_latency` a UDP ping-pong of its own runs first alone, then
+//! beside the stream.
+
+mod document;
+mod flow;
+mod open;
+mod pinger;
+
+use crate::session::Session;
+use crate::{Context, Outcome, ProbeError, check};
+use clock::{Clock, MapRecorder};
+use document::Parts;
+use flow::{Flow, FlowEnd, Job, Shared};
+use host::CounterSampler;
+use model::stream::{StreamInterval, StreamReceived, StreamSent};
+use model::worker::{Measured, ProbeTask};
+use model::{EndUsage, Finding, FindingId, Latency, LiveInterval, Protocol, Receive, StreamSpec};
+use net::DataSocket;
+use net::bulk::{self, TcpWatch};
+use open::Opened;
+use pinger::Pinger;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use wire::StopReport;
+
+/// Between two looks of the manager; the control connection is listened to meanwhile.
+const LOOK: Duration = Duration::from_millis(5);
+const SECOND: Duration = Duration::from_secs(1);
+/// What is under way when sending ends: datagrams get so long to arrive.
+const TAIL: Duration = Duration::from_millis(100);
+/// TCP gets so long to have everything acknowledged.
+const DRAIN: Duration = Duration::from_secs(3);
+/// The longest that idle latency is measured.
+const IDLE: Duration = Duration::from_secs(1);
+/// Beyond its duration, what a real-time flow may run without blocking before the kernel ends it.
+const RT_SLACK: Duration = Duration::from_secs(30);
+/// Stack of a flow's thread.
+const STACK_BYTES: usize = 256 << 10;
+/// Beside a stream's own time: opening, idle latency, what is under way at the end.
+const OVERHEAD_MS: u64 = 5000;
+
+/// Measures each size.
+pub(crate) fn run(
+    task: &ProbeTask,
+    context: &Context,
+    clock: Clock,
+    sink: &mut dyn FnMut(Measured),
+) -> Result<Outcome, ProbeError> {
+    check(task)?;
+    let mut found = Vec::new();
+    if let Err(refused) = task::lock_memory() {
+        found.push(Finding::at(FindingId::NotPermitted, "initiator", refused.to_string()));
+    }
+    let _aside = crate::stage::StepAside::from(task.spec.initiator.cpu);
+    let mut outcome = Outcome::default();
+    for size in task.spec.sizes.iter() {
+        if context.stopping() {
+            outcome.interrupted = true;
+            break;
+        }
+        let (measured, failure) = one(task, context, clock, size, &found)?;
+        outcome.sizes += 1;
+        outcome.untrusted += u32::from(!measured.result.verdict.trusted);
+        sink(measured);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        outcome.interrupted |= context.stopping();
+    }
+    Ok(outcome)
+}
+
+/// What only a stream may not.
+fn check(task: &ProbeTask) -> Result<(), ProbeError> {
+    let spec = &task.spec;
+    let conflict = |what: String, remedy: &str| Err(ProbeError::Conflict { what, remedy: remedy.to_owned() });
+    let protocol = spec.socket.protocol;
+    if !matches!(protocol, Protocol::Tcp | Protocol::Udp) {
+        return conflict(format!("stream does not run over {protocol}"), "use tcp or udp");
+    }
+    if spec.socket.multicast.is_some() {
+        return conflict("a stream goes to one address".to_owned(), "leave the multicast group out");
+    }
+    if let Some(mode) = [spec.initiator.receive, spec.reflector.receive]
+        .into_iter()
+        .find(|mode| !matches!(mode, Receive::Block | Receive::Spin))
+    {
+        return conflict(format!("the receiver of a stream does not wait with {mode}"), "use block or spin");
+    }
+    if spec.stop.max_ms == u32::MAX {
+        return conflict("a stream lasts a time, not a count".to_owned(), "give --seconds");
+    }
+    if let Some(small) = spec.sizes.iter().find(|size| protocol == Protocol::Udp && *size < wire::stream::MIN_DATAGRAM)
+    {
+        return conflict(
+            format!("a datagram of {small} bytes has no room for its number and its tag"),
+            &format!("use --size {} or more", wire::stream::MIN_DATAGRAM),
+        );
+    }
+    Ok(())
+}
+
+/// Real-time flows that share one CPU of one machine: whichever never sleeps keeps the other from running.
+fn check_shared_cpu(task: &ProbeTask) -> Result<(), ProbeError> {
+    check::same_machine(&task.spec)?;
+    let (here, there) = (&task.spec.initiator, &task.spec.reflector);
+    let real_time = here.policy.is_real_time() || there.policy.is_real_time();
+    match (here.cpu, there.cpu) {
+        (Some(a), Some(b)) if a == b && real_time => Err(ProbeError::Conflict {
+            what: format!("both ends are on CPU {a} of one machine with a real-time policy, and a sender never sleeps"),
+            remedy: "give the ends different CPUs with --cpu and --remote-cpu, or use --policy other".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Measures one size. What was measured is given also when it failed, together with why.
+fn one(
+    task: &ProbeTask,
+    context: &Context,
+    clock: Clock,
+    size: u32,
+    found: &[Finding],
+) -> Result<(Measured, Option<ProbeError>), ProbeError> {
+    let mut opened = open::open(task, context, size)?;
+    let spec = opened.stream.clone();
+    let mut pinger = spec.working_latency.then(|| Pinger::open(task, clock)).transpose()?;
+    let idle = match &mut pinger {
+        Some(pinger) => Some(pinger.measure_for(IDLE.min(longest(task)), &context.stop)?),
+        None => None,
+    };
+    let mut found = found.to_vec();
+    found.extend(opened.held_back(size));
+    let stream = Stream { task, context, clock, size, opened: &mut opened };
+    let ran = stream.run(pinger)?;
+    let (measured, failure) = ran.finish(task, clock, size, &opened, idle, found);
+    opened.session.close();
+    Ok((measured, failure))
+}
+
+fn longest(task: &ProbeTask) -> Duration {
+    Duration::from_millis(u64::from(task.spec.stop.max_ms))
+}
+
+/// A stream about to run.
+struct Stream<'a> {
+    task: &'a ProbeTask,
+    context: &'a Context,
+    clock: Clock,
+    size: u32,
+    opened: &'a mut Opened,
+}
+
+/// What a stream left.
+struct Ran {
+    started_ns: u64,
+    ends: Vec<FlowEnd>,
+    tcp: StreamSent,
+    counters: model::Counters,
+    /// Datagrams that our sockets had no room for.
+    overflow: u64,
+    map: model::ClockMap,
+    report: Option<StopReport>,
+    /// What the far end told while it ran.
+    told: Vec<StreamInterval>,
+    working: Option<Latency>,
+    hlog: String,
+    vanished: Option<String>,
+}
+
+impl Stream<'_> {
+    fn run(self, mut pinger: Option<Pinger>) -> Result<Ran, ProbeError> {
+        let (task, size, clock) = (self.task, self.size, self.clock);
+        let Opened { session, sockets, stream, limit, tag, datagrams, .. } = self.opened;
+        let (sockets, spec, limit, tag, datagrams): (&[DataSocket], &StreamSpec, _, _, _) =
+            (sockets, stream, *limit, *tag, *datagrams);
+        let shared = Shared::default();
+        let flows: Vec<Flow> = sockets.iter().map(|_| Flow::default()).collect();
+        let senders: Vec<&DataSocket> =
+            sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(socket, _)| socket).collect();
+        std::thread::scope(|scope| {
+            // Whatever fails below, no flow goes on.
+            let _ending = Ending(&shared);
+            let (ready, heard) = mpsc::channel();
+            let mut threads = Vec::with_capacity(sockets.len());
+            for ((number, socket), flow) in (0..).zip(sockets.iter()).zip(&flows) {
+                let job = Job {
+                    task,
+                    spec,
+                    socket,
+                    size,
+                    number,
+                    datagrams,
+                    sends: spec.is_up(number),
+                    limit,
+                    clock,
+                    tag,
+                    longest: longest(task),
+                    shared: &shared,
+                    flow,
+                };
+                let ready = ready.clone();
+                let builder = std::thread::Builder::new().name("flow".to_owned()).stack_size(STACK_BYTES);
+                let thread = builder
+                    .spawn_scoped(scope, move || job.run(ready))
+                    .map_err(|cause| ProbeError::Task(task::TaskError::Thread { name: "flow", cause }))?;
+                threads.push(thread);
+            }
+            drop(ready);
+            let mut vanished = None;
+            let mut map = MapRecorder::new(clock);
+            let mut told = Vec::new();
+            let counters = CounterSampler::start();
+            let mut tcp = StreamSent::default();
+            let mut started_ns = 0;
+            let mut report = None;
+            let mut working = None;
+            // A flow that cannot begin ends, and says why when it is joined.
+            if heard.iter().take(sockets.len()).count() == sockets.len() {
+                let mut watch = TcpWatch::new(senders.iter().copied());
+                session.start(size, size)?;
+                let pinging = &shared.pinging;
+                let beside = pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging)));
+                started_ns = clock::realtime_ns();
+                shared.go.store(true, Ordering::Release);
+                let attended = Attending {
+                    context: self.context,
+                    clock,
+                    live: task.live,
+                    size,
+                    spec,
+                    asked_pps: record::stream::asked(spec, size, datagrams).1,
+                    flows: &flows,
+                    longest: longest(task),
+                }
+                .attend(session, &mut watch, &mut map, &mut told);
+                shared.pinging.store(false, Ordering::Release);
+                shared.stop_sending.store(true, Ordering::Release);
+                if let Err(error) = attended {
+                    vanished = Some(error.to_string());
+                }
+                watch.finish(&mut tcp);
+                await_tail(!datagrams, &senders, &threads_of(&threads, spec, true));
+                match session.stop(vanished.is_some()) {
+                    Ok(stopped) => report = Some(stopped),
+                    Err(error) => vanished = vanished.or_else(|| Some(error.to_string())),
+                }
+                if spec.goes_down() && vanished.is_none() {
+                    await_tail(!datagrams, &[], &threads_of(&threads, spec, false));
+                }
+                if let Some(beside) = beside {
+                    working = Some(beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+                }
+            }
+            shared.stop();
+            let ends = threads.into_iter().map(|thread| match thread.join() {
+                Ok(end) => end,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            let ends = ends.collect::<Result<Vec<_>, _>>()?;
+            let (working, hlog) = working.map_or((None, String::new()), |(latency, hlog)| (Some(latency), hlog));
+            Ok(Ran {
+                started_ns,
+                ends,
+                tcp,
+                counters: counters.finish(),
+                overflow: sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum(),
+                map: map.finish(),
+                report,
+                told,
+                working,
+                hlog,
+                vanished,
+            })
+        })
+    }
+}
+
+type FlowThread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<FlowEnd, ProbeError>>;
+
+/// The threads of the flows that go one way.
+fn threads_of<'a, 'scope>(
+    threads: &'a [FlowThread<'scope>],
+    spec: &StreamSpec,
+    up: bool,
+) -> Vec<&'a FlowThread<'scope>> {
+    threads.iter().zip(0..).filter(|(_, number)| spec.is_up(*number) == up).map(|(thread, _)| thread).collect()
+}
+
+/// Waits until what was sent has arrived: TCP until everything is acknowledged and its flows have ended, datagrams a
+/// moment.
+fn await_tail(tcp: bool, senders: &[&DataSocket], threads: &[&FlowThread<'_>]) {
+    if !tcp {
+        std::thread::sleep(TAIL);
+        return;
+    }
+    let began = Instant::now();
+    let outstanding = || {
+        senders.iter().any(|socket| bulk::unacknowledged(socket).is_some_and(|bytes| bytes > 0))
+            || !threads.iter().all(|thread| thread.is_finished())
+    };
+    while began.elapsed() < DRAIN && outstanding() {
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Ends all flows when it goes.
+struct Ending<'a>(&'a Shared);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// What the manager looks at while data flows.
+struct Attending<'a> {
+    context: &'a Context,
+    clock: Clock,
+    live: bool,
+    size: u32,
+    spec: &'a StreamSpec,
+    asked_pps: Option<f64>,
+    flows: &'a [Flow],
+    longest: Duration,
+}
+
+impl Attending<'_> {
+    /// Until the time is over, the program is asked to end, or every flow has ended by itself.
+    fn attend(
+        &self,
+        session: &mut Session,
+        watch: &mut TcpWatch<'_>,
+        map: &mut MapRecorder,
+        told: &mut Vec<StreamInterval>,
+    ) -> Result<(), ProbeError> {
+        let began = Instant::now();
+        let mut seconds = 0_u32;
+        let mut before = Sums::default();
+        while began.elapsed() < self.longest && !self.context.stopping() {
+            if self.flows.iter().all(Flow::has_ended) {
+                break;
+            }
+            let patience = LOOK.min(self.longest.saturating_sub(began.elapsed()));
+            if let Some(interval) = session.hear_interval(patience)? {
+                told.push(interval);
+                if self.spec.goes_up() {
+                    self.tell(began, &mut before, interval);
+                }
+            }
+            map.push_if_due(self.clock.now());
+            if began.elapsed() >= SECOND * (seconds + 1) {
+                seconds += 1;
+                watch.sample();
+                if !self.spec.goes_up() {
+                    self.tell(began, &mut before, StreamInterval::default());
+                }
+            }
+        }
+        if began.elapsed() > SECOND * seconds + SECOND / 10 {
+            watch.sample();
+        }
+        Ok(())
+    }
+
+    /// Tells who watches: what came down here, and what the far end says came up there.
+    fn tell(&self, began: Instant, before: &mut Sums, up: StreamInterval) {
+        let Some(live) = self.context.live.as_ref().filter(|_| self.live) else { return };
+        let now = Sums::of(self.flows, self.spec, began);
+        live.tell(LiveInterval {
+            size: self.size,
+            asked_pps: self.asked_pps,
+            at_ns: before.at_ns,
+            interval_ns: now.at_ns - before.at_ns,
+            sent: now.sent - before.sent,
+            received: up.received + now.received - before.received,
+            lost: up.lost + now.lost.saturating_sub(before.lost),
+            bytes: Some(up.bytes + now.bytes - before.bytes),
+            ..LiveInterval::default()
+        });
+        *before = now;
+    }
+}
+
+/// What this end counted so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    at_ns: u64,
+    sent: u64,
+    received: u64,
+    bytes: u64,
+    lost: u64,
+}
+
+impl Sums {
+    fn of(flows: &[Flow], spec: &StreamSpec, began: Instant) -> Self {
+        let mut sums = Self { at_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX), ..Self::default() };
+        for (flow, number) in flows.iter().zip(0..) {
+            if spec.is_up(number) {
+                sums.sent += flow.gauge.messages();
+            } else {
+                sums.received += flow.gauge.messages();
+                sums.bytes += flow.gauge.bytes();
+                sums.lost += flow.missing.load(Ordering::Relaxed);
+            }
+        }
+        sums
+    }
+}
+
+impl Ran {
+    /// Puts all that is known together.
+    fn finish(
+        self,
+        task: &ProbeTask,
+        clock: Clock,
+        size: u32,
+        opened: &Opened,
+        idle: Option<Latency>,
+        mut found: Vec<Finding>,
+    ) -> (Measured, Option<ProbeError>) {
+        let spec = &opened.stream;
+        let mut sent = self.tcp;
+        let mut usage = EndUsage::default();
+        let mut counted = Vec::new();
+        let (mut first, mut last) = (u64::MAX, 0);
+        let mut broken = None;
+        for end in self.ends {
+            if let Some(of_flow) = end.usage {
+                usage = of_flow;
+            }
+            broken = broken.or(end.broken);
+            if let Some(done) = end.sent.filter(|done| done.first > 0) {
+                sent.bytes += done.bytes;
+                sent.datagrams += if opened.datagrams { done.messages } else { 0 };
+                sent.no_buffer += done.no_buffer;
+                first = first.min(done.first);
+                last = last.max(done.last);
+            }
+            counted.extend(end.counted);
+        }
+        if spec.sockets() > 1 {
+            // The other flows are no other tasks.
+            usage.other_tasks_ns = None;
+        }
+        sent.elapsed_ns = clock.ns(last.saturating_sub(first));
+        let here: Option<StreamReceived> = spec.goes_down().then(|| record::stream::merge(&counted));
+        let mut counters = self.counters;
+        counters.socket_overflow += self.overflow;
+        let mut failure = None;
+        let mut vanished = None;
+        if let Some(why) = self.vanished {
+            vanished = Some(why.clone());
+            failure = Some(ProbeError::PeerVanished { address: opened.session.name().to_owned(), size, why });
+        } else if let Some(cause) = broken {
+            let detail = format!("the initiator's data path broke: {cause}");
+            found.push(Finding::at(FindingId::PathBroken, "initiator", detail));
+            failure = Some(ProbeError::Path { address: opened.session.name().to_owned(), size, cause });
+        }
+        let measured = document::assemble(Parts {
+            task,
+            opened,
+            size,
+            clock,
+            started_ns: self.started_ns,
+            sent: spec.goes_up().then_some(sent),
+            received: here,
+            told: self.told,
+            usage,
+            counters,
+            map: self.map,
+            report: self.report,
+            idle,
+            working: self.working,
+            hlog: self.hlog,
+            found,
+            vanished,
+        });
+        (measured, failure)
+    }
+}

@@ -1,0 +1,136 @@
+//! The session of a stream and its sockets, all of them proved.
+
+use super::{OVERHEAD_MS, check_shared_cpu, longest};
+use crate::document::Place;
+use crate::session::Session;
+use crate::{Context, ProbeError, peer};
+use model::worker::ProbeTask;
+use model::{Finding, FindingId, Limits, Protocol, SocketSpec, StreamSpec};
+use net::DataSocket;
+use std::net::SocketAddr;
+use std::time::Duration;
+use wire::{Key, OpenRequest, StreamRequest};
+
+/// How long a TCP data connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a token may take to leave.
+const SHOW: Duration = Duration::from_secs(1);
+/// An owner's limit of messages that no flow of single datagrams reaches.
+const BEYOND_REACH: u32 = 10_000_000;
+
+/// A session with its sockets.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    pub(super) sockets: Vec<DataSocket>,
+    pub(super) stream: StreamSpec,
+    pub(super) datagrams: bool,
+    pub(super) tag: u64,
+    pub(super) place: Place,
+    /// Datagrams, or bytes of TCP, a second that the owner allows each flow; absent: nothing that could be reached.
+    pub(super) limit: Option<f64>,
+}
+
+/// Opens the session and all sockets.
+pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Opened, ProbeError> {
+    let spec = &task.spec;
+    let stream = spec.stream.clone().unwrap_or_default();
+    let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
+    if net::route::is_local(control.ip()).unwrap_or(false) {
+        check_shared_cpu(task)?;
+    }
+    context.capture_control(control, None)?;
+    let mut session = Session::connect(control, key(task)?)?;
+    context.capture_control(control, session.own_address())?;
+    let wanted_ms = u64::from(spec.stop.max_ms) + OVERHEAD_MS;
+    if wanted_ms > u64::from(session.max_session_s()) * 1000 {
+        let (address, limit_s) = (session.name().to_owned(), session.max_session_s());
+        return Err(ProbeError::TooLong { address, limit_s, wanted_s: wanted_ms.div_ceil(1000) });
+    }
+    let datagrams = spec.socket.protocol == Protocol::Udp;
+    let limit = session.limits().and_then(|limits| ceiling(limits, &stream, size, datagrams));
+    // Only a connected socket takes from nobody else.
+    let socket = SocketSpec { connected: true, ..spec.socket.clone() };
+    let opened = session.open(OpenRequest {
+        probe: spec.probe,
+        socket: socket.clone(),
+        end: spec.reflector.clone(),
+        pings: 1,
+        pongs: 1,
+        max_size: size,
+        connect_each: false,
+        stream: Some(StreamRequest {
+            spec: stream.clone(),
+            longest_ms: u32::try_from(longest(task).as_millis()).unwrap_or(u32::MAX),
+            live: true,
+        }),
+        pace: None,
+    })?;
+    let one_machine = opened.machine.is_some() && opened.machine == host::boot_id();
+    if one_machine {
+        check_shared_cpu(task)?;
+    }
+    let out_of_order =
+        || ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" };
+    let Some(address) = session.data_address(&opened) else { return Err(out_of_order()) };
+    let count = stream.sockets() as usize;
+    let ports = if datagrams { opened.ports.clone() } else { vec![opened.port; count] };
+    if ports.len() != count {
+        return Err(out_of_order());
+    }
+    context.capture_data(spec, address, None)?;
+    let connect =
+        |port: &u16| DataSocket::connect(&socket, &spec.initiator, SocketAddr::new(address.ip(), *port), CONNECT);
+    let mut sockets = ports.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+    let mut shown = false;
+    let seen_as = session.prove(spec.socket.protocol, || {
+        // A connection delivers it; datagrams may be lost.
+        if !datagrams && std::mem::replace(&mut shown, true) {
+            return Ok(());
+        }
+        for (socket, number) in sockets.iter_mut().zip(0..) {
+            socket.send_once(&wire::stream::prove(&opened.token, number), SHOW)?;
+        }
+        Ok(())
+    })?;
+    let own = sockets.first().and_then(DataSocket::local_address).filter(|own| !own.ip().is_unspecified());
+    let place = Place { one_machine, ..peer::place(context, own.or(seen_as), address) };
+    Ok(Opened { session, sockets, stream, datagrams, tag: opened.token.tag(), place, limit })
+}
+
+/// The shared key.
+pub(super) fn key(task: &ProbeTask) -> Result<Option<Key>, ProbeError> {
+    Ok(task.target.key.as_deref().map(Key::from_hex).transpose()?)
+}
+
+/// What the owner allows each flow; the far end holds to it too.
+fn ceiling(limits: &Limits, stream: &StreamSpec, size: u32, datagrams: bool) -> Option<f64> {
+    let flows = f64::from(stream.flows.max(1));
+    let bytes = limits.max_bandwidth_bps.map(|bits| bits as f64 / 8.0 / flows);
+    if !datagrams {
+        return bytes;
+    }
+    let reachable = limits.max_rate_pps < BEYOND_REACH || (stream.gso && limits.max_rate_pps < u32::MAX);
+    let counted = reachable.then(|| f64::from(limits.max_rate_pps) / flows);
+    [counted, bytes.map(|bytes| bytes / f64::from(size.max(1)))].into_iter().flatten().reduce(f64::min)
+}
+
+impl Opened {
+    /// That the owner's limit, not the network, decides how fast it goes: where nothing slower was asked for.
+    pub(super) fn held_back(&self, size: u32) -> Option<Finding> {
+        let limit = self.limit? * f64::from(self.stream.flows.max(1));
+        let bits = limit * 8.0 * if self.datagrams { f64::from(size) } else { 1.0 };
+        // A limit of millions of datagrams a second is no bound that a sender is likely to meet.
+        let distant = self.datagrams && limit >= f64::from(BEYOND_REACH);
+        let asked = record::stream::asked(&self.stream, size, self.datagrams).0;
+        (!distant && asked.is_none_or(|asked| asked > bits)).then(|| {
+            Finding::at(
+                FindingId::NotPermitted,
+                "reflector",
+                format!(
+                    "the endpoint's owner allows {:.1} Mbit/s of this, so no more was sent: have --max-rate or --max-bandwidth raised there",
+                    bits / 1e6
+                ),
+            )
+        })
+    }
+}

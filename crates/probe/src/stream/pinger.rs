@@ -1,0 +1,136 @@
+//! A UDP ping-pong with a session of its own: what a small message experiences without the stream, then beside it.
+//!
+//! A round each millisecond at most, over a thread that the kernel puts where it likes: the stream has the CPUs that were
+//! asked for. It waits for each answer, so under a full queue rounds come less often; that is what an application with
+//! one question at a time would see.
+
+use super::open::key;
+use crate::ProbeError;
+use crate::session::Session;
+use clock::{Clock, MapRecorder};
+use model::worker::ProbeTask;
+use model::{EndSpec, Latency, LatencyKind, Probe, Protocol, Sample, SampleFlags, SocketSpec};
+use net::bulk::Exchange;
+use net::{DataSocket, PathError};
+use record::{Recorder, RecorderConfig};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wire::{OpenRequest, Tier, data};
+
+/// Bytes of a message: the papers' size.
+const SIZE: usize = 32;
+const SIZE_BYTES: u32 = 32;
+/// Between two rounds.
+const PERIOD_NS: u64 = 1_000_000;
+/// A round without an answer is lost after this time.
+const TIMEOUT_NS: u64 = 500_000_000;
+const SHOW: Duration = Duration::from_secs(1);
+
+/// The ping-pong.
+pub(super) struct Pinger {
+    session: Option<Session>,
+    socket: DataSocket,
+    tag: u64,
+    clock: Clock,
+    number: u64,
+    longest_ms: u32,
+}
+
+impl Drop for Pinger {
+    fn drop(&mut self) {
+        if let Some(mut session) = self.session.take() {
+            // It only tells that all is well; what it says is of no use here.
+            let _ = session.stop(true);
+            session.close();
+        }
+    }
+}
+
+impl Pinger {
+    /// Opens a session and a UDP socket beside those of the stream.
+    pub(super) fn open(task: &ProbeTask, clock: Clock) -> Result<Self, ProbeError> {
+        let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
+        let mut session = Session::connect(control, key(task)?)?;
+        let socket = SocketSpec { ttl: task.spec.socket.ttl, ..SocketSpec::new(Protocol::Udp) };
+        let (ours, theirs) = (&task.spec.initiator, &task.spec.reflector);
+        let end = |of: &EndSpec| EndSpec { bind: of.bind, device: of.device.clone(), ..EndSpec::default() };
+        let opened = session.open(OpenRequest {
+            probe: Probe::Pingpong,
+            socket: socket.clone(),
+            end: end(theirs),
+            pings: 1,
+            pongs: 1,
+            max_size: SIZE_BYTES,
+            connect_each: false,
+            stream: None,
+            pace: None,
+        })?;
+        let Some(address) = session.data_address(&opened) else {
+            return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
+        };
+        let mut socket = DataSocket::connect(&socket, &end(ours), address, SHOW)?;
+        let proof = data::prove(&opened.token);
+        session.prove(Protocol::Udp, || Ok(socket.send_once(&proof, SHOW)?))?;
+        session.start(SIZE_BYTES, SIZE_BYTES)?;
+        let longest_ms = task.spec.stop.max_ms;
+        Ok(Self { session: Some(session), socket, tag: opened.token.tag(), clock, number: 0, longest_ms })
+    }
+
+    /// Measures for a time, or until the program is asked to end.
+    pub(super) fn measure_for(&mut self, time: Duration, stop: &AtomicBool) -> Result<Latency, ProbeError> {
+        let ticks = self.clock.ticks(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let end = self.clock.now().saturating_add(ticks);
+        Ok(self.measure(|now| now < end && !stop.load(Ordering::Relaxed))?.0)
+    }
+
+    /// Measures as long as a flag says so. Gives the interval log too.
+    pub(super) fn measure_until(&mut self, going: &AtomicBool) -> Result<(Latency, String), ProbeError> {
+        self.measure(|_| going.load(Ordering::Relaxed))
+    }
+
+    fn measure(&mut self, goes_on: impl Fn(u64) -> bool) -> Result<(Latency, String), ProbeError> {
+        let exchange = Exchange::new(&self.socket)?;
+        let config = RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, self.longest_ms);
+        let mut recorder = Recorder::new(config);
+        let map = MapRecorder::new(self.clock);
+        let mut message = [0x5a; SIZE];
+        let period = self.clock.ticks(PERIOD_NS);
+        let timeout = self.clock.ticks(TIMEOUT_NS);
+        let mut due = self.clock.now();
+        while goes_on(self.clock.now()) {
+            let early = due.saturating_sub(self.clock.now());
+            if early > 0 {
+                std::thread::sleep(Duration::from_nanos(self.clock.ns(early)));
+            }
+            self.number += 1;
+            data::write(self.number, self.tag, &mut message);
+            let sent = self.clock.now();
+            let broken = |cause: PathError| ProbeError::Path {
+                address: self.session.as_ref().map(|session| session.name().to_owned()).unwrap_or_default(),
+                size: SIZE_BYTES,
+                cause,
+            };
+            let mut sample = Sample { seq: self.number, intended: sent, sent, received: sent, ..Sample::default() };
+            exchange.send(&message).map_err(broken)?;
+            sample.flags = SampleFlags::LOST;
+            while sample.received.saturating_sub(sent) < timeout {
+                let found = exchange.receive(&mut message).map_err(broken)?;
+                sample.received = self.clock.now();
+                let ours = found.and_then(|bytes| data::read(Tier::Tagged, self.tag, message.get(..bytes)?));
+                if ours == Some(self.number) {
+                    sample.flags = SampleFlags::default();
+                    break;
+                }
+                if !goes_on(sample.received) {
+                    // Neither answered nor given up in time: it is not counted at all.
+                    sample.flags = SampleFlags::WARMUP;
+                    break;
+                }
+            }
+            recorder.ingest(&[sample]);
+            due = (due + period).max(sample.received);
+        }
+        let recorded = recorder.finish(Some(&map.finish()));
+        Ok((recorded.latency, recorded.hlog))
+    }
+}
