@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a generator for tests and for looking at")]
 #![allow(dead_code, reason = "the example and the tests each use a part")]
 
+pub(crate) mod paced;
+
 use model::result::{EndReport, Ends, SelfCost, Transactions};
 use model::run::{RunHost, RunStep};
 use model::{
@@ -18,7 +20,7 @@ use windhover_report::RunInput;
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,12 +29,12 @@ impl Chance {
     }
 
     /// 0 to 1.
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// About normal, from sums alone, so that no platform's logarithm matters.
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 }

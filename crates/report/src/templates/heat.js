@@ -116,7 +116,7 @@
       starts[column + 1] = rows.length;
     }
     return {
-      from: stored.from_s || 0, step: stored.step_s, columns: stored.columns, starts, totals,
+      from: stored.from_s, step: stored.step_s, columns: stored.columns, starts, totals,
       rows: Uint16Array.from(rows), counts: Uint32Array.from(counts),
     };
   }
@@ -129,7 +129,7 @@
       const stored = maps.get(id).planes[quantity];
       planes.set(key, stored ? (async () => {
         const whole = await unpack(stored);
-        whole.fine = await Promise.all((stored.fine || []).map(unpack));
+        whole.fine = await Promise.all(stored.fine.map(unpack));
         whole.max_ns = stored.max_ns;
         whole.count = stored.count;
         return whole;
@@ -281,18 +281,27 @@
     if (view.scale === "linear") return (count) => colours[Math.round(last * clamp((count - 1) / Math.max(most - 1, 1), 0, 1))];
     if (view.scale === "rank" && ranks && ranks.length > 1) {
       return (count) => {
-        let low = 0, high = ranks.length - 1;
-        while (low < high) { const middle = (low + high) >> 1; if (ranks[middle] < count) low = middle + 1; else high = middle; }
-        return colours[Math.round(last * low / (ranks.length - 1))];
+        const find = (more) => {
+          let low = 0, high = ranks.length;
+          while (low < high) { const middle = (low + high) >> 1; if (more(ranks[middle])) low = middle + 1; else high = middle; }
+          return low;
+        };
+        const end = find((other) => other <= count);
+        if (end === ranks.length) return colours[last];
+        return colours[count <= 1 ? 0 : Math.round(last * (find((other) => other < count) + end) / 2 / ranks.length)];
       };
     }
     const whole = Math.log(Math.max(most, 2));
     return (count) => colours[Math.round(last * clamp(Math.log(count) / whole, 0, 1))];
   }
-  const distinct = (lists) => {
-    const seen = new Set();
-    for (const list of lists) for (const count of list) if (count > 0) seen.add(count);
-    return Float64Array.from(seen).sort();
+  // The counts of all cells that hold messages, ascending: a colour by rank is used for as many cells as any other.
+  const ascending = (lists) => {
+    let size = 0;
+    for (const list of lists) for (const count of list) if (count > 0) size += 1;
+    const all = new Float64Array(size);
+    size = 0;
+    for (const list of lists) for (const count of list) if (count > 0) all[size++] = count;
+    return all.sort();
   };
 
   // Paints cells on a canvas whose plot is `width` by `height` CSS pixels.
@@ -594,7 +603,7 @@
         lists.push(picture.counts);
       }
       if (mostCache.size > 60) mostCache.clear();
-      mostCache.set(whole, { most, ranks: distinct(lists) });
+      mostCache.set(whole, { most, ranks: ascending(lists) });
     }
     return mostCache.get(whole);
   }
@@ -688,8 +697,8 @@
       draw(svg, "rect", { class: "hm-fine", x: x(closer.from), y: area.top, width: Math.max(x(closer.from + closer.wide * closer.width) - x(closer.from), 1), height: area.height });
     }
 
-    const events = (map.events || []).filter((event) => event.at_s >= view.t0 && event.at_s <= view.t1);
-    const lost = lanes(map.lost || [], map.lost_step_s || 1, view.t0, view.t1, area.width);
+    const events = map.events.filter((event) => event.at_s >= view.t0 && event.at_s <= view.t1);
+    const lost = lanes(map.lost, map.lost_step_s, view.t0, view.t1, area.width);
     if (!view.old) {
       lane(svg, x, area, picture, picture.above, area.top - LANE - GAP, "above " + tick(view.high), view, "hm-over", scale.most);
       lane(svg, x, area, picture, picture.below, area.below, "below " + tick(view.low), view, "hm-over", scale.most);
@@ -757,15 +766,23 @@
 
   function marks(svg, x, y, area, map, view) {
     const group = draw(svg, "g", { class: "hm-marks", "clip-path": "url(#hm-clip)" });
-    for (const outlier of map.outliers || []) {
-      if (outlier.lost) continue;
-      const at = whenOf(outlier), ns = valueOf(outlier);
-      if (at < view.t0 || at > view.t1 || ns === null || ns < view.low) continue;
-      const picked = state.pick === outlier.seq;
+    worstOf(map).forEach((outlier, place) => {
+      const at = whenOf(outlier), ns = valueOf(outlier), picked = state.pick === outlier.seq;
+      if ((place >= MARKED && !picked) || at < view.t0 || at > view.t1 || ns === null || ns < view.low) return;
       draw(group, "circle", { class: picked ? "hm-ring hm-picked" : "hm-ring", cx: x(at), cy: Math.max(y(ns), area.top + 4), r: picked ? 7 : 4 });
-    }
-    const lost = (map.outliers || []).find((one) => one.lost && one.seq === state.pick);
+    });
+    const lost = map.outliers.find((one) => one.lost && one.seq === state.pick);
     if (lost) draw(svg, "circle", { class: "hm-ring hm-picked", cx: x(whenOf(lost)), cy: area.lost + LOST / 2, r: 7 });
+  }
+  const MARKED = 20;
+  // The worst messages by what is shown now, lost ones last.
+  function worstOf(map) {
+    const key = map.id + state.quantity;
+    if (worstOf.key !== key) {
+      worstOf.key = key;
+      worstOf.list = [...map.outliers].sort((a, b) => (valueOf(b) ?? -1) - (valueOf(a) ?? -1) || a.seq - b.seq);
+    }
+    return worstOf.list;
   }
   const whenOf = (outlier) => Math.max(0, outlier.at_ns - outlier.late_ns) / 1e9;
   const valueOf = (outlier) => (state.quantity === "lateness" ? outlier.late_ns : outlier.lost ? null
@@ -832,7 +849,7 @@
     }
     legend.append(scaleBox, make("span", { class: "hm-unit" }, unit));
 
-    const lostAll = (map.lost || []).reduce((sum, [, count]) => sum + count, 0);
+    const lostAll = map.lost.reduce((sum, [, count]) => sum + count, 0);
     let above = view.old ? map.planes.old.above : 0;
     if (!view.old) for (let at = 0; at < source.rows.length; at += 1) if (EDGES[source.rows[at]] >= view.high) above += source.counts[at];
     const count = (number, word) => `${grouped(number)} ${word}${number === 1 ? "" : "s"}`;
@@ -866,11 +883,11 @@
 
   let listed = null;
   function updateList(map) {
-    const key = map.id;
+    const key = map.id + state.quantity;
     if (listed !== key) {
       listed = key;
       list.replaceChildren(make("h3", {}, "Worst messages"));
-      const rows = map.outliers || [];
+      const rows = worstOf(map);
       if (!rows.length) list.append(make("p", { class: "caption" }, "None were kept."));
       else {
         const body = make("tbody");
@@ -889,7 +906,7 @@
       line.classList.toggle("hm-on", on);
       if (on) line.scrollIntoView({ block: "nearest" });
     }
-    const outlier = (map.outliers || []).find((one) => one.seq === state.pick);
+    const outlier = map.outliers.find((one) => one.seq === state.pick);
     detail.hidden = !outlier;
     if (!outlier) return;
     const sent = outlier.at_ns, due = sent - outlier.late_ns, at = (ns) => (ns / 1e9).toFixed(6) + " s";
@@ -907,7 +924,7 @@
     remember();
     state.pick = outlier.seq;
     const map = maps.get(state.map), at = whenOf(outlier);
-    const half = Math.min(map.seconds / 2, Math.max(10 * (map.detail_step_s || 0.1), 0.05));
+    const half = Math.min(map.seconds / 2, Math.max(10 * map.detail_step_s, 0.05));
     const from = clamp(at - half, 0, Math.max(0, map.seconds - 2 * half));
     state.t = [from, from + 2 * half];
     const view = viewOf(), ns = valueOf(outlier);
@@ -926,7 +943,7 @@
       const over = document.createElementNS(SVG, "svg");
       over.setAttribute("aria-hidden", "true");
       const frame = make("div", { class: "hm-panel" }, surface, over);
-      still.after(frame);
+      panel.querySelector(".hm-caption").before(frame);
       return { id: panel.dataset.heatPanel, panel, still, frame, surface, over };
     });
   async function drawPanels(mine) {
@@ -940,7 +957,7 @@
     if (mine !== turn) return;
     const pictures = sources.map((source) => source && cells(source, layout, 0, longest, joined(source, 0, longest, area.width)));
     const lists = pictures.filter(Boolean).map((picture) => picture.counts);
-    const colour = painter(view, Math.max(1, ...lists.map(largest)), view.scale === "rank" ? distinct(lists) : null);
+    const colour = painter(view, Math.max(1, ...lists.map(largest)), view.scale === "rank" ? ascending(lists) : null);
     panels.forEach(({ id, panel, still, frame, surface, over }, index) => {
       const picture = pictures[index];
       panel.classList.toggle("hm-live", Boolean(picture));
@@ -959,12 +976,12 @@
       if (above && !view.old) draw(over, "text", { class: "tick hm-count", x: wide - 8, y: 16, "text-anchor": "end" }, `${short(above)} above`);
       const map = maps.get(id);
       if (!view.old) {
-        for (const [column, count] of lanes(map.lost || [], map.lost_step_s || 1, 0, longest, area.width).sums) {
-          const width = lanes([], map.lost_step_s || 1, 0, longest, area.width).width;
+        for (const [column, count] of lanes(map.lost, map.lost_step_s, 0, longest, area.width).sums) {
+          const width = lanes([], map.lost_step_s, 0, longest, area.width).width;
           if (count) draw(over, "rect", { class: "hm-lost", x: x(column * width), y: height - 1, width: Math.max(area.width * width / longest, 2), height: 5 });
         }
       }
-      still.hidden = true;
+      if (still) still.hidden = true;
     });
   }
 
@@ -1003,7 +1020,7 @@
     if (lostHere) lines.push(`${grouped(lostHere)} lost in this column`);
     return lines;
   }
-  const lostIn = (map, from, to) => (map.lost || []).reduce((sum, [column, count]) => {
+  const lostIn = (map, from, to) => map.lost.reduce((sum, [column, count]) => {
     const at = column * map.lost_step_s;
     return at >= from - 1e-9 && at < to - 1e-9 ? sum + count : sum;
   }, 0);
@@ -1060,10 +1077,11 @@
   const ringAt = (px, py) => {
     if (!shown || !state.outliers || state.old || state.versus) return null;
     let best = null, least = 9;
-    for (const outlier of shown.map.outliers || []) {
+    for (const [place, outlier] of worstOf(shown.map).entries()) {
       const ns = valueOf(outlier), at = whenOf(outlier);
+      if (ns !== null && place >= MARKED && outlier.seq !== state.pick) continue;
       if (at < shown.view.t0 || at > shown.view.t1) continue;
-      const y = outlier.lost ? shown.area.lost + LOST / 2 : Math.max(shown.y(ns), shown.area.top + 4);
+      const y = ns === null ? shown.area.lost + LOST / 2 : Math.max(shown.y(ns), shown.area.top + 4);
       const far = Math.hypot(shown.x(at) - px, y - py);
       if (far < least) { best = outlier; least = far; }
     }
@@ -1130,7 +1148,7 @@
     const whole = viewOf(state.map, true), map = maps.get(state.map);
     const end = state.versus ? Math.max(whole.t1, maps.get(state.versus).seconds) : whole.t1;
     if (state.t) {
-      const least = Math.min(2 * (map.detail_step_s || 0.1), end);
+      const least = Math.min(2 * map.detail_step_s, end);
       const wide = clamp(state.t[1] - state.t[0], least, end);
       const from = clamp((state.t[0] + state.t[1] - wide) / 2, 0, end - wide);
       state.t = wide >= end * 0.999 ? null : [from, from + wide];
@@ -1221,7 +1239,7 @@
       Escape: () => { cursor = null; tell(null); stepBack(); refresh(); },
       "[": () => next(-1), "]": () => next(1),
       o: () => {
-        const worst = shown.map.outliers || [];
+        const worst = worstOf(shown.map);
         if (worst.length) pick(worst[(worst.findIndex((one) => one.seq === state.pick) + 1) % worst.length]);
       },
     };
