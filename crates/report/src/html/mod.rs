@@ -29,7 +29,15 @@ const TEMPLATES: [(&str, &str); 5] = [
 const STYLE: &str = concat!(include_str!("../templates/page.css"), include_str!("../templates/heat.css"));
 const SCRIPT: &str = include_str!("../templates/page.js");
 /// The viewer, in parts that share one scope.
-const VIEWER: &str = include_str!("../templates/heat.js");
+const VIEWER: &str = concat!(
+    "(() => {\n\"use strict\";\n",
+    include_str!("../templates/heat/book.js"),
+    include_str!("../templates/heat/paint.js"),
+    include_str!("../templates/heat/state.js"),
+    include_str!("../templates/heat/draw.js"),
+    include_str!("../templates/heat/hands.js"),
+    "})();\n"
+);
 
 /// One figure of a table.
 #[derive(Serialize, Default)]
