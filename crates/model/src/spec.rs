@@ -249,7 +249,7 @@ impl ProbeSpec {
             }
         }
         if self.probe == Probe::Stream {
-            self.stream.clone().unwrap_or_default().check(!self.socket.protocol.is_stream())?;
+            crate::stream::check(self)?;
         }
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {
             return conflict("the stop rule ends before the first message", "give --seconds or --count above 0");

@@ -1,6 +1,8 @@
 //! Bulk data: how much, which way, over how many flows.
 
-use crate::ModelError;
+use crate::{ModelError, ProbeSpec, Protocol, Receive};
+use std::fmt;
+use std::str::FromStr;
 
 /// Which way the data goes.
 #[derive(
@@ -26,6 +28,22 @@ impl Direction {
             Self::Down => "down",
             Self::Both => "both",
         }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Direction {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        [Self::Up, Self::Down, Self::Both].into_iter().find(|direction| direction.word() == text).ok_or_else(|| {
+            ModelError::UnknownWord { what: "direction", given: text.to_owned(), accepted: "up, down or both" }
+        })
     }
 }
 
@@ -99,6 +117,45 @@ impl StreamSpec {
         }
         Ok(())
     }
+}
+
+/// Smallest datagram of a stream: its number and its tag.
+pub const MIN_DATAGRAM: u32 = 16;
+
+/// The size of a datagram or write unless another is asked for: what an Ethernet frame carries over IPv4, or 128 KiB.
+#[must_use]
+pub fn default_size(protocol: Protocol) -> u32 {
+    if protocol == Protocol::Udp { 1472 } else { 128 << 10 }
+}
+
+/// Checks all of a specification that only a stream may not have.
+///
+/// # Errors
+/// The first thing wrong, with the remedy.
+pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
+    let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
+    let protocol = spec.socket.protocol;
+    if !matches!(protocol, Protocol::Tcp | Protocol::Udp) {
+        return conflict(format!("stream does not run over {protocol}"), "use tcp or udp");
+    }
+    if spec.socket.multicast.is_some() {
+        return conflict("a stream goes to one address".to_owned(), "leave the multicast group out");
+    }
+    let modes = [spec.initiator.receive, spec.reflector.receive];
+    if let Some(mode) = modes.into_iter().find(|mode| !matches!(mode, Receive::Block | Receive::Spin)) {
+        return conflict(format!("the receiver of a stream does not wait with {mode}"), "use --receive block or spin");
+    }
+    if spec.stop.max_ms == u32::MAX {
+        return conflict("a stream lasts a time, not a count".to_owned(), "give seconds");
+    }
+    let small = spec.sizes.iter().find(|size| protocol == Protocol::Udp && *size < MIN_DATAGRAM);
+    if let Some(small) = small {
+        return conflict(
+            format!("a datagram of {small} bytes has no room for its number and its tag"),
+            &format!("use --size {MIN_DATAGRAM} or more"),
+        );
+    }
+    spec.stream.clone().unwrap_or_default().check(protocol == Protocol::Udp)
 }
 
 /// One interval of one direction. What an end cannot know is absent.

@@ -19,7 +19,7 @@ use flow::{Flow, FlowEnd, Job, Shared};
 use host::CounterSampler;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::worker::{Measured, ProbeTask};
-use model::{EndUsage, Finding, FindingId, Latency, LiveInterval, Protocol, Receive, StreamSpec};
+use model::{EndUsage, Finding, FindingId, Latency, LiveInterval, StreamSpec};
 use net::DataSocket;
 use net::bulk::{self, TcpWatch};
 use open::Opened;
@@ -52,7 +52,6 @@ pub(crate) fn run(
     clock: Clock,
     sink: &mut dyn FnMut(Measured),
 ) -> Result<Outcome, ProbeError> {
-    check(task)?;
     let mut found = Vec::new();
     if let Err(refused) = task::lock_memory() {
         found.push(Finding::at(FindingId::NotPermitted, "initiator", refused.to_string()));
@@ -74,36 +73,6 @@ pub(crate) fn run(
         outcome.interrupted |= context.stopping();
     }
     Ok(outcome)
-}
-
-/// What only a stream may not.
-fn check(task: &ProbeTask) -> Result<(), ProbeError> {
-    let spec = &task.spec;
-    let conflict = |what: String, remedy: &str| Err(ProbeError::Conflict { what, remedy: remedy.to_owned() });
-    let protocol = spec.socket.protocol;
-    if !matches!(protocol, Protocol::Tcp | Protocol::Udp) {
-        return conflict(format!("stream does not run over {protocol}"), "use tcp or udp");
-    }
-    if spec.socket.multicast.is_some() {
-        return conflict("a stream goes to one address".to_owned(), "leave the multicast group out");
-    }
-    if let Some(mode) = [spec.initiator.receive, spec.reflector.receive]
-        .into_iter()
-        .find(|mode| !matches!(mode, Receive::Block | Receive::Spin))
-    {
-        return conflict(format!("the receiver of a stream does not wait with {mode}"), "use block or spin");
-    }
-    if spec.stop.max_ms == u32::MAX {
-        return conflict("a stream lasts a time, not a count".to_owned(), "give --seconds");
-    }
-    if let Some(small) = spec.sizes.iter().find(|size| protocol == Protocol::Udp && *size < wire::stream::MIN_DATAGRAM)
-    {
-        return conflict(
-            format!("a datagram of {small} bytes has no room for its number and its tag"),
-            &format!("use --size {} or more", wire::stream::MIN_DATAGRAM),
-        );
-    }
-    Ok(())
 }
 
 /// Real-time flows that share one CPU of one machine: whichever never sleeps keeps the other from running.

@@ -5,7 +5,7 @@
 //! session's token.
 
 use crate::control::{OpenRequest, RefuseCode, Token};
-use model::stream::{StreamReceived, StreamSent};
+use model::stream::{MIN_DATAGRAM, StreamReceived, StreamSent};
 use model::{Limits, Probe, Protocol, Receive, StreamSpec};
 
 /// What a client wants of a stream.
@@ -109,8 +109,6 @@ impl StreamRequest {
     }
 }
 
-/// Smallest datagram of a stream: its number and its tag.
-pub const MIN_DATAGRAM: u32 = 16;
 /// From this size a datagram carries the time of its sending too.
 pub const STAMPED: usize = 24;
 

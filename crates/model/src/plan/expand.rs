@@ -1,6 +1,6 @@
 //! From a plan to its cells.
 
-use super::{CellShield, Grid, Plan, Sizes, StackPlan, pace};
+use super::{CellShield, Grid, Plan, Sizes, StackPlan, pace, stream};
 use crate::{
     LoadProfile, LoadSpec, ModelError, Multicast, Policy, Probe, ProbeSpec, Protocol, Receive, Setting, SizeList,
 };
@@ -133,7 +133,10 @@ impl Plan {
             let probe: Probe = probe.parse()?;
             for protocol in &protocols {
                 let protocol = if probe == Probe::Ping { Protocol::Icmp } else { protocol.parse()? };
-                let sizes = sizes(grid.size.as_ref(), protocol)?;
+                let sizes = match &grid.size {
+                    None if probe == Probe::Stream => SizeList::one(crate::stream::default_size(protocol)),
+                    given => sizes(given.as_ref(), protocol)?,
+                };
                 let rates = match probe {
                     Probe::Pace => pace::rates(grid.rate.as_ref())?.into_iter().map(Some).collect(),
                     _ => vec![None],
@@ -199,6 +202,9 @@ impl Plan {
         if let Some(rate) = rate_pps {
             spec.pace = Some(self.pace(rate)?);
         }
+        if probe == Probe::Stream {
+            spec.stream = Some(self.stream(protocol)?);
+        }
         if probe == Probe::Rr {
             spec.response_size = shared.response_size;
             spec.connect_each = shared.connect_each.unwrap_or(false) && protocol == Protocol::Tcp;
@@ -233,6 +239,7 @@ impl Plan {
         }
         factors.insert("size".to_owned(), serde_json::Value::from(size));
         factors.extend(pace::cell_factors(&spec));
+        factors.extend(stream::stream_factors(&spec));
         let key = factors
             .iter()
             .map(|(name, value)| format!("{name}={}", pace::key_word(value)))

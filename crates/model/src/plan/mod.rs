@@ -27,10 +27,12 @@
 mod expand;
 mod pace;
 mod prepare;
+mod stream;
 
 pub use expand::Cell;
 pub use pace::schedule_factors;
 pub use prepare::{CellShield, KnobPlan, ShieldPlan};
+pub use stream::stream_factors;
 
 use crate::{CpuList, LoadProfile, ModelError, Probe};
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,6 +216,27 @@ pub struct Measure {
     /// Settings (default none).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub knob: Option<String>,
+    /// Which way a stream goes: `up` (default), `down` or `both`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    /// Parallel flows of a stream (default 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
+    /// Payload bits a second of a stream in each direction (default: as fast as it goes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_bps: Option<u64>,
+    /// Datagrams a system call of a stream over udp (default 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// The kernel cuts long sends of a stream over udp into datagrams (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gso: Option<bool>,
+    /// The kernel joins datagrams of a stream over udp (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gro: Option<bool>,
+    /// A UDP ping-pong beside a stream (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_latency: Option<bool>,
     /// Whether settings may make ends busy-poll that share a CPU, to measure what that costs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_starving: bool,
@@ -256,7 +279,7 @@ pub struct StackPlan {
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Grid {
-    /// `pingpong`, `rr`, `ping`, `pace`.
+    /// `pingpong`, `rr`, `ping`, `pace`, `stream`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Vec<String>>,
     /// `none`, a built-in profile, or a name from `[loads]`.
@@ -387,6 +410,7 @@ impl Plan {
         let known = self.host_names();
         let cells = self.cells()?;
         self.check_pace_keys(cells.iter().any(|cell| cell.spec.probe == Probe::Pace))?;
+        self.check_stream_keys(cells.iter().any(|cell| cell.spec.probe == Probe::Stream))?;
         if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
             return conflict("the plan has no reflector".to_owned(), "set roles.reflectors = [\"b\"]");
         }
