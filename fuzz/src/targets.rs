@@ -130,3 +130,13 @@ pub fn trace_line(bytes: &[u8]) {
         let _ = trace::parse_line(line);
     }
 }
+
+/// Capture files of all forms.
+pub fn capture_file(bytes: &[u8]) {
+    net::capture::exercise(bytes);
+}
+
+/// Captured frames: every link layer, IP, UDP, TCP, our messages.
+pub fn captured_frame(bytes: &[u8]) {
+    wire::exercise::exercise_dissect(bytes);
+}

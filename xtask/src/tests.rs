@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 /// What the tests start besides the code under test.
-const PACKAGES: [&str; 4] = ["iproute2", "gcc", "libc6-dev", "chromium"];
+const PACKAGES: [&str; 5] = ["iproute2", "gcc", "libc6-dev", "chromium", "tshark"];
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 21] = [
+const TARGETS: [Target; 23] = [
     ("frame", targets::frame as fn(&[u8])),
     ("control_server", targets::control_server as fn(&[u8])),
     ("control_client", targets::control_client as fn(&[u8])),
@@ -31,6 +31,8 @@ const TARGETS: [Target; 21] = [
     ("task_files", targets::task_files as fn(&[u8])),
     ("undo_log", targets::undo_log as fn(&[u8])),
     ("trace_line", targets::trace_line as fn(&[u8])),
+    ("capture_file", targets::capture_file as fn(&[u8])),
+    ("captured_frame", targets::captured_frame as fn(&[u8])),
 ];
 
 #[test]
