@@ -2,8 +2,8 @@
 
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{quote, row};
-use crate::single_pace;
 use crate::units::{plain, us_or_dash};
+use crate::{single_pace, single_stream};
 use model::result::EndReport;
 use model::{ClockSource, Latency, LatencyKind, Messages, Probe, ResultDocument};
 
@@ -26,11 +26,19 @@ struct Told {
 
 fn told(results: &[ResultDocument]) -> Option<Told> {
     let first = results.first()?;
-    (first.probe == Probe::Pace).then(|| Told {
-        heading: single_pace::heading(first),
-        summary: single_pace::summary(results),
-        parts: single_pace::parts(results),
-    })
+    match first.probe {
+        Probe::Pace => Some(Told {
+            heading: single_pace::heading(first),
+            summary: single_pace::summary(results),
+            parts: single_pace::parts(results),
+        }),
+        Probe::Stream => Some(Told {
+            heading: single_stream::heading(first),
+            summary: single_stream::summary(results),
+            parts: single_stream::parts(results),
+        }),
+        Probe::Pingpong | Probe::Rr | Probe::Ping => None,
+    }
 }
 
 /// Answered, lost, lost in percent, twice, out of order.
@@ -430,6 +438,9 @@ fn markdown_grid(grid: &Grid) -> String {
 /// # Errors
 /// [`store::StoreError::Encode`].
 pub fn single_csv(results: &[ResultDocument]) -> Result<String, store::StoreError> {
+    if results.first().is_some_and(|first| first.probe == Probe::Stream) {
+        return Ok(single_stream::csv(results));
+    }
     store::csv(results.iter().map(store::CsvRow::of))
 }
 

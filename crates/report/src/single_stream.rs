@@ -1,0 +1,320 @@
+//! The results of `stream` typed by hand: second by second and in all, as readers of iperf expect, then the CPU that it
+//! cost and the latency beside it.
+
+use crate::layout::{Column, Grid};
+use crate::single::Part;
+use crate::units::{commas, plain, us_or_dash};
+use model::result::EndReport;
+use model::{FlowReport, Latency, ResultDocument, StreamReport};
+use std::fmt::Write as _;
+
+/// The heading: what was streamed.
+pub(crate) fn heading(first: &ResultDocument) -> String {
+    let factor = |name: &str| first.factor(name).map(|word| plain(&word));
+    let load = factor("load").filter(|load| load != "none").map(|load| format!(", load {load}")).unwrap_or_default();
+    let mut words = Vec::new();
+    words.extend(factor("flows").filter(|flows| flows != "1").map(|flows| format!("{flows} flows")));
+    words.extend(factor("batch").filter(|batch| batch != "1").map(|batch| format!("{batch} datagrams a call")));
+    words.extend(factor("gso").map(|_| "GSO".to_owned()));
+    words.extend(factor("gro").map(|_| "GRO".to_owned()));
+    let how = if words.is_empty() { String::new() } else { format!("; {}", words.join(", ")) };
+    format!("stream {}{load}: payload as the receiving end counts it{how}", factor("protocol").unwrap_or_default())
+}
+
+/// A sentence a direction.
+pub(crate) fn summary(results: &[ResultDocument]) -> Vec<String> {
+    results.iter().flat_map(|result| flows(result).iter().map(|flow| sentence(result, flow))).collect()
+}
+
+fn report(result: &ResultDocument) -> StreamReport {
+    result.stream.clone().unwrap_or_default()
+}
+
+fn flows(result: &ResultDocument) -> &[FlowReport] {
+    result.stream.as_ref().map_or(&[], |stream| stream.flows.as_slice())
+}
+
+fn sentence(result: &ResultDocument, flow: &FlowReport) -> String {
+    let stream = report(result);
+    let size = result.size().unwrap_or(0);
+    let asked = match (stream.asked_pps, stream.asked_bps) {
+        (Some(pps), Some(bps)) => format!(" ({} Mbit/s, {pps:.0} datagrams/s asked)", mbit(bps)),
+        (None, Some(bps)) => format!(" ({} Mbit/s asked)", mbit(bps)),
+        _ => String::new(),
+    };
+    let mut text = format!("{}: {} Mbit/s{asked}", plain(&flow.direction), mbit(flow.bits_per_second));
+    if let (Some(received), Some(rate)) = (flow.received, flow.datagrams_per_second) {
+        let lost = match (flow.lost.unwrap_or(0), flow.sent) {
+            (0, _) => "none lost".to_owned(),
+            (lost, Some(sent)) => format!("{} of {} lost ({})", commas(lost), commas(sent), percent(lost, sent)),
+            (lost, None) => format!("{} lost", commas(lost)),
+        };
+        let _ = write!(text, ", {rate:.0} datagrams/s of {size} B; {} came, {lost}", commas(received));
+        if let Some(jitter) = flow.rfc3550_jitter_ns {
+            let _ = write!(text, "; RFC 3550 jitter {:.1} µs", jitter / 1e3);
+        }
+    } else {
+        let again = flow.retransmits.map(|count| format!("; {} segments sent again", commas(count)));
+        let rtt = flow.tcp_rtt_mean_ns.map(|ns| format!(", TCP's RTT {:.0} µs", ns as f64 / 1e3));
+        let control = flow.congestion.as_deref().map(|name| format!(" ({})", plain(name)));
+        text.extend([again, rtt, control].into_iter().flatten());
+    }
+    text.push('.');
+    text
+}
+
+fn mbit(bits: f64) -> String {
+    if bits < 1e6 { format!("{:.3}", bits / 1e6) } else { format!("{:.1}", bits / 1e6) }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "– %".to_owned() } else { format!("{:.3} %", 100.0 * part as f64 / whole as f64) }
+}
+
+/// All tables.
+pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for result in results {
+        for flow in flows(result) {
+            let sizes = if results.len() > 1 { format!(", {} B", result.size().unwrap_or(0)) } else { String::new() };
+            let title = format!("{}{sizes}, as the {} saw it", plain(&flow.direction), receiver(flow));
+            parts.push(Part { title, grid: seconds(result, flow), words: Vec::new() });
+        }
+    }
+    let title = "CPU (netperf's service demand: all busy time of the machine, whoever caused it, for a KiB)".to_owned();
+    parts.push(Part { title, grid: cpu(results), words: Vec::new() });
+    let latencies = latencies(results);
+    if !latencies.rows.is_empty() {
+        let title = "latency of a UDP ping-pong beside it: RTT in µs, 32 B, one at a time".to_owned();
+        parts.push(Part { title, grid: latencies, words: Vec::new() });
+    }
+    parts
+}
+
+fn receiver(flow: &FlowReport) -> &'static str {
+    if flow.direction == "down" { "initiator" } else { "reflector" }
+}
+
+/// One interval of one direction, from the series.
+#[derive(Debug, Clone, Copy, Default)]
+struct Second {
+    from_s: f64,
+    to_s: f64,
+    bytes: f64,
+    received: Option<f64>,
+    lost: Option<f64>,
+    reordered: Option<f64>,
+    duplicated: Option<f64>,
+    jitter_ns: Option<f64>,
+    retransmits: Option<f64>,
+    rtt_ns: Option<f64>,
+}
+
+fn intervals(result: &ResultDocument, flow: &FlowReport) -> Vec<Second> {
+    let host = receiver(flow);
+    let find = |quantity: &str| result.series.iter().find(|series| series.quantity == quantity && series.host == host);
+    let Some(bytes) = find("bytes") else { return Vec::new() };
+    let length = bytes.interval_ns as f64 / 1e9;
+    let whole = flow.elapsed_ns as f64 / 1e9;
+    let at =
+        |quantity: &str, index: usize| find(quantity).and_then(|series| series.values.get(index).copied().flatten());
+    (0..bytes.values.len())
+        .map(|index| {
+            let from_s = index as f64 * length;
+            let last = index + 1 == bytes.values.len();
+            Second {
+                from_s,
+                to_s: if last && whole > from_s { whole.min(from_s + length) } else { from_s + length },
+                bytes: at("bytes", index).unwrap_or(0.0),
+                received: at("received", index),
+                lost: at("lost", index),
+                reordered: at("reordered", index),
+                duplicated: at("duplicated", index),
+                jitter_ns: at("rfc3550_jitter_ns", index),
+                retransmits: at("retransmits", index),
+                rtt_ns: at("tcp_rtt_ns", index),
+            }
+        })
+        .collect()
+}
+
+/// The whole of a direction as one interval.
+fn total(flow: &FlowReport) -> Second {
+    let float = |count: Option<u64>| count.map(|count| count as f64);
+    Second {
+        from_s: 0.0,
+        to_s: flow.elapsed_ns as f64 / 1e9,
+        bytes: flow.bytes as f64,
+        received: float(flow.received),
+        lost: float(flow.lost),
+        reordered: float(flow.reordered),
+        duplicated: float(flow.duplicated),
+        jitter_ns: flow.rfc3550_jitter_ns,
+        retransmits: float(flow.retransmits),
+        rtt_ns: float(flow.tcp_rtt_mean_ns),
+    }
+}
+
+impl Second {
+    fn bits_per_second(&self) -> f64 {
+        let length = self.to_s - self.from_s;
+        if length > 0.0 { self.bytes * 8.0 / length } else { 0.0 }
+    }
+}
+
+const UDP: [(&str, &str); 9] = [
+    ("transfer", "MiB"),
+    ("bitrate", "Mbit/s"),
+    ("datagrams", ""),
+    ("rate", "1/s"),
+    ("lost", ""),
+    ("lost", "%"),
+    ("late", ""),
+    ("twice", ""),
+    ("jitter", "µs"),
+];
+const TCP: [(&str, &str); 4] = [("transfer", "MiB"), ("bitrate", "Mbit/s"), ("sent again", ""), ("RTT", "µs")];
+
+fn seconds(result: &ResultDocument, flow: &FlowReport) -> Grid {
+    let datagrams = flow.received.is_some();
+    let mut grid = Grid { columns: vec![Column::words("interval"), Column::words("")], ..Grid::default() };
+    let heads: &[(&str, &str)] = if datagrams { &UDP } else { &TCP };
+    grid.columns.extend(heads.iter().map(|(title, unit)| Column::figures(title, unit)));
+    let all = intervals(result, flow);
+    grid.rows.extend(all.iter().map(|second| cells(second, "", datagrams)));
+    grid.rows.push(cells(&total(flow), "total", datagrams));
+    grid
+}
+
+fn count(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"))
+}
+
+fn cells(second: &Second, name: &str, datagrams: bool) -> Vec<String> {
+    let length = second.to_s - second.from_s;
+    let mut row = vec![
+        format!("{:.2}–{:.2} s", second.from_s, second.to_s),
+        name.to_owned(),
+        format!("{:.2}", second.bytes / f64::from(1 << 20)),
+        mbit(second.bits_per_second()),
+    ];
+    if datagrams {
+        let (received, lost) = (second.received.unwrap_or(0.0), second.lost.unwrap_or(0.0));
+        let share = if received + lost > 0.0 { 100.0 * lost / (received + lost) } else { 0.0 };
+        let rate = if length > 0.0 { format!("{:.0}", received / length) } else { "–".to_owned() };
+        row.extend([count(second.received), rate, count(second.lost)]);
+        row.push(if lost == 0.0 { "0".to_owned() } else { format!("{share:.3}") });
+        row.extend([count(second.reordered), count(second.duplicated)]);
+        row.push(second.jitter_ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.1}", ns / 1e3)));
+    } else {
+        row.push(count(second.retransmits));
+        row.push(second.rtt_ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.0}", ns / 1e3)));
+    }
+    row
+}
+
+fn cpu(results: &[ResultDocument]) -> Grid {
+    let mut grid = Grid { columns: vec![Column::words("end")], ..Grid::default() };
+    let heads = [("size", "B"), ("machine", "%"), ("demand", "µs/KiB"), ("process", "%"), ("softirq", "%")];
+    grid.columns.extend(heads.map(|(title, unit)| Column::figures(title, unit)));
+    for result in results {
+        let stream = report(result);
+        let ends = [
+            ("initiator", Some(&result.ends.initiator), stream.initiator_us_per_kib),
+            ("reflector", result.ends.reflector.as_ref(), stream.reflector_us_per_kib),
+        ];
+        for (role, end, demand) in ends {
+            let Some(EndReport { usage, .. }) = end else { continue };
+            let share = |ns: u64| {
+                let known = usage.elapsed_ns > 0;
+                if known { format!("{:.1}", 100.0 * ns as f64 / usage.elapsed_ns as f64) } else { "–".to_owned() }
+            };
+            grid.rows.push(vec![
+                role.to_owned(),
+                result.size().map(|size| size.to_string()).unwrap_or_default(),
+                usage.machine_percent().map_or_else(|| "–".to_owned(), |percent| format!("{percent:.1}")),
+                demand.map_or_else(|| "–".to_owned(), |us| format!("{us:.3}")),
+                share(usage.process_user_ns + usage.process_system_ns),
+                share(usage.machine_softirq_ns),
+            ]);
+        }
+    }
+    grid
+}
+
+fn latencies(results: &[ResultDocument]) -> Grid {
+    let mut grid = Grid { columns: vec![Column::words("")], ..Grid::default() };
+    let heads = [
+        ("size", "B"),
+        ("count", ""),
+        ("mean", "µs"),
+        ("stdev", "µs"),
+        ("min", "µs"),
+        ("p50", "µs"),
+        ("p99", "µs"),
+        ("p99.9", "µs"),
+        ("max", "µs"),
+    ];
+    grid.columns.extend(heads.map(|(title, unit)| Column::figures(title, unit)));
+    for result in results {
+        let stream = report(result);
+        for (name, latency) in [("idle", &stream.idle_latency), ("under load", &stream.working_latency)] {
+            grid.rows.extend(latency.as_ref().map(|latency| latency_row(name, result, latency)));
+        }
+    }
+    grid
+}
+
+fn latency_row(name: &str, result: &ResultDocument, latency: &Latency) -> Vec<String> {
+    let time = |ns: Option<u64>| us_or_dash(ns.map(|ns| ns as f64));
+    vec![
+        name.to_owned(),
+        result.size().map(|size| size.to_string()).unwrap_or_default(),
+        latency.count.to_string(),
+        us_or_dash(latency.mean_ns),
+        us_or_dash(latency.stdev_ns),
+        time(latency.min_ns),
+        time(latency.p50_ns),
+        time(latency.p99_ns),
+        time(latency.p99_9_ns),
+        time(latency.max_ns),
+    ]
+}
+
+/// One row an interval and direction, and one for the whole of it; times in seconds since the first arrival.
+pub(crate) fn csv(results: &[ResultDocument]) -> String {
+    let mut out = String::from(
+        "protocol,size,direction,row,from_s,to_s,bytes,bits_per_second,sent,received,lost,reordered,duplicated,rfc3550_jitter_ns,retransmits,tcp_rtt_ns\n",
+    );
+    for result in results {
+        let head = format!("{},{}", result.factor("protocol").unwrap_or_default(), result.size().unwrap_or(0));
+        for flow in flows(result) {
+            for second in intervals(result, flow) {
+                push_csv(&mut out, &head, flow, "interval", &second, None);
+            }
+            push_csv(&mut out, &head, flow, "total", &total(flow), flow.sent);
+        }
+    }
+    out
+}
+
+fn push_csv(out: &mut String, head: &str, flow: &FlowReport, row: &str, second: &Second, sent: Option<u64>) {
+    let maybe = |value: Option<f64>| value.map(|value| format!("{value:.0}")).unwrap_or_default();
+    let sent = sent.map(|sent| sent.to_string()).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "{head},{},{row},{:.3},{:.3},{:.0},{:.0},{sent},{},{},{},{},{},{},{}",
+        flow.direction,
+        second.from_s,
+        second.to_s,
+        second.bytes,
+        second.bits_per_second(),
+        maybe(second.received),
+        maybe(second.lost),
+        maybe(second.reordered),
+        maybe(second.duplicated),
+        maybe(second.jitter_ns),
+        maybe(second.retransmits),
+        maybe(second.rtt_ns)
+    );
+}
