@@ -5,18 +5,20 @@ use crate::cells::Cell;
 use crate::combine::{middle, spread};
 use crate::document::{CellInfo, Document, Mark, Spread};
 use crate::names::{is_baseline, label_word, measured_on, rank};
+use crate::summary_pace;
 use crate::units::{commas, counted, list, span, spans};
 use model::Substrate;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOST_COMPARISONS: usize = 3;
 
-/// Three to six sentences.
+/// Three to nine sentences.
 pub(crate) fn sentences(document: &Document, cells: &[Cell]) -> Vec<String> {
     if cells.is_empty() {
         return vec!["No cell has a result yet.".to_owned()];
     }
     let mut out = vec![opening(document)];
+    out.extend(summary_pace::sentences(document));
     let told = comparisons(document, cells);
     out.extend(told);
     out.extend(tail(document));

@@ -424,3 +424,4 @@ impl Comparisons {
 }
 
 pub use write::COMPARE_CSV_COLUMNS;
+pub(crate) use write::{difference, figure_row, heads};

@@ -69,7 +69,7 @@ fn outcome_word(outcome: Outcome) -> &'static str {
 }
 
 /// The cells of one row of a table of figures.
-fn figure_row(figure: &MetricComparison) -> Vec<String> {
+pub(crate) fn figure_row(figure: &MetricComparison) -> Vec<String> {
     let unit = unit(figure);
     let bounds = match (figure.ratio_ci95, figure.difference_ci95) {
         (Some([low, high]), _) => format!("{} to {}", super::words::change(low), super::words::change(high)),
@@ -91,7 +91,7 @@ fn figure_row(figure: &MetricComparison) -> Vec<String> {
     ]
 }
 
-fn heads(comparison: &Comparison) -> [String; 7] {
+pub(crate) fn heads(comparison: &Comparison) -> [String; 7] {
     [
         "figure".to_owned(),
         comparison.a.name.clone(),
@@ -121,7 +121,7 @@ fn push(out: &mut String, grid: &Grid) {
 }
 
 /// Differences whose sides both are short stand on one line.
-fn difference(difference: &Difference) -> String {
+pub(crate) fn difference(difference: &Difference) -> String {
     let word = |text: &Option<String>| match text.as_deref() {
         None => "not known".to_owned(),
         Some("") => "none".to_owned(),

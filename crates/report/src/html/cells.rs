@@ -73,8 +73,8 @@ pub(super) fn groups(document: &Document, probe: &str) -> Vec<CellGroup> {
                 probe: info.probe.clone(),
                 protocol: info.protocol.to_uppercase(),
                 kind: info.kind.title(),
-                swatch: Value::from_safe_string(if probe == "pingpong" {
-                    svg::swatch(info.row)
+                swatch: Value::from_safe_string(if matches!(probe, "pingpong" | "pace") {
+                    svg::swatch(info.colour)
                 } else {
                     String::new()
                 }),

@@ -2,9 +2,11 @@
 //! escapes its own, the page's own scripts and styles, and the data of heat maps, in which no `<` stands bare.
 
 mod cells;
+mod compared;
 mod heat;
 mod pages;
 mod series;
+mod stills;
 mod table;
 
 use crate::document::Document;
@@ -19,10 +21,11 @@ use minijinja::{AutoEscape, Environment as Templates, Value, context};
 use serde::Serialize;
 
 /// Templates by name; `report` includes the others.
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 6] = [
     ("report", include_str!("../templates/report.html")),
     ("macros", include_str!("../templates/macros.html")),
     ("heat", include_str!("../templates/heat.html")),
+    ("compared", include_str!("../templates/compared.html")),
     ("cells", include_str!("../templates/cells.html")),
     ("pages", include_str!("../templates/pages.html")),
 ];
@@ -73,6 +76,7 @@ pub(crate) fn report(report: &Report) -> Result<String, ReportError> {
     }
     let environments: Vec<Environment> = environment::of(&report.inputs);
     let maps = heat::page(report)?;
+    let stills = stills::of(&maps.by_result);
     let probes = |probe: &str| data(cells::groups(document, probe));
     let mut remarks = document.remarks.clone();
     remarks.extend(maps.problems.iter().cloned());
@@ -82,7 +86,10 @@ pub(crate) fn report(report: &Report) -> Result<String, ReportError> {
         viewer => Value::from_safe_string(VIEWER.to_owned()),
         heat_data => Value::from_safe_string(maps.data.clone()),
         panels => data(&maps.panels),
-        pages => data(pages::of(report, &maps)),
+        pages => data(pages::of(report, &maps, &stills)),
+        all_maps => data(&stills.all),
+        stills_left_out => data(stills.left_out),
+        compared => data(compared::of(report)),
         title => data(&document.title),
         subtitle => data(subtitle(document)),
         summary => data(&document.summary),
@@ -100,6 +107,8 @@ pub(crate) fn report(report: &Report) -> Result<String, ReportError> {
         times => data(pictures(plots::by_size(report, Quantity::Time))),
         jitters => data(pictures(plots::by_size(report, Quantity::Jitter))),
         tails => data(pictures(plots::tails(report))),
+        functions => data(pictures(plots::functions(report))),
+        rates => data(pictures(plots::by_rate(report))),
         pingpong => probes("pingpong"),
         rr => probes("rr"),
         ping => probes("ping"),
@@ -135,7 +144,7 @@ fn legend(document: &Document) -> Vec<LegendEntry> {
         .cells
         .iter()
         .filter(|info| info.probe == "pingpong")
-        .map(|info| (info.row, info.label.as_str()))
+        .map(|info| (info.colour, info.label.as_str()))
         .collect();
     rows.sort_unstable();
     rows.dedup();

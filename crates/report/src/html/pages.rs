@@ -3,6 +3,7 @@
 
 use super::heat::{CellMaps, Page as Maps};
 use super::series;
+use super::stills::{Still, Stills};
 use crate::cells::Cell;
 use crate::document::CellInfo;
 use crate::units::{commas, counted, plain, span, us_or_dash};
@@ -42,6 +43,7 @@ struct MapLink {
     id: String,
     title: String,
     quantities: Vec<(&'static str, String)>,
+    stills: Vec<Still>,
 }
 
 #[derive(Serialize, Default)]
@@ -73,12 +75,12 @@ struct Facts {
 }
 
 /// The sections of all cells, in the order of the tables.
-pub(super) fn of(report: &Report, maps: &Maps) -> Vec<Page> {
+pub(super) fn of(report: &Report, maps: &Maps, stills: &Stills) -> Vec<Page> {
     let cells = report.cells.iter().enumerate();
-    cells.filter_map(|(number, cell)| Some(page(number, cell, report.inputs.get(cell.run)?, maps))).collect()
+    cells.filter_map(|(number, cell)| Some(page(number, cell, report.inputs.get(cell.run)?, maps, stills))).collect()
 }
 
-fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps) -> Page {
+fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills) -> Page {
     let info = &cell.info;
     let members: Vec<(usize, &ResultDocument)> =
         cell.members.iter().filter_map(|member| Some((*member, run.results.get(*member)?))).collect();
@@ -99,7 +101,14 @@ fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps) -> Page {
         words: words(info),
         sign: info.mark.sign(),
         verdict: verdict(info),
-        maps: of_cell.iter().map(|(result, of_result)| map_link(result, of_result, of_cell.len())).collect(),
+        maps: members
+            .iter()
+            .filter_map(|(member, result)| {
+                let of_result = maps.by_result.get(&(cell.run, *member))?;
+                let stills = stills.by_result.get(&(cell.run, *member)).cloned().unwrap_or_default();
+                Some(map_link(result, of_result, of_cell.len(), stills))
+            })
+            .collect(),
         tables,
         series: series::of(number, &results)
             .into_iter()
@@ -150,7 +159,7 @@ fn verdict(info: &CellInfo) -> Vec<Found> {
         .collect()
 }
 
-fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize) -> MapLink {
+fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize, stills: Vec<Still>) -> MapLink {
     let title = match result.repetition {
         Some(repetition) if all > 1 => format!("repetition {repetition}"),
         _ => String::new(),
@@ -163,7 +172,7 @@ fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize) -> MapLin
     };
     let quantities =
         of_result.maps.iter().filter_map(|map| word(&map.tag)).map(|(tag, name)| (tag, name.to_owned())).collect();
-    MapLink { id: of_result.id.clone(), title, quantities }
+    MapLink { id: of_result.id.clone(), title, quantities, stills }
 }
 
 fn repetition(result: &ResultDocument) -> String {

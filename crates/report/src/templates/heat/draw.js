@@ -369,13 +369,12 @@ function pick(outlier) {
 
 const panels = [...document.querySelectorAll("[data-heat-panel]")].filter((panel) => maps.has(panel.dataset.heatPanel))
   .map((panel) => {
-    const still = panel.querySelector("img");
-    const surface = make("canvas", { "aria-hidden": "true" });
+      const surface = make("canvas", { "aria-hidden": "true" });
     const over = document.createElementNS(SVG, "svg");
     over.setAttribute("aria-hidden", "true");
     const frame = make("div", { class: "hm-panel" }, surface, over);
     panel.querySelector(".hm-caption").before(frame);
-    return { id: panel.dataset.heatPanel, panel, still, frame, surface, over };
+    return { id: panel.dataset.heatPanel, panel, frame, surface, over };
   });
 async function drawPanels(mine) {
   if (!panels.length) return;
@@ -389,7 +388,7 @@ async function drawPanels(mine) {
   const pictures = sources.map((source) => source && cells(source, layout, 0, longest, joined(source, 0, longest, area.width)));
   const lists = pictures.filter(Boolean).map((picture) => picture.counts);
   const colour = painter(view, Math.max(1, ...lists.map(largest)), view.scale === "rank" ? ascending(lists) : null);
-  panels.forEach(({ id, panel, still, frame, surface, over }, index) => {
+  panels.forEach(({ id, panel, frame, surface, over }, index) => {
     const picture = pictures[index];
     panel.classList.toggle("hm-live", Boolean(picture));
     panel.classList.toggle("hm-current", id === state.map);
@@ -412,6 +411,5 @@ async function drawPanels(mine) {
         if (count) draw(over, "rect", { class: "hm-lost", x: x(column * width), y: height - 1, width: Math.max(area.width * width / longest, 2), height: 5 });
       }
     }
-    if (still) still.hidden = true;
   });
 }

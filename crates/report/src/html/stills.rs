@@ -1,0 +1,111 @@
+//! Maps as pictures that stand still: for readers without scripts, and for paper. Each is an SVG of its own in a data
+//! URL, so that the page's styles do not reach into it.
+
+use super::heat::CellMaps;
+use crate::heat::{self, Column, Grid, Heat, Layout, Look, Map, Strip};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Columns of a picture: what a sheet of paper shows.
+const COLUMNS: usize = 1000;
+/// All pictures of a page together, in bytes.
+const MOST_BYTES: usize = 2 << 20;
+
+/// One picture.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Still {
+    /// What it shows, in words.
+    pub(super) words: String,
+    pub(super) source: String,
+}
+
+/// The pictures of a page.
+#[derive(Debug, Default)]
+pub(super) struct Stills {
+    /// All RTT maps on one scale.
+    pub(super) all: Option<Still>,
+    /// By run and result.
+    pub(super) by_result: BTreeMap<(usize, usize), Vec<Still>>,
+    /// Maps that found no room.
+    pub(super) left_out: usize,
+}
+
+fn source(svg: &str) -> String {
+    format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg))
+}
+
+/// Draws the maps, those of each quantity on one scale. What is asked for first comes first where there is no room for
+/// all: RTT from the intended send, then from the actual one, then lateness.
+pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
+    let mut stills = Stills::default();
+    let short: Vec<((usize, usize), Vec<Map>)> =
+        by_result.iter().map(|(key, of_result)| (*key, of_result.maps.iter().map(shortened).collect())).collect();
+    let look = Look::default();
+    let rtt: Vec<&Map> = short.iter().flat_map(|(_, maps)| maps).filter(|map| map.tag == "rtt").collect();
+    if rtt.len() > 1 {
+        stills.all = heat::multiples(&rtt, &look).map(|figure| Still {
+            words: "Heat maps of all cells on one scale".to_owned(),
+            source: source(&figure.svg()),
+        });
+    }
+    let mut bytes = stills.all.as_ref().map_or(0, |still| still.source.len());
+    for tags in [&["rtt_intended", "rtt"][..], &["lateness"][..]] {
+        let shown = || short.iter().flat_map(|(_, maps)| maps).filter(|map| tags.contains(&map.tag.as_str()));
+        let Some(rows) = Heat::rows(shown(), Layout::Log) else { continue };
+        let common = look.common(rows, shown().flat_map(|map| map.whole.log.counts()));
+        for tag in tags {
+            for (key, maps) in &short {
+                for map in maps.iter().filter(|map| map.tag == *tag) {
+                    if bytes > MOST_BYTES {
+                        stills.left_out += 1;
+                        continue;
+                    }
+                    let still =
+                        Still { words: map.quantity(), source: source(&heat::figure(map, &common, &look).svg()) };
+                    bytes += still.source.len();
+                    stills.by_result.entry(*key).or_default().push(still);
+                }
+            }
+        }
+    }
+    stills
+}
+
+/// A map with no more columns than a picture has room for: neighbours added up.
+fn shortened(map: &Map) -> Map {
+    let every = map.whole.columns.len().div_ceil(COLUMNS).max(1);
+    let mut short = map.clone();
+    short.details.clear();
+    short.whole.linear = None;
+    if every > 1 {
+        short.whole = Strip {
+            start_ns: map.whole.start_ns,
+            column_ns: map.whole.column_ns * every as u64,
+            columns: map.whole.columns.chunks(every).map(together).collect(),
+            log: Grid {
+                layout: Layout::Log,
+                columns: map.whole.log.columns.chunks(every).map(added).collect(),
+            },
+            linear: None,
+        };
+    }
+    short
+}
+
+fn added(columns: &[Vec<(u32, u64)>]) -> Vec<(u32, u64)> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (row, count) in columns.iter().flatten() {
+        *sums.entry(*row).or_insert(0) += count;
+    }
+    sums.into_iter().collect()
+}
+
+fn together(columns: &[Column]) -> Column {
+    Column {
+        count: columns.iter().map(|column| column.count).sum(),
+        lost: columns.iter().map(|column| column.lost).sum(),
+        max_ns: columns.iter().filter_map(|column| column.max_ns).max(),
+    }
+}
