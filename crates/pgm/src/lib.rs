@@ -8,15 +8,18 @@
 //!
 //! - [`packet`]: every packet type and option of the RFC that an end host needs, read and written;
 //! - [`Sqn`]: sequence numbers and their order;
-//! - [`Tsi`]: who a source is.
+//! - [`Tsi`]: who a source is;
+//! - [`Source`]: the sending end as a state machine.
 //!
-//! The state machines of source and receiver, which turn these into a transport, are not here yet.
+//! The receiving end is not here yet.
 //!
 //! Routers' parts of the RFC (section 7, DLRs) and congestion control (PGMCC) are left out on purpose.
 
 pub mod packet;
+pub mod source;
 mod sqn;
 mod tsi;
 
+pub use source::{Source, SourceConfig};
 pub use sqn::Sqn;
 pub use tsi::{Gsi, Tsi};

@@ -1,0 +1,119 @@
+//! What a source is told, with defaults for a local network.
+
+use crate::{Sqn, Tsi};
+use std::net::IpAddr;
+
+const MS: u64 = 1_000_000;
+
+/// Parameters of a source. [`SourceConfig::new`] has defaults for a local network; each field names its section of
+/// RFC 3208.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceConfig {
+    /// Who the source is (section 3.1).
+    pub tsi: Tsi,
+    /// Data-destination port: the application's (section 8).
+    pub data_port: u16,
+    /// The group that everything is sent to.
+    pub group: IpAddr,
+    /// The source's own address, which receivers send NAKs to (SPM_PATH, section 8.1).
+    pub address: IpAddr,
+    /// The number of the first data. Default 0, as others begin.
+    pub first: Sqn,
+    /// Longest packet in bytes, PGM header included, IP and UDP headers not. Default 1472: UDP over IPv4 in 1500 bytes.
+    pub max_packet_bytes: usize,
+    /// Packets that can be repaired (TXW_SQNS): the transmit window, which advances with data (section 5.1 and appendix F).
+    /// A power of two; default 8192. Each takes `max_packet_bytes` of memory.
+    pub window_packets: u32,
+    /// Most bytes a second of all packets together, headers of PGM included (TXW_MAX_RTE, section 5.1.1). Default
+    /// 125,000,000: 1 Gbit/s.
+    pub max_bytes_per_second: u64,
+    /// How many bytes may go out at once after a pause (size of the token bucket, section 5.1.2). Default 64 KiB.
+    pub burst_bytes: u64,
+    /// Most bytes a second between two neighbouring packets (leaky bucket, section 5.1.2). Default 1,250,000,000:
+    /// 10 Gbit/s.
+    pub peak_bytes_per_second: u64,
+    /// Repairs that may go out before one packet of new data, while both wait (section 5.1.3). Default 4; 0: new data
+    /// first, always.
+    pub repairs_before_data: u32,
+    /// Time between two ambient SPMs, in ns (section 5.1.4). Default 1 s.
+    pub ambient_ns: u64,
+    /// First pause without data after which a heartbeat SPM is sent, in ns (IHB_MIN, section 5.1.5). Default 4 ms. It doubles …
+    pub heartbeat_min_ns: u64,
+    /// … up to this (IHB_MAX). Default 1 s.
+    pub heartbeat_max_ns: u64,
+    /// An NCF for the same number is not repeated within this time, in ns: the guard against a storm of NAKs of section
+    /// 5.2. Default 1 ms.
+    pub ncf_pause_ns: u64,
+    /// How far back late joiners may ask for data, in packets (OPT_JOIN, section 9.4); absent: only what is sent after they
+    /// joined.
+    pub join_packets: Option<u32>,
+    /// SPMs with OPT_FIN that end the session (section 9.7), a heartbeat apart. Default 3.
+    pub fin_spms: u32,
+}
+
+impl SourceConfig {
+    /// The defaults.
+    #[must_use]
+    pub fn new(tsi: Tsi, data_port: u16, group: IpAddr, address: IpAddr) -> Self {
+        Self {
+            tsi,
+            data_port,
+            group,
+            address,
+            first: Sqn(0),
+            max_packet_bytes: 1472,
+            window_packets: 8192,
+            max_bytes_per_second: 125_000_000,
+            burst_bytes: 64 << 10,
+            peak_bytes_per_second: 1_250_000_000,
+            repairs_before_data: 4,
+            ambient_ns: 1000 * MS,
+            heartbeat_min_ns: 4 * MS,
+            heartbeat_max_ns: 1000 * MS,
+            ncf_pause_ns: MS,
+            join_packets: None,
+            fin_spms: 3,
+        }
+    }
+
+    /// Checks that the parameters make sense together.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the first that does not.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |field, accepted| Err(ConfigError { field, accepted });
+        if !self.group.is_multicast() {
+            return wrong("group", "a multicast address");
+        }
+        if self.group.is_ipv4() != self.address.is_ipv4() {
+            return wrong("address", "an address of the group's family");
+        }
+        // The shortest holds an NCF of 63 numbers with IPv6 addresses.
+        if !(400..=65_535).contains(&self.max_packet_bytes) {
+            return wrong("max_packet_bytes", "400 to 65,535");
+        }
+        if !self.window_packets.is_power_of_two() || !(2..=1 << 24).contains(&self.window_packets) {
+            return wrong("window_packets", "a power of two from 2 to 16,777,216");
+        }
+        if self.max_bytes_per_second == 0 || self.peak_bytes_per_second < self.max_bytes_per_second {
+            return wrong("peak_bytes_per_second", "max_bytes_per_second, above 0, or more");
+        }
+        if self.burst_bytes < self.max_packet_bytes as u64 {
+            return wrong("burst_bytes", "max_packet_bytes or more: a packet must fit into the bucket");
+        }
+        if self.ambient_ns == 0 || self.heartbeat_min_ns == 0 || self.heartbeat_max_ns < self.heartbeat_min_ns {
+            return wrong("ambient_ns, heartbeat_min_ns, heartbeat_max_ns", "times above 0, the last the longest");
+        }
+        Ok(())
+    }
+}
+
+/// A parameter that makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{field} has to be {accepted}")]
+pub struct ConfigError {
+    /// Which.
+    pub field: &'static str,
+    /// What it may be.
+    pub accepted: &'static str,
+}

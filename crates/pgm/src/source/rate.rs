@@ -1,0 +1,104 @@
+//! How fast packets may follow each other: a token bucket and a leaky bucket (section 5.1.2).
+
+const SECOND: u128 = 1_000_000_000;
+
+/// Both buckets. Exact: what is left is kept in bytes times nanoseconds, so no rate loses anything to rounding.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limiter {
+    rate: u128,
+    peak: u128,
+    /// Bucket size and content, in bytes x 10⁹. The content may go below nothing: NCFs and SPMs never wait.
+    size: i128,
+    tokens: i128,
+    filled_ns: u64,
+    /// When the leaky bucket is empty again.
+    free_ns: u64,
+}
+
+fn signed(value: u128) -> i128 {
+    i128::try_from(value).unwrap_or(i128::MAX)
+}
+
+impl Limiter {
+    pub(super) fn new(rate: u64, peak: u64, burst: u64, now_ns: u64) -> Self {
+        let size = signed(u128::from(burst) * SECOND);
+        Self { rate: u128::from(rate), peak: u128::from(peak), size, tokens: size, filled_ns: now_ns, free_ns: now_ns }
+    }
+
+    fn fill(&mut self, now_ns: u64) {
+        let elapsed = now_ns.saturating_sub(self.filled_ns);
+        self.filled_ns = self.filled_ns.max(now_ns);
+        self.tokens = self.tokens.saturating_add(signed(u128::from(elapsed) * self.rate)).min(self.size);
+    }
+
+    /// When a packet of so many bytes may go out; `now_ns` or before: at once.
+    pub(super) fn earliest(&mut self, now_ns: u64, bytes: usize) -> u64 {
+        self.fill(now_ns);
+        let missing = signed(bytes as u128 * SECOND).saturating_sub(self.tokens);
+        let wait = u128::try_from(missing).unwrap_or(0).div_ceil(self.rate.max(1));
+        let by_tokens = now_ns.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX));
+        by_tokens.max(self.free_ns)
+    }
+
+    /// A packet of so many bytes goes out, whether it should have waited or not.
+    pub(super) fn take(&mut self, now_ns: u64, bytes: usize) {
+        self.fill(now_ns);
+        self.tokens = self.tokens.saturating_sub(signed(bytes as u128 * SECOND));
+        // Rounded down: a peak above a byte a nanosecond is none.
+        let lasts = bytes as u128 * SECOND / self.peak.max(1);
+        self.free_ns = self.free_ns.max(now_ns).saturating_add(u64::try_from(lasts).unwrap_or(u64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_burst_and_then_the_rate() {
+        // 1000 bytes a second, 300 at once, no peak to speak of.
+        let mut limiter = Limiter::new(1000, 1_000_000_000, 300, 0);
+        for _ in 0..3 {
+            assert_eq!(limiter.earliest(1000, 100), 1000.max(limiter.free_ns));
+            limiter.take(1000, 100);
+        }
+        assert!(limiter.earliest(1000, 100) > 99_000_000);
+        let next = limiter.earliest(1000, 100);
+        assert!(limiter.earliest(next, 100) <= next);
+    }
+
+    #[test]
+    fn the_peak_keeps_neighbours_apart() {
+        let mut limiter = Limiter::new(1_000_000, 1_000_000, 100_000, 5);
+        limiter.take(5, 1000);
+        assert_eq!(limiter.earliest(5, 1000), 5 + 1_000_000);
+    }
+
+    proptest! {
+        /// Section 5.1.2: over any interval no more than the bucket and the rate times the interval.
+        #[test]
+        fn no_interval_has_more(
+            rate in 1_u64..1_000_000_000,
+            burst in 1500_u64..100_000,
+            packets in proptest::collection::vec((1_usize..1500, 0_u64..100_000_000), 1..60),
+        ) {
+            let mut limiter = Limiter::new(rate, rate.saturating_mul(10), burst, 0);
+            let mut now = 0;
+            let mut sent: Vec<(u64, u128)> = Vec::new();
+            for (bytes, idle) in packets {
+                now = limiter.earliest(now + idle, bytes).max(now + idle);
+                limiter.take(now, bytes);
+                sent.push((now, bytes as u128));
+            }
+            for from in 0..sent.len() {
+                let mut total = 0;
+                for &(at, bytes) in &sent[from..] {
+                    total += bytes;
+                    let allowed = u128::from(burst) * SECOND + u128::from(rate) * u128::from(at - sent[from].0);
+                    prop_assert!(total * SECOND <= allowed, "{} bytes", total);
+                }
+            }
+        }
+    }
+}
