@@ -254,7 +254,14 @@ impl Sampler {
 
     /// Ends the span. Call it on the thread that started it.
     #[must_use]
-    pub fn finish(mut self) -> EndUsage {
+    pub fn finish(self) -> EndUsage {
+        self.finish_with_own().0
+    }
+
+    /// As [`Sampler::finish`], with the thread's own CPU time in ns, which another thread of ours on the same CPU needs
+    /// to tell the two from other tasks.
+    #[must_use]
+    pub fn finish_with_own(mut self) -> (EndUsage, u64) {
         // The first act: reading /proc below may fault, and that is not the span's.
         let thread = Rusage::read(UsageWho::RUSAGE_THREAD);
         let ended_ns = monotonic_ns();
@@ -277,7 +284,7 @@ impl Sampler {
             (Some(after), Some(before)) => Some(after.since(&before)),
             _ => None,
         };
-        EndUsage {
+        let usage = EndUsage {
             // Who measures knows what it counted.
             transactions: None,
             elapsed_ns,
@@ -302,7 +309,8 @@ impl Sampler {
             minor_faults: thread.minor_faults,
             major_faults: thread.major_faults,
             cpu: state.seen_cpu.and_then(|cpu| u32::try_from(cpu).ok()),
-        }
+        };
+        (usage, own_ns)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::ProbeError;
 use crate::stop::MAX_PASSES;
-use model::{CpuList, Policy, Probe, ProbeSpec, Receive};
+use model::worker::ProbeTask;
+use model::{CpuList, Gap, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Receive, Stamps};
+use wire::data;
 
 fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ProbeError> {
     Err(ProbeError::Conflict { what: what.into(), remedy: remedy.to_owned() })
@@ -32,6 +34,96 @@ pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
     Ok(())
 }
 
+/// Checks what only `pace` has.
+pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
+    let spec = &task.spec;
+    if spec.probe != Probe::Pace {
+        return if task.others.is_empty() {
+            Ok(())
+        } else {
+            conflict(format!("{} has one reflector", spec.probe), "use pace, or leave the others out")
+        };
+    }
+    let pace = spec.pace.clone().unwrap_or_default();
+    let (protocol, receive) = (spec.socket.protocol, spec.initiator.receive);
+    if let Some(size) = spec.sizes.iter().find(|size| (*size as usize) < data::PACED_BYTES) {
+        return conflict(
+            format!(
+                "many messages are in flight at a rate, and {size} bytes have no room for the number that tells their answers apart"
+            ),
+            &format!("use sizes of {} bytes and more", data::PACED_BYTES),
+        );
+    }
+    if spec.interval_us.is_some() || spec.gap != Gap::default() {
+        return conflict("a rate and a gap or an interval contradict each other", "leave the gap and the interval out");
+    }
+    if spec.stop.interval_percent.is_some() {
+        return conflict(
+            "messages at a rate end with their time or count, not with a confidence interval",
+            "leave it out",
+        );
+    }
+    if task.others.len() >= crate::pace::MOST_PEERS {
+        return conflict(
+            format!("{} reflectors are too many for one initiator", task.others.len() + 1),
+            &format!("use at most {}", crate::pace::MOST_PEERS),
+        );
+    }
+    if !task.others.is_empty() && protocol.is_local() {
+        return conflict(format!("{protocol} has one reflector"), "use udp or tcp");
+    }
+    if pace.stamps != Stamps::None {
+        if protocol.is_local() {
+            return conflict(format!("{protocol} has no time stamps of the kernel"), "leave --stamps out");
+        }
+        if !matches!(receive, Receive::Block | Receive::Spin) && pace.pacer != Pacer::Spin {
+            return conflict(
+                format!("stamps of what is sent keep {receive} from waiting (the socket's error queue wakes it)"),
+                "use --receive block or spin, or leave --stamps out",
+            );
+        }
+    }
+    if let Some(cpu) = pace.receive_cpu {
+        if pace.pacer == Pacer::Spin {
+            return conflict("a spinning sender receives by itself, on its own CPU", "leave --receive-cpu out");
+        }
+        let (wanted, policy): (CpuList, _) = ([cpu].into_iter().collect(), spec.initiator.policy);
+        on_a_thread(move || {
+            host::shield::enter(&wanted)?;
+            task::set_affinity(&wanted)?;
+            Ok(task::apply_policy(policy)?)
+        })?;
+    }
+    one_cpu(spec, &pace)
+}
+
+/// Sender and receiver on one CPU: a real-time thread that spins there keeps the other from running.
+fn one_cpu(spec: &ProbeSpec, pace: &PaceSpec) -> Result<(), ProbeError> {
+    let shared = match (spec.initiator.cpu, pace.receive_cpu) {
+        (Some(cpu), None) => Some(cpu),
+        (Some(cpu), Some(other)) => Some(cpu).filter(|cpu| *cpu == other),
+        (None, _) => None,
+    };
+    let Some(cpu) = shared.filter(|_| pace.pacer != Pacer::Spin && spec.initiator.policy.is_real_time()) else {
+        return Ok(());
+    };
+    let remedy = "give them different CPUs with --cpu and --receive-cpu, or use --pacer spin, which needs only one";
+    if spec.initiator.receive == Receive::Spin {
+        return conflict(format!("the receiver spins on CPU {cpu}, so the sender there never runs"), remedy);
+    }
+    // Half of the time for the receiver, or its answers wait for longer than they took.
+    let shortest_ns = pace.rates_pps.iter().map(|rate| 1e9 / rate).fold(f64::INFINITY, f64::min);
+    if pace.pacer == Pacer::Hybrid && shortest_ns < 2.0 * crate::pace::HYBRID_NS as f64 {
+        return conflict(
+            format!(
+                "at this rate a hybrid sender spins nearly all the time on CPU {cpu}, so the receiver there hardly runs"
+            ),
+            remedy,
+        );
+    }
+    Ok(())
+}
+
 fn on_a_thread(try_it: impl FnOnce() -> Result<(), ProbeError> + Send) -> Result<(), ProbeError> {
     let outcome = std::thread::scope(|scope| scope.spawn(try_it).join());
     outcome.unwrap_or(Ok(()))
@@ -53,6 +145,11 @@ pub(crate) fn fits_session(spec: &ProbeSpec, limit_s: u32, address: &str) -> Res
 /// known beforehand.
 fn longest_us(spec: &ProbeSpec) -> u64 {
     let stop = &spec.stop;
+    if spec.probe == Probe::Pace {
+        let rates = spec.pace.as_ref().map_or(1, |pace| pace.rates_pps.len().max(1)) as u64;
+        let passes = rates.saturating_mul(spec.sizes.iter().count() as u64);
+        return longest_pace_us(spec).saturating_mul(passes);
+    }
     let rounds_us = if stop.max_ms == u32::MAX {
         let gap_us = u64::from(spec.gap.sleep_us) + u64::from(spec.gap.spin_us);
         let gap_us = gap_us.max(u64::from(spec.interval_us.unwrap_or(0)));
@@ -69,9 +166,28 @@ fn longest_us(spec: &ProbeSpec) -> u64 {
     size_us.saturating_mul(spec.sizes.iter().count() as u64)
 }
 
+/// How long one rate of one size of `pace` may take: of a count alone what the lowest rate makes of it.
+pub(crate) fn longest_pace_us(spec: &ProbeSpec) -> u64 {
+    /// A sender that is behind may catch up for so long, and its last messages are waited for.
+    const END_US: u64 = 1_100_000;
+    let stop = &spec.stop;
+    let time_us = if stop.max_ms == u32::MAX { u64::MAX / 4 } else { u64::from(stop.max_ms) * 1000 };
+    let lowest = spec.pace.iter().flat_map(|pace| &pace.rates_pps).copied().fold(f64::INFINITY, f64::min);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
+    let count_us = (stop.max_count as f64 / lowest * 1e6) as u64;
+    time_us
+        .min(count_us)
+        .saturating_add(u64::from(spec.warmup.time_ms) * 1000)
+        .saturating_add(2000 * u64::from(spec.timeout_ms))
+        .saturating_add(2 * (SIZE_OVERHEAD_US + END_US))
+}
+
 /// Checks both ends against each other when they share a machine.
 pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
-    let spins = spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
+    let paced = spec.pace.as_ref().filter(|_| spec.probe == Probe::Pace);
+    let spins = spec.initiator.receive == Receive::Spin
+        || spec.reflector.receive == Receive::Spin
+        || paced.is_some_and(|pace| pace.pacer == Pacer::Spin);
     if let (Some(a), Some(b)) = (spec.initiator.cpu, spec.reflector.cpu)
         && a == b
         && spins

@@ -16,6 +16,8 @@ pub(crate) struct Parts<'a> {
     pub task: &'a ProbeTask,
     /// Message or request size in bytes.
     pub size: u32,
+    /// Messages a second asked for, of `pace`.
+    pub rate: Option<f64>,
     /// The initiator's name of its host, and both data addresses, where there are some.
     pub place: &'a Place,
     /// The recorder's figures.
@@ -59,7 +61,8 @@ pub(crate) struct Place {
 
 /// What `latency` is reported as.
 pub(crate) fn kind(spec: &ProbeSpec) -> LatencyKind {
-    if spec.rtt { LatencyKind::Rtt } else { LatencyKind::RttHalf }
+    // Out and back differ in an open loop: half of both is nobody's time.
+    if spec.rtt || spec.probe == Probe::Pace { LatencyKind::Rtt } else { LatencyKind::RttHalf }
 }
 
 /// Puts the document together and judges it.
@@ -67,8 +70,9 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
     let Parts {
         task,
         size,
+        rate: pps,
         place,
-        recorded,
+        mut recorded,
         map,
         usage,
         counters,
@@ -136,6 +140,10 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
             }
         }),
     };
+    let (rate_report, one_way, segments, reflectors) = match recorded.pace.take() {
+        Some(pace) => (Some(pace.rate), pace.one_way, pace.segments, pace.reflectors),
+        None => (None, None, Vec::new(), Vec::new()),
+    };
     let result = ResultDocument {
         format: model::FORMAT,
         probe: spec.probe,
@@ -143,16 +151,16 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         repetition: None,
         started_ns: recorded.started_ns,
         elapsed_ns: recorded.elapsed_ns,
-        factors: factors(task, size),
+        factors: factors(task, size, pps),
         ends,
         latency: Some(recorded.latency),
         latency_intended: recorded.latency_intended,
         lateness: recorded.lateness,
         transactions: (spec.probe == Probe::Rr).then(|| transactions(spec, size, rates)),
-        rate: None,
-        one_way: None,
-        segments: Vec::new(),
-        reflectors: Vec::new(),
+        rate: rate_report,
+        one_way,
+        segments,
+        reflectors,
         stream: None,
         mdev_ns: recorded.mdev_ns.filter(|_| spec.probe == Probe::Ping),
         series: recorded.series,
@@ -173,12 +181,22 @@ fn raw(samples: &[model::Sample], rate: TickRate, first_tick: u64) -> String {
     record::raw::encode(samples, rate, first_tick)
 }
 
-/// The task's factors with `protocol` and `size`, which win over what the task says.
-fn factors(task: &ProbeTask, size: u32) -> BTreeMap<String, serde_json::Value> {
+/// The task's factors with `protocol` and `size`, and `rate` where there is one; these win over what the task says.
+fn factors(task: &ProbeTask, size: u32, rate: Option<f64>) -> BTreeMap<String, serde_json::Value> {
     let mut factors = task.factors.clone();
     factors.insert("protocol".to_owned(), task.spec.socket.protocol.word().into());
     factors.insert("size".to_owned(), size.into());
+    if let Some(rate) = rate {
+        factors.insert("rate".to_owned(), number(rate));
+    }
     factors
+}
+
+/// Whole numbers without a fraction, as people and plans write them.
+fn number(value: f64) -> serde_json::Value {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "compared afterwards")]
+    let whole = value as u64;
+    if (whole as f64 - value).abs() < 1e-9 { whole.into() } else { value.into() }
 }
 
 fn transactions(spec: &ProbeSpec, size: u32, rates: &[f64]) -> Transactions {
@@ -238,6 +256,7 @@ mod tests {
         check(assemble(Parts {
             task: &task,
             size: 64,
+            rate: None,
             place: &Place { loopback_intended: true, ..Place::default() },
             recorded: recorder.finish(Some(&map)),
             map,

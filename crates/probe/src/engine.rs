@@ -295,6 +295,7 @@ impl<'a> Engine<'a> {
         let measured = document::assemble(Parts {
             task: self.task,
             size,
+            rate: None,
             place: &peer.place,
             recorded,
             map: done.map,

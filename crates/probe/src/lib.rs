@@ -20,6 +20,7 @@ mod engine;
 mod error;
 mod ledger;
 mod local;
+mod pace;
 mod peer;
 mod rounds;
 mod session;
@@ -45,12 +46,16 @@ pub use error::ProbeError;
 pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError> {
     task.spec.check()?;
     check::here(&task.spec)?;
+    check::pace(task)?;
     task::keep_heap();
     let clock = clock::Clock::calibrate()?;
     if task.spec.probe == model::Probe::Stream {
         return stream::run(task, context, clock, sink);
     }
     stage::on_its_own_thread(&task.spec, context, sink, |give| {
+        if task.spec.probe == model::Probe::Pace {
+            return pace::measure(task, context, clock, give);
+        }
         // The child of a local protocol is started by this thread, which outlives it, before it gets its CPU.
         let peer = peer::open(task, context)?;
         engine::Engine::prepare(task, context, clock)?.measure(peer, give)

@@ -2,14 +2,15 @@
 
 use crate::document::Place;
 use crate::engine::{Peer, Way};
+use crate::pace::mean_rate;
 use crate::session::Session;
 use crate::{Context, ProbeError, check, local};
-use model::worker::ProbeTask;
+use model::worker::{ProbeTask, Target};
 use model::{Probe, ProbeSpec, Protocol};
 use net::DataSocket;
 use std::net::SocketAddr;
 use std::time::Duration;
-use wire::{Key, OpenRequest, PaceRequest, data};
+use wire::{Key, OpenRequest, Opened, PaceRequest, data};
 
 /// How long a TCP data connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -18,10 +19,19 @@ const SHOW: Duration = Duration::from_secs(1);
 
 /// Opens the way that the task asks for.
 pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeError> {
-    let spec = &task.spec;
+    open_at(&task.spec, &task.target, context, request(&task.spec))
+}
+
+/// Opens the way to one of several targets.
+pub(crate) fn open_at(
+    spec: &ProbeSpec,
+    target: &Target,
+    context: &Context,
+    request: OpenRequest,
+) -> Result<Peer, ProbeError> {
     let protocol = spec.socket.protocol;
     if spec.probe == Probe::Ping {
-        let target = net::resolve(&task.target.control, 0, None)?;
+        let target = net::resolve(&target.control, 0, None)?;
         return Ok(Peer {
             session: None,
             way: Way::Echo(target),
@@ -41,15 +51,47 @@ pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeErr
         check::same_machine(spec)?;
         return local::open(spec, context);
     }
-    let key = task.target.key.as_deref().map(Key::from_hex).transpose()?;
-    let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
+    let asked = ask(spec, target, context, request)?;
+    over_network(spec, context, asked)
+}
+
+/// A data path that a reflector has opened and that is not proved yet.
+pub(crate) struct Asked {
+    pub session: Session,
+    pub opened: Opened,
+    /// The reflector's data address.
+    pub address: SocketAddr,
+    /// Whether both ends are processes of this machine.
+    pub one_machine: bool,
+}
+
+/// Opens a control session and asks for a data path.
+pub(crate) fn ask(
+    spec: &ProbeSpec,
+    target: &Target,
+    context: &Context,
+    request: OpenRequest,
+) -> Result<Asked, ProbeError> {
+    let key = target.key.as_deref().map(Key::from_hex).transpose()?;
+    let control = net::resolve(&target.control, net::DEFAULT_PORT, None)?;
     if net::route::is_local(control.ip()).unwrap_or(false) {
         check::same_machine(spec)?;
     }
     context.capture_control(control, None)?;
-    let session = Session::connect(control, key)?;
+    let mut session = Session::connect(control, key)?;
     context.capture_control(control, session.own_address())?;
-    over_network(spec, context, session)
+    check::fits_session(spec, session.max_session_s(), session.name())?;
+    let opened = session.open(request)?;
+    // Another namespace of this machine, such as a lab's other host, shares its CPUs.
+    let one_machine = opened.machine.is_some() && opened.machine == host::boot_id();
+    if one_machine {
+        check::same_machine(spec)?;
+    }
+    let Some(address) = session.data_address(&opened) else {
+        return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
+    };
+    context.capture_data(spec, address, None)?;
+    Ok(Asked { session, opened, address, one_machine })
 }
 
 /// What the reflector is asked for.
@@ -71,26 +113,17 @@ pub(crate) fn request(spec: &ProbeSpec) -> OpenRequest {
 /// What a reflector must know of messages at a rate.
 fn pace_request(spec: &ProbeSpec) -> Option<PaceRequest> {
     let pace = spec.pace.as_ref().filter(|_| spec.probe == Probe::Pace)?;
-    let fastest = pace.rates_pps.iter().copied().fold(1.0, f64::max).ceil();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 100 million, as checked")]
+    let rates = pace.rates_pps.iter().map(|rate| mean_rate(&pace.shape, *rate));
+    let fastest = rates.fold(1.0, f64::max).ceil();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 or more; `as` saturates")]
     let rate_pps = fastest as u32;
     Some(PaceRequest { rate_pps, every: pace.every, stamps: pace.stamps, port: None })
 }
 
-fn over_network(spec: &ProbeSpec, context: &Context, mut session: Session) -> Result<Peer, ProbeError> {
+fn over_network(spec: &ProbeSpec, context: &Context, asked: Asked) -> Result<Peer, ProbeError> {
+    let Asked { mut session, opened, address, one_machine } = asked;
     let protocol = spec.socket.protocol;
-    check::fits_session(spec, session.max_session_s(), session.name())?;
-    let opened = session.open(request(spec))?;
-    // Another namespace of this machine, such as a lab's other host, shares its CPUs.
-    let one_machine = opened.machine.is_some() && opened.machine == host::boot_id();
-    if one_machine {
-        check::same_machine(spec)?;
-    }
-    let Some(address) = session.data_address(&opened) else {
-        return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
-    };
     let tag = opened.token.tag();
-    context.capture_data(spec, address, None)?;
     if spec.connect_each {
         session.prove(protocol, || Ok(()))?;
         let place = Place { one_machine, ..place(context, None, address) };

@@ -90,7 +90,9 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
             match event {
                 ServerEvent::Open(_) => {
                     let port = socket.as_ref().unwrap().local_addr().unwrap().port();
-                    session.opened(Opened { port, address: None, token: Token([9; 16]), machine: None, ports: Vec::new() }).unwrap();
+                    session
+                        .opened(Opened { port, address: None, token: Token([9; 16]), machine: None, ports: Vec::new() })
+                        .unwrap();
                     session.proved(None).unwrap();
                 }
                 ServerEvent::Start { .. } => {

@@ -1,0 +1,320 @@
+//! What became of each message. Pure: entries of both loops and the time in, samples out, each message once for each of
+//! its reflectors, in the order that its fate was known.
+
+use super::loops::{ALL, GotEntry, SentEntry};
+use model::{PacedSample, Sample, SampleFlags, StampTimes};
+use std::collections::VecDeque;
+
+/// Most messages that are remembered at once.
+const MOST: usize = 1 << 21;
+/// Answers that may wait for the word that their message was sent: a sender may be displaced between its send call and
+/// that word.
+const EARLY: usize = 4096;
+
+/// What a book must know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// Number of the first message on the wire.
+    pub first_number: u64,
+    /// Messages whose number is a multiple of it are answered.
+    pub every: u64,
+    /// Reflectors, 1 or more.
+    pub peers: u16,
+    /// An answer after so many ticks is late.
+    pub timeout: u64,
+    /// Added to each sample: WARMUP, or nothing.
+    pub flags: SampleFlags,
+    /// Messages that may be in flight.
+    pub room: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing was sent here yet.
+    Free,
+    Waiting,
+    Answered,
+    Lost,
+    /// It came after all.
+    Late,
+    /// No answer was asked for.
+    Unasked,
+}
+
+/// One message to one reflector.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    seq: u64,
+    intended: u64,
+    sent: u64,
+    sent_ns: u64,
+    driver_ns: u64,
+    state: State,
+}
+
+const FREE: Slot = Slot { seq: u64::MAX, intended: 0, sent: 0, sent_ns: 0, driver_ns: 0, state: State::Free };
+
+/// The messages of one run.
+#[derive(Debug)]
+pub(crate) struct Book {
+    terms: Terms,
+    slots: Vec<Slot>,
+    /// Messages that the slots hold, a power of two.
+    held: u64,
+    /// All messages below are done with.
+    tail: u64,
+    /// Messages sent: numbers from 0 on are known below it.
+    head: u64,
+    /// Newest message answered, by reflector.
+    newest: Vec<Option<u64>>,
+    early: VecDeque<GotEntry>,
+    /// Messages that had to be given up, and answers that had to be dropped, for want of room.
+    overrun: u64,
+    /// Answers that belong to no message of this run.
+    strays: u64,
+    answered: u64,
+    lost: u64,
+    waiting: u64,
+    last_sent: u64,
+}
+
+impl Book {
+    /// Takes and touches its memory.
+    pub(crate) fn new(terms: Terms) -> Self {
+        let held = terms.room.clamp(1024, MOST).next_power_of_two();
+        let peers = usize::from(terms.peers.max(1));
+        Self {
+            terms,
+            slots: vec![FREE; held * peers],
+            held: held as u64,
+            tail: 0,
+            head: 0,
+            newest: vec![None; peers],
+            early: VecDeque::with_capacity(EARLY),
+            overrun: 0,
+            strays: 0,
+            answered: 0,
+            lost: 0,
+            waiting: 0,
+            last_sent: 0,
+        }
+    }
+
+    fn at(&self, seq: u64, peer: u16) -> Option<usize> {
+        let row = usize::try_from(seq & (self.held - 1)).ok()?;
+        Some(row * usize::from(self.terms.peers.max(1)) + usize::from(peer))
+    }
+
+    fn slot(&mut self, seq: u64, peer: u16) -> Option<&mut Slot> {
+        if peer >= self.terms.peers.max(1) {
+            return None;
+        }
+        let at = self.at(seq, peer)?;
+        self.slots.get_mut(at).filter(|slot| slot.seq == seq)
+    }
+
+    /// A message was sent.
+    pub(crate) fn sent(&mut self, entry: &SentEntry, out: &mut Vec<PacedSample>) {
+        let [number, whom, intended, sent, sent_ns] = *entry;
+        let seq = number.saturating_sub(self.terms.first_number);
+        while seq >= self.tail + self.held {
+            // The oldest must go although its time is not over.
+            self.overrun += self.give_up(self.tail, out);
+            self.tail += 1;
+        }
+        let asked = number.is_multiple_of(self.terms.every.max(1));
+        let peers = if whom == ALL { 0..self.terms.peers.max(1) } else { one(whom) };
+        for peer in peers {
+            let Some(at) = self.at(seq, peer) else { continue };
+            let state = if asked { State::Waiting } else { State::Unasked };
+            let slot = Slot { seq, intended, sent, sent_ns, driver_ns: 0, state };
+            if let Some(place) = self.slots.get_mut(at) {
+                *place = slot;
+            }
+            self.waiting += u64::from(asked);
+            if !asked {
+                out.push(self.sample(&slot, peer, 0, SampleFlags::UNASKED));
+            }
+        }
+        self.head = self.head.max(seq + 1);
+        self.last_sent = self.last_sent.max(sent);
+    }
+
+    /// The driver (or the NIC) sent a message to all.
+    pub(crate) fn driver(&mut self, seq: u64, driver_ns: u64) {
+        for peer in 0..self.terms.peers.max(1) {
+            if let Some(slot) = self.slot(seq, peer)
+                && slot.sent_ns <= driver_ns
+            {
+                slot.driver_ns = driver_ns;
+            }
+        }
+    }
+
+    /// An answer came. One whose message is not known yet is looked at again by [`Book::retry`].
+    pub(crate) fn got(&mut self, entry: &GotEntry, out: &mut Vec<PacedSample>) {
+        let [number, peer, received, ..] = *entry;
+        let (Some(seq), Ok(peer)) = (number.checked_sub(self.terms.first_number), u16::try_from(peer)) else {
+            self.strays += 1;
+            return;
+        };
+        if seq >= self.head {
+            if self.early.len() < EARLY {
+                self.early.push_back(*entry);
+            } else {
+                self.overrun += 1;
+            }
+            return;
+        }
+        let (timeout, newest) = (self.terms.timeout, self.newest.get(usize::from(peer)).copied().flatten());
+        let Some(slot) = self.slot(seq, peer) else {
+            self.strays += 1;
+            return;
+        };
+        let found = *slot;
+        let in_time = received.saturating_sub(found.sent) < timeout;
+        let behind = newest.is_some_and(|newest| newest > seq);
+        let order = if behind { SampleFlags::REORDERED } else { SampleFlags::default() };
+        match found.state {
+            State::Waiting if in_time => {
+                slot.state = State::Answered;
+                self.answered += 1;
+                self.waiting -= 1;
+                out.push(self.stamped(&found, peer, entry, order));
+            }
+            State::Waiting => {
+                // Nobody looked in time; it was lost all the same.
+                slot.state = State::Late;
+                self.lost += 1;
+                self.waiting -= 1;
+                out.push(self.given_up(&found, peer));
+                out.push(self.stamped(&found, peer, entry, order.with(SampleFlags::LATE)));
+            }
+            State::Lost => {
+                slot.state = State::Late;
+                out.push(self.stamped(&found, peer, entry, order.with(SampleFlags::LATE)));
+            }
+            State::Answered | State::Late => out.push(self.stamped(&found, peer, entry, SampleFlags::DUPLICATE)),
+            // A reflector that answers what nobody asked.
+            State::Unasked | State::Free => self.strays += 1,
+        }
+        if let Some(newest) = self.newest.get_mut(usize::from(peer)).filter(|_| found.state != State::Unasked) {
+            *newest = Some(newest.map_or(seq, |newest| newest.max(seq)));
+        }
+    }
+
+    /// Looks again at answers that came before the word that their message was sent. At the `end` of a run those that
+    /// still belong to none are strays.
+    pub(crate) fn retry(&mut self, end: bool, out: &mut Vec<PacedSample>) {
+        for _ in 0..self.early.len() {
+            let Some(entry) = self.early.pop_front() else { break };
+            if end && entry[0].saturating_sub(self.terms.first_number) >= self.head {
+                self.strays += 1;
+            } else {
+                self.got(&entry, out);
+            }
+        }
+    }
+
+    /// Gives up all messages whose time was over at `now`.
+    pub(crate) fn expire(&mut self, now: u64, out: &mut Vec<PacedSample>) {
+        while self.tail < self.head {
+            if self.is_open(self.tail, now) {
+                break;
+            }
+            self.give_up(self.tail, out);
+            self.tail += 1;
+        }
+    }
+
+    /// Whether a message may still be answered in time.
+    fn is_open(&self, seq: u64, now: u64) -> bool {
+        (0..self.terms.peers.max(1)).any(|peer| {
+            let slot = self.at(seq, peer).and_then(|at| self.slots.get(at));
+            slot.is_some_and(|slot| {
+                slot.seq == seq && slot.state == State::Waiting && now < slot.sent.saturating_add(self.terms.timeout)
+            })
+        })
+    }
+
+    fn give_up(&mut self, seq: u64, out: &mut Vec<PacedSample>) -> u64 {
+        let mut given_up = 0;
+        for peer in 0..self.terms.peers.max(1) {
+            let Some(slot) = self.slot(seq, peer).filter(|slot| slot.state == State::Waiting) else { continue };
+            slot.state = State::Lost;
+            let found = *slot;
+            given_up += 1;
+            out.push(self.given_up(&found, peer));
+        }
+        self.lost += given_up;
+        self.waiting -= given_up;
+        given_up
+    }
+
+    fn given_up(&self, slot: &Slot, peer: u16) -> PacedSample {
+        self.sample(slot, peer, slot.sent.saturating_add(self.terms.timeout), SampleFlags::LOST)
+    }
+
+    fn sample(&self, slot: &Slot, peer: u16, received: u64, flags: SampleFlags) -> PacedSample {
+        PacedSample {
+            sample: Sample {
+                seq: slot.seq,
+                intended: slot.intended,
+                sent: slot.sent,
+                received,
+                peer_rx: 0,
+                peer_tx: 0,
+                flags: flags.with(self.terms.flags),
+            },
+            reflector: peer,
+            stamps: StampTimes { sent_ns: slot.sent_ns, driver_ns: slot.driver_ns, ..StampTimes::default() },
+        }
+    }
+
+    fn stamped(&self, slot: &Slot, peer: u16, entry: &GotEntry, flags: SampleFlags) -> PacedSample {
+        let [_, _, received, rx, tx, stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns] = *entry;
+        let mut sample = self.sample(slot, peer, received, flags);
+        (sample.sample.peer_rx, sample.sample.peer_tx) = (rx, tx);
+        sample.stamps =
+            StampTimes { stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns, ..sample.stamps };
+        sample
+    }
+
+    /// Messages that may still be answered.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Messages answered in time, each reflector counted.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Messages lost so far, each reflector counted.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// When the last message was sent, in ticks; 0 before the first.
+    pub(crate) fn last_sent(&self) -> u64 {
+        self.last_sent
+    }
+
+    /// What found no room.
+    pub(crate) fn overrun(&self) -> u64 {
+        self.overrun
+    }
+
+    /// Answers to no message of this run, or to one that asked for none.
+    pub(crate) fn strays(&self) -> u64 {
+        self.strays
+    }
+}
+
+/// The one reflector of a number.
+fn one(whom: u64) -> std::ops::Range<u16> {
+    u16::try_from(whom).map_or(0..0, |peer| peer..peer.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests;

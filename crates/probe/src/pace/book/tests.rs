@@ -1,0 +1,211 @@
+use super::*;
+
+const TIMEOUT: u64 = 1000;
+
+fn terms(peers: u16, every: u64) -> Terms {
+    Terms { first_number: 100, every, peers, timeout: TIMEOUT, flags: SampleFlags::default(), room: 1024 }
+}
+
+struct Told {
+    book: Book,
+    out: Vec<PacedSample>,
+}
+
+impl Told {
+    fn new(terms: Terms) -> Self {
+        Self { book: Book::new(terms), out: Vec::new() }
+    }
+
+    /// Message `seq` was sent at `sent`, meant for 10 ticks earlier.
+    fn sent(&mut self, seq: u64, whom: u64, sent: u64) {
+        self.book.sent(&[100 + seq, whom, sent - 10, sent, 0], &mut self.out);
+    }
+
+    fn got(&mut self, seq: u64, peer: u16, received: u64) {
+        self.book.got(&[100 + seq, u64::from(peer), received, 1, 2, 0, 0, 0, 0, 0], &mut self.out);
+    }
+
+    /// What came out since the last call: number, reflector, received, flags.
+    fn take(&mut self) -> Vec<(u64, u16, u64, u32)> {
+        let taken = self.out.iter().map(|one| (one.sample.seq, one.reflector, one.sample.received, one.sample.flags.0));
+        let taken = taken.collect();
+        self.out.clear();
+        taken
+    }
+}
+
+const LOST: u32 = SampleFlags::LOST.0;
+const DUPLICATE: u32 = SampleFlags::DUPLICATE.0;
+const REORDERED: u32 = SampleFlags::REORDERED.0;
+const LATE: u32 = SampleFlags::LATE.0;
+const UNASKED: u32 = SampleFlags::UNASKED.0;
+
+#[test]
+fn answers_come_out_with_all_their_times() {
+    let mut told = Told::new(terms(1, 1));
+    told.book.sent(&[100, 0, 40, 50, 7000], &mut told.out);
+    told.book.driver(0, 7100);
+    told.book.got(&[100, 0, 90, 5, 6, 7200, 7300, 21, 22, 23], &mut told.out);
+    let sample = told.out[0];
+    assert_eq!(
+        sample.sample,
+        Sample { seq: 0, intended: 40, sent: 50, received: 90, peer_rx: 5, peer_tx: 6, flags: SampleFlags::default() }
+    );
+    assert_eq!(
+        sample.stamps,
+        StampTimes {
+            sent_ns: 7000,
+            driver_ns: 7100,
+            far_stack_ns: 21,
+            far_received_ns: 22,
+            far_sent_ns: 23,
+            stack_ns: 7200,
+            received_ns: 7300
+        }
+    );
+    // A stamp from before the send call is another message's.
+    told.book.sent(&[101, 0, 40, 50, 9000], &mut told.out);
+    told.book.driver(1, 8999);
+    told.got(1, 0, 95);
+    assert_eq!(told.out[1].stamps.driver_ns, 0);
+}
+
+#[test]
+fn duplicates_and_order() {
+    let mut told = Told::new(terms(1, 1));
+    (0..4).for_each(|seq| told.sent(seq, 0, 50 + seq));
+    for (seq, at) in [(0, 100), (2, 110), (1, 120), (2, 130), (3, 140)] {
+        told.got(seq, 0, at);
+    }
+    assert_eq!(
+        told.take(),
+        [(0, 0, 100, 0), (2, 0, 110, 0), (1, 0, 120, REORDERED), (2, 0, 130, DUPLICATE), (3, 0, 140, 0)]
+    );
+    assert_eq!((told.book.answered(), told.book.waiting(), told.book.lost()), (4, 0, 0));
+}
+
+#[test]
+fn a_message_is_lost_at_its_time_whoever_looks_when() {
+    // Nobody looked between the time-out and the answer.
+    let mut told = Told::new(terms(1, 1));
+    told.sent(0, 0, 50);
+    told.got(0, 0, 50 + TIMEOUT);
+    let never_looked = told.take();
+    // Somebody did.
+    let mut told = Told::new(terms(1, 1));
+    told.sent(0, 0, 50);
+    told.book.expire(49 + TIMEOUT, &mut told.out);
+    assert_eq!(told.take(), [], "there is still a tick");
+    told.book.expire(50 + TIMEOUT, &mut told.out);
+    told.got(0, 0, 50 + TIMEOUT);
+    assert_eq!(told.take(), never_looked);
+    assert_eq!(never_looked, [(0, 0, 50 + TIMEOUT, LOST), (0, 0, 50 + TIMEOUT, LATE)]);
+    assert_eq!((told.book.lost(), told.book.waiting(), told.book.answered()), (1, 0, 0));
+    told.got(0, 0, 60 + TIMEOUT);
+    assert_eq!(told.take(), [(0, 0, 60 + TIMEOUT, DUPLICATE)], "a late answer comes once");
+}
+
+#[test]
+fn losses_are_told_in_order_and_only_once() {
+    let mut told = Told::new(terms(1, 1));
+    (0..5).for_each(|seq| told.sent(seq, 0, 50 + seq));
+    told.got(1, 0, 60);
+    told.take();
+    told.book.expire(52 + TIMEOUT, &mut told.out);
+    assert_eq!(told.take(), [(0, 0, 50 + TIMEOUT, LOST), (2, 0, 52 + TIMEOUT, LOST)]);
+    told.book.expire(u64::MAX / 2, &mut told.out);
+    told.book.expire(u64::MAX / 2, &mut told.out);
+    assert_eq!(told.take().iter().map(|one| one.0).collect::<Vec<_>>(), [3, 4]);
+}
+
+#[test]
+fn unasked_messages_come_at_once_and_are_never_lost() {
+    let mut told = Told::new(terms(1, 5));
+    // Number 100 is a multiple of 5.
+    (0..6).for_each(|seq| told.sent(seq, 0, 50 + seq));
+    assert_eq!(told.take(), [1, 2, 3, 4].map(|seq| (seq, 0, 0, UNASKED)));
+    told.got(0, 0, 70);
+    told.got(1, 0, 71);
+    assert_eq!((told.take(), told.book.strays()), (vec![(0, 0, 70, 0)], 1), "an answer that nobody asked for");
+    told.book.expire(u64::MAX / 2, &mut told.out);
+    assert_eq!(told.take(), [(5, 0, 55 + TIMEOUT, LOST)]);
+}
+
+#[test]
+fn each_reflector_has_its_own_fate() {
+    let mut told = Told::new(terms(3, 1));
+    // One message to all, and one each.
+    told.sent(0, ALL, 50);
+    (0..3).for_each(|peer| told.sent(1, peer, 60 + peer));
+    told.got(1, 2, 70);
+    told.got(0, 2, 71);
+    told.got(0, 1, 72);
+    assert_eq!(told.take(), [(1, 2, 70, 0), (0, 2, 71, REORDERED), (0, 1, 72, 0)], "order is each one's own");
+    assert_eq!(told.book.waiting(), 3);
+    told.book.expire(60 + TIMEOUT, &mut told.out);
+    assert_eq!(told.take(), [(0, 0, 50 + TIMEOUT, LOST)], "message 1 is still open for one of them");
+    told.book.expire(61 + TIMEOUT, &mut told.out);
+    assert_eq!(told.take(), [(1, 0, 60 + TIMEOUT, LOST), (1, 1, 61 + TIMEOUT, LOST)]);
+    told.got(0, 7, 80);
+    assert_eq!(told.book.strays(), 1, "there is no such reflector");
+}
+
+#[test]
+fn an_answer_may_be_told_before_its_message() {
+    let mut told = Told::new(terms(1, 1));
+    told.got(1, 0, 61);
+    told.got(0, 0, 60);
+    told.book.retry(false, &mut told.out);
+    assert_eq!(told.take(), []);
+    told.sent(0, 0, 50);
+    told.book.retry(false, &mut told.out);
+    assert_eq!(told.take(), [(0, 0, 60, 0)]);
+    told.sent(1, 0, 51);
+    told.book.retry(false, &mut told.out);
+    assert_eq!(told.take(), [(1, 0, 61, 0)]);
+    told.got(9, 0, 70);
+    told.book.retry(true, &mut told.out);
+    assert_eq!((told.take(), told.book.strays()), (vec![], 1), "no such message was ever sent");
+    told.book.got(&[99, 0, 70, 0, 0, 0, 0, 0, 0, 0], &mut told.out);
+    assert_eq!((told.take(), told.book.strays()), (vec![], 2), "a straggler of the run before");
+}
+
+#[test]
+fn what_has_no_room_is_given_up_and_counted() {
+    let mut told = Told::new(terms(1, 1));
+    (0..1030).for_each(|seq| told.sent(seq, 0, 50 + seq));
+    let given_up = told.take();
+    assert_eq!(given_up.len(), 6);
+    assert!(given_up.iter().all(|one| one.3 == LOST));
+    assert_eq!((told.book.overrun(), told.book.lost()), (6, 6));
+    told.got(3, 0, 2000);
+    assert_eq!((told.take(), told.book.strays()), (vec![], 1), "its place is another one's now");
+}
+
+#[test]
+fn the_flags_of_a_warm_up_are_on_every_sample() {
+    let mut told = Told::new(Terms { flags: SampleFlags::WARMUP, ..terms(1, 2) });
+    told.sent(0, 0, 50);
+    told.sent(1, 0, 51);
+    told.got(0, 0, 60);
+    assert!(told.out.iter().all(|one| one.sample.flags.has(SampleFlags::WARMUP)) && told.out.len() == 2);
+}
+
+#[test]
+fn a_book_allocates_nothing_after_its_start() {
+    let mut told = Told::new(terms(2, 3));
+    told.out.reserve(10_000);
+    let counted = allocation_counter::measure(|| {
+        for seq in 0..100_000 {
+            told.sent(seq, ALL, 50 + 10 * seq);
+            if seq % 7 != 0 {
+                told.got(seq, 1, 55 + 10 * seq);
+            }
+            told.book.retry(false, &mut told.out);
+            told.book.expire(50 + 10 * seq, &mut told.out);
+            told.out.clear();
+        }
+    });
+    assert_eq!(counted.count_total, 0);
+    assert!(told.book.lost() > 30_000 && told.book.overrun() == 0);
+}

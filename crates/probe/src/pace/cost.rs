@@ -1,0 +1,133 @@
+//! What the tool itself costs a message: both loops around a way that does nothing, and counting and recording it.
+
+use super::book::{Book, Terms};
+use super::loops::{Course, GOT_WORDS, Receiver, SENT_WORDS, Sender};
+use super::ring::Ring;
+use super::schedule::Schedule;
+use super::time::Time;
+use clock::Clock;
+use model::result::SelfCost;
+use model::{SampleFlags, Shape};
+use net::{Arrival, Inbox, Message, Outbox, PathError};
+use record::{Paced, PacedConfig};
+use std::sync::atomic::AtomicBool;
+use wire::data;
+
+/// Messages of one trial; the quickest of [`TRIALS`] is taken, because only disturbances make one slower.
+const MESSAGES: u64 = 1024;
+const TRIALS: usize = 5;
+/// Longest message that the empty way is tried with: the loops touch the header only, whatever the size.
+const MOST_BYTES: usize = 64;
+
+struct Nowhere;
+
+impl Outbox for Nowhere {
+    #[inline]
+    fn send(&mut self, _to: u16, message: &[u8]) -> Result<(), PathError> {
+        std::hint::black_box(message);
+        Ok(())
+    }
+
+    fn unsent(&self) -> u64 {
+        0
+    }
+}
+
+/// Brings so many answers, then stops.
+struct FromNowhere(u64);
+
+impl Inbox for FromNowhere {
+    #[inline]
+    fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
+        if self.0 == MESSAGES {
+            return Ok(Arrival::Stopped);
+        }
+        data::write(self.0, 0, buffer);
+        self.0 += 1;
+        Ok(Arrival::Message(Message { bytes: buffer.len(), ..Message::default() }))
+    }
+
+    fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
+        self.wait(buffer)
+    }
+
+    fn foreign(&self) -> u64 {
+        0
+    }
+}
+
+/// The clock, without waiting for anything.
+struct Never(Clock);
+
+impl Time for Never {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn realtime_ns(&self) -> u64 {
+        clock::realtime_ns()
+    }
+
+    fn wait_until(&mut self, _tick: u64, _halt: &AtomicBool) -> bool {
+        true
+    }
+}
+
+/// Measures both. `startup_ns` is left to the caller.
+pub(crate) fn measure(clock: Clock, config: &PacedConfig, size: u32) -> SelfCost {
+    let bytes = (size as usize).min(MOST_BYTES);
+    let wall = config.stamps != model::Stamps::None;
+    let course = Course {
+        begin: 0,
+        until: u64::MAX,
+        rate: clock.rate(),
+        first_number: 0,
+        tags: vec![0],
+        bytes,
+        wall,
+        slow: u64::MAX,
+        peers: 1,
+    };
+    let trials = || (0..TRIALS).map(|_| trial(clock, config, &course));
+    let quickest = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::min).unwrap_or(0.0);
+    let all: Vec<(f64, f64)> = trials().collect();
+    SelfCost {
+        clock_read_ns: clock.read_cost_ns(),
+        loop_ns: quickest(&mut all.iter().map(|(looped, _)| *looped)),
+        record_ns: quickest(&mut all.iter().map(|(_, recorded)| *recorded)),
+        startup_ns: None,
+    }
+}
+
+/// ns a message: in the loops, and in counting and recording.
+fn trial(clock: Clock, config: &PacedConfig, course: &Course) -> (f64, f64) {
+    let room = usize::try_from(MESSAGES).unwrap_or(0);
+    let (mut sent, mut got) = (Ring::<SENT_WORDS>::new(room), Ring::<GOT_WORDS>::new(room));
+    let ((sent_in, mut sent_out), (got_in, mut got_out)) = (sent.ends(), got.ends());
+    let halt = AtomicBool::new(false);
+    let shape = Shape::Even;
+    let schedule = Schedule::new(&shape, 1e9, 0, u64::MAX, MESSAGES);
+    let (mut nowhere, mut from_nowhere) = (Nowhere, FromNowhere(0));
+    let sender = Sender::new(course, &mut nowhere, sent_in);
+    let receiver = Receiver::new(course, &mut from_nowhere, got_in);
+    let each = |from: u64, to: u64| clock.ns(to.saturating_sub(from)) as f64 / MESSAGES as f64;
+    let start = clock.now();
+    std::hint::black_box(sender.run(&mut Never(clock), schedule, &halt, || {}));
+    std::hint::black_box(receiver.run(&Never(clock), &halt, || {}));
+    let looped = each(start, clock.now());
+    let terms = Terms { first_number: 0, every: 1, peers: 1, timeout: u64::MAX, flags: SampleFlags::default(), room };
+    let (mut book, mut samples) = (Book::new(terms), Vec::with_capacity(2 * room));
+    let mut paced = Paced::new(PacedConfig { raw_capacity: 0, ..config.clone() });
+    paced.begin(start);
+    let (sent_until, got_until) = (sent_out.written(), got_out.written());
+    let start = clock.now();
+    while let Some(entry) = sent_out.pop(sent_until) {
+        book.sent(&entry, &mut samples);
+    }
+    while let Some(entry) = got_out.pop(got_until) {
+        book.got(&entry, &mut samples);
+    }
+    paced.ingest(&samples);
+    (looped, each(start, clock.now()))
+}

@@ -1,0 +1,121 @@
+//! What the counting thread does with the samples: records them, tells intervals, and notices that a peer is gone.
+
+use super::open::Far;
+use super::phase::{Count, Cut, Seen};
+use crate::context::LiveSink;
+use crate::{Context, ProbeError};
+use clock::Clock;
+use model::PacedSample;
+use record::Paced;
+
+/// Between two looks for intervals that are over.
+const TELL_NS: u64 = 50_000_000;
+/// Between two looks at the control connections, while messages are being lost.
+const ASK_NS: u64 = 500_000_000;
+/// So many messages must be lost, and nothing come back for so long, before the peer counts as gone.
+const SILENT_MESSAGES: u64 = 10;
+const SILENT_NS: u64 = 5_000_000_000;
+
+/// Counts one phase.
+pub(crate) struct Counting<'a> {
+    /// Absent while warming up.
+    paced: Option<&'a mut Paced>,
+    live: Option<&'a LiveSink>,
+    context: &'a Context,
+    clock: Clock,
+    fars: &'a mut [Far],
+    /// Which control session ended, and why.
+    ended: &'a mut Option<(usize, ProbeError)>,
+    tell_at: u64,
+    ask_at: u64,
+    lost_when_asked: u64,
+    /// Answers and losses when something last came back, and when that was seen.
+    answered: u64,
+    lost: u64,
+    heard_at: u64,
+}
+
+impl<'a> Counting<'a> {
+    pub(crate) fn new(
+        paced: Option<&'a mut Paced>,
+        live: Option<&'a LiveSink>,
+        context: &'a Context,
+        clock: Clock,
+        fars: &'a mut [Far],
+        ended: &'a mut Option<(usize, ProbeError)>,
+    ) -> Self {
+        Self {
+            paced,
+            live,
+            context,
+            clock,
+            fars,
+            ended,
+            tell_at: 0,
+            ask_at: 0,
+            lost_when_asked: 0,
+            answered: 0,
+            lost: 0,
+            heard_at: 0,
+        }
+    }
+
+    fn tell(&mut self, now: u64) {
+        let Some(paced) = self.paced.as_mut().filter(|_| now >= self.tell_at) else { return };
+        self.tell_at = now.saturating_add(self.clock.ticks(TELL_NS));
+        if let Some(live) = self.live {
+            for interval in paced.intervals() {
+                live.tell(interval);
+            }
+        }
+    }
+
+    fn is_silent(&mut self, seen: Seen) -> bool {
+        if seen.answered > self.answered || self.heard_at == 0 {
+            (self.answered, self.lost, self.heard_at) = (seen.answered, seen.lost, seen.now);
+        }
+        seen.lost.saturating_sub(self.lost) >= SILENT_MESSAGES
+            && self.clock.ns(seen.now.saturating_sub(self.heard_at)) >= SILENT_NS
+    }
+
+    /// Whether a control session has ended. Asked only while messages are lost, so that it stays quiet else.
+    fn has_peer_ended(&mut self, seen: Seen) -> bool {
+        if seen.now < self.ask_at || seen.lost == self.lost_when_asked {
+            return false;
+        }
+        self.ask_at = seen.now.saturating_add(self.clock.ticks(ASK_NS));
+        self.lost_when_asked = seen.lost;
+        let ended = self.fars.iter_mut().enumerate().find_map(|(at, far)| Some((at, far.session.ended()?)));
+        if ended.is_some() {
+            *self.ended = ended;
+        }
+        self.ended.is_some()
+    }
+}
+
+impl Count for Counting<'_> {
+    fn begin(&mut self, tick: u64) {
+        if let Some(paced) = &mut self.paced {
+            paced.begin(tick);
+        }
+    }
+
+    fn take(&mut self, samples: &[PacedSample]) {
+        if let Some(paced) = &mut self.paced {
+            paced.ingest(samples);
+        }
+    }
+
+    fn look(&mut self, seen: Seen) -> Option<Cut> {
+        self.tell(seen.now);
+        if self.context.stopping() {
+            Some(Cut::Stopped)
+        } else if self.is_silent(seen) {
+            Some(Cut::Silent)
+        } else if self.has_peer_ended(seen) {
+            Some(Cut::PeerEnded)
+        } else {
+            None
+        }
+    }
+}

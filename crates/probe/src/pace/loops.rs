@@ -1,0 +1,340 @@
+//! The measured loops: a sender and a receiver, on a thread each, or both in one thread that spins.
+//!
+//! Between their first and last lines nothing is allocated, locked, printed or logged, and no system call is made beside
+//! the way's own and the sleep until a message's time. They judge nothing: what was sent and what came goes through two
+//! rings to the thread that counts ([`super::book`]).
+
+use super::ring::Producer;
+use super::schedule::Schedule;
+use super::time::Time;
+use model::TickRate;
+use net::{Arrival, Inbox, Message, Outbox, PathError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use wire::{Tier, data};
+
+/// To all reflectors at once.
+pub(crate) const ALL: u64 = u64::MAX;
+
+/// Messages between two looks at the CPU that a thread is on.
+const BATCH: u64 = 1024;
+
+/// A message that was sent: number, reflector (or [`ALL`]), intended and actual time in ticks, wall clock.
+pub(crate) type SentEntry = [u64; 5];
+pub(crate) const SENT_WORDS: usize = 5;
+
+/// An answer: number, reflector, time in ticks, the reflector's two ticks, wall clock (stack, here), the far wall clock
+/// (stack, received, sent).
+pub(crate) type GotEntry = [u64; 10];
+pub(crate) const GOT_WORDS: usize = 10;
+
+/// What both loops must know.
+#[derive(Debug, Clone)]
+pub(crate) struct Course {
+    /// When the schedule begins, in ticks.
+    pub begin: u64,
+    /// No message is sent from this tick on: the schedule was over long ago.
+    pub until: u64,
+    pub rate: TickRate,
+    /// Number of the first message on the wire.
+    pub first_number: u64,
+    /// The tags of the reflectors' sessions; one entry when one message goes to all.
+    pub tags: Vec<u64>,
+    pub bytes: usize,
+    /// Whether the wall clock is read beside the ticks.
+    pub wall: bool,
+    /// Sends that take longer count as having waited, in ticks.
+    pub slow: u64,
+    /// Reflectors.
+    pub peers: u16,
+}
+
+/// Why a loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Ended {
+    /// All is sent; a receiver never ends so.
+    #[default]
+    Done,
+    /// It was halted.
+    Halted,
+    /// The way is broken.
+    Broken(PathError),
+}
+
+/// What a sender leaves behind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SendDone {
+    pub ended: Ended,
+    /// Messages sent, each counted once, whatever the number of reflectors.
+    pub sent: u64,
+    /// Messages of the schedule that were not, because its time was over (or it was halted).
+    pub unsent: u64,
+    /// Sends that had to wait.
+    pub blocked: u64,
+    /// Entries that found no room.
+    pub dropped: u64,
+}
+
+/// What a receiver leaves behind.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ReceiveDone {
+    pub ended: Ended,
+    /// Messages of another length, session or number.
+    pub foreign: u64,
+    /// Entries that found no room.
+    pub dropped: u64,
+}
+
+/// What follows one attempt to send.
+enum Step {
+    Sent,
+    End(Ended),
+}
+
+/// Sends what is due.
+pub(crate) struct Sender<'a, O> {
+    course: &'a Course,
+    outbox: &'a mut O,
+    ring: Producer<'a, SENT_WORDS>,
+    message: Vec<u8>,
+    number: u64,
+    blocked: u64,
+}
+
+impl<'a, O: Outbox> Sender<'a, O> {
+    /// Takes and touches its memory.
+    pub(crate) fn new(course: &'a Course, outbox: &'a mut O, ring: Producer<'a, SENT_WORDS>) -> Self {
+        let mut message = pattern(course.bytes);
+        // Where the reflector's stamps will be: 0 is none.
+        data::write_stamps(&data::FarStamps::default(), &mut message);
+        Self { number: course.first_number, course, outbox, ring, message, blocked: 0 }
+    }
+
+    /// Sends all messages of the schedule, each at its time or, when that is past, at once.
+    pub(crate) fn run<T: Time>(
+        mut self,
+        time: &mut T,
+        mut schedule: Schedule<'_>,
+        halt: &AtomicBool,
+        mut between: impl FnMut(),
+    ) -> SendDone {
+        let mut ended = Ended::Done;
+        let mut unsent = 0;
+        while let Some(offset_ns) = schedule.next() {
+            let due = self.course.begin + self.course.rate.ticks(offset_ns);
+            self.write();
+            let now = time.now();
+            if now < due {
+                if !time.wait_until(due, halt) {
+                    (ended, unsent) = (Ended::Halted, 1);
+                    break;
+                }
+            } else if now >= self.course.until || halt.load(Ordering::Relaxed) {
+                ended = if now >= self.course.until { Ended::Done } else { Ended::Halted };
+                unsent = 1;
+                break;
+            }
+            match self.send(time, due, halt) {
+                Step::Sent => {}
+                Step::End(end) => {
+                    (ended, unsent) = (end, 1);
+                    break;
+                }
+            }
+            if self.number % BATCH == 0 {
+                between();
+            }
+        }
+        self.done(ended, unsent, schedule)
+    }
+
+    fn done(&self, ended: Ended, unsent: u64, rest: Schedule<'_>) -> SendDone {
+        /// Enough to say "many"; counting on would take as long as sending.
+        const MOST: u64 = 10_000_000;
+        let left = if unsent > 0 { rest.left(MOST) } else { 0 };
+        SendDone {
+            ended,
+            sent: self.number - self.course.first_number,
+            unsent: unsent + left,
+            blocked: self.blocked,
+            dropped: self.ring.dropped(),
+        }
+    }
+
+    /// The next message's number, before its time comes.
+    #[inline]
+    fn write(&mut self) {
+        data::write(self.number, self.course.tags.first().copied().unwrap_or(0), &mut self.message);
+    }
+
+    /// Sends one message to all.
+    #[inline(always)]
+    fn send<T: Time>(&mut self, time: &T, due: u64, halt: &AtomicBool) -> Step {
+        let course = self.course;
+        let single = course.tags.len() <= 1;
+        let times = if single { 1 } else { course.peers };
+        for to in 0..times {
+            if to > 0 {
+                data::write(self.number, course.tags.get(usize::from(to)).copied().unwrap_or(0), &mut self.message);
+            }
+            let wall = if course.wall { time.realtime_ns() } else { 0 };
+            let sent = time.now();
+            while let Err(error) = self.outbox.send(to, &self.message) {
+                if error != PathError::Interrupted {
+                    return Step::End(Ended::Broken(error));
+                }
+                if halt.load(Ordering::Relaxed) {
+                    return Step::End(Ended::Halted);
+                }
+            }
+            let after = time.now();
+            self.blocked += u64::from(after.wrapping_sub(sent) > course.slow);
+            let whom = if single && course.peers > 1 { ALL } else { u64::from(to) };
+            self.ring.push([self.number, whom, due, sent, wall]);
+        }
+        self.number += 1;
+        Step::Sent
+    }
+}
+
+/// Takes what comes.
+pub(crate) struct Receiver<'a, I> {
+    course: &'a Course,
+    inbox: &'a mut I,
+    ring: Producer<'a, GOT_WORDS>,
+    buffer: Vec<u8>,
+    tier: Tier,
+    foreign: u64,
+    foreign_before: u64,
+}
+
+impl<'a, I: Inbox> Receiver<'a, I> {
+    /// Takes and touches its memory.
+    pub(crate) fn new(course: &'a Course, inbox: &'a mut I, ring: Producer<'a, GOT_WORDS>) -> Self {
+        let tier = Tier::for_size(course.bytes);
+        let foreign_before = inbox.foreign();
+        Self { course, inbox, ring, buffer: pattern(course.bytes), tier, foreign: 0, foreign_before }
+    }
+
+    /// Receives until it is halted.
+    pub(crate) fn run<T: Time>(mut self, time: &T, halt: &AtomicBool, mut between: impl FnMut()) -> ReceiveDone {
+        let mut count = 0_u64;
+        let ended = loop {
+            match self.inbox.wait(&mut self.buffer) {
+                Ok(Arrival::Message(message)) => {
+                    self.take(time, message);
+                    count += 1;
+                    if count.is_multiple_of(BATCH) {
+                        between();
+                    }
+                }
+                Ok(Arrival::Interrupted | Arrival::Nothing) => {
+                    if halt.load(Ordering::Relaxed) {
+                        break Ended::Halted;
+                    }
+                }
+                Ok(Arrival::Stopped) => break Ended::Halted,
+                Err(error) => break Ended::Broken(error),
+            }
+        };
+        self.done(ended)
+    }
+
+    fn done(&self, ended: Ended) -> ReceiveDone {
+        let foreign = self.foreign + self.inbox.foreign().saturating_sub(self.foreign_before);
+        ReceiveDone { ended, foreign, dropped: self.ring.dropped() }
+    }
+
+    #[inline(always)]
+    fn take<T: Time>(&mut self, time: &T, message: Message) {
+        let received = time.now();
+        let course = self.course;
+        let wall = if course.wall { time.realtime_ns() } else { 0 };
+        let from = usize::from(message.from).min(course.tags.len().saturating_sub(1));
+        let tag = course.tags.get(from).copied().unwrap_or(0);
+        let number = if message.bytes == course.bytes { data::read(self.tier, tag, &self.buffer) } else { None };
+        let Some(number) = number else {
+            self.foreign += 1;
+            return;
+        };
+        let far = data::read_stamps(&self.buffer, course.wall);
+        self.ring.push([
+            number,
+            u64::from(message.from),
+            received,
+            far.rx,
+            far.tx,
+            message.stack_ns,
+            wall,
+            far.stack_ns,
+            far.received_ns,
+            far.sent_ns,
+        ]);
+    }
+}
+
+/// Sends and receives in one thread, which never waits: at most one message out, then at most one in.
+pub(crate) fn spin<T: Time, O: Outbox, I: Inbox>(
+    time: &T,
+    mut sender: Sender<'_, O>,
+    mut receiver: Receiver<'_, I>,
+    mut schedule: Schedule<'_>,
+    halt: &AtomicBool,
+    sent_all: &AtomicBool,
+    mut between: impl FnMut(),
+) -> (SendDone, ReceiveDone) {
+    let due_of = |course: &Course, offset_ns: u64| course.begin + course.rate.ticks(offset_ns);
+    let course = sender.course;
+    let mut next = schedule.next().map(|offset_ns| due_of(course, offset_ns));
+    let mut sending = None;
+    let mut turns = 0_u64;
+    if next.is_some() {
+        sender.write();
+    }
+    let ended = loop {
+        if let Some(due) = next {
+            let now = time.now();
+            if now >= course.until {
+                sending = Some((Ended::Done, 1));
+                next = None;
+                sent_all.store(true, Ordering::Release);
+            } else if now >= due {
+                match sender.send(time, due, halt) {
+                    Step::Sent => {}
+                    Step::End(end) => {
+                        sending = Some((end, 1));
+                        break Ended::Halted;
+                    }
+                }
+                next = schedule.next().map(|offset_ns| due_of(course, offset_ns));
+                if next.is_some() {
+                    sender.write();
+                } else {
+                    sent_all.store(true, Ordering::Release);
+                }
+            }
+        }
+        match receiver.inbox.look(&mut receiver.buffer) {
+            Ok(Arrival::Message(message)) => receiver.take(time, message),
+            Ok(Arrival::Nothing | Arrival::Interrupted) => {}
+            Ok(Arrival::Stopped) => break Ended::Halted,
+            Err(error) => break Ended::Broken(error),
+        }
+        turns += 1;
+        if turns.is_multiple_of(BATCH) {
+            between();
+        }
+        if halt.load(Ordering::Relaxed) {
+            break Ended::Halted;
+        }
+    };
+    let (end, unsent) = sending.unwrap_or(match (next, ended) {
+        (None, _) => (Ended::Done, 0),
+        (Some(_), ended) => (ended, 1),
+    });
+    (sender.done(end, unsent, schedule), receiver.done(ended))
+}
+
+/// A message of so many bytes, touched: neither zeros (which a stack may treat specially) nor secret.
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..=u8::MAX).cycle().take(bytes).collect()
+}

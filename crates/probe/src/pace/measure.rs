@@ -1,0 +1,488 @@
+//! `pace` from its first word to its last: every rate of every size, each a result of its own.
+
+use super::book::Terms;
+use super::cost;
+use super::count::Counting;
+use super::loops::Course;
+use super::open::{Far, Ways};
+use super::phase::{Cut, Phase, PhaseDone};
+use super::schedule::{self, Schedule};
+use super::settle::Places;
+use crate::document::{self, Parts};
+use crate::{Context, Outcome, ProbeError};
+use clock::Clock;
+use model::result::SelfCost;
+use model::worker::{Measured, ProbeTask};
+use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Receive, SampleFlags, Shape};
+use net::PathOptions;
+use record::{FarEnd, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use wire::StopReport;
+
+/// Raw samples are kept up to so many.
+const MOST_RAW: u64 = 4_000_000;
+/// A sender that is behind when its schedule is over may catch up for so long.
+const CATCH_UP_NS: u64 = 1_000_000_000;
+/// Sends that take longer had to wait.
+const SLOW_NS: u64 = 200_000;
+/// What the rings hold at least, in messages, and how long the counting thread may be kept from looking at them.
+const LEAST_ROOM: f64 = 16_384.0;
+const ROOM_SECONDS: f64 = 2.0;
+const MOST_ROOM: f64 = 1_048_576.0;
+/// Rates above this are not reached by one thread; memory is taken for no more.
+const REACHABLE_PPS: f64 = 4e6;
+/// Beyond the time that a pass may take, what a real-time thread may run without blocking before the kernel ends it.
+const RT_SLACK: Duration = Duration::from_secs(30);
+
+/// Measures what the task asks for. Called on a thread of ordinary policy, which counts while others measure.
+pub(crate) fn measure(
+    task: &ProbeTask,
+    context: &Context,
+    clock: Clock,
+    give: &mut dyn FnMut(Measured),
+) -> Result<Outcome, ProbeError> {
+    let spec = &task.spec;
+    let pace = spec.pace.clone().unwrap_or_default();
+    let mut ways = super::open::open(task, context)?;
+    let mut found = Vec::new();
+    if let Err(refused) = task::lock_memory() {
+        found.push(Finding::at(FindingId::NotPermitted, "initiator", refused.to_string()));
+    }
+    if spec.initiator.policy.is_real_time() {
+        task::set_rt_limit(Some(longest_pass(spec) + RT_SLACK))?;
+    }
+    let places = Places {
+        policy: spec.initiator.policy,
+        send_cpu: spec.initiator.cpu,
+        receive_cpu: pace.receive_cpu.or(spec.initiator.cpu),
+        pacer: pace.pacer,
+        free: task::allowed_cpus().unwrap_or_default(),
+    };
+    let _aside = Aside::from(&places);
+    let mut engine =
+        Engine { task, context, clock, pace: &pace, places, found, number: 0, outcome: Outcome::default() };
+    let result = engine.all(&mut ways, give);
+    ways.close();
+    result.map(|()| engine.outcome)
+}
+
+struct Engine<'a> {
+    task: &'a ProbeTask,
+    context: &'a Context,
+    clock: Clock,
+    pace: &'a PaceSpec,
+    places: Places,
+    found: Vec<Finding>,
+    /// Number of the next message on the wire. Numbers go on from pass to pass, so that a straggler of one is none of the
+    /// next one's.
+    number: u64,
+    outcome: Outcome,
+}
+
+/// One rate of one size.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    size: u32,
+    /// Mean rate in messages a second.
+    rate: f64,
+}
+
+/// What a finished pass is told by the other ends.
+struct Told {
+    reports: Vec<Option<StopReport>>,
+    failure: Option<ProbeError>,
+}
+
+impl Engine<'_> {
+    fn all(&mut self, ways: &mut Ways, give: &mut dyn FnMut(Measured)) -> Result<(), ProbeError> {
+        let asked: Vec<f64> = match &self.pace.shape {
+            // Its rate follows from its times.
+            shape @ Shape::Times { .. } => vec![schedule::mean_rate(shape, 0.0)],
+            _ => self.pace.rates_pps.clone(),
+        };
+        for size in self.task.spec.sizes.iter() {
+            for &rate in &asked {
+                if self.context.stopping() {
+                    self.outcome.interrupted = true;
+                }
+                if self.outcome.interrupted {
+                    return Ok(());
+                }
+                let saturated = self.pass(ways, Pass { size, rate }, give)?;
+                // Higher rates would say the same.
+                if saturated && !self.pace.beyond_saturation {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One pass; whether something could not keep up with its rate.
+    fn pass(&mut self, ways: &mut Ways, pass: Pass, give: &mut dyn FnMut(Measured)) -> Result<bool, ProbeError> {
+        let first = self.outcome.sizes == 0;
+        let (warm, warm_told) = self.warm_up(ways, pass)?;
+        if let Some(failure) = warm_told.failure {
+            return Err(failure);
+        }
+        if warm.cut == Some(Cut::Stopped) {
+            self.outcome.interrupted = true;
+            return Ok(false);
+        }
+        let config = self.config(ways, pass, &warm_told.reports);
+        let mut self_cost = cost::measure(self.clock, &config, pass.size);
+        if first {
+            self_cost.startup_ns = Some(self.startup_ns(warm.begin));
+        }
+        let mut paced = Paced::new(config);
+        for far in &mut ways.fars {
+            far.session.start(pass.size, pass.size)?;
+        }
+        let spec = &self.task.spec;
+        let schedule = Schedule::new(&self.pace.shape, pass.rate, self.pace.seed, limit_ns(spec), spec.stop.max_count);
+        let length_ns = limit_ns(spec).saturating_add(CATCH_UP_NS);
+        let dropped_before = ways.dropped();
+        let mut ended = None;
+        let mut done = {
+            let live = self.context.live.as_ref().filter(|_| self.task.live);
+            let mut count = Counting::new(Some(&mut paced), live, self.context, self.clock, &mut ways.fars, &mut ended);
+            self.phase(&mut ways.sockets, &mut count, pass, schedule, length_ns, SampleFlags::default())?
+        };
+        done.counters.socket_overflow = ways.dropped().saturating_sub(dropped_before);
+        paced.sender(done.send.unsent, done.send.blocked);
+        let told = self.farewell(ways, pass.size, &done, ended);
+        self.outcome.interrupted |= done.cut == Some(Cut::Stopped);
+        let recorded = paced.finish(Some(&done.map));
+        Ok(self.give(ways, pass, done, recorded, self_cost, told, give)?)
+    }
+
+    /// The same at an even rate, untimed: addresses are resolved, caches and pages are warm, and the reflectors tell what
+    /// their clocks are. It lasts as long as the warm-up's time; its count is for rounds.
+    fn warm_up(&mut self, ways: &mut Ways, pass: Pass) -> Result<(PhaseDone, Told), ProbeError> {
+        for far in &mut ways.fars {
+            far.session.start(pass.size, pass.size)?;
+        }
+        let length_ns = u64::from(self.task.spec.warmup.time_ms) * 1_000_000;
+        let schedule = Schedule::even(pass.rate, length_ns);
+        let mut ended = None;
+        let done = {
+            let mut count = Counting::new(None, None, self.context, self.clock, &mut ways.fars, &mut ended);
+            let until = length_ns.saturating_add(CATCH_UP_NS);
+            self.phase(&mut ways.sockets, &mut count, pass, schedule, until, SampleFlags::WARMUP)?
+        };
+        let told = self.farewell(ways, pass.size, &done, ended);
+        Ok((done, told))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what differs between the two phases of a pass")]
+    fn phase(
+        &mut self,
+        sockets: &mut super::open::Sockets,
+        count: &mut Counting<'_>,
+        pass: Pass,
+        schedule: Schedule<'_>,
+        length_ns: u64,
+        flags: SampleFlags,
+    ) -> Result<PhaseDone, ProbeError> {
+        let spec = &self.task.spec;
+        let peers = sockets.peers();
+        let every = u64::from(self.pace.every.max(1));
+        // Message 0 is one that is answered.
+        self.number = self.number.next_multiple_of(every);
+        let timeout_ns = u64::from(spec.timeout_ms) * 1_000_000;
+        let rate = pass.rate.min(REACHABLE_PPS);
+        let burst = if let Shape::Burst { count } = self.pace.shape { f64::from(count) } else { 0.0 };
+        let in_flight = 2.0 * rate * (timeout_ns as f64 / 1e9 + 0.2) + 2.0 * burst + LEAST_ROOM;
+        let room = (rate * ROOM_SECONDS + 2.0 * burst).clamp(LEAST_ROOM, MOST_ROOM);
+        let halt = AtomicBool::new(false);
+        let phase = Phase {
+            clock: self.clock,
+            places: &self.places,
+            course: Course {
+                begin: 0,
+                until: self.clock.ticks(length_ns),
+                rate: self.clock.rate(),
+                first_number: self.number,
+                tags: sockets.tags(),
+                bytes: pass.size as usize,
+                wall: sockets.stamped(),
+                slow: self.clock.ticks(SLOW_NS),
+                peers,
+            },
+            schedule,
+            terms: Terms {
+                first_number: self.number,
+                every,
+                peers,
+                timeout: self.clock.ticks(timeout_ns),
+                flags,
+                room: whole(in_flight),
+            },
+            room: whole(room),
+            sent_stamps: sockets.sent_stamps()?,
+            stamps_from: sockets.sends,
+            halt: &halt,
+            count,
+        };
+        let options = PathOptions {
+            receive: if self.pace.pacer == Pacer::Spin { Receive::Spin } else { spec.initiator.receive },
+            idle: spec.initiator.idle,
+            clock: self.clock,
+            timeout_ns: 0,
+            stop: &halt,
+        };
+        let done = net::with_duplex(&mut sockets.list, &options, phase)??;
+        self.number += done.send.sent;
+        sockets.sends = sockets.sends.wrapping_add(low(done.send.sent));
+        Ok(done)
+    }
+
+    fn config(&self, ways: &Ways, pass: Pass, reports: &[Option<StopReport>]) -> PacedConfig {
+        let spec = &self.task.spec;
+        let peers = ways
+            .fars
+            .iter()
+            .zip(reports)
+            .map(|(far, report)| PacedPeer { host: far.name(), clock: self.clock_of(far, report.as_ref(), pass.size) });
+        let raw = if spec.raw { spec.stop.max_count.min(MOST_RAW) } else { 0 };
+        let burst = if let Shape::Burst { count } = self.pace.shape { count } else { 1 };
+        PacedConfig {
+            size: pass.size,
+            burst,
+            timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
+            outliers: spec.outliers,
+            raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
+            line_pps: ways.line_pps(pass.size),
+            peers: peers.collect(),
+            stamps: self.pace.stamps,
+            ..PacedConfig::new(self.clock.rate(), LatencyKind::Rtt, pass.rate)
+        }
+    }
+
+    /// What is known of a reflector's clock: the ticks of one machine's processes are of one counter when they are of one
+    /// kind.
+    fn clock_of(&self, far: &Far, report: Option<&StopReport>, size: u32) -> PeerClock {
+        let Some((rate, source)) = report.and_then(|report| Some((report.ticks?, report.clock?))) else {
+            return PeerClock::Unknown;
+        };
+        if (size as usize) < wire::data::STAMPED_BYTES {
+            return PeerClock::Unknown;
+        }
+        if far.place.one_machine && source == self.clock.source() {
+            PeerClock::SameCounter
+        } else {
+            PeerClock::Other(rate)
+        }
+    }
+
+    /// Start of the process to the first message of the warm-up.
+    fn startup_ns(&self, first_message: u64) -> u64 {
+        let since_message = self.clock.ns(self.clock.now().saturating_sub(first_message));
+        let since_start = u64::try_from(self.context.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        since_start.saturating_sub(since_message)
+    }
+
+    /// Takes the reflectors' reports, and says what went wrong if something did.
+    fn farewell(&self, ways: &mut Ways, size: u32, done: &PhaseDone, ended: Option<(usize, ProbeError)>) -> Told {
+        let broken = done.broken();
+        let hasty = broken.is_some() || !matches!(done.cut, None | Some(Cut::Stopped));
+        let gone = ended.as_ref().map(|(at, _)| *at);
+        let mut last_words = ended.map(|(at, error)| (ways.fars.get(at).map_or_else(String::new, Far::name), error));
+        let mut reports = Vec::with_capacity(ways.fars.len());
+        for (at, far) in ways.fars.iter_mut().enumerate() {
+            if gone == Some(at) {
+                reports.push(None);
+                continue;
+            }
+            match far.session.stop(hasty) {
+                Ok(report) => reports.push(Some(report)),
+                Err(error) => {
+                    last_words.get_or_insert_with(|| (far.session.name().to_owned(), error));
+                    reports.push(None);
+                }
+            }
+        }
+        let name = ways.fars.first().map_or_else(String::new, Far::name);
+        let because = |seen: String, words: Option<(String, ProbeError)>| match words {
+            Some((address, words)) => ProbeError::PeerVanished {
+                address,
+                size,
+                why: if seen.is_empty() { words.to_string() } else { format!("{seen} ({words})") },
+            },
+            None => ProbeError::PeerVanished { address: name.clone(), size, why: seen },
+        };
+        // A reflector that could not go on says why; here it only looks silent.
+        let stuck = reports.iter().zip(&ways.fars).find_map(|(report, far)| {
+            let note = report.as_ref()?.notes.iter().find(|note| note.id == FindingId::PathBroken)?;
+            Some(ProbeError::Reflector { address: far.name(), size, why: note.detail.clone() })
+        });
+        let failure = match (broken, done.cut) {
+            (Some(cause), _) if cause.peer_is_gone() => Some(because(cause.to_string(), last_words)),
+            (Some(cause), _) => Some(ProbeError::Path { address: name.clone(), size, cause }),
+            (None, Some(Cut::PeerEnded)) => Some(because("the control connection ended".to_owned(), last_words)),
+            (None, Some(Cut::Silent)) if stuck.is_some() => stuck,
+            (None, Some(Cut::Silent)) => Some(because("nothing came back for 5 s and more".to_owned(), last_words)),
+            (None, None | Some(Cut::Stopped)) => last_words.map(|words| because(String::new(), Some(words))),
+        };
+        Told { reports, failure }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the ends of one pass, each from another hand")]
+    fn give(
+        &mut self,
+        ways: &Ways,
+        pass: Pass,
+        done: PhaseDone,
+        mut recorded: Recorded,
+        self_cost: SelfCost,
+        told: Told,
+        give: &mut dyn FnMut(Measured),
+    ) -> Result<bool, ProbeError> {
+        let Told { mut reports, failure } = told;
+        let names: Vec<String> = match ways.fars.as_slice() {
+            [_] => vec!["reflector".to_owned()],
+            several => several.iter().map(Far::name).collect(),
+        };
+        let far: Vec<FarEnd<'_>> = reports
+            .iter()
+            .zip(&names)
+            .filter_map(|(report, name)| {
+                let report = report.as_ref()?;
+                Some(FarEnd {
+                    name,
+                    received: report.received,
+                    over_rate: report.over_rate,
+                    counters: &report.counters,
+                    usage: &report.usage,
+                })
+            })
+            .collect();
+        recorded.judge_rate(&RateEvidence { initiator: &done.counters, far: &far });
+        let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
+        let mut found = self.found.clone();
+        found.extend(overrun(done.overrun));
+        found.extend(whereabouts(&self.task.spec, &recorded, &reports, &done));
+        // The first one's are added with its report.
+        for (report, name) in reports.iter().zip(&names).skip(1) {
+            let notes = report.iter().flat_map(|report| &report.notes);
+            found.extend(notes.map(|note| Finding { detail: format!("{name}: {}", note.detail), ..note.clone() }));
+        }
+        let vanished = match &failure {
+            Some(ProbeError::PeerVanished { why, .. }) => Some(why.clone()),
+            // Its own note says it already.
+            Some(ProbeError::Reflector { .. }) | None => None,
+            Some(ProbeError::Path { cause, .. }) => {
+                let detail = format!("the initiator's data path broke: {cause}");
+                found.push(Finding::at(FindingId::PathBroken, "initiator", detail));
+                None
+            }
+            Some(other) => Some(other.to_string()),
+        };
+        let place = ways.fars.first().map(|far| far.place.clone()).unwrap_or_default();
+        let measured = document::assemble(Parts {
+            task: self.task,
+            size: pass.size,
+            rate: Some(pass.rate),
+            place: &place,
+            recorded,
+            map: done.map,
+            usage: done.usage,
+            counters: done.counters,
+            reflector: if reports.is_empty() { None } else { reports.swap_remove(0) },
+            rates: &[],
+            width_percent: None,
+            self_cost,
+            found,
+            vanished,
+        });
+        self.outcome.sizes += 1;
+        self.outcome.untrusted += u32::from(!measured.result.verdict.trusted);
+        give(measured);
+        failure.map_or(Ok(saturated), Err)
+    }
+}
+
+/// Keeps the counting thread off the measuring CPUs, and lets it back when dropped.
+struct Aside(Option<model::CpuList>);
+
+impl Aside {
+    fn from(places: &Places) -> Self {
+        let measuring = [places.send_cpu, places.receive_cpu];
+        if measuring == [None, None] {
+            return Self(None);
+        }
+        let others: model::CpuList =
+            task::housekeeping_cpus(places.send_cpu).iter().filter(|cpu| Some(*cpu) != places.receive_cpu).collect();
+        // Best effort: on a machine without another CPU it shares theirs.
+        if !others.is_empty() {
+            let _ = task::set_affinity(&others);
+        }
+        Self(Some(places.free.clone()))
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = task::set_affinity(before);
+        }
+    }
+}
+
+/// How long the schedule may last; for ever when only messages are counted.
+fn limit_ns(spec: &ProbeSpec) -> u64 {
+    if spec.stop.max_ms == u32::MAX { u64::MAX / 4 } else { u64::from(spec.stop.max_ms) * 1_000_000 }
+}
+
+/// The longest that one pass may take, without what it waits for.
+fn longest_pass(spec: &ProbeSpec) -> Duration {
+    Duration::from_micros(crate::check::longest_pace_us(spec))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and bounded; `as` saturates")]
+fn whole(count: f64) -> usize {
+    count as usize
+}
+
+/// The kernel counts sent messages in 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "that is the meaning")]
+fn low(count: u64) -> u32 {
+    count as u32
+}
+
+fn overrun(messages: u64) -> Option<Finding> {
+    (messages > 0).then(|| {
+        Finding::at(
+            FindingId::SamplesOverrun,
+            "initiator",
+            format!(
+                "what {messages} messages did found no room, because the thread that counts was kept from its CPU for {ROOM_SECONDS:.0} s and more: leave it a CPU without real-time work"
+            ),
+        )
+    })
+}
+
+/// On which half of the way messages were lost, as far as the reflectors' counts tell.
+fn whereabouts(
+    spec: &ProbeSpec,
+    recorded: &Recorded,
+    reports: &[Option<StopReport>],
+    done: &PhaseDone,
+) -> Option<Finding> {
+    if recorded.messages.lost == 0 || spec.socket.protocol.is_stream() || reports.iter().any(Option::is_none) {
+        return None;
+    }
+    let told = || reports.iter().flatten();
+    let sent = done.send.sent.saturating_mul(reports.len() as u64);
+    let out = sent.saturating_sub(told().map(|report| report.received).sum());
+    let sent_back: u64 = told().map(|report| report.sent).sum();
+    let back = sent_back.saturating_sub(done.answered);
+    Some(Finding::at(
+        FindingId::Loss,
+        "reflector",
+        format!(
+            "{out} of {sent} messages never reached the reflector, and {back} of the {sent_back} that it sent back did not arrive in time"
+        ),
+    ))
+}

@@ -1,0 +1,185 @@
+//! The ways to one or several reflectors: a control session each; a data socket each, or one for a multicast group.
+
+use crate::document::Place;
+use crate::engine::{Peer, Way};
+use crate::peer::{self, Asked};
+use crate::session::Session;
+use crate::{Context, ProbeError, local};
+use model::worker::{ProbeTask, Target};
+use model::{ProbeSpec, Protocol, Stamps};
+use net::DataSocket;
+use net::stamps::SentStamps;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use wire::{OpenRequest, data};
+
+/// How long the token may take to leave.
+const SHOW: Duration = Duration::from_secs(1);
+/// Reflectors at once: each has a session, and each message one line in the book for each.
+pub(crate) const MOST_PEERS: usize = 256;
+
+/// One reflector.
+pub(crate) struct Far {
+    pub session: Session,
+    pub place: Place,
+    /// Its process, when it is ours.
+    pub _child: Option<local::Reflector>,
+}
+
+impl Far {
+    /// As people write it.
+    pub(crate) fn name(&self) -> String {
+        self.session.name().to_owned()
+    }
+}
+
+/// The data sockets.
+pub(crate) struct Sockets {
+    pub list: Vec<DataSocket>,
+    tags: Vec<u64>,
+    peers: u16,
+    stamps: Stamps,
+    /// Messages sent since stamps were asked for: the kernel numbers them.
+    pub sends: u32,
+}
+
+impl Sockets {
+    /// Reflectors.
+    pub(crate) fn peers(&self) -> u16 {
+        self.peers
+    }
+
+    /// The tags that messages carry: one each, or one for all where one message goes to all.
+    pub(crate) fn tags(&self) -> Vec<u64> {
+        self.tags.clone()
+    }
+
+    /// Whether stamps were asked for.
+    pub(crate) fn stamped(&self) -> bool {
+        self.stamps != Stamps::None
+    }
+
+    /// The stamps of what is sent. With a socket for each of several reflectors there are none: their error queues would
+    /// keep poll(2) from waiting.
+    pub(crate) fn sent_stamps(&self) -> Result<Option<SentStamps>, ProbeError> {
+        match self.list.as_slice() {
+            [one] if !one.protocol().is_stream() => Ok(one.sent_stamps()?),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// All that a measurement is made over. The sessions end after their data paths.
+pub(crate) struct Ways {
+    pub sockets: Sockets,
+    pub fars: Vec<Far>,
+    route: Option<Line>,
+}
+
+/// The link that messages leave through.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    bits_per_second: f64,
+    mtu: u32,
+    v6: bool,
+    protocol: Protocol,
+}
+
+impl Ways {
+    /// Datagrams that our sockets dropped so far for want of room.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.sockets.list.iter().map(|socket| u64::from(socket.dropped().unwrap_or(0))).sum()
+    }
+
+    /// Messages of a size that the link carries in a second, when it says how fast it is.
+    pub(crate) fn line_pps(&self, size: u32) -> Option<f64> {
+        let line = self.route?;
+        Some(line.bits_per_second / 8.0 / super::line::bytes_on_the_wire(size, line.mtu, line.protocol, line.v6) as f64)
+    }
+
+    /// Ends the sessions.
+    pub(crate) fn close(self) {
+        for far in self.fars {
+            far.session.close();
+        }
+    }
+}
+
+/// Opens what the task asks for.
+pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Ways, ProbeError> {
+    let spec = &task.spec;
+    let stamps = spec.pace.as_ref().map_or(Stamps::None, |pace| pace.stamps);
+    let targets: Vec<&Target> = std::iter::once(&task.target).chain(&task.others).collect();
+    let peers = u16::try_from(targets.len()).unwrap_or(u16::MAX);
+    // Several reflectors of one group listen on one port, so that one message reaches all.
+    let port = if spec.socket.multicast.is_some() && targets.len() > 1 { Some(group_port()?) } else { None };
+    let mut list: Vec<DataSocket> = Vec::new();
+    let (mut tags, mut fars) = (Vec::new(), Vec::new());
+    for target in targets {
+        let mut request = peer::request(spec);
+        if let Some(asked) = &mut request.pace {
+            asked.port = port;
+        }
+        // One message, so one socket and one tag, for the whole group.
+        if let (Some(socket), Some(_)) = (list.first_mut(), port) {
+            fars.push(join(spec, target, context, request, socket)?);
+            continue;
+        }
+        let Peer { session, way, tag, place, _child } = peer::open_at(spec, target, context, request)?;
+        let (Some(session), Way::Data(socket)) = (session, way) else {
+            return Err(ProbeError::Conflict {
+                what: "pace needs a reflector and one way for all messages".to_owned(),
+                remedy: "use udp or tcp, without --connect-each".to_owned(),
+            });
+        };
+        list.push(*socket);
+        tags.push(tag);
+        fars.push(Far { session, place, _child });
+    }
+    let sent = list.len() == 1;
+    for socket in &mut list {
+        socket.stamp(stamps, sent)?;
+    }
+    let route = list.first().and_then(|socket| line(spec, socket));
+    Ok(Ways { sockets: Sockets { list, tags, peers, stamps, sends: 0 }, fars, route })
+}
+
+/// One more reflector of a group whose socket is there.
+fn join(
+    spec: &ProbeSpec,
+    target: &Target,
+    context: &Context,
+    request: OpenRequest,
+    socket: &mut DataSocket,
+) -> Result<Far, ProbeError> {
+    let Asked { mut session, opened, address, one_machine } = peer::ask(spec, target, context, request)?;
+    socket.also_from(address)?;
+    let proof = data::prove(&opened.token);
+    // To the group: those who are proved already take it for a message of another size.
+    let seen_as = session.prove(spec.socket.protocol, || Ok(socket.send_once(&proof, SHOW)?))?;
+    let local = socket.local_address().filter(|own| !own.ip().is_unspecified()).or(seen_as);
+    Ok(Far { session, place: Place { one_machine, ..peer::place(context, local, address) }, _child: None })
+}
+
+/// A port for all reflectors of a group, from those that are nobody's (RFC 6335, section 6).
+fn group_port() -> Result<u16, ProbeError> {
+    let mut random = [0; 2];
+    getrandom::fill(&mut random).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
+    Ok(49_152 + u16::from_ne_bytes(random) % 16_384)
+}
+
+/// The link towards the peer, when it says how fast it is.
+fn line(spec: &ProbeSpec, socket: &DataSocket) -> Option<Line> {
+    let peer: SocketAddr = socket.peer_address()?;
+    let route = net::route::lookup(peer).ok().filter(|route| !route.local)?;
+    let name = spec.initiator.device.clone().or(route.interface)?;
+    let nic = host::facts::host(Path::new("/")).nics.into_iter().find(|nic| nic.name == name)?;
+    // A veth or a bridge reports a speed that nothing keeps it to.
+    if nic.bus.is_none() {
+        return None;
+    }
+    let speed = f64::from(nic.speed_mbps.filter(|speed| *speed > 0)?);
+    let mtu = route.mtu.or(nic.mtu)?;
+    Some(Line { bits_per_second: speed * 1e6, mtu, v6: peer.is_ipv6(), protocol: spec.socket.protocol })
+}

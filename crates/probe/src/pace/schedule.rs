@@ -1,0 +1,211 @@
+//! When each message is meant to be sent. Pure: the same shape, rate and seed give the same times.
+
+use model::Shape;
+
+/// The intended times of one run, in ns since its first; never going back.
+#[derive(Debug, Clone)]
+pub(crate) struct Schedule<'a> {
+    course: Course<'a>,
+    /// Messages so far.
+    number: u64,
+    /// At most so many messages.
+    most: u64,
+    /// No message is meant to be sent at or after this time.
+    end_ns: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Course<'a> {
+    /// So many messages at once, at equal distances.
+    Even {
+        burst: u64,
+        rate: f64,
+    },
+    Poisson {
+        random: Random,
+        rate: f64,
+        at_ns: f64,
+    },
+    Times {
+        offsets_ns: &'a [u64],
+        period_ns: u64,
+    },
+}
+
+impl<'a> Schedule<'a> {
+    /// A schedule of at most `max_count` messages within `max_ns`.
+    pub(crate) fn new(shape: &'a Shape, rate: f64, seed: u64, max_ns: u64, max_count: u64) -> Self {
+        let course = match shape {
+            Shape::Even => Course::Even { burst: 1, rate },
+            Shape::Burst { count } => Course::Even { burst: u64::from((*count).max(1)), rate },
+            Shape::Poisson => Course::Poisson { random: Random(seed), rate, at_ns: 0.0 },
+            Shape::Times { offsets_ns } => {
+                Course::Times { offsets_ns, period_ns: offsets_ns.last().copied().unwrap_or(0) }
+            }
+        };
+        Self { course, number: 0, most: max_count, end_ns: max_ns }
+    }
+
+    /// An even one, for the warm-up.
+    pub(crate) fn even(rate: f64, max_ns: u64) -> Self {
+        Self { course: Course::Even { burst: 1, rate }, number: 0, most: u64::MAX, end_ns: max_ns }
+    }
+
+    /// The next intended time; none once the schedule is over.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<u64> {
+        if self.number >= self.most {
+            return None;
+        }
+        let at_ns = match &mut self.course {
+            // From the number alone, so that no rounding is added up.
+            Course::Even { burst: 1, rate } => whole(self.number as f64 * 1e9 / *rate),
+            Course::Even { burst, rate } => {
+                let begun = self.number / *burst * *burst;
+                whole(begun as f64 * 1e9 / *rate)
+            }
+            Course::Poisson { random, rate, at_ns } => {
+                let now = whole(*at_ns);
+                *at_ns += random.exponential() * 1e9 / *rate;
+                now
+            }
+            Course::Times { offsets_ns, period_ns } => {
+                let count = offsets_ns.len().max(1) as u64;
+                let (round, at) = (self.number / count, self.number % count);
+                // Without a period there is nothing to repeat.
+                if round > 0 && *period_ns == 0 {
+                    return None;
+                }
+                let offset = usize::try_from(at).ok().and_then(|at| offsets_ns.get(at))?;
+                offset.saturating_add(round.saturating_mul(*period_ns))
+            }
+        };
+        if at_ns >= self.end_ns {
+            // It stays over: later times only grow.
+            self.most = self.number;
+            return None;
+        }
+        self.number += 1;
+        Some(at_ns)
+    }
+
+    /// How many messages are left. Goes through them, so it is for the end only; never more than `most` steps.
+    pub(crate) fn left(mut self, most: u64) -> u64 {
+        let mut left = 0;
+        while left < most && self.next().is_some() {
+            left += 1;
+        }
+        left
+    }
+}
+
+/// Messages a second that a shape means at a rate asked for: that rate, or what follows from times given one by one.
+pub(crate) fn mean_rate(shape: &Shape, rate: f64) -> f64 {
+    let Shape::Times { offsets_ns } = shape else { return rate };
+    match offsets_ns.last() {
+        Some(&last) if last > 0 => offsets_ns.len() as f64 * 1e9 / last as f64,
+        // All at once: as many a second as there are.
+        _ => offsets_ns.len().max(1) as f64,
+    }
+}
+
+/// A time in whole ns. Beyond 2^53 ns (104 days) it is no longer exact.
+#[inline]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative; `as` saturates")]
+fn whole(ns: f64) -> u64 {
+    ns.round() as u64
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014): small, and equal on all machines.
+#[derive(Debug, Clone)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Exponentially distributed with mean 1.
+    fn exponential(&mut self) -> f64 {
+        // 53 random bits above 0 and at most 1.
+        let unit = ((self.next() >> 11) + 1) as f64 / 9_007_199_254_740_992.0;
+        -unit.ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(shape: &Shape, rate: f64, max_ns: u64, max_count: u64) -> Vec<u64> {
+        let mut schedule = Schedule::new(shape, rate, 7, max_ns, max_count);
+        std::iter::from_fn(|| schedule.next()).collect()
+    }
+
+    #[test]
+    fn an_even_schedule_adds_up_no_rounding() {
+        // 30,000 a second is 33,333.3 ns.
+        let times = all(&Shape::Even, 30_000.0, 1_000_000_000, u64::MAX);
+        assert_eq!(times.len(), 30_000);
+        assert_eq!(times[..4], [0, 33_333, 66_667, 100_000]);
+        assert_eq!(times[29_997], 999_900_000);
+        // An hour of it ends where it should.
+        let mut hour = Schedule::new(&Shape::Even, 30_000.0, 0, u64::MAX, u64::MAX);
+        hour.number = 30_000 * 3600;
+        assert_eq!(hour.next(), Some(3_600_000_000_000));
+        assert_eq!(all(&Shape::Even, 10.0, u64::MAX, 3), [0, 100_000_000, 200_000_000]);
+        assert_eq!(all(&Shape::Even, 0.5, 1_000_000_000, 9), [0]);
+    }
+
+    #[test]
+    fn bursts_keep_the_mean_rate() {
+        let times = all(&Shape::Burst { count: 4 }, 1000.0, 10_000_000, u64::MAX);
+        assert_eq!(
+            times,
+            [0, 0, 0, 0, 4_000_000, 4_000_000, 4_000_000, 4_000_000, 8_000_000, 8_000_000, 8_000_000, 8_000_000]
+        );
+    }
+
+    #[test]
+    fn a_poisson_process_has_its_mean_and_its_spread_and_repeats() {
+        let shape = Shape::Poisson;
+        let times = all(&shape, 1000.0, u64::MAX, 100_001);
+        assert!(times.is_sorted());
+        let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let sd = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
+        // Of 100,000 gaps the mean's own standard deviation is 0.3 %.
+        assert!((mean / 1e6 - 1.0).abs() < 0.02 && (sd / mean - 1.0).abs() < 0.02, "{mean} {sd}");
+        let long = gaps.iter().filter(|gap| **gap > 3e6).count() as f64 / gaps.len() as f64;
+        assert!((long - (-3.0_f64).exp()).abs() < 0.005, "{long}");
+        assert_eq!(times, all(&shape, 1000.0, u64::MAX, 100_001), "the seed decides");
+        let mut other = Schedule::new(&shape, 1000.0, 8, u64::MAX, 10);
+        assert_ne!(times[..10], std::iter::from_fn(|| other.next()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn times_repeat_with_the_last_as_the_period() {
+        let shape = Shape::Times { offsets_ns: vec![10, 20, 20, 100] };
+        assert_eq!(all(&shape, 1.0, 230, u64::MAX), [10, 20, 20, 100, 110, 120, 120, 200, 210, 220, 220]);
+        assert_eq!(all(&shape, 1.0, u64::MAX, 5), [10, 20, 20, 100, 110]);
+        let at_once = Shape::Times { offsets_ns: vec![0, 0] };
+        assert_eq!(all(&at_once, 1.0, u64::MAX, u64::MAX), [0, 0], "nothing to repeat");
+        assert!((mean_rate(&shape, 5.0) - 4e7).abs() < 1.0);
+        assert!((mean_rate(&Shape::Even, 5.0) - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_left_is_counted() {
+        let shape = Shape::Even;
+        let mut schedule = Schedule::new(&shape, 1000.0, 0, 1_000_000_000, u64::MAX);
+        for _ in 0..400 {
+            schedule.next();
+        }
+        assert_eq!(schedule.clone().left(u64::MAX), 600);
+        assert_eq!(schedule.left(10), 10);
+    }
+}

@@ -1,0 +1,104 @@
+//! The clock of the loops and how a sender waits for its time; scripted in tests.
+
+use clock::Clock;
+use model::Pacer;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How long before its time a hybrid sender wakes up to spin: what a sleep under SCHED_FIFO is late by at worst on a quiet
+/// machine, with room.
+pub(crate) const HYBRID_NS: u64 = 50_000;
+/// Spins between two looks at the halt flag.
+const SPINS: u32 = 64;
+
+/// What the loops know of time.
+pub(crate) trait Time {
+    /// The present time in ticks.
+    fn now(&self) -> u64;
+
+    /// The wall clock, in ns since 1970.
+    fn realtime_ns(&self) -> u64;
+
+    /// Waits until a tick; `false` when it was halted meanwhile.
+    fn wait_until(&mut self, tick: u64, halt: &AtomicBool) -> bool;
+}
+
+/// The machine's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Real {
+    clock: Clock,
+    /// Ticks before the time at which sleeping ends and spinning begins: none for sleepers, all for spinners.
+    spin: u64,
+}
+
+impl Real {
+    pub(crate) fn new(clock: Clock, pacer: Pacer) -> Self {
+        let spin = match pacer {
+            Pacer::Sleep => 0,
+            Pacer::Hybrid => clock.ticks(HYBRID_NS),
+            Pacer::Spin => u64::MAX,
+        };
+        Self { clock, spin }
+    }
+}
+
+impl Time for Real {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn realtime_ns(&self) -> u64 {
+        clock::realtime_ns()
+    }
+
+    #[inline]
+    fn wait_until(&mut self, tick: u64, halt: &AtomicBool) -> bool {
+        let asleep_until = tick.saturating_sub(self.spin);
+        loop {
+            if halt.load(Ordering::Relaxed) {
+                return false;
+            }
+            // The kernel's timers follow CLOCK_MONOTONIC, whose rate is steered; so the two are compared anew for each
+            // sleep. In this order a preemption in between wakes us too early, never too late.
+            let monotonic_ns = clock::monotonic_ns();
+            let now = self.clock.now();
+            if now >= asleep_until {
+                break;
+            }
+            // However it ended, the clock decides.
+            let _ = clock::sleep_until(monotonic_ns.saturating_add(self.clock.ns(asleep_until - now)));
+        }
+        loop {
+            for _ in 0..SPINS {
+                if self.clock.now() >= tick {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if halt.load(Ordering::Relaxed) {
+                return false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pacer_wakes_at_or_after_its_time() {
+        let clock = Clock::calibrate().unwrap();
+        let halt = AtomicBool::new(false);
+        for pacer in Pacer::ALL {
+            let mut time = Real::new(clock, pacer);
+            let due = time.now() + clock.ticks(2_000_000);
+            assert!(time.wait_until(due, &halt));
+            assert!(time.now() >= due, "{pacer}");
+            halt.store(true, Ordering::Relaxed);
+            assert!(!time.wait_until(u64::MAX, &halt), "{pacer}: a halt ends it");
+            halt.store(false, Ordering::Relaxed);
+        }
+    }
+}
