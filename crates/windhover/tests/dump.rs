@@ -1,0 +1,155 @@
+//! `windhover dump` of files: what it prints of good ones, damaged ones and those of others.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+
+mod support;
+
+use std::io::Write as _;
+use std::process::Stdio;
+use support::{Folder, assert_code, assert_refused, documents, run, stderr, stdout, windhover};
+
+/// A datagram between two fixed hosts as raw IPv4.
+fn datagram(back: bool, payload: &[u8]) -> Vec<u8> {
+    let (a, b) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+    let (from, to) = if back { (b, a) } else { (a, b) };
+    let ports = if back { [0x1c, 0xf5, 0x13, 0x88] } else { [0x13, 0x88, 0x1c, 0xf5] };
+    let mut packet = vec![0x45, 0];
+    packet.extend(u16::try_from(payload.len() + 28).unwrap().to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+    packet.extend(from);
+    packet.extend(to);
+    packet.extend(ports);
+    packet.extend(u16::try_from(payload.len() + 8).unwrap().to_be_bytes());
+    packet.extend([0, 0]);
+    packet.extend(payload);
+    packet
+}
+
+fn message(seq: u64) -> Vec<u8> {
+    [&seq.to_le_bytes()[..], &77_u64.to_le_bytes(), &[0; 16]].concat()
+}
+
+/// A pcap file in ns of raw IP: times in ns since its start, and packets.
+fn file(packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = 0xa1b2_3c4d_u32.to_le_bytes().to_vec();
+    bytes.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 101, 0, 0, 0]);
+    for (time, packet) in packets {
+        let length = u32::try_from(packet.len()).unwrap();
+        for value in [1_800_000_000 + time / 1_000_000_000, time % 1_000_000_000, length, length] {
+            bytes.extend(value.to_le_bytes());
+        }
+        bytes.extend(packet);
+    }
+    bytes
+}
+
+/// A proof and four rounds with one question lost, 1 ms apart, answered after 40 µs.
+fn session() -> Vec<(u32, Vec<u8>)> {
+    let mut packets = vec![(0, datagram(false, &[&b"WHpr"[..], &[9; 16]].concat()))];
+    for seq in [1_u32, 2, 4, 5] {
+        packets.push((seq * 1_000_000, datagram(false, &message(u64::from(seq)))));
+        packets.push((seq * 1_000_000 + 40_000, datagram(true, &message(u64::from(seq)))));
+    }
+    packets
+}
+
+fn write(folder: &Folder, name: &str, bytes: &[u8]) -> String {
+    let path = folder.0.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn messages_have_their_times_and_numbers() {
+    let folder = Folder::new("dump");
+    let path = write(&folder, "good.pcap", &file(&session()));
+    let output = run(&["dump", &path]);
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("proof of the path") && lines[0].contains("0.000000000"), "{text}");
+    assert!(!text.contains("0909"), "a token is not for everybody's eyes: {text}");
+    assert!(lines[1].contains("192.0.2.1:5000 > 192.0.2.2:7413") && lines[1].contains("message 1"), "{text}");
+    assert!(lines[2].contains("RTT 40.000 µs"), "{text}");
+    assert!(lines[3].contains("+1000.000") && lines[3].contains("message 2"), "{text}");
+    assert!(lines[5].contains("[1 missing before]"), "{text}");
+    for words in ["9 packets, 8 messages", "1 numbers missing", "4 times, min 40.000", "max 40.000"] {
+        assert!(text.contains(words), "'{words}' is not in: {text}");
+    }
+    let output = run(&["dump", &path, "--format", "json", "--seconds", "0.0025"]);
+    let all = documents(&output);
+    assert_eq!(all.len(), 6, "five packets and the summary");
+    assert_eq!((&all[2]["rtt_ns"], &all[2]["seq"], &all[2]["forward"]), (&40_000.into(), &1.into(), &false.into()));
+    assert_eq!((&all[3]["delta_ns"], &all[3]["tag"]), (&1_000_000.into(), &"000000000000004d".into()));
+    assert_eq!((&all[5]["type"], &all[5]["messages"]), (&"summary".into(), &4.into()));
+    let output = run(&["dump", &path, "--count", "3", "--summary"]);
+    assert!(stdout(&output).contains("4 packets, 3 messages"), "{}", stdout(&output));
+}
+
+#[test]
+fn the_messages_of_others_are_left_out_unless_they_are_asked_for() {
+    let folder = Folder::new("dump-others");
+    let strangers: Vec<(u32, Vec<u8>)> = (0..5).map(|at| (at * 1000, datagram(at % 2 == 1, b"hello there"))).collect();
+    let path = write(&folder, "others.pcap", &file(&strangers));
+    let text = stdout(&run(&["dump", &path]));
+    assert!(text.contains("0 messages") && text.contains("--port") && text.lines().count() == 2, "{text}");
+    let text = stdout(&run(&["dump", &path, "--all"]));
+    assert_eq!(text.lines().filter(|line| line.contains("not Windhover's")).count(), 5, "{text}");
+    // Named by their port they are taken for messages.
+    let text = stdout(&run(&["dump", &path, "--port", "7413", "--summary"]));
+    assert!(text.contains("5 messages"), "{text}");
+    let text = stdout(&run(&["dump", &path, "--host", "192.0.2.9", "--all"]));
+    assert!(text.contains("5 left out"), "{text}");
+    // A session whose proof was not captured is known by its numbers.
+    let late = write(&folder, "late.pcap", &file(&session()[1..]));
+    assert!(stdout(&run(&["dump", &late, "--summary"])).contains(" 2 messages"), "{}", stdout(&run(&["dump", &late])));
+}
+
+#[test]
+fn a_damaged_file_says_where_after_what_came_before() {
+    let folder = Folder::new("dump-damaged");
+    let whole = file(&session());
+    let cut = write(&folder, "cut.pcap", &whole[..whole.len() - 7]);
+    let output = run(&["dump", &cut]);
+    assert_code(&output, 1);
+    let text = stderr(&output);
+    let place = format!("byte {}", whole.len() - 7);
+    assert!(text.lines().count() == 1 && text.contains("cut.pcap") && text.contains(&place), "{text}");
+    assert!(stdout(&output).contains("message 5") && stdout(&output).contains("8 packets"), "{}", stdout(&output));
+    let mut broken = whole.clone();
+    // The length of the second packet.
+    broken[24 + 16 + 48 + 8..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    let broken = write(&folder, "broken.pcap", &broken);
+    let output = run(&["dump", &broken, "--format", "json"]);
+    assert_code(&output, 1);
+    assert!(stderr(&output).contains("byte 88"), "{}", stderr(&output));
+    assert_eq!(documents(&output).len(), 2, "the packet before, and the summary");
+    let empty = write(&folder, "empty", b"");
+    for (path, words) in [(empty.as_str(), "ends at byte 0"), (&folder.file("text", "no capture"), "6e 6f 20 63")] {
+        let output = run(&["dump", path]);
+        assert_code(&output, 1);
+        assert!(stderr(&output).contains(words) && stderr(&output).contains(path), "{}", stderr(&output));
+    }
+    assert_refused(&["dump", &format!("{}/none", folder.path())], 1, &["none", "No such file"]);
+    assert_refused(&["dump", "no-such-if0"], 2, &["no-such-if0", "interface"]);
+}
+
+#[test]
+fn a_pipe_may_feed_it_and_a_reader_may_leave() {
+    let mut packets = session();
+    for round in 0..50_000 {
+        packets.push((6_000_000 + round * 1000, datagram(false, &message(u64::from(round) + 6))));
+    }
+    let bytes = file(&packets);
+    let mut child =
+        windhover(&["dump", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || input.write_all(&bytes));
+    // Nobody reads on: it ends, and says nothing about that.
+    let mut output = child.stdout.take().unwrap();
+    std::io::Read::read_exact(&mut output, &mut [0; 100]).unwrap();
+    drop(output);
+    let rest = child.wait_with_output().unwrap();
+    assert_eq!((rest.status.code(), stderr(&rest).as_str()), (Some(0), ""));
+    // The feeder was not waited for either.
+    let _ = feeder.join().unwrap();
+}
