@@ -28,11 +28,15 @@ pub enum Kind {
     Distributions,
     /// The share of messages that took longer.
     Percentiles,
+    /// The share of messages that took at most as long.
+    Ecdf,
+    /// Latency, lateness and loss against rate.
+    Rate,
 }
 
 impl Kind {
     /// All kinds, in the order of a report.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Cells,
         Self::Heat,
         Self::Heat2011,
@@ -40,6 +44,8 @@ impl Kind {
         Self::Difference,
         Self::Distributions,
         Self::Percentiles,
+        Self::Ecdf,
+        Self::Rate,
         Self::Size,
         Self::Jitter,
     ];
@@ -57,6 +63,8 @@ impl Kind {
             Self::Jitter => "jitter",
             Self::Distributions => "distributions",
             Self::Percentiles => "percentiles",
+            Self::Ecdf => "ecdf",
+            Self::Rate => "rate",
         }
     }
 
@@ -73,6 +81,8 @@ impl Kind {
             Self::Jitter => "jitter against message size",
             Self::Distributions => "distributions of all cells side by side",
             Self::Percentiles => "the share of messages that took longer, to the last message",
+            Self::Ecdf => "the share of messages that took at most as long",
+            Self::Rate => "what a schedule does to latency, lateness and loss, against its rate",
         }
     }
 
@@ -182,7 +192,8 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
                 Kind::Difference => "needs two cells with interval logs",
                 kind if kind.is_map() => "needs cells with interval logs (cells/NNNN.hlog) and this tag",
                 Kind::Size | Kind::Jitter => "needs cells of pingpong with two sizes or more",
-                _ => "needs cells of pingpong",
+                Kind::Rate => "needs cells of pace",
+                _ => "needs cells of pingpong or pace",
             };
             let damage = out.problems.first().map(|problem| format!("; {problem}")).unwrap_or_default();
             return Err(ReportError::NoFigure { figure: kind.word(), why: format!("{why}{damage}") });
@@ -318,6 +329,8 @@ fn charts(runs: &[store::Run], wanted: &Wanted, out: &mut Vec<Drawing>) {
         glance::strips(&report).map(|svg| ("Distributions".to_owned(), svg)).into_iter().collect();
     add(Kind::Distributions, glance, summary.clone());
     add(Kind::Percentiles, pairs(plots::tails(&report)), distributions(&report));
+    add(Kind::Ecdf, pairs(plots::functions(&report)), distributions(&report));
+    add(Kind::Rate, pairs(plots::by_rate(&report)), summary.clone());
     add(Kind::Size, pairs(plots::by_size(&report, Quantity::Time)), summary.clone());
     add(Kind::Jitter, pairs(plots::by_size(&report, Quantity::Jitter)), summary);
 }

@@ -195,6 +195,8 @@ fn style(class: &str, around: &[&str], ink: &Ink) -> Style {
     let faded = |alpha: f64| Paint { rgb: colour, alpha };
     if has("grid") {
         Style::stroke(ink.hair, 1.0)
+    } else if has("ideal") {
+        Style::stroke(ink.faint, 1.0).dashed(3.0, 3.0)
     } else if has("axis") || has("mark") {
         Style::stroke(ink.faint, 1.0)
     } else if has("curve") && has("thin") {

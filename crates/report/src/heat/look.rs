@@ -197,8 +197,17 @@ const STEPS_S: [f64; 22] = [
     3600.0, 7200.0, 14_400.0, 86_400.0,
 ];
 
-/// Seconds or minutes below a map, which shows the time from `start_ns` on.
-pub(crate) fn time_axis(figure: &mut Figure, area: Area, start_ns: u64, length_ns: u64, ink: &Ink, labels: bool) {
+/// Seconds or minutes below a map, which shows the time from `start_ns` on. `end`: whether a tick at the very end has a
+/// label, which reaches beyond the map.
+pub(crate) fn time_axis(
+    figure: &mut Figure,
+    area: Area,
+    start_ns: u64,
+    length_ns: u64,
+    ink: &Ink,
+    labels: bool,
+    end: bool,
+) {
     let (start, length) = (start_ns as f64 / 1e9, length_ns.max(1) as f64 / 1e9);
     let wanted = length * 70.0 / area.width.max(1.0);
     let step = STEPS_S.into_iter().find(|step| *step >= wanted).unwrap_or(wanted);
@@ -207,7 +216,7 @@ pub(crate) fn time_axis(figure: &mut Figure, area: Area, start_ns: u64, length_n
         let seconds = index * step;
         let x = area.left + (seconds - start) / length * area.width;
         figure.line(Style::stroke(ink.faint, 1.0), x, area.bottom() + 1.0, x, area.bottom() + 5.0);
-        if labels {
+        if labels && (end || x < area.right() - 12.0) {
             let text = clock(seconds, step);
             figure.text(words(x, area.bottom() + 17.0, Hold::Middle, 11.5, ink.soft, text));
         }

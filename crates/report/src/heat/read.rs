@@ -46,6 +46,8 @@ const ABSOLUTE_S: f64 = 1e8;
 const CHUNK: usize = 32;
 /// Damaged lines that are named one by one.
 const NAMED: usize = 3;
+/// Columns of a detail at most.
+const DETAIL_COLUMNS: usize = 4000;
 /// Linear rows at most; what lies above is counted in the last.
 const LINEAR_ROWS: usize = 1 << 16;
 
@@ -314,7 +316,7 @@ fn plan<'a>(
             }
         }
         for (from, to) in joined {
-            let columns = usize::try_from(to - from + 1).unwrap_or(usize::MAX).min(options.max_columns.max(1));
+            let columns = usize::try_from(to - from + 1).unwrap_or(usize::MAX).min(DETAIL_COLUMNS);
             plans.push(part(lines, &lost, from * interval, interval, columns, false));
         }
     }
@@ -427,15 +429,33 @@ impl Fine {
         self.high = self.high.max(place);
         self.total += bucket.count;
         if let Some(step_ns) = linear {
-            let row = Layout::Linear { step_ns }.row(bucket.high_ns) as usize;
-            let row = row.min(LINEAR_ROWS - 1);
-            if row >= self.linear.len() {
-                self.linear.resize(row + 1, 0);
-            }
+            self.add_linear(bucket, step_ns);
+        }
+    }
+
+    /// A bucket that several rows share is spread over them evenly, to whole messages: else rows would differ by the
+    /// number of buckets that end in them.
+    fn add_linear(&mut self, bucket: Bucket, step_ns: u64) {
+        let layout = Layout::Linear { step_ns };
+        let place = |ns: u64| (layout.row(ns) as usize).min(LINEAR_ROWS - 1);
+        let (first, last) = (place(bucket.low_ns), place(bucket.high_ns));
+        if last >= self.linear.len() {
+            self.linear.resize(last + 1, 0);
+        }
+        self.linear_high = self.linear_high.max(last);
+        let width = u128::from(bucket.high_ns - bucket.low_ns + 1);
+        let mut given = 0;
+        for row in first..=last {
+            let upto = if row == last {
+                bucket.count
+            } else {
+                let below = u128::from(((row as u64 + 1) * step_ns + 1).saturating_sub(bucket.low_ns)).min(width);
+                u64::try_from((u128::from(bucket.count) * below + width / 2) / width).unwrap_or(bucket.count)
+            };
             if let Some(count) = self.linear.get_mut(row) {
-                *count += bucket.count;
+                *count += upto.saturating_sub(given);
             }
-            self.linear_high = self.linear_high.max(row);
+            given = given.max(upto);
         }
     }
 
@@ -588,6 +608,24 @@ mod tests {
             assert_eq!(fine_place(low), place);
             assert_eq!(Layout::Log.row(low), Layout::Log.row(next - 1), "{low} to {next}");
         }
+    }
+
+    #[test]
+    fn buckets_are_spread_over_linear_rows_to_the_last_message() {
+        let mut fine = Fine::new();
+        // 8 µs wide from 1,024 µs on: four of each five rows of 10 µs would hold one bucket, the fifth two of them.
+        for number in 0..100_u64 {
+            let low_ns = 1_024_000 + number * 8_000;
+            fine.add(Bucket { low_ns, high_ns: low_ns + 7_999, count: 80 }, Some(10_000));
+        }
+        fine.add(Bucket { low_ns: 5_000, high_ns: 5_000, count: 1 }, Some(10_000));
+        let rows = fine.take(true).linear.unwrap();
+        assert_eq!(rows.iter().map(|(_, count)| count).sum::<u64>(), 8_001);
+        let inner: Vec<u64> =
+            rows.iter().filter(|(row, _)| (110..180).contains(row)).map(|(_, count)| *count).collect();
+        assert!(inner.len() == 70 && inner.iter().all(|count| count.abs_diff(100) <= 1), "{inner:?}");
+        assert_eq!(rows[0], (0, 1));
+        assert!(fine.take(true).linear.unwrap().is_empty());
     }
 
     #[test]

@@ -183,7 +183,7 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
     let places = places(maps);
     let (across, down) = (places.columns.len().max(1), places.rows.len().max(1));
     let panel = Area { left: 0.0, top: 0.0, width: (columns * wide) as f64, height: (fold.count() * high) as f64 };
-    let (left, top, gap_x, gap_y) = (76.0, 84.0, 16.0, 44.0);
+    let (left, top, gap_x, gap_y) = (76.0, 96.0, 16.0, 44.0);
     let width = left + across as f64 * (panel.width + gap_x) + 14.0;
     let first = maps.first()?;
     let mut figure = Figure::new(
@@ -202,7 +202,7 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
     figure.text(words(14.0, 45.0, Hold::Start, 12.0, ink.soft, second));
     for (column, name) in places.columns.iter().enumerate() {
         let x = left + column as f64 * (panel.width + gap_x);
-        figure.text(Text { bold: true, ..words(x, top - 20.0, Hold::Start, 12.5, ink.ink, name.as_str()) });
+        figure.text(Text { bold: true, ..words(x, top - 24.0, Hold::Start, 13.0, ink.ink, name.as_str()) });
     }
     let shown = fold.shown();
     for ((row, column, map), grid) in places.cells.iter().zip(&grids) {
@@ -228,7 +228,7 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
         figure.image(lane.left, lane.top, lost_lane(losses.into_iter(), look.theme, wide, 6));
         frame(&mut figure, lane, &ink);
         let last = *row + 1 == down;
-        time_axis(&mut figure, lane, 0, length_ns.saturating_mul(columns as u64), &ink, last);
+        time_axis(&mut figure, lane, 0, length_ns.saturating_mul(columns as u64), &ink, last, false);
         let name = places.rows.get(*row).map_or("", String::as_str);
         let name = if *column == 0 { name } else { "" };
         figure.text(words(area.left, area.top - 5.0, Hold::Start, 11.5, ink.soft, name));
@@ -306,7 +306,7 @@ pub(crate) fn difference(a: &Map, b: &Map, look: &Look) -> Option<Figure> {
     figure.image(area.left, area.top, pixels);
     frame(&mut figure, area, &ink);
     latency_axis(&mut figure, area, &fold.shown(), &ink, true);
-    time_axis(&mut figure, area, 0, length_ns.saturating_mul(columns as u64), &ink, true);
+    time_axis(&mut figure, area, 0, length_ns.saturating_mul(columns as u64), &ink, true, true);
     let foot = area.bottom() + 36.0;
     let bar_width = 320;
     let mut bar = Pixels::new(bar_width, 12, palette.clone(), 0);

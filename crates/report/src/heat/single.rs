@@ -95,7 +95,7 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     band(&mut figure, bottom, lost_lane(lost.into_iter(), look.theme, wide, 12), "lost", &ink);
     let note = if map.lost == 0 { "none".to_owned() } else { commas(map.lost) };
     figure.text(words(lane.right() + 8.0, lane.bottom() - 2.0, Hold::Start, 11.5, ink.soft, note));
-    time_axis(&mut figure, lane, map.whole.start_ns, map.whole.length_ns(), &ink, true);
+    time_axis(&mut figure, lane, map.whole.start_ns, map.whole.length_ns(), &ink, true, true);
     let foot = lane.bottom() + 34.0;
     figure.text(words(LEFT, foot, Hold::Start, 11.5, ink.soft, "messages in a cell"));
     legend(&mut figure, LEFT, foot + 8.0, 300, common, &ink);
@@ -154,10 +154,10 @@ fn events(figure: &mut Figure, map: &Map, top: f64, width: f64, ink: &Ink) -> f6
     places.sort_by(f64::total_cmp);
     places.dedup();
     for x in places {
-        figure.line(Style::stroke(ink.series[4], 1.5), LEFT + x, top, LEFT + x, top + 8.0);
+        figure.line(Style::stroke(ink.series[4], 1.5), LEFT + x, top, LEFT + x, top + 10.0);
     }
     figure.text(words(LEFT - 8.0, top + 9.0, Hold::End, 11.5, ink.soft, counted(count, "event")));
-    top + 11.0
+    top + 17.0
 }
 
 /// How each line is drawn: colour on a light and on a dark page, width, dashes.
@@ -185,7 +185,8 @@ fn lines(figure: &mut Figure, map: &Map, area: Area, common: &Common, look: &Loo
             let y = area.bottom() - at * area.height;
             let from = area.left + (place * line.every * wide) as f64;
             let to = (area.left + ((place + 1) * line.every * wide) as f64).min(area.right());
-            if pen {
+            // The largest values are dashes over their columns: they jump too much to be joined.
+            if pen && line.name != "max" {
                 data.push_str(&format!("V{}H{}", xy(y), xy(to)));
             } else {
                 data.push_str(&format!("M{} {}H{}", xy(from), xy(y), xy(to)));
@@ -207,6 +208,7 @@ fn lines(figure: &mut Figure, map: &Map, area: Area, common: &Common, look: &Loo
 fn marks(figure: &mut Figure, map: &Map, area: Area, common: &Common, ink: &Ink) {
     let length = map.whole.length_ns().max(1) as f64;
     let column = map.whole.column_ns.max(1) as f64;
+    let mut named: Vec<(f64, f64)> = Vec::new();
     for (rank, worst) in (1..).zip(map.outliers.iter().take(MARKED)) {
         let row = common.rows.layout.row(worst.value_ns);
         let Place::At(place) = common.rows.place(row) else { continue };
@@ -221,6 +223,11 @@ fn marks(figure: &mut Figure, map: &Map, area: Area, common: &Common, ink: &Ink)
         let rim = Paint { rgb: ink.page, alpha: 0.8 };
         figure.path(Style::stroke(rim, 2.6), ring.clone());
         figure.path(Style::stroke(ink.ink, 1.1), ring);
+        // Numbers that would cover each other are left out, the ring stays.
+        if named.iter().any(|(other_x, other_y)| (x - other_x).abs() < 20.0 && (y - other_y).abs() < 10.0) {
+            continue;
+        }
+        named.push((x, y));
         let left = x > area.right() - 16.0;
         let (x, hold) = if left { (x - 7.0, Hold::End) } else { (x + 7.0, Hold::Start) };
         let text = words(x, y + 3.5, hold, 9.5, ink.ink, rank.to_string());
@@ -310,7 +317,7 @@ pub(crate) fn figure_2011(map: &Map) -> Option<Figure> {
     frame(&mut figure, area, &ink);
     let shown = super::Rows { layout, first: 0, count: rows };
     latency_axis(&mut figure, area, &shown, &ink, true);
-    time_axis(&mut figure, area, map.whole.start_ns, map.whole.length_ns(), &ink, true);
+    time_axis(&mut figure, area, map.whole.start_ns, map.whole.length_ns(), &ink, true, true);
     let hidden = map.hidden_above(layout, TOP_2011_NS);
     let words_below = [
         format!("The style of 2011: rows of 10 µs, green by share of the largest count ({}), no scale.", commas(most)),

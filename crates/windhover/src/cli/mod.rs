@@ -8,8 +8,10 @@ pub(crate) mod lab;
 pub(crate) mod launch;
 pub(crate) mod measure;
 pub(crate) mod pace;
+pub(crate) mod plot;
 pub(crate) mod serve;
 pub(crate) mod shield;
+pub(crate) mod stream;
 pub(crate) mod tune;
 pub(crate) mod tune_try;
 pub(crate) mod undo;
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     Ping(measure::Ping),
     /// Send messages at a fixed rate and time their answers, whether or not they keep up
     Pace(Box<pace::Pace>),
+    /// Send bulk data one way or both and count what arrives; shows what the load does to latency
+    Stream(Box<stream::Stream>),
     /// Decode captured packets: Windhover's messages and the time between them
     Dump(dump::Dump),
     /// Run a background load and report how even it was
@@ -77,6 +81,8 @@ pub(crate) enum Command {
     Report(campaign::ReportCommand),
     // Its words are those of the type: they are longer than a line.
     Compare(Box<compare::Compare>),
+    // Its words are those of the type: they are longer than a line.
+    Plot(Box<plot::Plot>),
     /// Show a run in the terminal
     Show(campaign::Show),
     /// Supervise one host for a campaign: requests on stdin, replies on stdout

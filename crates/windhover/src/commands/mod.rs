@@ -16,11 +16,13 @@ mod launch;
 mod live;
 mod load;
 mod measure;
+mod plot;
 mod raw;
 mod report;
 mod serve;
 mod shield;
 mod signals;
+mod stream;
 mod tune;
 mod tune_try;
 mod undo;
@@ -39,6 +41,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Rr(arguments) => measure::rr(&arguments, output, started),
         Command::Ping(arguments) => measure::ping(&arguments, output, started),
         Command::Pace(arguments) => measure::pace(&arguments, output, started),
+        Command::Stream(arguments) => stream::run(&arguments, output, started),
         Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Load(arguments) => load::run(&arguments, output),
         Command::Run(arguments) => launch::run(&arguments, output),
@@ -49,6 +52,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Campaign(arguments) => campaign::run(arguments.command, output),
         Command::Report(arguments) => report::report(&arguments, output),
         Command::Compare(arguments) => compare::run(&arguments, output),
+        Command::Plot(arguments) => plot::run(&arguments, output),
         Command::Show(arguments) => report::show(&arguments, output),
         Command::Agent => agent::run(),
         Command::Undo(arguments) => undo::run(&arguments, output),

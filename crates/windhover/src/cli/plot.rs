@@ -1,0 +1,212 @@
+//! Flags of `plot`.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// `windhover plot`
+///
+/// Writes the figures of runs as files: heat maps of cells with interval logs (pace, pingpong), and the report's charts.
+/// Without --figure all figures that the runs have are written.
+#[derive(Debug, Args)]
+pub(crate) struct Plot {
+    /// Run directories; heat maps of several have one scale
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// What to draw; may be repeated [default: all]
+    #[arg(long = "figure", value_enum, value_name = "FIGURE")]
+    pub(crate) figures: Vec<Figure>,
+    /// Print the figures that the runs have instead of writing them
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Only this cell, by its key; of a difference the first
+    #[arg(long, value_name = "KEY")]
+    pub(crate) cell: Option<String>,
+    /// The second cell of a difference [default: the next]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) against: Option<String>,
+    /// Which repetition of each cell [default: its first]
+    #[arg(long, value_name = "N")]
+    pub(crate) repetition: Option<u32>,
+    /// What a heat map shows: rtt, `rtt_intended`, lateness, or one reflector's, such as rtt@b
+    #[arg(long, value_name = "TAG", default_value = "rtt")]
+    pub(crate) tag: String,
+    /// Form of the files [default: from the ending of --output, else png]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<PlotFormat>,
+    /// File for a single figure, or folder [default: plots in the first run]
+    #[arg(long, short, value_name = "FILE|DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrite a file named with --output
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// How colours follow counts
+    #[arg(long, value_enum, value_name = "SCALE", default_value_t = Scale::Log)]
+    pub(crate) scale: Scale,
+    /// Count from which on all cells look the same, or the share of cells below it, such as 99.5% [default: the largest]
+    #[arg(long, value_name = "COUNT|SHARE%", value_parser = saturation)]
+    pub(crate) saturate: Option<report::heat::Saturation>,
+    /// Rows of latency: 32 an octave, or 10 µs each
+    #[arg(long, value_enum, value_name = "ROWS", default_value_t = Rows::Log)]
+    pub(crate) rows: Rows,
+    /// Lowest latency shown in µs; what lies below stands in one row [default: the smallest]
+    #[arg(long, value_name = "US", value_parser = microseconds)]
+    pub(crate) from_us: Option<u64>,
+    /// Highest latency shown in µs; what lies above stands in one row [default: the largest]
+    #[arg(long, value_name = "US", value_parser = microseconds)]
+    pub(crate) to_us: Option<u64>,
+    /// Most columns of a heat map; intervals are added up until they fit
+    #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub(crate) columns: u32,
+    /// Colours of counts
+    #[arg(long, value_enum, value_name = "PALETTE", default_value_t = Palette::Viridis)]
+    pub(crate) palette: Palette,
+    /// For a dark page
+    #[arg(long)]
+    pub(crate) dark: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Figure {
+    /// Heat map of each cell: latency by time
+    Heat,
+    /// The same data in the style of 2011
+    #[value(name = "heat-2011")]
+    Heat2011,
+    /// Heat map of how late messages were sent
+    Lateness,
+    /// Heat maps of all cells on one scale in one picture
+    Cells,
+    /// Heat map of the difference of two cells
+    Difference,
+    /// Distributions of all cells side by side
+    Distributions,
+    /// Share of messages that took longer
+    Percentiles,
+    /// Share of messages that took at most as long
+    Ecdf,
+    /// Latency, lateness and loss against rate
+    Rate,
+    /// Mean time against message size
+    Size,
+    /// Jitter against message size
+    Jitter,
+}
+
+impl Figure {
+    pub(crate) fn kind(self) -> report::figures::Kind {
+        use report::figures::Kind;
+        match self {
+            Self::Heat => Kind::Heat,
+            Self::Heat2011 => Kind::Heat2011,
+            Self::Lateness => Kind::Lateness,
+            Self::Cells => Kind::Cells,
+            Self::Difference => Kind::Difference,
+            Self::Distributions => Kind::Distributions,
+            Self::Percentiles => Kind::Percentiles,
+            Self::Ecdf => Kind::Ecdf,
+            Self::Rate => Kind::Rate,
+            Self::Size => Kind::Size,
+            Self::Jitter => Kind::Jitter,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlotFormat {
+    /// Pixels; a cell of a heat map is a whole number of them
+    Png,
+    /// Vectors, cells as one image; the same bytes for the same run
+    Svg,
+    /// The figures behind the picture, times in ns
+    Csv,
+}
+
+impl PlotFormat {
+    pub(crate) fn ending(self) -> &'static str {
+        match self {
+            Self::Png => "png",
+            Self::Svg => "svg",
+            Self::Csv => "csv",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scale {
+    /// By the logarithm of the count
+    Log,
+    /// Evenly
+    Linear,
+    /// By rank: each colour equally often
+    Rank,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Rows {
+    /// 32 an octave
+    Log,
+    /// 10 µs each
+    Linear,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Palette {
+    /// Violet, blue, green, yellow
+    Viridis,
+    /// Black, violet, red, cream
+    Magma,
+    /// Blue, grey, yellow
+    Cividis,
+}
+
+fn saturation(text: &str) -> Result<report::heat::Saturation, String> {
+    use report::heat::Saturation;
+    const USE: &str = "use a count of messages, such as 500, or a share of the cells, such as 99.5%";
+    if let Some(percent) = text.strip_suffix('%') {
+        let percent: f64 = percent.trim().parse().map_err(|_| USE.to_owned())?;
+        return if percent > 0.0 && percent <= 100.0 {
+            Ok(Saturation::Share(percent / 100.0))
+        } else {
+            Err(USE.to_owned())
+        };
+    }
+    match text.parse() {
+        Ok(0) | Err(_) => Err(USE.to_owned()),
+        Ok(count) => Ok(Saturation::Count(count)),
+    }
+}
+
+/// Microseconds, with fractions, as ns.
+fn microseconds(text: &str) -> Result<u64, String> {
+    let us: f64 = text.parse().map_err(|_| "use microseconds, such as 250".to_owned())?;
+    if !(0.0..=3.6e9).contains(&us) {
+        return Err("use microseconds between 0 and an hour".to_owned());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and an hour")]
+    let ns = (us * 1000.0).round() as u64;
+    Ok(ns)
+}
+
+impl Plot {
+    /// How figures look.
+    pub(crate) fn look(&self) -> report::heat::Look {
+        use report::heat::{Look, Mode, Palette as Colours, Theme};
+        Look {
+            theme: if self.dark { Theme::Dark } else { Theme::Light },
+            palette: match self.palette {
+                Palette::Viridis => Colours::Viridis,
+                Palette::Magma => Colours::Magma,
+                Palette::Cividis => Colours::Cividis,
+            },
+            mode: match self.scale {
+                Scale::Log => Mode::Log,
+                Scale::Linear => Mode::Linear,
+                Scale::Rank => Mode::Rank,
+            },
+            saturation: self.saturate.unwrap_or_default(),
+            linear: self.rows == Rows::Linear,
+            low_ns: self.from_us,
+            high_ns: self.to_us,
+        }
+    }
+}
