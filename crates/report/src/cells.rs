@@ -1,7 +1,7 @@
 //! From stored results to cells: repetitions of one combination of factors, combined.
 
 use crate::combine::{Part, middle, pooled, spread};
-use crate::document::{CellInfo, FindingCount, Mark, PaceInfo, Quantiles, RateInfo};
+use crate::document::{CellInfo, FindingCount, FlowInfo, Mark, PaceInfo, Quantiles, RateInfo, StreamInfo};
 use crate::names::{CELL_AXES, run_factors};
 use crate::tail::Tail;
 use crate::units::plain;
@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     pub(crate) info: CellInfo,
+    /// Its row's label without the rate, which charts draw along an axis.
+    pub(crate) series: String,
     /// Its merged histogram: RTT in ns and counts, ascending.
     pub(crate) points: Vec<(u64, u64)>,
     /// What RTT is multiplied by to get the figures' kind.
@@ -177,6 +179,7 @@ fn cell(
     let mut info = CellInfo {
         run: run.to_owned(),
         row: 0,
+        colour: 0,
         label: String::new(),
         substrate,
         factors: key.factors.clone(),
@@ -205,12 +208,13 @@ fn cell(
         lost: used.iter().map(|result| result.messages.lost).sum(),
         rate: rate(used),
         pace: pace(used),
+        stream: stream(used),
         mark: mark(results),
         findings: findings(results),
         notes: Vec::new(),
     };
     add_hole(&mut info, used, holes);
-    Cell { info, points, of_rtt, medians, stdevs, tails, holes, run: 0, members: Vec::new() }
+    Cell { info, series: String::new(), points, of_rtt, medians, stdevs, tails, holes, run: 0, members: Vec::new() }
 }
 
 fn is_real_time(result: &ResultDocument) -> bool {
@@ -323,8 +327,10 @@ fn over(used: &[&ResultDocument], pick: fn(&ResultDocument) -> Option<&model::La
     };
     (!all.is_empty()).then(|| Quantiles {
         mean_ns: pooled(&parts).map(|all| all.mean),
+        stdev_ns: pooled(&parts).and_then(|all| all.stdev),
         p50_ns: middle(&of(|latency| latency.p50_ns)),
         p99_ns: middle(&of(|latency| latency.p99_ns)),
+        p99_range: spread(&of(|latency| latency.p99_ns)),
         p99_9_ns: middle(&of(|latency| latency.p99_9_ns)),
         max_ns: of(|latency| latency.max_ns).into_iter().reduce(f64::max),
     })
@@ -333,9 +339,13 @@ fn over(used: &[&ResultDocument], pick: fn(&ResultDocument) -> Option<&model::La
 fn pace(used: &[&ResultDocument]) -> Option<PaceInfo> {
     let rates: Vec<&model::RateReport> = used.iter().filter_map(|result| result.rate.as_ref()).collect();
     let first = rates.first()?;
+    let achieved: Vec<f64> = rates.iter().map(|rate| rate.achieved_pps).collect();
     Some(PaceInfo {
         asked_pps: first.asked_pps,
-        achieved_pps: rates.iter().map(|rate| rate.achieved_pps).sum::<f64>() / rates.len() as f64,
+        achieved_pps: mean(&achieved).unwrap_or_default(),
+        achieved_range: spread(&achieved).map(|range| [range.low_ns, range.high_ns]),
+        intended_messages: rates.iter().map(|rate| rate.intended).sum(),
+        line_pps: rates.iter().find_map(|rate| rate.line_pps),
         behind: rates.iter().map(|rate| rate.behind).sum(),
         most_behind: rates.iter().map(|rate| rate.most_behind).max().unwrap_or(0),
         saturated: rates
@@ -345,6 +355,62 @@ fn pace(used: &[&ResultDocument]) -> Option<PaceInfo> {
         intended: over(used, |result| result.latency_intended.as_ref()),
         lateness: over(used, |result| result.lateness.as_ref()),
     })
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn stream(used: &[&ResultDocument]) -> Option<StreamInfo> {
+    let all: Vec<&model::StreamReport> = used.iter().filter_map(|result| result.stream.as_ref()).collect();
+    let first = all.first()?;
+    let mut directions: Vec<&str> = Vec::new();
+    for flow in all.iter().flat_map(|stream| &stream.flows) {
+        if !directions.contains(&flow.direction.as_str()) {
+            directions.push(&flow.direction);
+        }
+    }
+    let means = |pick: fn(&model::StreamReport) -> Option<f64>| {
+        mean(&all.iter().filter_map(|stream| pick(stream)).collect::<Vec<_>>())
+    };
+    Some(StreamInfo {
+        asked_bps: first.asked_bps,
+        asked_pps: first.asked_pps,
+        flows: directions
+            .into_iter()
+            .map(|direction| {
+                let flows = all.iter().flat_map(|stream| &stream.flows).filter(|flow| flow.direction == direction);
+                flow(direction, &flows.collect::<Vec<_>>())
+            })
+            .collect(),
+        initiator_us_per_kib: means(|stream| stream.initiator_us_per_kib),
+        reflector_us_per_kib: means(|stream| stream.reflector_us_per_kib),
+        working: over(used, |result| result.stream.as_ref()?.working_latency.as_ref()),
+        idle: over(used, |result| result.stream.as_ref()?.idle_latency.as_ref()),
+    })
+}
+
+fn flow(direction: &str, flows: &[&model::FlowReport]) -> FlowInfo {
+    let of = |pick: fn(&model::FlowReport) -> Option<f64>| -> Vec<f64> {
+        flows.iter().filter_map(|flow| pick(flow)).collect()
+    };
+    let sum =
+        |pick: fn(&model::FlowReport) -> Option<u64>| -> Option<u64> { flows.iter().map(|flow| pick(flow)).sum() };
+    let bits = of(|flow| Some(flow.bits_per_second));
+    FlowInfo {
+        direction: plain(direction),
+        flows: flows.iter().map(|flow| flow.flows).max().unwrap_or(0),
+        bits_per_second: mean(&bits).unwrap_or_default(),
+        bits_range: spread(&bits).map(|range| [range.low_ns, range.high_ns]),
+        datagrams_per_second: mean(&of(|flow| flow.datagrams_per_second)),
+        sent: sum(|flow| flow.sent),
+        lost: sum(|flow| flow.lost),
+        reordered: sum(|flow| flow.reordered),
+        duplicated: sum(|flow| flow.duplicated),
+        rfc3550_jitter_ns: middle(&of(|flow| flow.rfc3550_jitter_ns)),
+        retransmits: sum(|flow| flow.retransmits),
+        tcp_rtt_mean_ns: middle(&of(|flow| flow.tcp_rtt_mean_ns.map(|ns| ns as f64))),
+    }
 }
 
 /// Findings that only explain a missing quantile do not mark a cell: the dash in its place already says it.

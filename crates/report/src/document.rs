@@ -225,10 +225,14 @@ pub struct RateInfo {
 pub struct Quantiles {
     /// Mean over all messages.
     pub mean_ns: Option<f64>,
+    /// Sample standard deviation over the same messages, from the repetitions' exact moments.
+    pub stdev_ns: Option<f64>,
     /// Median: of the middle repetition, where there are several.
     pub p50_ns: Option<f64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<f64>,
+    /// The repetitions' 99th percentiles.
+    pub p99_range: Option<Spread>,
     /// 99.9th percentile, likewise.
     #[serde(rename = "p99_9_ns")]
     pub p99_9_ns: Option<f64>,
@@ -243,6 +247,12 @@ pub struct PaceInfo {
     pub asked_pps: f64,
     /// Messages a second sent, mean of the repetitions.
     pub achieved_pps: f64,
+    /// Smallest and largest of the repetitions.
+    pub achieved_range: Option<[f64; 2]>,
+    /// Messages that the schedules held.
+    pub intended_messages: u64,
+    /// Full frames a second that the link carries, as it reports its rate; `null` where it reports none.
+    pub line_pps: Option<f64>,
     /// Messages sent more than one interval of the schedule late.
     pub behind: u64,
     /// Largest number of messages that the sender was behind at once.
@@ -255,6 +265,55 @@ pub struct PaceInfo {
     pub lateness: Option<Quantiles>,
 }
 
+/// One direction of a stream, over the repetitions of a cell: rates are means, counts are sums, jitter and RTT are of the
+/// middle repetition. `null` where the protocol has no such figure.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct FlowInfo {
+    /// `up` or `down`.
+    pub direction: String,
+    /// Parallel flows.
+    pub flows: u32,
+    /// Payload delivered, in bits a second.
+    pub bits_per_second: f64,
+    /// Smallest and largest of the repetitions.
+    pub bits_range: Option<[f64; 2]>,
+    /// Datagrams delivered a second.
+    pub datagrams_per_second: Option<f64>,
+    /// Datagrams sent.
+    pub sent: Option<u64>,
+    /// Of them lost.
+    pub lost: Option<u64>,
+    /// Datagrams that came after a later one.
+    pub reordered: Option<u64>,
+    /// Datagrams that came twice.
+    pub duplicated: Option<u64>,
+    /// Interarrival jitter of RFC 3550.
+    pub rfc3550_jitter_ns: Option<f64>,
+    /// Segments sent again.
+    pub retransmits: Option<u64>,
+    /// RTT as TCP sees it.
+    pub tcp_rtt_mean_ns: Option<f64>,
+}
+
+/// What a stream adds to a cell of `stream`, over its repetitions.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct StreamInfo {
+    /// Payload asked for in bits a second and direction; `null`: as fast as it goes.
+    pub asked_bps: Option<f64>,
+    /// Datagrams asked for a second and direction.
+    pub asked_pps: Option<f64>,
+    /// The directions.
+    pub flows: Vec<FlowInfo>,
+    /// CPU of the initiator's whole host in µs a KiB of payload, mean of the repetitions.
+    pub initiator_us_per_kib: Option<f64>,
+    /// The same of the far end.
+    pub reflector_us_per_kib: Option<f64>,
+    /// RTT of a UDP ping-pong beside the stream.
+    pub working: Option<Quantiles>,
+    /// RTT of the same ping-pong before the stream began.
+    pub idle: Option<Quantiles>,
+}
+
 /// One cell: all repetitions of one combination of factors, probe, protocol and size.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CellInfo {
@@ -262,6 +321,8 @@ pub struct CellInfo {
     pub run: String,
     /// Row of the papers' table that it belongs to.
     pub row: usize,
+    /// Number of its colour in every figure: cells that differ only in size and rate share one.
+    pub colour: usize,
     /// That row's label.
     pub label: String,
     /// What the hosts are.
@@ -321,6 +382,8 @@ pub struct CellInfo {
     pub rate: Option<RateInfo>,
     /// What the schedule adds; `pace` only.
     pub pace: Option<PaceInfo>,
+    /// What the stream adds; `stream` only.
+    pub stream: Option<StreamInfo>,
     /// Whether it can be trusted.
     pub mark: Mark,
     /// What was found in its repetitions.

@@ -52,7 +52,7 @@ fn strip(info: &CellInfo) -> Option<Strip> {
     let tail = info.p99_9_ns.map(|ns| format!(" · p99.9 {}", span(ns))).unwrap_or_default();
     Some(Strip {
         label: info.label.clone(),
-        style: info.row,
+        style: info.colour,
         min: info.min_ns?,
         p50,
         mean: info.mean_ns?,

@@ -34,7 +34,9 @@ mod reference;
 mod sfnt;
 mod single;
 mod single_pace;
+mod single_stream;
 mod summary;
+mod summary_pace;
 mod svg;
 mod tail;
 mod text;
@@ -42,8 +44,8 @@ mod units;
 
 pub use csv::CSV_COLUMNS;
 pub use document::{
-    Block, CellInfo, Document, FindingCount, Headline, Headlines, Mark, Note, PaceInfo, Quantiles, RateInfo, RunInfo,
-    Spread, TableRow, schemas,
+    Block, CellInfo, Document, FindingCount, FlowInfo, Headline, Headlines, Mark, Note, PaceInfo, Quantiles, RateInfo,
+    RunInfo, Spread, StreamInfo, TableRow, schemas,
 };
 pub use error::ReportError;
 pub use options::Options;

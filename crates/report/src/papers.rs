@@ -134,6 +134,8 @@ pub(crate) struct RowKey {
     substrate: Substrate,
     values: Vec<String>,
     label: String,
+    /// The label without the rate.
+    series: String,
 }
 
 /// What rows are sorted by: substrate, then the rank of each axis' value.
@@ -159,25 +161,37 @@ fn number_rows(cells: &mut [Cell], axes: &[String]) -> Vec<RowKey> {
     let rows: Vec<RowKey> = keys
         .iter()
         .map(|((substrate, _), values)| {
-            let mut words: Vec<String> = axes
-                .iter()
-                .zip(values)
-                .zip(&varies)
-                .filter(|((_, value), varies)| **varies && value.as_str() != "–")
-                .map(|((axis, value), _)| label_word(axis, value))
-                .collect();
-            if substrates > 1 {
-                words.push(substrate.word().to_owned());
-            }
-            let label = if words.is_empty() { "all cells".to_owned() } else { words.join(" · ") };
-            RowKey { substrate: *substrate, values: values.clone(), label }
+            let label = |left_out: &str| {
+                let mut words: Vec<String> = axes
+                    .iter()
+                    .zip(values)
+                    .zip(&varies)
+                    .filter(|((axis, value), varies)| **varies && value.as_str() != "–" && axis.as_str() != left_out)
+                    .map(|((axis, value), _)| label_word(axis, value))
+                    .collect();
+                if substrates > 1 {
+                    words.push(substrate.word().to_owned());
+                }
+                if words.is_empty() { "all cells".to_owned() } else { words.join(" · ") }
+            };
+            RowKey { substrate: *substrate, values: values.clone(), label: label(""), series: label("rate") }
         })
         .collect();
+    let mut colours: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !colours.contains(&row.series.as_str()) {
+            colours.push(&row.series);
+        }
+    }
     let numbers: BTreeMap<_, usize> = keys.keys().cloned().enumerate().map(|(index, key)| (key, index)).collect();
     for cell in cells.iter_mut() {
         if let Some(&row) = numbers.get(&order(&cell.info)) {
             cell.info.row = row;
-            cell.info.label = rows.get(row).map(|row| row.label.clone()).unwrap_or_default();
+            if let Some(row) = rows.get(row) {
+                cell.info.label.clone_from(&row.label);
+                cell.series.clone_from(&row.series);
+                cell.info.colour = colours.iter().position(|series| *series == row.series).unwrap_or(0);
+            }
         }
     }
     rows

@@ -125,6 +125,7 @@ mod tests {
         CellInfo {
             run: String::new(),
             row: 0,
+            colour: 0,
             label: "fifo:1".to_owned(),
             substrate: model::Substrate::Netns,
             factors: std::collections::BTreeMap::new(),
@@ -153,6 +154,7 @@ mod tests {
             lost: 0,
             rate: None,
             pace: None,
+            stream: None,
             mark: Mark::Clean,
             findings: Vec::new(),
             notes: Vec::new(),

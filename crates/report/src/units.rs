@@ -53,6 +53,17 @@ pub(crate) fn tick(ns: f64) -> String {
     format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// A count on an axis (`0`, `500`, `10k`, `1.5M`; k is 1000).
+pub(crate) fn count_tick(count: f64) -> String {
+    let (value, unit) = match count.abs() {
+        v if v < 999.5 => (count, ""),
+        v if v < 999.5e3 => (count / 1e3, "k"),
+        _ => (count / 1e6, "M"),
+    };
+    let text = format!("{value:.2}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// A count in groups of three, separated by narrow no-break spaces: for HTML.
 pub(crate) fn grouped(count: u64) -> String {
     in_threes(count, '\u{202f}')
@@ -167,6 +178,8 @@ mod tests {
         assert_eq!(spans(412.0, "and", 5_938.0), "412 ns and 5.94 µs");
         assert_eq!(tick(1_500_000.0), "1.5 ms");
         assert_eq!(tick(1_000.0), "1 µs");
+        assert_eq!([0.0, 500.0, 10_000.0, 1_500_000.0].map(count_tick), ["0", "500", "10k", "1.5M"]);
+        assert_eq!(bits(941.6e6), "942 Mbit/s");
         assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!((size(1472), size(65_536), size(0)), ("1472".to_owned(), "64k".to_owned(), "0".to_owned()));
         assert_eq!(utc(1_795_297_384_000_000_000), "2026-11-21 21:43:04 UTC");

@@ -64,6 +64,26 @@ fn interval(figure: &MetricComparison, unit: Unit) -> Option<String> {
     Some(format!("95 % {text}{over}"))
 }
 
+/// The 95 % interval of a claim, whose verb says the direction: `8 to 15 %`.
+fn extent(figure: &MetricComparison, unit: Unit) -> Option<String> {
+    match (figure.ratio_ci95, figure.difference_ci95) {
+        (Some([low, high]), _) if high <= 1.0 => {
+            Some(format!("{} to {}", percent(high - 1.0).trim_end_matches(" %"), percent(low - 1.0)))
+        }
+        (Some([low, high]), _) if high < 3.0 => {
+            Some(format!("{} to {}", percent(low - 1.0).trim_end_matches(" %"), percent(high - 1.0)))
+        }
+        (Some(interval), _) => Some(ratio_interval(interval)),
+        (None, Some([low, high])) => {
+            let mut ends = [low.abs(), high.abs()];
+            ends.sort_by(f64::total_cmp);
+            let [near, far] = ends.map(|end| signed(unit, end).trim_start_matches('+').to_owned());
+            Some(format!("{near} to {far}"))
+        }
+        (None, None) => None,
+    }
+}
+
 /// How large the effect is: `+12 %`, or the difference where ratios mean nothing.
 pub(super) fn size(figure: &MetricComparison, unit: Unit) -> String {
     match figure.ratio {
@@ -121,6 +141,7 @@ pub(super) fn sentence(
                 Some(ratio) if unit != Unit::Share => format!(", {ratio:.1} times"),
                 _ => format!(" by {}", signed(unit, figure.difference.abs()).trim_start_matches('+')),
             };
+            let bounds = extent(figure, unit).map(|text| format!(" (95 % {text})")).unwrap_or_default();
             format!("{b} {verb} than {a}{by}{bounds}: {both}, {}.", corrected(figure, tests))
         }
         Outcome::NoDifference => {
@@ -445,8 +466,8 @@ pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, la
     let evidence = match (judged.significant, judged.beyond) {
         (true, true) => "the evidence is significant, and its interval lies beyond the limit as a whole",
         (true, false) => "that there is a difference is significant, but its interval reaches back over the limit",
+        (false, _) if figure.outcome == Outcome::TooFew => "too few repetitions to tell it from chance",
         (false, true) => "the interval lies beyond the limit, but the test does not tell the difference from chance",
-        (false, false) if figure.outcome == Outcome::TooFew => "too few repetitions to tell it from chance",
         (false, false) => "the evidence is not significant",
     };
     let p = match (gate.limit, figure.p_corrected) {

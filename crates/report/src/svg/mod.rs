@@ -4,16 +4,17 @@
 //! light, dark and print need no second picture.
 
 mod frame;
+mod key;
 mod lines;
 mod scale;
 mod strips;
 mod tail;
 
 pub(crate) use frame::{Plot, time_axis_y};
-pub(crate) use lines::{LineChart, Point, Series};
+pub(crate) use lines::{Across, LineChart, Point, Series, Shown};
 pub(crate) use scale::Domain;
 pub(crate) use strips::{Strip, StripGroup, Strips};
-pub(crate) use tail::{Curve, TailChart};
+pub(crate) use tail::{Curve, Shares, TailChart};
 
 use crate::units::escape;
 use std::fmt::Write;

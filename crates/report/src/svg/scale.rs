@@ -1,6 +1,6 @@
 //! From figures to coordinates, and which of them get a tick.
 
-/// The range of an axis of times in ns, and whether it is logarithmic.
+/// The range of an axis, of times in ns or of counts, and whether it is logarithmic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Domain {
     pub(crate) low: f64,
@@ -27,6 +27,13 @@ impl Domain {
         let below = logs(low / 10.0, high).into_iter().rev().find(|tick| *tick <= low * 1.0001).unwrap_or(low);
         let above = logs(low, high * 10.0).into_iter().find(|tick| *tick >= high * 0.9999).unwrap_or(high);
         Self { low: below, high: if above > below { above } else { below * 10.0 }, log: true }
+    }
+
+    /// A linear domain between two values, that need not begin at 0.
+    pub(crate) fn between(low: f64, high: f64) -> Self {
+        let step = nice_step((high - low).max(high.abs() * 1e-6) / 6.0);
+        let (below, above) = ((low / step).floor() * step, (high / step).ceil() * step);
+        Self { low: below, high: if above > below { above } else { below + step }, log: false }
     }
 
     /// Where a value lies, 0 at the low end and 1 at the high end.
@@ -124,6 +131,13 @@ mod tests {
         let ticks: Vec<String> = domain.ticks().iter().map(|tick| format!("{tick:.0}")).collect();
         assert_eq!(ticks, ["1000", "10000", "100000", "1000000"]);
         assert!(domain.at(312.0) >= 0.0 && domain.at(4_100_000.0) <= 1.0);
+    }
+
+    #[test]
+    fn narrow_ranges_need_not_begin_at_zero() {
+        let domain = Domain::between(10_200.0, 12_900.0);
+        assert_eq!(domain, Domain { low: 10_000.0, high: 13_000.0, log: false });
+        assert!(Domain::between(5.0, 5.0).high > 5.0);
     }
 
     #[test]

@@ -1,9 +1,12 @@
-//! The tail of distributions: the share of messages that took longer (logarithmic) against latency (logarithmic), as
-//! steps. Where fewer than 10 messages lie beyond, the curve is thin: such a figure is chance.
+//! Shares of messages against latency, as steps: the share that took longer on a logarithmic scale (the tail, where each
+//! percentile with one more nine is one step down), or the share that took no longer on a linear one (the distribution
+//! function). Where fewer than 10 messages lie beyond, a tail is thin: such a figure is chance.
 
-use super::frame::{Plot, fitted, time_axis_x};
+use super::frame::{Plot, axis_x};
+use super::key::{self, Names};
 use super::scale::Domain;
 use super::{Anchor, Svg, series_class, xy};
+use crate::units::tick;
 
 /// One distribution.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +18,16 @@ pub(crate) struct Curve {
     pub(crate) tip: String,
 }
 
-/// A chart of tails.
+/// Which share is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shares {
+    /// That of the messages that took longer, down to this power of ten (6: one in a million).
+    Longer(u32),
+    /// That of the messages that took no longer.
+    Within,
+}
+
+/// A chart of shares.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TailChart {
     pub(crate) id: String,
@@ -24,58 +36,93 @@ pub(crate) struct TailChart {
     /// What the figures are: `RTT/2`, `RTT`.
     pub(crate) quantity: String,
     pub(crate) domain: Domain,
-    /// The lowest share shown, as a power of ten (6: one in a million).
-    pub(crate) depth: u32,
+    pub(crate) shares: Shares,
     pub(crate) curves: Vec<Curve>,
 }
 
 const WIDTH: f64 = 600.0;
-const HEIGHT: f64 = 360.0;
+const PLOT: f64 = 298.0;
+const TOP: f64 = 14.0;
 const SUPPORT: u64 = 10;
 
 impl TailChart {
     pub(crate) fn svg(&self) -> String {
-        let mut svg = Svg::new(&self.id, WIDTH, HEIGHT, &self.title, &self.description);
-        let plot = Plot { left: 62.0, top: 14.0, right: WIDTH - 14.0, bottom: HEIGHT - 48.0 };
-        let depth = self.depth.max(1);
-        for power in 0..=depth {
-            let y = plot.y(1.0 - f64::from(power) / f64::from(depth));
+        // The key stands below: curves fill the plot from corner to corner, and nothing may cover them.
+        let names = Names::below(self.curves.iter().map(|curve| curve.label.as_str()), WIDTH - 62.0);
+        let height = TOP + PLOT + names.height(self.curves.len());
+        let mut svg = Svg::new(&self.id, WIDTH, height, &self.title, &self.description);
+        let plot = Plot { left: 62.0, top: TOP, right: WIDTH - 14.0, bottom: TOP + PLOT };
+        let ticks: Vec<(f64, String)> = match self.shares {
+            Shares::Longer(depth) => {
+                (0..=depth).map(|power| (1.0 - f64::from(power) / f64::from(depth.max(1)), percentile(power))).collect()
+            }
+            Shares::Within => (0..=4).map(|part| (f64::from(part) / 4.0, format!("{} %", part * 25))).collect(),
+        };
+        for (at, word) in ticks {
+            let y = plot.y(at);
             svg.line("grid", plot.left, y, plot.right, y);
-            svg.text("tick", plot.left - 8.0, y + 4.0, Anchor::End, &percentile(power));
+            svg.text("tick", plot.left - 8.0, y + 4.0, Anchor::End, &word);
         }
-        time_axis_x(&mut svg, &plot, &self.domain);
-        svg.text(
-            "axis-name",
-            plot.x(0.5),
-            plot.bottom + 38.0,
-            Anchor::Middle,
-            &format!("{}, log scale", self.quantity),
-        );
-        let mut ends: Vec<(f64, &Curve)> = Vec::new();
+        axis_x(&mut svg, &plot, &self.domain, tick);
+        let scale = if self.domain.log { ", log scale" } else { "" };
+        let name = format!("{}{scale}", self.quantity);
+        svg.text("axis-name", plot.x(0.5), plot.bottom + 38.0, Anchor::Middle, &name);
         for curve in &self.curves {
-            ends.push((self.draw(&mut svg, &plot, curve), curve));
+            match self.shares {
+                Shares::Longer(depth) => self.tail(&mut svg, &plot, curve, depth),
+                Shares::Within => self.within(&mut svg, &plot, curve),
+            }
         }
-        // Curves fall from the upper left, so the upper right is free for the key: the longest tail first.
-        ends.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut y = plot.top + 18.0;
-        for (_, curve) in ends {
-            let class = series_class(curve.style);
-            let right = plot.right - 10.0;
-            svg.text(&format!("name {class}"), right - 34.0, y + 4.0, Anchor::End, &fitted(&curve.label, 300.0));
-            svg.path(&format!("curve {class}"), &format!("M{} {}h26", xy(right - 26.0), xy(y)));
-            svg.marker(&format!("dot {class}"), curve.style, right - 13.0, y, "");
-            y += 18.0;
+        if let Names::Below(columns) = names {
+            let names: Vec<(&str, usize)> =
+                self.curves.iter().map(|curve| (curve.label.as_str(), curve.style)).collect();
+            key::below(&mut svg, &plot, WIDTH, columns, &names);
         }
         svg.finish()
     }
 
-    /// Draws one curve and says how far right it ends.
-    fn draw(&self, svg: &mut Svg, plot: &Plot, curve: &Curve) -> f64 {
+    /// The share that took no longer; what lies beyond the right edge is left to the tail.
+    fn within(&self, svg: &mut Svg, plot: &Plot, curve: &Curve) {
+        let class = series_class(curve.style);
+        let total: u64 = curve.counts.iter().map(|(_, count)| count).sum();
+        let mut steps = Steps::default();
+        let mut seen = 0;
+        let y = |seen: u64| plot.y(seen as f64 / total.max(1) as f64);
+        let (mut middle, mut edge) = (None, (plot.left, plot.bottom));
+        for (index, (ns, count)) in curve.counts.iter().enumerate() {
+            if self.domain.at(*ns) > 1.0 {
+                break;
+            }
+            let x = plot.x(self.domain.at(*ns).max(0.0));
+            if index == 0 {
+                steps.begin(x, y(0));
+            }
+            seen += count;
+            steps.step(x, y(seen));
+            edge = (x, y(seen));
+            if middle.is_none() && 2 * seen >= total {
+                middle = Some((x, plot.y(0.5)));
+            }
+        }
+        if !steps.data.is_empty() {
+            // To the edge, as the share stays until the next message.
+            steps.data.push_str(&format!("H{}", xy(plot.right.max(edge.0))));
+        }
+        svg.open(&format!("series {class}"), &curve.tip);
+        svg.path("curve", &steps.data);
+        if let Some((x, y)) = middle {
+            svg.marker("dot", curve.style, x, y, &format!("{}: median", curve.label));
+        }
+        svg.close();
+    }
+
+    /// The share that took longer.
+    fn tail(&self, svg: &mut Svg, plot: &Plot, curve: &Curve, depth: u32) {
         let class = series_class(curve.style);
         let total: u64 = curve.counts.iter().map(|(_, count)| count).sum();
         let share = |left: u64| left as f64 / total.max(1) as f64;
         let y = |left: u64| {
-            let at = 1.0 + share(left).max(1e-12).log10() / f64::from(self.depth.max(1));
+            let at = 1.0 + share(left).max(1e-12).log10() / f64::from(depth.max(1));
             plot.y(at.clamp(0.0, 1.0))
         };
         let x = |ns: f64| plot.x(self.domain.at(ns).clamp(0.0, 1.0));
@@ -110,7 +157,6 @@ impl TailChart {
             svg.marker("dot", curve.style, last.0, last.1, &format!("{}: longest", curve.label));
         }
         svg.close();
-        last.0
     }
 }
 
@@ -163,7 +209,7 @@ mod tests {
             description: "d".into(),
             quantity: "RTT".into(),
             domain: Domain::log(1_000.0, 100_000.0),
-            depth: 4,
+            shares: Shares::Longer(4),
             curves: vec![Curve {
                 label: "c".into(),
                 style: 0,
@@ -177,5 +223,27 @@ mod tests {
         insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false }, {
             insta::assert_snapshot!("tail_chart", svg);
         });
+    }
+
+    #[test]
+    fn a_distribution_function_rises_to_the_edge() {
+        let chart = TailChart {
+            id: "t".into(),
+            title: "t".into(),
+            description: "d".into(),
+            quantity: "RTT".into(),
+            domain: Domain::between(1_000.0, 5_000.0),
+            shares: Shares::Within,
+            curves: vec![Curve {
+                label: "c".into(),
+                style: 0,
+                counts: vec![(2_000.0, 50), (4_000.0, 49), (900_000.0, 1)],
+                tip: String::new(),
+            }],
+        };
+        let svg = chart.svg();
+        // Half at 2 µs and 99 % at 4 µs; the one far away does not squeeze the rest.
+        assert!(svg.contains(">50 %</text>") && !svg.contains("900 µs"), "{svg}");
+        assert_eq!(svg.matches("<path class=\"curve\"").count(), 1, "{svg}");
     }
 }

@@ -1,0 +1,130 @@
+//! Which charts a report has, and what they show: time and jitter against message size, what a schedule does against rate,
+//! and distributions whole and by their tail.
+//!
+//! A cell's label decides its colour in all of them: cells that differ only in size and rate share one.
+
+mod rate;
+mod shares;
+mod size;
+
+pub(crate) use rate::by_rate;
+pub(crate) use shares::{functions, tails};
+pub(crate) use size::{Quantity, by_size};
+
+use crate::cells::Cell;
+use crate::document::CellInfo;
+use crate::names::{label_word, measured_on, rank, rate_word};
+use crate::units::{size as size_word, span};
+use model::Substrate;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One picture with what stands above and below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Picture {
+    pub(crate) heading: String,
+    pub(crate) svg: String,
+}
+
+/// A panel with more lines than this is split by load.
+const MOST_LINES: usize = 6;
+
+/// Cells of one panel: what it shows, and its cells by the number of their colour.
+struct Panel<'a> {
+    heading: String,
+    protocol: String,
+    /// Words that the heading says for all lines, so that labels need not.
+    said: BTreeSet<String>,
+    lines: BTreeMap<usize, Vec<&'a Cell>>,
+}
+
+/// What cells of a panel share beside substrate and protocol.
+type Apart = Vec<(&'static str, String)>;
+
+/// The panels of some cells: one a substrate, protocol and whatever `apart` names, and one a load where that is too many
+/// lines.
+fn panels<'a>(
+    cells: &'a [Cell],
+    keep: impl Fn(&CellInfo) -> bool,
+    apart: impl Fn(&CellInfo) -> Apart,
+) -> Vec<Panel<'a>> {
+    type Key = (Substrate, (usize, String), Vec<(usize, String)>);
+    let mut groups: BTreeMap<Key, (Apart, Vec<&Cell>)> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| keep(&cell.info)) {
+        let info = &cell.info;
+        let own = apart(info);
+        let ranks = own.iter().map(|(axis, value)| rank(axis, value)).collect();
+        let key = (info.substrate, rank("protocol", &info.protocol), ranks);
+        groups.entry(key).or_insert_with(|| (own, Vec::new())).1.push(cell);
+    }
+    let substrates: BTreeSet<Substrate> = groups.keys().map(|(substrate, ..)| *substrate).collect();
+    let varies = |axis: &str| {
+        let values = groups.values().flat_map(|(own, _)| own).filter(|(name, _)| *name == axis);
+        values.map(|(_, value)| value).collect::<BTreeSet<_>>().len() > 1
+    };
+    let varying: Vec<&str> = ["size", "rate"].into_iter().filter(|axis| varies(axis)).collect();
+    let mut out = Vec::new();
+    for ((substrate, (_, protocol), _), (own, members)) in &groups {
+        let lines: BTreeSet<usize> = members.iter().map(|cell| cell.info.colour).collect();
+        let load = |cell: &Cell| cell.info.factors.get("load").cloned().unwrap_or_default();
+        let mut parts: BTreeMap<Option<(usize, String)>, Vec<&Cell>> = BTreeMap::new();
+        for cell in members {
+            let part = (lines.len() > MOST_LINES).then(|| rank("load", &load(cell)));
+            parts.entry(part).or_default().push(cell);
+        }
+        for (part, members) in parts {
+            let mut heading = protocol.to_uppercase();
+            for (axis, value) in own.iter().filter(|(axis, _)| varying.contains(axis)) {
+                heading.push_str(&match *axis {
+                    "rate" => format!(", {}", rate_word(value)),
+                    _ => format!(", {} bytes", value.parse().map_or_else(|_| value.clone(), size_word)),
+                });
+            }
+            // What all lines of a panel share is said once.
+            let mut said: BTreeSet<String> = BTreeSet::new();
+            if let Some((_, load)) = &part {
+                said.insert(label_word("load", load));
+            }
+            let labels: BTreeSet<&str> = members.iter().map(|cell| cell.series.as_str()).collect();
+            if labels.len() > 1 {
+                let mut words = labels.iter().map(|label| label.split(" · ").collect::<BTreeSet<_>>());
+                let first = words.next().unwrap_or_default();
+                let common = words.fold(first, |common, words| common.intersection(&words).copied().collect());
+                said.extend(common.into_iter().map(str::to_owned));
+            }
+            for word in &said {
+                heading.push_str(&format!(", {word}"));
+            }
+            if substrates.len() > 1 {
+                heading.push_str(&format!(", measured {}", measured_on(*substrate)));
+            }
+            let mut lines: BTreeMap<usize, Vec<&Cell>> = BTreeMap::new();
+            for cell in members {
+                lines.entry(cell.info.colour).or_default().push(cell);
+            }
+            out.push(Panel { heading, protocol: protocol.clone(), said, lines });
+        }
+    }
+    out
+}
+
+impl Panel<'_> {
+    /// A cell's label without the words that the heading has.
+    fn label(&self, cell: &Cell) -> String {
+        let words: Vec<&str> = cell.series.split(" · ").filter(|word| !self.said.contains(*word)).collect();
+        if words.is_empty() { cell.series.clone() } else { words.join(" · ") }
+    }
+}
+
+/// One distribution in a line.
+pub(crate) fn tip(info: &CellInfo) -> String {
+    let figures = [
+        ("p50", info.p50_ns),
+        ("p99", info.p99_ns),
+        ("p99.9", info.p99_9_ns),
+        ("p99.99", info.p99_99_ns),
+        ("max", info.max_ns),
+    ];
+    let words: Vec<String> =
+        figures.iter().filter_map(|(name, ns)| ns.map(|ns| format!("{name} {}", span(ns)))).collect();
+    format!("{}: {} {}", info.label, info.kind.title(), words.join(", "))
+}

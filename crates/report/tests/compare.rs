@@ -1,0 +1,333 @@
+//! What a comparison says of synthetic runs, and what it must never say.
+
+#[path = "../examples/sample/mod.rs"]
+mod sample;
+
+use model::{Finding, FindingId, Probe, ResultDocument, Substrate};
+use sample::{Recipe, Shape};
+use windhover_report::RunInput;
+use windhover_report::compare::{COMPARE_CSV_COLUMNS, CompareError, CompareOptions, Comparisons, Metric, Outcome};
+
+const EMPTY: Recipe = Recipe {
+    name: "a-20261121T214304Z",
+    substrate: Substrate::Netns,
+    protocols: &[],
+    loads: &[],
+    policies: &[],
+    sizes: &[],
+    repetitions: 0,
+    messages: 100,
+    rr: false,
+    ping: false,
+};
+
+/// splitmix64, as the figures' noise.
+struct Noise(u64);
+
+impl Noise {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// About normal.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
+    }
+}
+
+/// One repetition whose median, p99, mean and deviation are scaled together, with a little noise of their own.
+fn result(
+    base: &ResultDocument,
+    policy: &str,
+    size: u64,
+    repetition: u32,
+    by: f64,
+    noise: &mut Noise,
+) -> ResultDocument {
+    let mut result = base.clone();
+    result.factors.insert("policy".into(), policy.into());
+    result.factors.insert("size".into(), size.into());
+    result.repetition = Some(repetition);
+    let common = by * (1.0 + 0.02 * noise.normal());
+    let latency = result.latency.as_mut().unwrap();
+    let mut scaled = |ns: f64| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+        let ns = (ns * common * (1.0 + 0.005 * noise.normal())) as u64;
+        ns
+    };
+    latency.p50_ns = Some(scaled(5_000.0));
+    latency.p99_ns = Some(scaled(9_000.0));
+    latency.p99_9_ns = None;
+    latency.max_ns = Some(scaled(40_000.0));
+    latency.mean_ns = Some(scaled(5_200.0) as f64);
+    latency.stdev_ns = Some(scaled(800.0) as f64);
+    result
+}
+
+fn base() -> ResultDocument {
+    let shape = Shape {
+        probe: Probe::Pingpong,
+        protocol: "udp",
+        load: "none",
+        policy: "other",
+        size: 32,
+        repetition: 1,
+        messages: 2000,
+    };
+    sample::result(&shape)
+}
+
+/// A run whose cells are sizes; `by` scales each.
+fn run(name: &str, repetitions: u32, cells: &[(&str, u64, f64)], seed: u64) -> RunInput {
+    let (base, mut noise) = (base(), Noise(seed));
+    let mut run = sample::run(&EMPTY);
+    run.name = name.to_owned();
+    for repetition in 1..=repetitions {
+        for (policy, size, by) in cells {
+            run.results.push(result(&base, policy, *size, repetition, *by, &mut noise));
+        }
+    }
+    run
+}
+
+fn options() -> CompareOptions {
+    CompareOptions::default()
+}
+
+fn gated(gates: &[&str]) -> CompareOptions {
+    CompareOptions { gates: gates.iter().map(|gate| gate.parse().unwrap()).collect(), ..options() }
+}
+
+fn claims(made: &Comparisons) -> usize {
+    let cells = made.comparisons.iter().flat_map(|one| &one.cells).flat_map(|cell| &cell.metrics);
+    let overall = made.comparisons.iter().flat_map(|one| &one.overall).flat_map(|overall| &overall.metrics);
+    cells.chain(overall).filter(|figure| matches!(figure.outcome, Outcome::Higher | Outcome::Lower)).count()
+}
+
+const SIZES: [(&str, u64, f64); 3] = [("other", 32, 1.0), ("other", 256, 1.1), ("other", 1024, 1.3)];
+
+fn by(factor: f64) -> Vec<(&'static str, u64, f64)> {
+    SIZES.iter().map(|(policy, size, own)| (*policy, *size, own * factor)).collect()
+}
+
+#[test]
+fn a_run_with_itself_never_differs() {
+    for repetitions in [1, 3, 5, 8] {
+        let own = run("a", repetitions, &SIZES, u64::from(repetitions));
+        let made = Comparisons::new(&own, Some(&own), &gated(&["p99 > +0%", "p99 < -0%"])).unwrap();
+        assert_eq!(claims(&made), 0);
+        assert!(!made.broken());
+        let text = made.text(100, true);
+        assert!(text.contains("Both sides are the same results"), "{text}");
+        assert!(!text.contains("slower") && !text.contains("faster"), "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_differ_is_seldom_said_to() {
+    // Two runs of the same three cells with six repetitions each, 200 times: at most 5 % of the comparisons may claim
+    // anything at all. 10 are the most that are expected, and six deviations of a binomial are 18 more.
+    let wrong = (0..200)
+        .filter(|seed| {
+            let (a, b) = (run("a", 6, &SIZES, 2 * seed), run("b", 6, &SIZES, 2 * seed + 1));
+            claims(&Comparisons::new(&a, Some(&b), &options()).unwrap()) > 0
+        })
+        .count();
+    assert!(wrong <= 28, "{wrong} of 200 comparisons of equals claim a difference");
+}
+
+#[test]
+fn what_differs_is_said_with_its_evidence() {
+    let (a, b) = (run("a", 7, &SIZES, 1), run("b", 7, &by(1.12), 2));
+    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let comparison = &made.comparisons[0];
+    let figure = comparison.overall[0].metrics.iter().find(|figure| figure.metric == "p99").unwrap();
+    assert_eq!(figure.outcome, Outcome::Higher);
+    let [low, high] = figure.ratio_ci95.unwrap();
+    assert!(low < 1.12 && high > 1.12 && low > 1.05, "{low} {high}");
+    insta::assert_snapshot!(made.text(100, false));
+    assert_eq!(made.text(100, true), Comparisons::new(&a, Some(&b), &options()).unwrap().text(100, true));
+}
+
+#[test]
+fn three_repetitions_cannot_tell_and_it_is_said_why() {
+    // Twice as slow in every repetition, and still 3 against 3 is one dealing in ten.
+    let (a, b) = (run("a", 3, &SIZES[..1], 1), run("b", 3, &by(2.0)[..1], 2));
+    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    assert_eq!(claims(&made), 0);
+    let figure = &made.comparisons[0].cells[0].metrics[0];
+    assert_eq!(figure.outcome, Outcome::TooFew);
+    assert!((figure.smallest_p - 0.1).abs() < 1e-12 && figure.p_corrected.unwrap() >= 0.1 - 1e-12);
+    let text = made.text(100, false);
+    assert!(text.contains("cannot bring p below 0.10, 4 each could"), "{text}");
+    // Four can.
+    let (a, b) = (run("a", 4, &SIZES[..1], 1), run("b", 4, &by(2.0)[..1], 2));
+    assert!(claims(&Comparisons::new(&a, Some(&b), &options()).unwrap()) > 0);
+}
+
+#[test]
+fn one_repetition_has_no_interval_unless_asked_for() {
+    let (mut a, mut b) = (run("a", 1, &SIZES[..1], 1), run("b", 1, &by(2.0)[..1], 2));
+    for side in [&mut a, &mut b] {
+        let latency = side.results[0].latency.as_mut().unwrap();
+        let p50 = latency.p50_ns.unwrap();
+        latency.p50_ci95_ns = Some([p50 - 50, p50 + 50]);
+    }
+    let of = |batches: bool| {
+        let options = CompareOptions { batches, ..options() };
+        Comparisons::new(&a, Some(&b), &options).unwrap().comparisons[0].cells[0].metrics[0].clone()
+    };
+    assert_eq!((of(false).ratio_ci95, of(false).interval_over), (None, None));
+    let figure = of(true);
+    assert_eq!((figure.outcome, figure.interval_over.as_deref()), (Outcome::TooFew, Some("batches")));
+    assert!(figure.ratio_ci95.is_some() && figure.sentence.contains("over the batches of one repetition each"));
+}
+
+#[test]
+fn cells_that_cannot_be_trusted_are_named_and_claim_nothing() {
+    let (a, mut b) = (run("a", 6, &SIZES, 1), run("b", 6, &by(3.0), 2));
+    for result in b.results.iter_mut().filter(|result| result.size() == Some(32)) {
+        result.verdict.add(Finding::at(FindingId::ClockUnfit, "initiator", "the clock jumped"));
+    }
+    for result in b.results.iter_mut().filter(|result| result.size() == Some(256) && result.repetition == Some(2)) {
+        result.verdict.add(Finding::at(FindingId::Migrated, "initiator", "it moved"));
+    }
+    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let comparison = &made.comparisons[0];
+    let excluded = comparison.cells.iter().find(|cell| cell.excluded.is_some()).unwrap();
+    assert!(excluded.metrics.iter().all(|figure| figure.outcome == Outcome::Untrusted));
+    let text = made.text(100, true).replace("\n  ", " ");
+    assert!(
+        text.contains("Excluded from claims: pingpong udp 32 B: B has no repetition that can be trusted"),
+        "{text}"
+    );
+    assert!(text.contains("1 repetition of B left out") && text.contains("clock-unfit only in B"), "{text}");
+    let whole = &comparison.overall[0];
+    assert_eq!((whole.cells, whole.metrics[0].b_values.len()), (2, 5), "rounds that a cell lacks do not count");
+    // A gate that is about nothing else than such cells is no pass.
+    let error = Comparisons::new(&a, Some(&b), &gated(&["p99 > +10% @ size=32"])).unwrap_err();
+    assert_eq!(error.exit_code(), 4, "{error}");
+}
+
+#[test]
+fn sizes_and_probes_are_never_mixed_silently() {
+    let a = run("a", 4, &SIZES[..1], 1);
+    let b = run("b", 4, &[("other", 64, 1.0)], 2);
+    let error = Comparisons::new(&a, Some(&b), &options()).unwrap_err();
+    assert!(matches!(&error, CompareError::Apart { factor, .. } if factor == "size"), "{error}");
+    assert!(error.to_string().contains("--where size=") && error.exit_code() == 2);
+    let wheres = |size: &str| vec![("size".to_owned(), size.to_owned())];
+    let named = CompareOptions { wheres: wheres("32"), wheres_b: wheres("64"), ..options() };
+    let text = Comparisons::new(&a, Some(&b), &named).unwrap().text(100, false);
+    assert!(text.contains("Different messages are compared, as asked for: size 32 with size 64"), "{text}");
+}
+
+#[test]
+fn substrates_are_never_mixed_silently() {
+    let (a, mut b) = (run("a", 4, &SIZES, 1), run("b", 4, &by(1.5), 2));
+    b.document.substrate = Substrate::Metal;
+    b.document.labels.insert("site".into(), "elsewhere".into());
+    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let text = made.text(100, false).replace("\n  ", " ");
+    assert!(
+        text.contains("The sides are of different substrates: A was measured between network namespaces"),
+        "{text}"
+    );
+    assert!(text.contains("substrate: netns | metal") && text.contains("label site: not known | elsewhere"), "{text}");
+    assert!(text.contains("not interleaved"), "{text}");
+}
+
+#[test]
+fn cells_of_one_run() {
+    let cells =
+        [("other", 32, 1.0), ("fifo:50", 32, 0.5), ("other", 64, 1.0), ("fifo:50", 64, 0.5), ("rr:50", 32, 0.5)];
+    let own = run("a", 5, &cells, 1);
+    let axis = |axis: &str| CompareOptions { axis: Some(axis.to_owned()), ..options() };
+    let made = Comparisons::new(&own, None, &axis("policy")).unwrap();
+    let names: Vec<String> = made.comparisons.iter().map(|one| format!("{} / {}", one.a.name, one.b.name)).collect();
+    assert_eq!(names, ["policy other / fifo:50", "policy other / rr:50", "fifo:50 / rr:50"]);
+    assert!(made.comparisons[0].interleaved && made.comparisons[1].unmatched[0].contains("64 B"));
+    let wheres = |value: &str| vec![("policy".to_owned(), value.to_owned())];
+    let two = CompareOptions { wheres: wheres("other"), wheres_b: wheres("fifo:50"), ..options() };
+    let made = Comparisons::new(&own, None, &two).unwrap();
+    assert_eq!((made.comparisons.len(), made.comparisons[0].cells.len()), (1, 2));
+    assert!(made.text(100, false).contains("fifo:50 is faster than policy other by"), "{}", made.text(100, false));
+    let error = |options: &CompareOptions| Comparisons::new(&own, None, options).unwrap_err().to_string();
+    assert!(error(&axis("colour")).contains("no factor 'colour'"));
+    assert!(error(&axis("load")).contains("only one value of load (none)"));
+    assert!(error(&options()).contains("--axis"));
+    let wrong = CompareOptions { wheres: wheres("idle"), wheres_b: wheres("other"), ..options() };
+    assert!(error(&wrong).contains("fifo:50, other, rr:50"));
+}
+
+#[test]
+fn gates_break_on_the_estimate_and_tell_the_evidence() {
+    let (a, b) = (run("a", 6, &SIZES, 1), run("b", 6, &by(1.3), 2));
+    let broken = |gates: &[&str], significant: bool| {
+        let options = CompareOptions { significant, ..gated(gates) };
+        Comparisons::new(&a, Some(&b), &options).unwrap()
+    };
+    assert!(broken(&["p99 > +10%"], false).broken() && broken(&["p99 > +10%"], true).broken());
+    assert!(!broken(&["p99 > +50%"], false).broken());
+    assert!(broken(&["p99 > +1us"], false).broken() && !broken(&["p99 > 50us"], false).broken());
+    assert!(broken(&["p50 > 5us @ size=1024"], true).broken() && !broken(&["p99 < -5%"], false).broken());
+    // Improvement asked for and not there: broken however small the difference is.
+    assert!(broken(&["p99 > -20%"], true).broken());
+    let text = broken(&["p99 > +10%", "p99 > +50%"], false).text(100, false).replace("\n  ", " ");
+    assert!(
+        text.contains("gate 'p99 > +10%': BROKEN, judged in 3 pairs") && text.contains("'p99 > +50%': kept"),
+        "{text}"
+    );
+    assert!(text.contains("the evidence is significant"), "{text}");
+    // Few repetitions: the estimate breaks it, the evidence does not.
+    let (a, b) = (run("a", 3, &SIZES, 1), run("b", 3, &by(1.3), 2));
+    let of = |significant: bool| {
+        Comparisons::new(&a, Some(&b), &CompareOptions { significant, ..gated(&["p99 > +10%"]) }).unwrap()
+    };
+    assert!(of(false).broken() && !of(true).broken());
+    let text = of(true).text(100, false).replace("\n  ", " ");
+    assert!(text.contains("not counted as broken; too few repetitions to tell it from chance"), "{text}");
+    // What judges nothing is an error and no pass.
+    for (gate, word) in [("p99.9 > +10%", "p99.9"), ("p99 > +10% @ load=cpu", "load=none"), ("bits < 1Mbit/s", "bits")]
+    {
+        let error = Comparisons::new(&a, Some(&b), &gated(&[gate])).unwrap_err();
+        assert!(error.to_string().contains(word) && error.exit_code() == 2, "{error}");
+    }
+}
+
+#[test]
+fn every_form_tells_the_same() {
+    let (a, b) = (run("a", 5, &SIZES, 1), run("b", 5, &by(1.3), 2));
+    let made = Comparisons::new(&a, Some(&b), &gated(&["loss > 1%"])).unwrap();
+    let csv = made.csv();
+    let lines: Vec<&str> = csv.split("\r\n").filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines[0], COMPARE_CSV_COLUMNS.join(","));
+    assert!(lines.iter().all(|line| line.split(',').count() == COMPARE_CSV_COLUMNS.len()), "{csv}");
+    let figures: usize = made.comparisons[0].cells.iter().map(|cell| cell.metrics.len()).sum();
+    assert_eq!(lines.len() - 1, figures + made.comparisons[0].overall[0].metrics.len());
+    let json: serde_json::Value = serde_json::from_str(&made.json().unwrap()).unwrap();
+    assert_eq!(json["comparisons"][0]["cells"].as_array().unwrap().len(), 3);
+    assert_eq!(json["gates"][0]["broken"], false);
+    let markdown = made.markdown();
+    assert!(markdown.contains("| p99 |") && markdown.contains("## B against A"), "{markdown}");
+    let only = CompareOptions { metrics: vec!["p99".parse::<Metric>().unwrap()], ..options() };
+    let made = Comparisons::new(&a, Some(&b), &only).unwrap();
+    assert!(made.comparisons[0].cells.iter().all(|cell| cell.metrics.len() == 1));
+}
+
+#[test]
+fn what_a_report_compares_by_itself() {
+    let cells = [("other", 32, 1.0), ("fifo:50", 32, 0.5), ("other", 64, 1.0), ("fifo:50", 64, 0.5)];
+    let own = run("a", 5, &cells, 1);
+    let of_one = Comparisons::for_report(std::slice::from_ref(&own), false);
+    assert_eq!(of_one.len(), 1);
+    assert_eq!(of_one[0].title, "What policy is worth");
+    let other = run("b", 5, &cells, 2);
+    let of_two = Comparisons::for_report(&[own, other], false);
+    assert_eq!((of_two.len(), of_two[0].comparisons[0].cells.len()), (1, 4));
+    assert!(Comparisons::for_report(&[], false).is_empty());
+}
