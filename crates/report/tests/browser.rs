@@ -380,7 +380,7 @@ fn switches_say_what_they_show_and_hide() {
     assert!(number(&saw["palette"]) <= 26.0 && saw["no_lanes"] == 0, "{saw:#}");
     assert_eq!(saw["scale"], "rank");
     assert!(text(&saw["versus"][0]).starts_with("A: policy other · 40,000/s · B: fifo:50 · 40,000/s"), "{saw:#}");
-    assert!(text(&saw["versus"][1]).contains("A 16×") && text(&saw["both"]).contains("times the share"), "{saw:#}");
+    assert!(text(&saw["versus"][1]).contains("A 32×") && text(&saw["both"]).contains("times the share"), "{saw:#}");
 }
 
 #[test]

@@ -38,6 +38,7 @@ struct PaceRow {
     short: bool,
     saturated: String,
     /// p50, p99, p99.9 and the largest.
+    actual: [String; 4],
     intended: [String; 4],
     /// p50, p99 and the largest.
     lateness: [String; 3],
@@ -122,7 +123,7 @@ fn cell_row(number: usize, info: &CellInfo) -> CellRow {
         found: found(info),
         evidence: evidence(info),
         rate: info.rate.as_ref().map(rate_row),
-        pace: info.pace.as_ref().map(pace_row),
+        pace: info.pace.as_ref().map(|pace| pace_row(info, pace)),
         mdev: info.mdev_ns.map_or_else(|| "–".to_owned(), us),
     }
 }
@@ -159,7 +160,23 @@ fn evidence(info: &CellInfo) -> String {
     lines.join("\n")
 }
 
-fn pace_row(pace: &PaceInfo) -> PaceRow {
+/// Microseconds for a crowded table: decimals only where they say something.
+fn short_us(ns: Option<f64>) -> String {
+    let Some(us) = ns.map(|ns| ns / 1000.0) else { return "–".to_owned() };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "times are positive and at most an hour"
+    )]
+    let whole = us.round().max(0.0) as u64;
+    match us {
+        us if us < 99.95 => format!("{us:.2}"),
+        us if us < 999.5 => format!("{us:.1}"),
+        _ => grouped(whole),
+    }
+}
+
+fn pace_row(actual: &CellInfo, pace: &PaceInfo) -> PaceRow {
     let intended = pace.intended.unwrap_or_default();
     let lateness = pace.lateness.unwrap_or_default();
     let rate = |rate: f64| {
@@ -171,13 +188,15 @@ fn pace_row(pace: &PaceInfo) -> PaceRow {
         let whole = rate.round() as u64;
         if rate < 100.0 { format!("{rate:.1}") } else { grouped(whole) }
     };
+    // Four distributions beside each other leave room for three to five digits.
     PaceRow {
+        actual: [actual.p50_ns, actual.p99_ns, actual.p99_9_ns, actual.max_ns].map(short_us),
         asked: rate(pace.asked_pps),
         achieved: rate(pace.achieved_pps),
         short: pace.achieved_pps < pace.asked_pps * 0.997,
         saturated: pace.saturated.clone().unwrap_or_default(),
-        intended: [intended.p50_ns, intended.p99_ns, intended.p99_9_ns, intended.max_ns].map(us_or_dash),
-        lateness: [lateness.p50_ns, lateness.p99_ns, lateness.max_ns].map(us_or_dash),
+        intended: [intended.p50_ns, intended.p99_ns, intended.p99_9_ns, intended.max_ns].map(short_us),
+        lateness: [lateness.p50_ns, lateness.p99_ns, lateness.max_ns].map(short_us),
     }
 }
 

@@ -84,10 +84,7 @@ fn shortened(map: &Map) -> Map {
             start_ns: map.whole.start_ns,
             column_ns: map.whole.column_ns * every as u64,
             columns: map.whole.columns.chunks(every).map(together).collect(),
-            log: Grid {
-                layout: Layout::Log,
-                columns: map.whole.log.columns.chunks(every).map(added).collect(),
-            },
+            log: Grid { layout: Layout::Log, columns: map.whole.log.columns.chunks(every).map(added).collect() },
             linear: None,
         };
     }

@@ -146,7 +146,7 @@ const valueAt = (view, share) => view.linear
   : timeOf(rowsAt(view.low) + share * (rowsAt(view.high) - rowsAt(view.low)));
 
 // Which stored rows make one row of the picture. Rows above and below the picture are counted in lanes of their own.
-function layers(view, height) {
+function layers(view, height, coarse = 1) {
   const pixel = (ns) => Math.round((1 - clamp(position(view, ns), 0, 1)) * height);
   const list = [];
   const place = new Int32Array(ROWS).fill(-1);
@@ -156,7 +156,7 @@ function layers(view, height) {
   while (end > first && EDGES[end - 1] >= view.high) end -= 1;
   for (let row = end; row < ROWS; row += 1) place[row] = -2;
   const one = height / Math.max(rowsAt(view.high) - rowsAt(view.low), 1);
-  const join = view.linear ? 1 : Math.max(1, Math.ceil(1 / one - 1e-6));
+  const join = view.linear ? 1 : Math.max(coarse, Math.ceil(1 / one - 1e-6));
   let row = first;
   while (row < end) {
     let next = Math.min(end, (Math.floor(row / join) + 1) * join);

@@ -70,9 +70,9 @@ async function refresh() {
 
 async function drawMain(map, source, other, second, mine) {
   const area = geometry(), view = viewOf();
-  const layout = view.old ? oldLayers(area.height) : layers(view, area.height);
+  const layout = view.old ? oldLayers(area.height) : layers(view, area.height, second ? COARSE : 1);
   const step = second ? Math.max(source.step, second.step) : source.step;
-  const every = joined({ from: 0, step, columns: Math.ceil(view.t1 / step) }, view.t0, view.t1, area.width);
+  const every = joined({ from: 0, step, columns: Math.ceil(view.t1 / step) }, view.t0, view.t1, second ? Math.min(STRETCHES, area.width) : area.width);
   const width = every * step;
   const of = (one) => Math.max(1, Math.round(width / one.step));
   const picture = cells(source, layout, view.t0, view.t1, of(source));
@@ -90,7 +90,7 @@ async function drawMain(map, source, other, second, mine) {
       const a = picture.counts[index] || 0, b = theirs.counts[index] || 0;
       if (!a && !b) return 0;
       const ratio = logRatio(a, picture.totals[column], b, theirs.totals[column]);
-      return colours[Math.round(middle + middle * clamp(ratio / 4, -1, 1))];
+      return colours[Math.round(middle + middle * clamp(ratio / REACH, -1, 1))];
     } });
   } else {
     const colour = painter(view, scale.most, scale.ranks);
@@ -162,9 +162,13 @@ async function drawMain(map, source, other, second, mine) {
   stage.setAttribute("aria-label", `Heat map of ${map.title}, ${QUANTITIES.find(([name]) => name === state.quantity)[1]}. Arrow keys move a cursor that is read out.`);
 }
 
-// How many times larger B's share of a column is than A's, as log2; half a message is added to both so that a single
-// message is no infinity.
-const logRatio = (a, ofA, b, ofB) => Math.log2(((b + 0.5) / ((ofB || 0) + 1)) / ((a + 0.5) / ((ofA || 0) + 1)));
+// How many times larger B's share of a column is than A's, as log2. One message is added on both sides: few messages
+// make no strong colour.
+const logRatio = (a, ofA, b, ofB) => Math.log2((b * (ofA || 1) / (ofB || 1) + 1) / (a + 1));
+// Rows and columns of a difference are coarser: eight an octave, and so many stretches of time.
+const COARSE = OCTAVE / 8, STRETCHES = 120;
+// The ratio at which its colours end, as log2.
+const REACH = 5;
 
 function lane(svg, x, area, picture, counts, top, word, view, kind, most) {
   const group = draw(svg, "g", { class: kind });
@@ -261,7 +265,7 @@ function words(map, other, source, view, picture, width, layout, scale) {
   const cell = view.linear ? `${span(width * 1e9)} × ${span(row.high - row.low)}` : `${span(width * 1e9)} × ${((row.high / row.low - 1) * 100).toFixed(1)} %`;
   let unit;
   if (other) {
-    [[0, "A 16×"], [0.25, "4×"], [0.5, "same"], [0.75, "4×"], [1, "B 16×"]].forEach(([at, text]) => label(at, text));
+    [[0, "A 32×"], [0.2, "8×"], [0.5, "same"], [0.8, "8×"], [1, "B 32×"]].forEach(([at, text]) => label(at, text));
     unit = `Which of the two has the larger share of its column in a cell (${cell}). Single messages are pale: they prove little.`;
   } else {
     const most = scale.most;
@@ -307,6 +311,7 @@ function updateBar(map) {
   oldToggle.disabled = Boolean(state.versus);
   sameToggle.update();
   sameToggle.hidden = ordered.length < 2;
+  sameToggle.disabled = state.old || Boolean(state.versus);
   wholeButton.disabled = !state.t && !state.y;
 }
 
@@ -381,18 +386,20 @@ async function drawPanels(mine) {
   const quantity = shownPlane(), longest = Math.max(...panels.map(({ id }) => maps.get(id).seconds));
   const view = { ...viewOf(panels[0].id, true), t0: 0, t1: longest };
   const wide = Math.max(120, panels[0].panel.clientWidth), left = 46, height = 130;
-  const area = { left, top: 4, width: wide - left - 4, height, base: height + 4 };
+  const area = { left, top: 4, width: wide - left - 12, height, base: height + 4 };
   const layout = view.old ? oldLayers(height) : layers(view, height);
   const sources = await Promise.all(panels.map(({ id }) => plane(id, quantity)));
   if (mine !== turn) return;
   const pictures = sources.map((source) => source && cells(source, layout, 0, longest, joined(source, 0, longest, area.width)));
   const lists = pictures.filter(Boolean).map((picture) => picture.counts);
-  const colour = painter(view, Math.max(1, ...lists.map(largest)), view.scale === "rank" ? ascending(lists) : null);
+  const together = painter(view, Math.max(1, ...lists.map(largest)), view.scale === "rank" ? ascending(lists) : null);
   panels.forEach(({ id, panel, frame, surface, over }, index) => {
     const picture = pictures[index];
     panel.classList.toggle("hm-live", Boolean(picture));
     panel.classList.toggle("hm-current", id === state.map);
     if (!picture) return;
+    // In 2011 each picture had a scale of its own.
+    const colour = view.old ? painter(view, largest(picture.counts), null) : together;
     frame.style.height = height + 26 + "px";
     surface.style.left = left + "px";
     surface.style.top = "4px";
