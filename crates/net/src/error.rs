@@ -240,7 +240,9 @@ pub enum NetError {
         cause: io::Error,
     },
     /// Capturing without the capability for it.
-    #[error("capturing packets needs CAP_NET_RAW: run as root, or allow it with 'setcap cap_net_raw+ep' on the program")]
+    #[error(
+        "capturing packets needs CAP_NET_RAW: run as root, or allow it with 'setcap cap_net_raw+ep' on the program"
+    )]
     CaptureNotPermitted,
     /// A capture that could not be set up.
     #[error("capturing on {interface} failed: {what}: {cause}")]

@@ -65,7 +65,8 @@ fn messages_have_their_times_and_numbers() {
     let output = run(&["dump", &path]);
     assert_code(&output, 0);
     let text = stdout(&output);
-    let lines: Vec<&str> = text.lines().collect();
+    assert!(text.starts_with("# "), "{text}");
+    let lines: Vec<&str> = text.lines().skip(1).collect();
     assert!(lines[0].contains("proof of the path") && lines[0].contains("0.000000000"), "{text}");
     assert!(!text.contains("0909"), "a token is not for everybody's eyes: {text}");
     assert!(lines[1].contains("192.0.2.1:5000 > 192.0.2.2:7413") && lines[1].contains("message 1"), "{text}");
@@ -115,7 +116,7 @@ fn a_damaged_file_says_where_after_what_came_before() {
     let place = format!("byte {}", whole.len() - 7);
     assert!(text.lines().count() == 1 && text.contains("cut.pcap") && text.contains(&place), "{text}");
     assert!(stdout(&output).contains("message 5") && stdout(&output).contains("8 packets"), "{}", stdout(&output));
-    let mut broken = whole.clone();
+    let mut broken = whole;
     // The length of the second packet.
     broken[24 + 16 + 48 + 8..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
     let broken = write(&folder, "broken.pcap", &broken);

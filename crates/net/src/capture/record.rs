@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 /// What is gathered before it is written.
@@ -76,7 +76,7 @@ impl Capture {
         nonblocking.map_err(|cause| NetError::Descriptors { what: "a pipe", cause })?;
         let (commands, heard) = channel();
         let sink = Sink { file: Some(file), good: head.len() as u64, ..Sink::new(spec) };
-        let work = CaptureLoop { heard, woken, ports: Vec::new(), sink, written: 0 };
+        let work = CaptureLoop { heard, woken: Some(woken), ports: Vec::new(), sink, written: 0 };
         Ok((Self { commands: Mutex::new(commands), wake }, work))
     }
 
@@ -134,7 +134,8 @@ struct Port {
 /// The work of a capture.
 pub struct CaptureLoop {
     heard: Receiver<Command>,
-    woken: OwnedFd,
+    /// Ready when there is a command; absent once there is nobody who gives any.
+    woken: Option<OwnedFd>,
     ports: Vec<Port>,
     sink: Sink,
     written: u64,
@@ -148,16 +149,23 @@ impl CaptureLoop {
         loop {
             self.wait(end);
             self.drain();
-            while let Ok(command) = self.heard.try_recv() {
-                match command {
-                    Command::Follow(flow, name, answer) => {
+            loop {
+                match self.heard.try_recv() {
+                    Ok(Command::Follow(flow, name, answer)) => {
                         let _ = answer.send(self.follow(flow, &name));
                     }
-                    Command::Count(answer) => {
+                    Ok(Command::Count(answer)) => {
                         let _ = answer.send(self.counts());
                     }
                     // What was sent last lies in a block that the kernel has not given over yet.
-                    Command::Stop => end = end.or(Some(Instant::now() + 3 * RETIRE)),
+                    Ok(Command::Stop) => end = end.or(Some(Instant::now() + 3 * RETIRE)),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => {
+                        end = end.or(Some(Instant::now() + 3 * RETIRE));
+                        // Its pipe is over too, and would be ready for ever.
+                        self.woken = None;
+                        break;
+                    }
                 }
             }
             if end.is_some_and(|end| Instant::now() >= end) {
@@ -171,13 +179,15 @@ impl CaptureLoop {
     /// Sleeps until packets, a command or the end come.
     fn wait(&mut self, end: Option<Instant>) {
         let waiting = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut set = vec![waiting(self.woken.as_raw_fd())];
+        // A negative descriptor is not looked at (poll(2)).
+        let woken = self.woken.as_ref().map_or(-1, |woken| woken.as_raw_fd());
+        let mut set = vec![waiting(woken)];
         set.extend(self.ports.iter().map(|port| waiting(port.ring.fd())));
         let left = end.map(|end| end.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
         let left_ms = left.map_or(-1, |left| libc::c_int::try_from(left.as_millis()).unwrap_or(-1));
         if sys::poll(&mut set, left_ms) > 0 && set.first().is_some_and(|woken| woken.revents != 0) {
             let mut bytes = [0; 64];
-            while sys::read(self.woken.as_raw_fd(), &mut bytes) == 64 {}
+            while sys::read(woken, &mut bytes) == 64 {}
         }
     }
 

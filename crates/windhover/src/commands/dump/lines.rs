@@ -15,6 +15,9 @@ pub(super) struct Line<'a> {
     pub(super) told: Option<Told>,
 }
 
+/// Above the first line. The second column compares messages of one flow, direction and way.
+pub(super) const HEADING: &str = "#  since start s  since last µs way  from > to\n";
+
 /// Time since the first packet in seconds, and the way.
 fn head(first_ns: Option<u64>, seen: &Seen<'_>, delta_ns: Option<i64>, line: &mut String) {
     let since = seen.time_ns.zip(first_ns).map(|(now, first)| i128::from(now) - i128::from(first));

@@ -61,6 +61,8 @@ struct Decoder<'a> {
     first_ns: Option<u64>,
     /// Nobody reads what is written.
     deaf: bool,
+    /// The columns have their names.
+    headed: bool,
     buffer: String,
 }
 
@@ -74,6 +76,7 @@ impl<'a> Decoder<'a> {
             summary: Summary::default(),
             first_ns: None,
             deaf: false,
+            headed: false,
             buffer: String::new(),
         }
     }
@@ -193,6 +196,7 @@ impl<'a> Decoder<'a> {
         };
         let ours = self.summary.count(&packet, &found);
         if (ours || self.arguments.all) && !self.arguments.summary {
+            self.heading();
             let line = Line { first_ns: self.first_ns, seen, packet: &packet, found: &found, told };
             match self.arguments.format {
                 DumpFormat::Text => line.text(&mut self.buffer),
@@ -207,12 +211,20 @@ impl<'a> Decoder<'a> {
         self.summary.undecoded(why);
         let filtered = !self.arguments.port.is_empty() || !self.arguments.host.is_empty();
         if self.arguments.all && !filtered {
+            self.heading();
             match self.arguments.format {
                 DumpFormat::Text => lines::undecoded_text(self.first_ns, seen, why, &mut self.buffer),
                 DumpFormat::Json => lines::undecoded_json(seen, why, &mut self.buffer),
             }
         }
         self.flush_when_full()
+    }
+
+    /// What the columns are, above the first line.
+    fn heading(&mut self) {
+        if !std::mem::replace(&mut self.headed, true) && self.arguments.format == DumpFormat::Text {
+            self.buffer.push_str(lines::HEADING);
+        }
     }
 
     fn wanted(&self, packet: &Packet<'_>) -> bool {
