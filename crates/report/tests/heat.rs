@@ -196,12 +196,12 @@ fn one_outlier_in_a_million_is_seen() {
     let heat = made.maps(&Options { max_columns: 1200, ..Options::default() });
     let map = &heat.maps[0];
     assert_eq!(map.total(), 1_000_000);
-    let rows = Heat::rows([map], Layout::Log).unwrap();
     for theme in [Theme::Light, Theme::Dark] {
         let look = heat::Look { theme, ..heat::Look::default() };
         let drawing = made.draw(Kind::Heat, Wanted { look, ..Wanted::default() }).remove(0);
         let image = keep(&format!("million-{theme:?}").to_lowercase(), &drawing);
         let area = images(&drawing.svg())[0];
+        let rows = look.rows(&[map]).unwrap();
         let (x, y) = middle(area, map, &rows, 61_234_500_000, WORST);
         let seen = image.at(x, y);
         assert!(difference(seen, theme.background()) > 150, "{seen:?} on {:?}", theme.background());
@@ -288,7 +288,7 @@ fn the_comb_of_a_throttled_spinner_shows_in_lateness_only() {
     let image = keep("comb-lateness", &drawing);
     let area = images(&drawing.svg())[0];
     let map = tag("lateness");
-    let rows = Heat::rows([map], Layout::Log).unwrap();
+    let rows = heat::Look::default().rows(&[map]).unwrap();
     let background = Theme::Light.background();
     for column in [5_u64, 7, 17, 18, 97] {
         let seen = (20_000_000..45_000_000).step_by(1_000_000).any(|ns| {
@@ -316,7 +316,7 @@ fn a_saw_tooth_rises_and_falls() {
     let drawing = made.draw(Kind::Heat, Wanted::default()).remove(0);
     let image = keep("saw-tooth", &drawing);
     let area = images(&drawing.svg())[0];
-    let rows = Heat::rows([map], Layout::Log).unwrap();
+    let rows = heat::Look::default().rows(&[map]).unwrap();
     let background = Theme::Light.background();
     let seen = |at_s: f64, ns: u64| {
         let (x, y) = middle(area, map, &rows, (at_s * 1e9) as u64, ns);
@@ -359,7 +359,7 @@ fn what_the_style_of_2011_hides_is_said() {
     assert_eq!(at(4.0), Theme::Light.background());
 }
 
-fn eight() -> Vec<Files> {
+fn eight(seconds: u64) -> Vec<Files> {
     let mut cells = Vec::new();
     for policy in ["other", "fifo:50"] {
         for rate in [10_000_u64, 20_000, 30_000, 40_000] {
@@ -382,7 +382,7 @@ fn eight() -> Vec<Files> {
                     calm
                 }
             };
-            cells.push(files(&Cell { policy, rate, seconds: 4, events: Vec::new(), rule: &rule }));
+            cells.push(files(&Cell { policy, rate, seconds, events: Vec::new(), rule: &rule }));
         }
     }
     cells
@@ -390,7 +390,7 @@ fn eight() -> Vec<Files> {
 
 #[test]
 fn cells_side_by_side_and_their_difference() {
-    let made = made("eight", &eight());
+    let made = made("eight", &eight(4));
     for theme in [Theme::Light, Theme::Dark] {
         let look = heat::Look { theme, ..heat::Look::default() };
         let wanted = Wanted { look, ..Wanted::default() };
@@ -428,7 +428,7 @@ fn cells_side_by_side_and_their_difference() {
 
 #[test]
 fn the_same_run_gives_the_same_bytes() {
-    let made = made("twice", &eight());
+    let made = made("twice", &eight(1));
     let draw = || {
         let all = figures::draw(std::slice::from_ref(&made.run), &Wanted::default()).unwrap();
         all.drawings

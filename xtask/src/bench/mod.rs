@@ -1,6 +1,8 @@
 //! Benchmarks. None of them is a test: they print figures for docs/benchmarks.md and judge nothing by absolute times.
 
+mod capture;
 mod peers;
+mod render;
 mod shield;
 mod startup;
 
@@ -41,6 +43,33 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
+    /// What `--pcap` costs the ping-pong beside it, paired.
+    Capture {
+        /// Pairs.
+        #[arg(long, default_value_t = 20)]
+        rounds: u32,
+        /// Seconds a measurement.
+        #[arg(long, default_value_t = 1)]
+        seconds: u32,
+    },
+    /// How long a report of one hour at 40,000 messages a second takes, and how large it is.
+    Render {
+        /// Length of the synthetic run in seconds.
+        #[arg(long, default_value_t = 3600)]
+        seconds: u32,
+        /// How often each figure is made.
+        #[arg(long, default_value_t = 5)]
+        rounds: u32,
+        /// Cells of the run, up to 8.
+        #[arg(long, default_value_t = 1)]
+        cells: u32,
+        /// Render this run directory instead of a synthetic one.
+        #[arg(long, value_name = "RUN")]
+        measured: Option<std::path::PathBuf>,
+        /// Write the table to this Markdown file too.
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -57,10 +86,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             peers::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
         }
         Bench::Shield { plan, measured, output } => shield::run(plan, measured.as_deref(), output.as_deref()),
+        Bench::Capture { rounds, seconds } => capture::run(*rounds, *seconds),
         Bench::Record => crate::process::run(
             &crate::process::cargo(),
             &["run", "--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"],
         ),
+        Bench::Render { seconds, rounds, cells, measured, output } => {
+            render::run(*seconds, *rounds, *cells, measured.as_deref(), output.as_deref())
+        }
         Bench::Startup { rounds } => startup::run(*rounds),
     }
 }

@@ -46,15 +46,18 @@ impl Look {
         }
     }
 
-    /// The rows that show all of some maps, or what the look asks for.
-    pub(crate) fn rows(&self, maps: &[&Map]) -> Option<Rows> {
+    /// The rows that show all of some maps with a little room around them, or what the look asks for.
+    #[must_use]
+    pub fn rows(&self, maps: &[&Map]) -> Option<Rows> {
         let layout = self.layout(maps.first()?);
         let all = Heat::rows(maps.iter().copied(), layout)?;
-        let first = self.low_ns.map_or(if self.linear { 0 } else { all.first }, |ns| layout.row(ns));
+        let room = 1 + all.count / 40;
+        let lowest = if self.linear { 0 } else { all.first.saturating_sub(room) };
+        let first = self.low_ns.map_or(lowest, |ns| layout.row(ns));
         let last = match (self.high_ns, self.linear) {
             (Some(ns), _) => layout.row(ns),
             (None, true) => (all.first + all.count - 1).min(LINEAR_ROWS - 1),
-            (None, false) => all.first + all.count - 1,
+            (None, false) => all.first + all.count - 1 + room,
         };
         Some(Rows { layout, first, count: last.max(first) - first + 1 })
     }

@@ -76,7 +76,7 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     top = events(&mut figure, map, top, area_width, &ink);
     if above > 0 {
         let lane = common.lane(outside.iter().map(|(_, above)| *above).collect::<Vec<_>>().into_iter(), wide, 9);
-        top = band(&mut figure, top, lane, "above", &ink) + 3.0;
+        top = band(&mut figure, top, lane, "above", &ink) + 7.0;
     }
     let area = Area { left: LEFT, top, width: area_width, height: (common.rows.count as usize * high) as f64 };
     figure.image(area.left, area.top, common.pixels(grid, wide, high));
@@ -85,10 +85,10 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     lines(&mut figure, map, area, common, look, wide);
     marks(&mut figure, map, area, common, &ink);
     marginal(&mut figure, map, area, common, &ink, high);
-    let mut bottom = area.bottom() + 3.0;
+    let mut bottom = area.bottom() + 7.0;
     if below > 0 {
         let lane = common.lane(outside.iter().map(|(below, _)| *below).collect::<Vec<_>>().into_iter(), wide, 9);
-        bottom = band(&mut figure, bottom, lane, "below", &ink) + 3.0;
+        bottom = band(&mut figure, bottom, lane, "below", &ink) + 5.0;
     }
     let lost: Vec<u64> = map.whole.columns.iter().map(|column| column.lost).collect();
     let lane = Area { top: bottom, height: 12.0, ..area };
@@ -160,15 +160,25 @@ fn events(figure: &mut Figure, map: &Map, top: f64, width: f64, ink: &Ink) -> f6
     top + 17.0
 }
 
-/// How each line is drawn: colour on a light and on a dark page, width, dashes.
+/// How each line is drawn: colour on a light and on a dark page, width, dashes. The median runs through the fullest
+/// cells: it is white with a dark rim on both.
 fn line_style(name: &str, look: &Look) -> Style {
     let dark = look.theme == super::Theme::Dark;
     let pick = |light: [u8; 3], on_dark: [u8; 3]| if dark { on_dark } else { light };
     match name {
-        "p50" => Style::stroke(pick([0x11, 0x11, 0x11], [0xff, 0xff, 0xff]), 1.4),
+        "p50" => Style::stroke([0xff, 0xff, 0xff], 1.4),
         "p99" => Style::stroke(pick([0xd5, 0x3e, 0x00], [0xff, 0x9f, 0x40]), 1.4).dashed(5.0, 2.5),
         "p99.9" => Style::stroke(pick([0xc0, 0x00, 0x7a], [0xff, 0x7a, 0xc8]), 1.5).dashed(1.5, 2.5),
         _ => Style::stroke(Paint { rgb: pick([0x70, 0x70, 0x70], [0xb0, 0xb0, 0xb0]), alpha: 0.7 }, 0.8),
+    }
+}
+
+/// What lies under a line, so that it stands out from cells.
+fn rim(name: &str, look: &Look) -> Option<Style> {
+    match name {
+        "max" => None,
+        "p50" => Some(Style::stroke(Paint { rgb: [0x11, 0x11, 0x11], alpha: 0.9 }, 3.2)),
+        _ => Some(Style::stroke(Paint { rgb: look.theme.background(), alpha: 0.6 }, 3.4)),
     }
 }
 
@@ -194,12 +204,10 @@ fn lines(figure: &mut Figure, map: &Map, area: Area, common: &Common, look: &Loo
             pen = true;
         }
         if !data.is_empty() {
-            let style = line_style(line.name, look);
-            if line.name != "max" {
-                let rim = Paint { rgb: look.theme.background(), alpha: 0.55 };
-                figure.path(Style::stroke(rim, style.width + 2.0), data.clone());
+            if let Some(rim) = rim(line.name, look) {
+                figure.path(rim, data.clone());
             }
-            figure.path(style, data);
+            figure.path(line_style(line.name, look), data);
         }
     }
 }
@@ -260,7 +268,9 @@ fn key(figure: &mut Figure, map: &Map, left: f64, top: f64, look: &Look, ink: &I
     let mut x = left;
     let lines = map.whole.lines();
     for line in &lines {
-        figure.line(line_style(line.name, look), x, top + 14.0, x + 26.0, top + 14.0);
+        for style in rim(line.name, look).into_iter().chain([line_style(line.name, look)]) {
+            figure.line(style, x, top + 14.0, x + 26.0, top + 14.0);
+        }
         let every = map.whole.column_ns.saturating_mul(line.every as u64);
         let text = if line.every > 1 { format!("{} of {}", line.name, length(every)) } else { line.name.to_owned() };
         let wide = text.chars().count() as f64 * 6.4;

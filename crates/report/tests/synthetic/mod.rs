@@ -96,7 +96,11 @@ pub(crate) fn files(cell: &Cell<'_>) -> Files {
     let (mut sent, mut lost, mut received) = (Vec::new(), Vec::new(), 0_u64);
     let mut outliers: Vec<Outlier> = Vec::new();
     let messages = cell.rate * cell.seconds;
-    let flush = |log: &mut Log, tallies: &mut [CoarseTally; 3], most: &mut [u64; 3], interval: u64| {
+    let mut series: [Vec<Option<u64>>; 3] = Default::default();
+    let mut flush = |log: &mut Log, tallies: &mut [CoarseTally; 3], most: &mut [u64; 3], interval: u64| {
+        for (values, q) in series.iter_mut().zip([0.5, 0.99, 1.0]) {
+            values.push(tallies[0].quantile(q));
+        }
         for ((tag, tally), max) in ["rtt", "rtt_intended", "lateness"].into_iter().zip(tallies).zip(most) {
             log.add(tag, interval, tally, *max);
             *max = 0;
@@ -155,16 +159,21 @@ pub(crate) fn files(cell: &Cell<'_>) -> Files {
     .map(|(name, value)| (name.to_owned(), value))
     .collect();
     let losses: f64 = lost.iter().sum();
+    let one = |quantity: &str, values: Value| json!({ "quantity": quantity, "host": "initiator", "interval_ns": INTERVAL_NS, "values": values });
+    let all_series = json!([
+        one("sent", json!(sent)),
+        one("lost", json!(lost)),
+        one("rtt_p50_ns", json!(series[0])),
+        one("rtt_p99_ns", json!(series[1])),
+        one("rtt_max_ns", json!(series[2])),
+    ]);
     let result = json!({
         "format": 1, "probe": "pace", "cell": key, "repetition": 1, "started_ns": STARTED_NS,
         "elapsed_ns": cell.seconds * 1_000_000_000, "factors": factors,
         "ends": { "initiator": { "host": "a" }, "reflector": { "host": "b" } },
         "latency": null,
         "messages": { "sent": messages, "received": received, "lost": losses as u64, "duplicated": 0, "reordered": 0 },
-        "series": [
-            { "quantity": "sent", "host": "initiator", "interval_ns": INTERVAL_NS, "values": sent },
-            { "quantity": "lost", "host": "initiator", "interval_ns": INTERVAL_NS, "values": lost },
-        ],
+        "series": all_series,
         "verdict": { "trusted": true, "invalid": [], "disturbed": [] },
     });
     Files {
