@@ -9,17 +9,19 @@
 //! - [`packet`]: every packet type and option of the RFC that an end host needs, read and written;
 //! - [`Sqn`]: sequence numbers and their order;
 //! - [`Tsi`]: who a source is;
-//! - [`Source`]: the sending end as a state machine.
-//!
-//! The receiving end is not here yet.
+//! - [`Source`]: the sending end as a state machine;
+//! - [`Receiver`]: the receiving end as a state machine.
 //!
 //! Routers' parts of the RFC (section 7, DLRs) and congestion control (PGMCC) are left out on purpose.
 
 pub mod packet;
+mod random;
+pub mod receiver;
 pub mod source;
 mod sqn;
 mod tsi;
 
+pub use receiver::{Receiver, ReceiverConfig};
 pub use source::{Source, SourceConfig};
 pub use sqn::Sqn;
 pub use tsi::{Gsi, Tsi};

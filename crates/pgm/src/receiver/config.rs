@@ -1,0 +1,95 @@
+//! What a receiver is told, with defaults for a local network.
+
+use crate::source::ConfigError;
+use std::net::IpAddr;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+
+/// Parameters of a receiver. [`ReceiverConfig::new`] has defaults for a local network; each field names its section of
+/// RFC 3208. The same for all sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiverConfig {
+    /// Data-destination port: packets to others are passed over (section 8).
+    pub data_port: u16,
+    /// The group, which NAKs name (section 8.3).
+    pub group: IpAddr,
+    /// Packets of a source that are kept while one before them is missing (RXW_SQNS, section 3.4). A power of two; default
+    /// 8192. Each takes `max_packet_bytes` of memory, for each source.
+    pub window_packets: u32,
+    /// Longest packet in bytes, PGM header included; longer ones are dropped. Default 1472.
+    pub max_packet_bytes: usize,
+    /// Sources at once; data of further ones are dropped. Default 4.
+    pub max_sources: usize,
+    /// Longest random wait before the first NAK for a number, in ns (NAK_BO_IVL, section 6.3). It gives others the chance to
+    /// ask first, and reordered packets the chance to come. Default 200 µs: for a few receivers on one link.
+    pub back_off_ns: u64,
+    /// How long an NCF is waited for, in ns (NAK_RPT_IVL, section 6.3). Default 2 ms.
+    pub repeat_ns: u64,
+    /// How long a repair is waited for after an NCF, in ns (NAK_RDATA_IVL, section 6.3). Default 5 ms.
+    pub data_ns: u64,
+    /// How often a NAK goes without an NCF before the number is given up (NAK_NCF_RETRIES, section 6.3). Default 50.
+    pub ncf_retries: u32,
+    /// How often an NCF goes without a repair before the number is given up (NAK_DATA_RETRIES, section 6.3). Default 50.
+    pub data_retries: u32,
+    /// Packets with higher numbers that must have come before one counts as missing (section 6.3 names 2). Default 0: the
+    /// back-off alone tolerates disorder.
+    pub reorder_packets: u32,
+    /// How long a source may be silent before it is forgotten, in ns. Default 30 s.
+    pub expiry_ns: u64,
+    /// Whether data sent before the first packet that was heard are asked for, as far back as the source's OPT_JOIN
+    /// (section 9.4). Default true.
+    pub join: bool,
+    /// Seed of the random waits: the same seed and the same datagrams give the same NAKs.
+    pub seed: u64,
+}
+
+impl ReceiverConfig {
+    /// The defaults.
+    #[must_use]
+    pub fn new(data_port: u16, group: IpAddr, seed: u64) -> Self {
+        Self {
+            data_port,
+            group,
+            window_packets: 8192,
+            max_packet_bytes: 1472,
+            max_sources: 4,
+            back_off_ns: 200 * US,
+            repeat_ns: 2 * MS,
+            data_ns: 5 * MS,
+            ncf_retries: 50,
+            data_retries: 50,
+            reorder_packets: 0,
+            expiry_ns: 30_000 * MS,
+            join: true,
+            seed,
+        }
+    }
+
+    /// Checks that the parameters make sense together.
+    ///
+    /// # Errors
+    /// [`ConfigError`], naming the first that does not.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |field, accepted| Err(ConfigError { field, accepted });
+        if !self.group.is_multicast() {
+            return wrong("group", "a multicast address");
+        }
+        if !self.window_packets.is_power_of_two() || !(2..=1 << 24).contains(&self.window_packets) {
+            return wrong("window_packets", "a power of two from 2 to 16,777,216");
+        }
+        if !(400..=65_535).contains(&self.max_packet_bytes) {
+            return wrong("max_packet_bytes", "400 to 65,535");
+        }
+        if !(1..=1024).contains(&self.max_sources) {
+            return wrong("max_sources", "1 to 1024");
+        }
+        if self.reorder_packets >= self.window_packets {
+            return wrong("reorder_packets", "less than window_packets");
+        }
+        if self.repeat_ns == 0 || self.data_ns == 0 || self.expiry_ns == 0 {
+            return wrong("repeat_ns, data_ns, expiry_ns", "times above 0");
+        }
+        Ok(())
+    }
+}

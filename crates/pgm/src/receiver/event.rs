@@ -1,0 +1,69 @@
+//! What a receiver tells.
+
+use crate::{Sqn, Tsi};
+
+/// What happened beside data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A source was heard for the first time.
+    Source {
+        /// Which.
+        tsi: Tsi,
+    },
+    /// Data that will not come: given up, or no longer in the source's window.
+    Lost {
+        /// Whose.
+        tsi: Tsi,
+        /// The first number.
+        first: Sqn,
+        /// How many.
+        count: u32,
+    },
+    /// The source ended the session, and all that it sent was delivered or lost (OPT_FIN, section 9.7).
+    Finished {
+        /// Which.
+        tsi: Tsi,
+    },
+    /// The source gave up (OPT_RST, section 9.8).
+    Reset {
+        /// Which.
+        tsi: Tsi,
+        /// Its application's reason, 0 to 63; 0: not known.
+        code: u8,
+    },
+    /// The source was silent for too long and is forgotten.
+    Expired {
+        /// Which.
+        tsi: Tsi,
+    },
+}
+
+/// How a packet came that was missing at first: times as the receiver's caller told them, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Repair {
+    /// When its gap was seen.
+    pub gap_ns: u64,
+    /// When the first NAK went out; absent where it came by itself, or another receiver asked.
+    pub nak_ns: Option<u64>,
+    /// When the first NCF came.
+    pub ncf_ns: Option<u64>,
+    /// When it came.
+    pub data_ns: u64,
+    /// NAKs of ours.
+    pub naks: u32,
+}
+
+/// A message that was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// Whose.
+    pub tsi: Tsi,
+    /// The number of its first packet.
+    pub first: Sqn,
+    /// Its length in bytes; at most so many were copied as the buffer held.
+    pub length: usize,
+    /// When its last packet came: later ones may have waited for it.
+    pub received_ns: u64,
+    /// How the one of its packets came that was repaired last; absent where all came by themselves.
+    pub repair: Option<Repair>,
+}

@@ -1,0 +1,318 @@
+//! A receiver: finds gaps, has them repaired, and delivers messages whole and in order (RFC 3208, section 6).
+//!
+//! It is driven from outside, as [`crate::Source`] is: datagrams go in by [`Receiver::handle_datagram`], NAKs and SPMRs come
+//! out of [`Receiver::poll_transmit`], messages out of [`Receiver::next_message`], everything else that happens out of
+//! [`Receiver::poll_event`]. [`Receiver::poll_timeout`] says when to call [`Receiver::handle_timeout`] although nothing
+//! arrived. It hears any number of sources up to a limit, each with a window and timers of its own; memory is taken when a
+//! source is heard first, and kept for the next one.
+//!
+//! Every message tells whether it was repaired, and if so when its gap was seen, when it was asked for, confirmed and
+//! received: what a late message was late for.
+
+mod config;
+mod event;
+mod peer;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+pub use config::ReceiverConfig;
+pub use event::{Event, Message, Repair};
+
+use crate::packet::{Body, Nak, NakList, Options, Packet, ParseError};
+use crate::random::Random;
+use crate::source::ConfigError;
+use crate::{Sqn, Tsi};
+use peer::{Peer, With};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// Numbers that one NAK asks for: its own and a list.
+const ASKED: usize = 63;
+/// Events that wait to be taken; the oldest go when there are more.
+const MOST_EVENTS: usize = 1024;
+/// Between two SPMRs without an answer, in ns, times their number so far (section 13.5 wants them to back off).
+const SPMR_PAUSE_NS: u64 = 20_000_000;
+/// SPMRs for one source without an answer.
+const MOST_SPMRS: u32 = 10;
+
+/// Where a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// To one address: the source, or the last router before it that speaks PGM.
+    Unicast(IpAddr),
+    /// To the group, no farther than this link (TTL 1).
+    GroupOnLink,
+}
+
+/// A packet to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    /// Its length in the caller's buffer.
+    pub length: usize,
+    /// Where it goes.
+    pub to: Destination,
+}
+
+/// What a receiver counted so far, over all sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Messages delivered.
+    pub messages: u64,
+    /// Data packets taken into a window, repairs included.
+    pub packets: u64,
+    /// Data packets that had come already, or were delivered or given up before.
+    pub duplicates: u64,
+    /// Numbers that were missing when a later one, or an SPM, came.
+    pub missing: u64,
+    /// Of these, those that came after all.
+    pub recovered: u64,
+    /// Numbers that were given up or left the source's window.
+    pub lost: u64,
+    /// Packets of messages whose beginning or another part is lost.
+    pub parts_dropped: u64,
+    /// Data packets beyond the window, while the application had not taken what is in it.
+    pub overflows: u64,
+    /// NAK packets sent.
+    pub naks: u64,
+    /// Numbers in them.
+    pub numbers_asked: u64,
+    /// NCFs received.
+    pub ncfs: u64,
+    /// SPMs received.
+    pub spms: u64,
+    /// SPMRs sent.
+    pub spmrs: u64,
+    /// Datagrams that were no packet, to another port, of one source too many, or parity.
+    pub ignored: u64,
+    /// Events that nobody took in time.
+    pub events_dropped: u64,
+}
+
+/// What happened and was not told yet.
+#[derive(Debug)]
+pub(crate) struct Events {
+    waiting: VecDeque<Event>,
+    dropped: u64,
+}
+
+impl Events {
+    fn push(&mut self, event: Event) {
+        if self.waiting.len() >= MOST_EVENTS {
+            self.waiting.pop_front();
+            self.dropped += 1;
+        }
+        self.waiting.push_back(event);
+    }
+
+    /// Neighbouring losses are one event.
+    fn lost(&mut self, whose: Tsi, from: Sqn, more: u32) {
+        if let Some(Event::Lost { tsi, first, count }) = self.waiting.back_mut()
+            && *tsi == whose
+            && first.plus(*count) == from
+        {
+            *count = count.saturating_add(more);
+            return;
+        }
+        self.push(Event::Lost { tsi: whose, first: from, count: more });
+    }
+}
+
+/// A receiver of one group.
+#[derive(Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    peers: Vec<Peer>,
+    /// Windows of sources that are gone.
+    spare: Vec<Peer>,
+    random: Random,
+    counts: Counts,
+    events: Events,
+    /// Whose turn it is to deliver.
+    turn: usize,
+}
+
+impl Receiver {
+    /// A receiver that has heard nobody yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn new(config: ReceiverConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            config,
+            peers: Vec::with_capacity(config.max_sources),
+            spare: Vec::new(),
+            random: Random::new(config.seed),
+            counts: Counts::default(),
+            events: Events { waiting: VecDeque::with_capacity(MOST_EVENTS), dropped: 0 },
+            turn: 0,
+        })
+    }
+
+    /// What it counted so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts { events_dropped: self.events.dropped, ..self.counts }
+    }
+
+    /// Takes a datagram's payload that came from `from`.
+    ///
+    /// # Errors
+    /// [`ParseError`] for what is no packet; the receiver goes on all the same.
+    pub fn handle_datagram(&mut self, now_ns: u64, from: IpAddr, datagram: &[u8]) -> Result<(), ParseError> {
+        let packet = match Packet::parse(datagram) {
+            Ok(packet) => packet,
+            Err(error) => {
+                self.counts.ignored += 1;
+                return Err(error);
+            }
+        };
+        let from_source = matches!(packet.body, Body::Spm(_) | Body::Odata(_) | Body::Rdata(_) | Body::Ncf(_));
+        let wanted = packet.data_port == self.config.data_port && !packet.options.parity;
+        let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_));
+        let place = if wanted { self.peer(now_ns, packet.tsi, from, opens) } else { None };
+        let Self { peers, config, random, counts, events, .. } = self;
+        let Some(peer) = place.and_then(|place| peers.get_mut(place)) else {
+            counts.ignored += 1;
+            return Ok(());
+        };
+        let mut with = With { config, random, counts, events };
+        if from_source {
+            peer.heard_ns = now_ns;
+        }
+        match &packet.body {
+            Body::Odata(data) | Body::Rdata(data) => peer.data(now_ns, data, &packet.options, &mut with),
+            Body::Spm(spm) => {
+                with.counts.spms += 1;
+                peer.spm(now_ns, spm, &packet.options, &mut with);
+            }
+            Body::Ncf(nak) | Body::Nak(nak) => {
+                let is_ncf = matches!(packet.body, Body::Ncf(_));
+                with.counts.ncfs += u64::from(is_ncf);
+                for sqn in std::iter::once(nak.sqn).chain(packet.options.nak_list.iter()) {
+                    peer.heard(now_ns, sqn, is_ncf, &mut with);
+                }
+            }
+            Body::Poll(_) | Body::Polr(_) | Body::Nnak(_) | Body::Spmr | Body::Ack(_) => {}
+        }
+        Ok(())
+    }
+
+    fn peer(&mut self, now_ns: u64, tsi: Tsi, from: IpAddr, opens: bool) -> Option<usize> {
+        if let Some(place) = self.peers.iter().position(|peer| peer.tsi == tsi) {
+            return Some(place);
+        }
+        if !opens || self.peers.len() >= self.config.max_sources {
+            return None;
+        }
+        let peer = match self.spare.pop() {
+            Some(mut peer) => {
+                peer.reuse(tsi, from);
+                peer
+            }
+            None => Peer::new(tsi, from, &self.config),
+        };
+        self.peers.push(peer);
+        if let Some(peer) = self.peers.last_mut() {
+            peer.heard_ns = now_ns;
+        }
+        self.events.push(Event::Source { tsi });
+        Some(self.peers.len() - 1)
+    }
+
+    /// Does what time has made due: NAKs whose wait is over, numbers to be given up, sources to be forgotten.
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        let Self { peers, spare, config, random, counts, events, .. } = self;
+        for peer in peers.iter_mut() {
+            peer.timeout(now_ns, &mut With { config, random, counts, events });
+        }
+        let mut place = 0;
+        while let Some(peer) = peers.get(place) {
+            if now_ns.saturating_sub(peer.heard_ns) < config.expiry_ns {
+                place += 1;
+                continue;
+            }
+            events.push(Event::Expired { tsi: peer.tsi });
+            spare.push(peers.swap_remove(place));
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] although nothing has arrived; at or before the
+    /// caller's now: at once.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let of = |peer: &Peer| {
+            let waiting = if peer.naks.is_empty() || peer.path.is_none() { None } else { Some(0) };
+            let expiry = peer.heard_ns.saturating_add(self.config.expiry_ns);
+            [waiting, peer.timer(), peer.spmr_ns].into_iter().flatten().fold(expiry, u64::min)
+        };
+        self.peers.iter().map(of).min()
+    }
+
+    /// The next packet to be sent now, written into `buffer`, which has to hold 400 bytes: NAKs, and SPMRs while nobody has
+    /// said where NAKs go.
+    pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
+        let Self { peers, config, counts, .. } = self;
+        for peer in peers {
+            if peer.spmr_ns.is_some_and(|due| due <= now_ns) {
+                return Self::spmr(now_ns, peer, config, counts, buffer);
+            }
+            let Some(path) = peer.path else { continue };
+            let mut numbers = [Sqn::default(); ASKED];
+            let mut count = 0;
+            while let Some(place) = numbers.get_mut(count) {
+                let Some(sqn) = peer.next_nak() else { break };
+                *place = sqn;
+                count += 1;
+            }
+            let Some((first, list)) = numbers.get(..count).and_then(<[Sqn]>::split_first) else { continue };
+            let body = Body::Nak(Nak { sqn: *first, source: peer.address, group: config.group });
+            let options = Options { nak_list: NakList::Numbers(list), ..Options::default() };
+            let packet = Packet { tsi: peer.tsi, data_port: config.data_port, body, options };
+            let length = packet.write(buffer).ok()?;
+            counts.naks += 1;
+            counts.numbers_asked += count as u64;
+            return Some(Transmit { length, to: Destination::Unicast(path) });
+        }
+        None
+    }
+
+    /// Appendix C: first to the group on this link, then to the source, ever more seldom.
+    fn spmr(
+        now_ns: u64,
+        peer: &mut Peer,
+        config: &ReceiverConfig,
+        counts: &mut Counts,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        let packet =
+            Packet { tsi: peer.tsi, data_port: config.data_port, body: Body::Spmr, options: Options::default() };
+        let length = packet.write(buffer).ok()?;
+        peer.spmrs += 1;
+        let again = now_ns.saturating_add(SPMR_PAUSE_NS.saturating_mul(u64::from(peer.spmrs)));
+        peer.spmr_ns = (peer.spmrs < MOST_SPMRS).then_some(again);
+        counts.spmrs += 1;
+        let to = if peer.spmrs == 1 { Destination::GroupOnLink } else { Destination::Unicast(peer.address) };
+        Some(Transmit { length, to })
+    }
+
+    /// The next message that is whole and whose turn it is; it is copied into `out`. The sources take turns.
+    pub fn next_message(&mut self, out: &mut [u8]) -> Option<Message> {
+        let Self { peers, config, random, counts, events, turn, .. } = self;
+        for _ in 0..peers.len() {
+            *turn = (*turn + 1) % peers.len();
+            let peer = peers.get_mut(*turn)?;
+            let message = peer.next_message(out, &mut With { config, random, counts, events });
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
+    /// What happened next beside messages.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.waiting.pop_front()
+    }
+}

@@ -1,0 +1,538 @@
+//! One source as a receiver sees it: its window, and the repair of each number in it (sections 6.1 to 6.3).
+
+use super::timers::Timers;
+use super::{Counts, Event, Events, Message, ReceiverConfig, Repair};
+use crate::packet::{Data, Fragment, Options, Spm};
+use crate::random::Random;
+use crate::{Sqn, Tsi};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// NAKs that may wait to be sent; a number that finds no room backs off again.
+const MOST_NAKS: usize = 4096;
+
+/// Where the repair of a missing number stands (the state machine of section 6.3, with two states before it).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It may only be late: fewer packets than `reorder_packets` came after it.
+    Suspect,
+    /// The random wait before a NAK.
+    BackOff,
+    /// The wait is over, but no SPM has told where NAKs go.
+    Held,
+    /// A NAK is out.
+    WaitNcf,
+    /// An NCF came.
+    WaitData,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Empty,
+    Missing(Phase),
+    Have,
+    Lost,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    state: State,
+    length: usize,
+    fragment: Option<Fragment>,
+    repair: Repair,
+    was_missing: bool,
+    ncf_retries: u32,
+    data_retries: u32,
+}
+
+/// What the methods need beside the peer itself.
+pub(super) struct With<'a> {
+    pub(super) config: &'a ReceiverConfig,
+    pub(super) random: &'a mut Random,
+    pub(super) counts: &'a mut Counts,
+    pub(super) events: &'a mut Events,
+}
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) tsi: Tsi,
+    /// Where data come from, and where NAKs go.
+    pub(super) address: IpAddr,
+    pub(super) path: Option<IpAddr>,
+    pub(super) heard_ns: u64,
+    /// When an SPMR is due; absent: none is needed.
+    pub(super) spmr_ns: Option<u64>,
+    pub(super) spmrs: u32,
+    pub(super) naks: VecDeque<Sqn>,
+    spm: Option<Sqn>,
+    started: bool,
+    /// The next number to be delivered, and one after the newest that is known of.
+    base: Sqn,
+    end: Sqn,
+    /// The oldest that the source can repair.
+    trail: Sqn,
+    /// Numbers from here on may still be suspects.
+    suspects: Sqn,
+    /// One after the last number of a session that was ended.
+    fin: Option<Sqn>,
+    told_fin: bool,
+    told_reset: bool,
+    slots: Vec<Slot>,
+    bytes: Vec<u8>,
+    slot_bytes: usize,
+    timers: Timers,
+}
+
+impl Peer {
+    pub(super) fn new(tsi: Tsi, address: IpAddr, config: &ReceiverConfig) -> Self {
+        let places = config.window_packets as usize;
+        Self {
+            tsi,
+            address,
+            path: None,
+            heard_ns: 0,
+            spmr_ns: None,
+            spmrs: 0,
+            naks: VecDeque::with_capacity(MOST_NAKS),
+            spm: None,
+            started: false,
+            base: Sqn(0),
+            end: Sqn(0),
+            trail: Sqn(0),
+            suspects: Sqn(0),
+            fin: None,
+            told_fin: false,
+            told_reset: false,
+            slots: vec![Slot::default(); places],
+            bytes: vec![0; places * config.max_packet_bytes],
+            slot_bytes: config.max_packet_bytes,
+            timers: Timers::new(config.window_packets),
+        }
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub(super) fn reuse(&mut self, tsi: Tsi, address: IpAddr) {
+        for place in 0..self.slots.len() {
+            self.timers.clear(u32::try_from(place).unwrap_or(u32::MAX));
+        }
+        self.slots.fill(Slot::default());
+        self.naks.clear();
+        (self.tsi, self.address, self.path, self.spm) = (tsi, address, None, None);
+        (self.spmr_ns, self.spmrs, self.started, self.fin) = (None, 0, false, None);
+        (self.told_fin, self.told_reset) = (false, false);
+    }
+
+    fn capacity(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    fn place(&self, sqn: Sqn) -> u32 {
+        sqn.0 & (self.capacity() - 1)
+    }
+
+    fn slot(&self, sqn: Sqn) -> Slot {
+        self.slots.get(self.place(sqn) as usize).copied().unwrap_or_default()
+    }
+
+    fn slot_mut(&mut self, sqn: Sqn) -> Option<&mut Slot> {
+        let place = self.place(sqn) as usize;
+        self.slots.get_mut(place)
+    }
+
+    /// Whether a number is known of and was not delivered.
+    fn holds(&self, sqn: Sqn) -> bool {
+        self.started && sqn.distance_from(self.base) < self.end.distance_from(self.base)
+    }
+
+    fn start(&mut self, first: Sqn) {
+        self.started = true;
+        (self.base, self.end, self.trail, self.suspects) = (first, first, first, first);
+    }
+
+    pub(super) fn timer(&self) -> Option<u64> {
+        self.timers.first()
+    }
+
+    pub(super) fn data(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut With<'_>) {
+        if !self.started {
+            // Section 6.1: what is asked for begins with the first data heard, unless the source offers more.
+            self.start(data.sqn);
+        }
+        self.advance(data.trail, with);
+        if data.payload.len() > self.slot_bytes {
+            with.counts.ignored += 1;
+            return;
+        }
+        if data.sqn.is_before(self.base) {
+            with.counts.duplicates += 1;
+            return;
+        }
+        if data.sqn.distance_from(self.base) >= self.capacity() && !self.make_room(data.sqn, with) {
+            with.counts.overflows += 1;
+            return;
+        }
+        if !data.sqn.is_before(self.end) {
+            self.expect(now_ns, data.sqn, with);
+            self.end = data.sqn.next();
+            // Its place may still hold what was delivered a window ago.
+            if let Some(slot) = self.slot_mut(data.sqn) {
+                *slot = Slot::default();
+            }
+        }
+        match self.slot(data.sqn).state {
+            State::Have => {
+                with.counts.duplicates += 1;
+                return;
+            }
+            State::Missing(_) => self.timers.clear(self.place(data.sqn)),
+            State::Empty | State::Lost => {}
+        }
+        let begin = self.place(data.sqn) as usize * self.slot_bytes;
+        if let Some(bytes) = self.bytes.get_mut(begin..begin + data.payload.len()) {
+            bytes.copy_from_slice(data.payload);
+        }
+        if let Some(slot) = self.slot_mut(data.sqn) {
+            slot.state = State::Have;
+            slot.length = data.payload.len();
+            slot.fragment = options.fragment;
+            slot.repair.data_ns = now_ns;
+            with.counts.recovered += u64::from(slot.was_missing);
+        }
+        with.counts.packets += 1;
+        self.no_longer_suspect(now_ns, with);
+    }
+
+    /// All numbers before this one are known of: those that did not come are missing.
+    fn expect(&mut self, now_ns: u64, until: Sqn, with: &mut With<'_>) {
+        let missing = until.distance_from(self.end);
+        for ahead in 0..missing {
+            let sqn = self.end.plus(ahead);
+            let repair = Repair { gap_ns: now_ns, ..Repair::default() };
+            if let Some(slot) = self.slot_mut(sqn) {
+                *slot = Slot { state: State::Missing(Phase::Suspect), repair, was_missing: true, ..Slot::default() };
+            }
+            with.counts.missing += 1;
+            if with.config.reorder_packets == 0 {
+                self.back_off(now_ns, sqn, with);
+            } else {
+                self.timers.set(self.place(sqn), now_ns.saturating_add(with.config.repeat_ns));
+            }
+        }
+        if missing > 0 && !self.suspects.is_after(self.base) {
+            self.suspects = self.base;
+        }
+    }
+
+    fn back_off(&mut self, now_ns: u64, sqn: Sqn, with: &mut With<'_>) {
+        let wait = with.random.below(with.config.back_off_ns.saturating_add(1));
+        if let Some(slot) = self.slot_mut(sqn) {
+            slot.state = State::Missing(Phase::BackOff);
+        }
+        self.timers.set(self.place(sqn), now_ns.saturating_add(wait));
+    }
+
+    fn no_longer_suspect(&mut self, now_ns: u64, with: &mut With<'_>) {
+        let tolerated = with.config.reorder_packets;
+        if tolerated == 0 {
+            return;
+        }
+        if self.suspects.is_before(self.base) {
+            self.suspects = self.base;
+        }
+        while self.suspects.is_before(self.end) && self.end.previous().distance_from(self.suspects) >= tolerated {
+            if self.slot(self.suspects).state == State::Missing(Phase::Suspect) {
+                self.back_off(now_ns, self.suspects, with);
+            }
+            self.suspects = self.suspects.next();
+        }
+    }
+
+    /// Makes room for a number beyond the window, by giving up what is too old. What the application has not taken yet stays:
+    /// then there is no room.
+    fn make_room(&mut self, sqn: Sqn, with: &mut With<'_>) -> bool {
+        let base = sqn.plus((self.capacity() - 1).wrapping_neg());
+        let mut kept = false;
+        let mut at = self.base;
+        while at.is_before(self.end) && at.is_before(base) {
+            match self.slot(at).state {
+                State::Have => kept = true,
+                State::Missing(_) => self.give_up(at, with),
+                State::Empty | State::Lost => {}
+            }
+            at = at.next();
+        }
+        self.settle(with);
+        if !kept && base.is_after(self.base) {
+            if base.is_after(self.end) {
+                with.counts.lost += u64::from(base.distance_from(self.end));
+                with.events.lost(self.tsi, self.end, base.distance_from(self.end));
+                self.end = base;
+            }
+            self.base = base;
+        }
+        !kept
+    }
+
+    fn give_up(&mut self, sqn: Sqn, with: &mut With<'_>) {
+        self.timers.clear(self.place(sqn));
+        if let Some(slot) = self.slot_mut(sqn) {
+            slot.state = State::Lost;
+        }
+        with.counts.lost += 1;
+    }
+
+    /// The source can repair nothing before this.
+    fn advance(&mut self, trail: Sqn, with: &mut With<'_>) {
+        if !trail.is_after(self.trail) {
+            return;
+        }
+        let mut at = if self.trail.is_before(self.base) { self.base } else { self.trail };
+        self.trail = trail;
+        while at.is_before(trail) && at.is_before(self.end) {
+            if let State::Missing(_) = self.slot(at).state {
+                self.give_up(at, with);
+            }
+            at = at.next();
+        }
+        self.settle(with);
+    }
+
+    /// Passes over what is lost at the front.
+    fn settle(&mut self, with: &mut With<'_>) {
+        loop {
+            while self.base.is_before(self.end) && self.slot(self.base).state == State::Lost {
+                with.events.lost(self.tsi, self.base, 1);
+                self.base = self.base.next();
+            }
+            // All that is known of was delivered, and the source is farther on.
+            if self.base != self.end || !self.trail.is_after(self.base) {
+                break;
+            }
+            let count = self.trail.distance_from(self.base);
+            with.counts.lost += u64::from(count);
+            with.events.lost(self.tsi, self.base, count);
+            (self.base, self.end) = (self.trail, self.trail);
+        }
+        if self.fin == Some(self.base) && self.base == self.end && !self.told_fin {
+            self.told_fin = true;
+            with.events.push(Event::Finished { tsi: self.tsi });
+        }
+    }
+
+    pub(super) fn spm(&mut self, now_ns: u64, spm: &Spm, options: &Options<'_>, with: &mut With<'_>) {
+        // Section 6.2: out of sequence, discarded.
+        if self.spm.is_some_and(|last| !spm.sqn.is_after(last)) {
+            return;
+        }
+        self.spm = Some(spm.sqn);
+        let known = self.path.is_some();
+        self.path = (!options.neighbour_unreachable).then_some(spm.path);
+        self.spmr_ns = None;
+        self.spmrs = 0;
+        if let Some(reset) = options.reset
+            && !self.told_reset
+        {
+            self.told_reset = true;
+            with.events.push(Event::Reset { tsi: self.tsi, code: reset.code });
+        }
+        if !known && self.path.is_some() {
+            self.release(now_ns, with);
+        }
+        if options.neighbour_unreachable || spm.has_no_window() {
+            return;
+        }
+        if !self.started {
+            let join = options.join.filter(|_| with.config.join).filter(|join| !join.is_before(spm.trail));
+            self.start(join.filter(|join| !join.is_after(spm.lead.next())).unwrap_or(spm.lead.next()));
+        }
+        self.advance(spm.trail, with);
+        let end = spm.lead.next();
+        // No farther than there is room: the rest is noticed later.
+        let room = self.base.plus(self.capacity());
+        let end = if end.is_after(room) { room } else { end };
+        if end.is_after(self.end) {
+            self.expect(now_ns, end, with);
+            self.end = end;
+        }
+        if options.fin {
+            self.fin = Some(spm.lead.next());
+        }
+        self.settle(with);
+    }
+
+    /// The first SPM has come: what was held may be asked for.
+    fn release(&mut self, now_ns: u64, with: &mut With<'_>) {
+        let mut at = self.base;
+        while self.started && at.is_before(self.end) {
+            if self.slot(at).state == State::Missing(Phase::Held) {
+                self.back_off(now_ns, at, with);
+            }
+            at = at.next();
+        }
+    }
+
+    /// An NCF, or somebody else's NAK, names a number.
+    pub(super) fn heard(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut With<'_>) {
+        if !self.holds(sqn) {
+            return;
+        }
+        let State::Missing(phase) = self.slot(sqn).state else { return };
+        let phase = match (is_ncf, phase) {
+            (true, _) | (false, Phase::WaitData) => Phase::WaitData,
+            (false, _) => Phase::WaitNcf,
+        };
+        let wait = if phase == Phase::WaitData { with.config.data_ns } else { with.config.repeat_ns };
+        if let Some(slot) = self.slot_mut(sqn) {
+            slot.state = State::Missing(phase);
+            if is_ncf {
+                slot.repair.ncf_ns.get_or_insert(now_ns);
+            }
+        }
+        self.timers.set(self.place(sqn), now_ns.saturating_add(wait));
+    }
+
+    pub(super) fn timeout(&mut self, now_ns: u64, with: &mut With<'_>) {
+        while let Some(place) = self.timers.expired(now_ns) {
+            let ahead = place.wrapping_sub(self.base.0) & (self.capacity() - 1);
+            let sqn = self.base.plus(ahead);
+            let slot = self.slot(sqn);
+            let State::Missing(phase) = slot.state else { continue };
+            match phase {
+                Phase::Suspect => self.back_off(now_ns, sqn, with),
+                Phase::BackOff | Phase::Held => self.ask(now_ns, sqn, with),
+                Phase::WaitNcf if slot.ncf_retries >= with.config.ncf_retries => self.give_up(sqn, with),
+                Phase::WaitData if slot.data_retries >= with.config.data_retries => self.give_up(sqn, with),
+                Phase::WaitNcf | Phase::WaitData => {
+                    if let Some(slot) = self.slot_mut(sqn) {
+                        slot.ncf_retries += u32::from(phase == Phase::WaitNcf);
+                        slot.data_retries += u32::from(phase == Phase::WaitData);
+                    }
+                    self.back_off(now_ns, sqn, with);
+                }
+            }
+        }
+        self.settle(with);
+    }
+
+    /// Puts a number among those to be asked for; without a path it is held (section 6.2).
+    fn ask(&mut self, now_ns: u64, sqn: Sqn, with: &mut With<'_>) {
+        let again = now_ns.saturating_add(with.config.repeat_ns);
+        self.timers.set(self.place(sqn), again);
+        if self.path.is_none() {
+            self.spmr_ns.get_or_insert(now_ns);
+            if let Some(slot) = self.slot_mut(sqn) {
+                slot.state = State::Missing(Phase::Held);
+            }
+            return;
+        }
+        if self.naks.len() >= MOST_NAKS {
+            return;
+        }
+        self.naks.push_back(sqn);
+        if let Some(slot) = self.slot_mut(sqn) {
+            slot.state = State::Missing(Phase::WaitNcf);
+            slot.repair.nak_ns.get_or_insert(now_ns);
+            slot.repair.naks += 1;
+        }
+    }
+
+    /// The next number to be asked for that is still missing.
+    pub(super) fn next_nak(&mut self) -> Option<Sqn> {
+        while let Some(sqn) = self.naks.pop_front() {
+            if self.holds(sqn) && matches!(self.slot(sqn).state, State::Missing(_)) {
+                return Some(sqn);
+            }
+        }
+        None
+    }
+
+    /// The next whole message in order (section 6.1), copied into `out`.
+    pub(super) fn next_message(&mut self, out: &mut [u8], with: &mut With<'_>) -> Option<Message> {
+        loop {
+            self.settle(with);
+            if self.base == self.end {
+                return None;
+            }
+            match self.whole() {
+                Whole::NotYet => return None,
+                Whole::Never { packets } => {
+                    with.counts.parts_dropped += u64::from(packets);
+                    self.base = self.base.plus(packets);
+                }
+                Whole::Packets { packets } => {
+                    let message = self.copy(packets, out);
+                    self.base = self.base.plus(packets);
+                    with.counts.messages += 1;
+                    self.settle(with);
+                    return Some(message);
+                }
+            }
+        }
+    }
+
+    fn whole(&self) -> Whole {
+        let first = self.slot(self.base);
+        if first.state != State::Have {
+            return Whole::NotYet;
+        }
+        let Some(fragment) = first.fragment else { return Whole::Packets { packets: 1 } };
+        if fragment.first != self.base || fragment.offset != 0 {
+            // Its beginning was sent before we came, or is lost.
+            return Whole::Never { packets: 1 };
+        }
+        let mut length = 0;
+        for ahead in 0..self.capacity() {
+            let sqn = self.base.plus(ahead);
+            if sqn == self.end {
+                return Whole::NotYet;
+            }
+            let slot = self.slot(sqn);
+            match slot.state {
+                State::Have => {}
+                State::Missing(_) => return Whole::NotYet,
+                State::Lost | State::Empty => return Whole::Never { packets: ahead.max(1) },
+            }
+            let fits = slot.fragment.is_some_and(|part| {
+                part.first == fragment.first && part.length == fragment.length && part.offset as usize == length
+            });
+            length += slot.length;
+            if !fits || length > fragment.length as usize {
+                return Whole::Never { packets: ahead.max(1) };
+            }
+            if length == fragment.length as usize {
+                return Whole::Packets { packets: ahead + 1 };
+            }
+        }
+        // Longer than the window: it cannot come together.
+        Whole::Never { packets: self.capacity() }
+    }
+
+    fn copy(&self, packets: u32, out: &mut [u8]) -> Message {
+        let mut message = Message { tsi: self.tsi, first: self.base, length: 0, received_ns: 0, repair: None };
+        for ahead in 0..packets {
+            let sqn = self.base.plus(ahead);
+            let slot = self.slot(sqn);
+            let begin = self.place(sqn) as usize * self.slot_bytes;
+            let bytes = self.bytes.get(begin..begin + slot.length).unwrap_or_default();
+            let room = out.get_mut(message.length..).unwrap_or_default();
+            let fits = bytes.len().min(room.len());
+            if let (Some(room), Some(bytes)) = (room.get_mut(..fits), bytes.get(..fits)) {
+                room.copy_from_slice(bytes);
+            }
+            message.length += slot.length;
+            message.received_ns = message.received_ns.max(slot.repair.data_ns);
+            if slot.was_missing && message.repair.is_none_or(|repair| repair.data_ns < slot.repair.data_ns) {
+                message.repair = Some(slot.repair);
+            }
+        }
+        message
+    }
+}
+
+/// Whether a whole message stands at the front.
+enum Whole {
+    NotYet,
+    Packets { packets: u32 },
+    Never { packets: u32 },
+}

@@ -1,0 +1,345 @@
+//! A receiver on its own, in virtual time.
+
+use super::*;
+use crate::packet::{Data, Fragment, Reset, Spm};
+use crate::{Gsi, Tsi};
+
+const MS: u64 = 1_000_000;
+const TSI: Tsi = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 999 };
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn source() -> IpAddr {
+    address("192.0.2.1")
+}
+
+fn config() -> ReceiverConfig {
+    ReceiverConfig {
+        window_packets: 16,
+        back_off_ns: MS,
+        repeat_ns: 10 * MS,
+        data_ns: 20 * MS,
+        ncf_retries: 2,
+        data_retries: 2,
+        ..ReceiverConfig::new(7500, address("239.192.0.1"), 7)
+    }
+}
+
+struct Bench {
+    receiver: Receiver,
+    now: u64,
+    spm: u32,
+}
+
+impl Bench {
+    fn new(config: ReceiverConfig) -> Self {
+        Self { receiver: Receiver::new(config).unwrap(), now: 0, spm: 0 }
+    }
+
+    fn take(&mut self, tsi: Tsi, body: Body<'_>, options: Options<'_>) {
+        let mut buffer = [0; 2000];
+        let length = Packet { tsi, data_port: 7500, body, options }.write(&mut buffer).unwrap();
+        self.receiver.handle_datagram(self.now, source(), &buffer[..length]).unwrap();
+    }
+
+    fn odata(&mut self, sqn: u32, trail: u32) {
+        self.take(TSI, odata(sqn, trail, &sqn.to_be_bytes()), Options::default());
+    }
+
+    fn path(&mut self, trail: u32, lead: u32, options: Options<'_>) {
+        let spm = Spm { sqn: Sqn(self.spm), trail: Sqn(trail), lead: Sqn(lead), path: source() };
+        self.spm += 1;
+        self.take(TSI, Body::Spm(spm), options);
+    }
+
+    /// Lets time pass until then; the NAKs that go out, by number.
+    fn pass(&mut self, until: u64) -> Vec<(u64, u32)> {
+        let mut asked = Vec::new();
+        let mut buffer = [0; 500];
+        loop {
+            while let Some(out) = self.receiver.poll_transmit(self.now, &mut buffer) {
+                let packet = Packet::parse(&buffer[..out.length]).unwrap();
+                if let Body::Nak(nak) = packet.body {
+                    assert_eq!(out.to, Destination::Unicast(source()));
+                    let numbers = std::iter::once(nak.sqn).chain(packet.options.nak_list.iter());
+                    asked.extend(numbers.map(|sqn| (self.now / MS, sqn.0)));
+                }
+            }
+            match self.receiver.poll_timeout().filter(|next| *next <= until) {
+                Some(next) => self.now = self.now.max(next),
+                None => break,
+            }
+            self.receiver.handle_timeout(self.now);
+        }
+        self.now = until;
+        asked
+    }
+
+    fn messages(&mut self) -> Vec<u32> {
+        let mut out = [0; 64];
+        std::iter::from_fn(|| self.receiver.next_message(&mut out).map(|message| message.first.0)).collect()
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.receiver.poll_event()).collect()
+    }
+}
+
+fn odata(sqn: u32, trail: u32, payload: &[u8]) -> Body<'_> {
+    Body::Odata(Data { sqn: Sqn(sqn), trail: Sqn(trail), payload })
+}
+
+fn nak(sqn: u32) -> Nak {
+    Nak { sqn: Sqn(sqn), source: source(), group: address("239.192.0.1") }
+}
+
+#[test]
+fn what_comes_in_order_is_delivered_at_once() {
+    let mut bench = Bench::new(config());
+    for sqn in 5..8 {
+        bench.odata(sqn, 0);
+    }
+    assert_eq!(bench.messages(), [5, 6, 7], "from the first that was heard on");
+    assert_eq!(bench.events(), [Event::Source { tsi: TSI }]);
+    bench.odata(6, 0);
+    assert_eq!(bench.receiver.counts().duplicates, 1);
+    assert!(bench.messages().is_empty());
+}
+
+/// Section 6.3: a NAK after the back-off, repeated without an NCF, then given up.
+#[test]
+fn a_gap_is_asked_for_and_given_up_at_last() {
+    let mut bench = Bench::new(config());
+    bench.path(0, 0xffff_ffff, Options::default());
+    for sqn in [0, 1, 3] {
+        bench.odata(sqn, 0);
+    }
+    assert_eq!(bench.messages(), [0, 1]);
+    let asked = bench.pass(200 * MS);
+    let numbers: Vec<u32> = asked.iter().map(|(_, sqn)| *sqn).collect();
+    assert_eq!(numbers, [2, 2, 2], "once, and twice again: {asked:?}");
+    assert!(asked[0].0 <= 1 && asked[1].0 >= 10 && asked[2].0 >= 20, "{asked:?}");
+    assert_eq!(bench.messages(), [3]);
+    assert_eq!(bench.events(), [Event::Source { tsi: TSI }, Event::Lost { tsi: TSI, first: Sqn(2), count: 1 }]);
+}
+
+#[test]
+fn a_repair_tells_its_story() {
+    let mut bench = Bench::new(config());
+    bench.path(0, 0xffff_ffff, Options::default());
+    bench.odata(0, 0);
+    bench.now = MS;
+    bench.odata(2, 0);
+    assert_eq!(bench.pass(3 * MS).len(), 1);
+    bench.take(TSI, Body::Ncf(nak(1)), Options::default());
+    bench.now = 5 * MS;
+    bench.take(TSI, Body::Rdata(Data { sqn: Sqn(1), trail: Sqn(0), payload: b"late" }), Options::default());
+    let mut out = [0; 64];
+    bench.receiver.next_message(&mut out).unwrap();
+    let message = bench.receiver.next_message(&mut out).unwrap();
+    let repair = message.repair.unwrap();
+    assert_eq!((message.first, &out[..message.length]), (Sqn(1), &b"late"[..]));
+    assert_eq!((repair.gap_ns, repair.ncf_ns, repair.data_ns, repair.naks), (MS, Some(3 * MS), 5 * MS, 1));
+    assert!(repair.nak_ns.is_some_and(|at| (MS..=2 * MS).contains(&at)));
+    assert_eq!(bench.receiver.next_message(&mut out).unwrap().repair, None);
+    assert!(bench.pass(500 * MS).is_empty(), "nothing is asked for any more");
+}
+
+#[test]
+fn others_naks_and_ncfs_hold_ours_back() {
+    let mut bench = Bench::new(config());
+    bench.path(0, 0xffff_ffff, Options::default());
+    bench.odata(0, 0);
+    bench.odata(3, 0);
+    bench.take(TSI, Body::Ncf(nak(1)), Options::default());
+    bench.take(TSI, Body::Nak(nak(2)), Options::default());
+    // The NCF holds for 20 ms, the NAK for 10; then both are asked for by ourselves.
+    let asked = bench.pass(25 * MS);
+    // 2 is repeated 10 ms and a back-off later, as nobody confirms it.
+    assert_eq!(asked.iter().map(|(_, sqn)| *sqn).collect::<Vec<_>>(), [2, 1, 2], "{asked:?}");
+    assert!(asked[0].0 >= 10 && asked[1].0 >= 20 && asked[2].0 >= 20, "{asked:?}");
+}
+
+/// Section 6.2: no NAK before an SPM has said where to. Others count such packets as lost; they are not.
+#[test]
+fn without_a_path_gaps_are_held_and_the_path_is_asked_for() {
+    let mut bench = Bench::new(config());
+    bench.odata(0, 0);
+    bench.odata(2, 0);
+    assert!(bench.pass(100 * MS).is_empty());
+    assert!(bench.receiver.counts().spmrs > 0 && bench.receiver.counts().lost == 0);
+    bench.path(0, 2, Options::default());
+    let asked = bench.pass(102 * MS);
+    assert_eq!(asked.iter().map(|(_, sqn)| *sqn).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn an_spm_shows_what_is_missing_at_the_end() {
+    let mut bench = Bench::new(config());
+    bench.odata(0, 0);
+    bench.path(0, 2, Options::default());
+    assert_eq!(bench.pass(2 * MS).iter().map(|(_, sqn)| *sqn).collect::<Vec<_>>().len(), 2);
+    // An older SPM says nothing.
+    let old = Spm { sqn: Sqn(u32::MAX), trail: Sqn(0), lead: Sqn(9), path: address("192.0.2.66") };
+    bench.take(TSI, Body::Spm(old), Options::default());
+    bench.odata(1, 0);
+    bench.odata(2, 0);
+    assert_eq!(bench.messages(), [0, 1, 2]);
+    assert!(bench.pass(300 * MS).is_empty());
+}
+
+#[test]
+fn the_trail_ends_what_can_no_longer_be_had() {
+    let mut bench = Bench::new(config());
+    bench.path(0, 0xffff_ffff, Options::default());
+    bench.odata(0, 0);
+    bench.odata(4, 0);
+    bench.odata(5, 3);
+    assert_eq!(bench.messages(), [0]);
+    bench.path(6, 5, Options::default());
+    assert_eq!(bench.messages(), [4, 5]);
+    assert_eq!(bench.events()[1..], [Event::Lost { tsi: TSI, first: Sqn(1), count: 3 }]);
+    // The source went on without us: all of it is one loss.
+    bench.path(1000, 1003, Options::default());
+    assert_eq!(bench.events(), [Event::Lost { tsi: TSI, first: Sqn(6), count: 994 }]);
+    bench.odata(1000, 1000);
+    assert_eq!(bench.messages(), [1000]);
+}
+
+#[test]
+fn a_leap_beyond_the_window_gives_up_what_is_oldest() {
+    let mut bench = Bench::new(config());
+    bench.path(0, 0xffff_ffff, Options::default());
+    bench.odata(0, 0);
+    bench.odata(2, 0);
+    assert_eq!(bench.messages(), [0]);
+    // 2 waits for 1 and would be overwritten: it is kept, 1 is given up, 40 finds no room yet.
+    bench.odata(40, 0);
+    assert_eq!(bench.receiver.counts().overflows, 1);
+    assert_eq!(bench.messages(), [2]);
+    bench.odata(40, 0);
+    bench.odata(0x4000_0000, 0);
+    assert_eq!(bench.receiver.counts().overflows, 2, "40 waits for those before it");
+    let lost: u32 =
+        bench.events().iter().map(|event| if let Event::Lost { count, .. } = event { *count } else { 0 }).sum();
+    assert_eq!(lost, 1 + (25 - 3) + 15);
+    assert_eq!(bench.messages(), [40]);
+}
+
+#[test]
+fn fragments_become_one_message() {
+    let part = |bench: &mut Bench, sqn, offset, payload: &[u8]| {
+        let fragment = Some(Fragment { first: Sqn(1), offset, length: 6 });
+        bench.take(TSI, odata(sqn, 0, payload), Options { fragment, ..Options::default() });
+    };
+    let mut bench = Bench::new(config());
+    bench.odata(0, 0);
+    part(&mut bench, 1, 0, b"ab");
+    part(&mut bench, 3, 4, b"ef");
+    assert_eq!(bench.messages(), [0]);
+    part(&mut bench, 2, 2, b"cd");
+    let mut out = [0; 64];
+    let message = bench.receiver.next_message(&mut out).unwrap();
+    assert_eq!((message.first, &out[..message.length]), (Sqn(1), &b"abcdef"[..]));
+    // Who comes in the middle of a message gets the next one; so does who has only a little room.
+    let mut late = Bench::new(config());
+    part(&mut late, 2, 2, b"cd");
+    part(&mut late, 3, 4, b"ef");
+    late.odata(4, 0);
+    assert_eq!((late.messages(), late.receiver.counts().parts_dropped), (vec![4], 2));
+    part(&mut bench, 4, 0, b"never");
+    bench.odata(5, 0);
+    assert_eq!(bench.messages(), [5], "a part that does not fit ends its message");
+    let mut short = [0; 1];
+    bench.odata(6, 0);
+    assert_eq!(bench.receiver.next_message(&mut short).unwrap().length, 4);
+}
+
+#[test]
+fn a_late_joiner_may_ask_for_what_the_source_offers() {
+    let join = Options { join: Some(Sqn(7)), ..Options::default() };
+    let mut bench = Bench::new(config());
+    bench.path(2, 9, join);
+    assert_eq!(bench.pass(2 * MS).len(), 3);
+    let mut modest = Bench::new(ReceiverConfig { join: false, ..config() });
+    modest.path(2, 9, join);
+    modest.odata(10, 2);
+    assert!(modest.pass(2 * MS).is_empty());
+    assert_eq!(modest.messages(), [10]);
+}
+
+#[test]
+fn the_end_is_told_when_everything_is_there() {
+    let mut bench = Bench::new(config());
+    bench.path(0, 0xffff_ffff, Options::default());
+    bench.odata(0, 0);
+    bench.path(0, 1, Options { fin: true, ..Options::default() });
+    assert_eq!((bench.messages(), bench.events()), (vec![0], vec![Event::Source { tsi: TSI }]));
+    bench.odata(1, 0);
+    assert_eq!((bench.messages(), bench.events()), (vec![1], vec![Event::Finished { tsi: TSI }]));
+    bench.path(0, 1, Options { reset: Some(Reset { naks_unanswered: true, code: 9 }), ..Options::default() });
+    bench.path(0, 1, Options { reset: Some(Reset { naks_unanswered: true, code: 9 }), ..Options::default() });
+    assert_eq!(bench.events(), [Event::Reset { tsi: TSI, code: 9 }]);
+}
+
+#[test]
+fn sources_have_windows_of_their_own_and_are_forgotten() {
+    let mut bench = Bench::new(ReceiverConfig { max_sources: 2, expiry_ns: 1000 * MS, ..config() });
+    for port in 1..=3 {
+        bench.take(Tsi { port, ..TSI }, odata(u32::from(port) * 100, 0, b"x"), Options::default());
+    }
+    let mut first = bench.messages();
+    first.sort_unstable();
+    assert_eq!((first, bench.receiver.counts().ignored), (vec![100, 200], 1));
+    assert!(bench.pass(2000 * MS).is_empty());
+    let expired = bench.events().iter().filter(|event| matches!(event, Event::Expired { .. })).count();
+    assert_eq!(expired, 2);
+    bench.take(Tsi { port: 3, ..TSI }, odata(7, 0, b"x"), Options::default());
+    bench.take(Tsi { port: 3, ..TSI }, odata(9, 0, b"x"), Options::default());
+    assert_eq!(bench.messages(), [7], "the memory of another is used again, and nothing of what was in it");
+}
+
+#[test]
+fn disorder_is_tolerated_when_asked_for() {
+    let mut bench = Bench::new(ReceiverConfig { reorder_packets: 2, back_off_ns: 0, ..config() });
+    bench.path(0, 0xffff_ffff, Options::default());
+    bench.odata(0, 0);
+    bench.odata(2, 0);
+    assert!(bench.pass(MS).is_empty(), "one later packet is disorder");
+    bench.odata(1, 0);
+    assert_eq!(bench.messages(), [0, 1, 2]);
+    bench.odata(4, 0);
+    bench.odata(5, 0);
+    assert_eq!(bench.pass(2 * MS).len(), 1, "two are a loss");
+}
+
+#[test]
+fn strangers_are_counted() {
+    let mut bench = Bench::new(config());
+    assert!(bench.receiver.handle_datagram(0, source(), b"garbage").is_err());
+    let mut buffer = [0; 100];
+    let other = Packet { tsi: TSI, data_port: 1, body: odata(1, 0, b"x"), options: Options::default() };
+    let length = other.write(&mut buffer).unwrap();
+    bench.receiver.handle_datagram(0, source(), &buffer[..length]).unwrap();
+    // A NAK of somebody else makes nobody known.
+    bench.take(TSI, Body::Nak(nak(1)), Options::default());
+    assert_eq!(bench.receiver.counts().ignored, 3);
+    assert!(bench.events().is_empty());
+}
+
+#[test]
+fn parameters_that_make_no_sense_are_refused() {
+    let good = config();
+    for (bad, field) in [
+        (ReceiverConfig { group: source(), ..good }, "group"),
+        (ReceiverConfig { window_packets: 3, ..good }, "window_packets"),
+        (ReceiverConfig { max_packet_bytes: 1, ..good }, "max_packet_bytes"),
+        (ReceiverConfig { max_sources: 0, ..good }, "max_sources"),
+        (ReceiverConfig { reorder_packets: 16, ..good }, "reorder_packets"),
+        (ReceiverConfig { data_ns: 0, ..good }, "repeat_ns, data_ns, expiry_ns"),
+    ] {
+        assert_eq!(Receiver::new(bad).unwrap_err().field, field);
+    }
+}
