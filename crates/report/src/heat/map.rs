@@ -69,6 +69,8 @@ pub struct Column {
     pub lost: u64,
     /// Largest value.
     pub max_ns: Option<u64>,
+    /// Messages above 2,000 µs, which a picture in the style of 2011 does not show.
+    pub above_2011: u64,
 }
 
 /// Columns of one length, one after the other.
@@ -221,7 +223,13 @@ impl Map {
         self.whole.total()
     }
 
-    /// Messages above a time, which a picture that ends there hides.
+    /// Messages above 2,000 µs, which a picture in the style of 2011 hides.
+    #[must_use]
+    pub fn hidden_2011(&self) -> u64 {
+        self.whole.columns.iter().map(|column| column.above_2011).sum()
+    }
+
+    /// Messages in rows above that of a time, which a picture that ends there hides.
     #[must_use]
     pub fn hidden_above(&self, layout: Layout, ns: u64) -> u64 {
         let last = layout.row(ns);

@@ -25,7 +25,7 @@ pub use read::{of_input, of_run, of_step};
 pub use rows::{Layout, Place, ROWS_PER_OCTAVE, Rows};
 
 pub(crate) use several::{difference, difference_csv, multiples};
-pub(crate) use single::{ROW_2011_NS, figure, figure_2011};
+pub(crate) use single::{ROW_2011_NS, TOP_2011_NS, figure, figure_2011};
 pub(crate) use table::csv;
 
 /// What maps are made, and how.

@@ -2,7 +2,7 @@
 //! with one tally that it reuses: an hour of 100 ms intervals has 36,000 histograms a tag.
 
 use super::map::{Column, Grid, Heat, Map, Strip, Tagged};
-use super::{Layout, Options};
+use super::{Layout, Options, TOP_2011_NS};
 use crate::RunInput;
 use crate::units::{commas, plain};
 use model::ResultDocument;
@@ -390,6 +390,7 @@ struct Fine {
     linear_high: usize,
     max_ns: u64,
     total: u64,
+    above_2011: u64,
 }
 
 const FINE: u32 = 7;
@@ -407,6 +408,13 @@ fn fine_low(place: usize) -> u64 {
     ((place - (shift << FINE)) as u64) << shift
 }
 
+/// How many messages of a bucket lie at a time or below it, were they spread evenly; whole messages.
+fn up_to(bucket: &Bucket, ns: u64) -> u64 {
+    let width = u128::from(bucket.high_ns - bucket.low_ns) + 1;
+    let below = (u128::from(ns) + 1).saturating_sub(u128::from(bucket.low_ns)).min(width);
+    u64::try_from((u128::from(bucket.count) * below + width / 2) / width).unwrap_or(bucket.count)
+}
+
 impl Fine {
     fn new() -> Self {
         Self {
@@ -417,6 +425,7 @@ impl Fine {
             linear_high: 0,
             max_ns: 0,
             total: 0,
+            above_2011: 0,
         }
     }
 
@@ -428,6 +437,9 @@ impl Fine {
         self.low = self.low.min(place);
         self.high = self.high.max(place);
         self.total += bucket.count;
+        if bucket.high_ns > TOP_2011_NS {
+            self.above_2011 += bucket.count - up_to(&bucket, TOP_2011_NS);
+        }
         if let Some(step_ns) = linear {
             self.add_linear(bucket, step_ns);
         }
@@ -443,15 +455,10 @@ impl Fine {
             self.linear.resize(last + 1, 0);
         }
         self.linear_high = self.linear_high.max(last);
-        let width = u128::from(bucket.high_ns - bucket.low_ns + 1);
         let mut given = 0;
         for row in first..=last {
-            let upto = if row == last {
-                bucket.count
-            } else {
-                let below = u128::from(((row as u64 + 1) * step_ns + 1).saturating_sub(bucket.low_ns)).min(width);
-                u64::try_from((u128::from(bucket.count) * below + width / 2) / width).unwrap_or(bucket.count)
-            };
+            let end = (row as u64 + 1).saturating_mul(step_ns);
+            let upto = if row == last { bucket.count } else { up_to(&bucket, end) };
             if let Some(count) = self.linear.get_mut(row) {
                 *count += upto.saturating_sub(given);
             }
@@ -481,8 +488,14 @@ impl Fine {
             let cells = (0_u32..).zip(counts).map(|(row, count)| (row, std::mem::take(count)));
             cells.filter(|(_, count)| *count > 0).collect()
         });
-        let column = Column { count: self.total, lost: 0, max_ns: (self.total > 0).then_some(self.max_ns) };
-        (self.low, self.high, self.linear_high, self.max_ns, self.total) = (usize::MAX, 0, 0, 0, 0);
+        let column = Column {
+            count: self.total,
+            lost: 0,
+            max_ns: (self.total > 0).then_some(self.max_ns),
+            above_2011: self.above_2011,
+        };
+        (self.low, self.high, self.linear_high) = (usize::MAX, 0, 0);
+        (self.max_ns, self.total, self.above_2011) = (0, 0, 0);
         Summed { column, rows, linear }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     if below > 0 {
         second.push(format!("{} below {}", commas(below), span(common.rows.low_ns() as f64)));
     }
-    let hidden = map.hidden_above(Layout::Log, TOP_2011_NS);
+    let hidden = map.hidden_2011();
     if hidden > 0 && map.tag != "lateness" {
         second.push(format!("a scale that ends at 2,000 µs would hide {}", commas(hidden)));
     }
@@ -328,7 +328,7 @@ pub(crate) fn figure_2011(map: &Map) -> Option<Figure> {
     let shown = super::Rows { layout, first: 0, count: rows };
     latency_axis(&mut figure, area, &shown, &ink, true);
     time_axis(&mut figure, area, map.whole.start_ns, map.whole.length_ns(), &ink, true, true);
-    let hidden = map.hidden_above(layout, TOP_2011_NS);
+    let hidden = map.hidden_2011();
     let words_below = [
         format!("The style of 2011: rows of 10 µs, green by share of the largest count ({}), no scale.", commas(most)),
         format!(

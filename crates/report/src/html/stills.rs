@@ -104,5 +104,6 @@ fn together(columns: &[Column]) -> Column {
         count: columns.iter().map(|column| column.count).sum(),
         lost: columns.iter().map(|column| column.lost).sum(),
         max_ns: columns.iter().filter_map(|column| column.max_ns).max(),
+        above_2011: columns.iter().map(|column| column.above_2011).sum(),
     }
 }
