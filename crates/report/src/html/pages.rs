@@ -52,6 +52,8 @@ struct Table {
     heads: Vec<&'static str>,
     /// So many leading columns hold words.
     words: usize,
+    /// Whether the last column holds words too.
+    ends_in_words: bool,
     rows: Vec<Row>,
 }
 
@@ -267,6 +269,7 @@ fn figures(results: &[&ResultDocument]) -> Table {
             "rep.", "", "messages", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max",
         ],
         words: 2,
+        ends_in_words: false,
         rows,
     }
 }
@@ -284,6 +287,7 @@ fn counts(results: &[&ResultDocument]) -> Vec<Table> {
         caption: "Messages".to_owned(),
         heads: vec!["rep.", "sent", "received", "lost", "duplicated", "reordered", "late"],
         words: 1,
+        ends_in_words: false,
         rows: results
             .iter()
             .map(|result| {
@@ -313,6 +317,7 @@ fn counts(results: &[&ResultDocument]) -> Vec<Table> {
             "could not keep up",
         ],
         words: 1,
+        ends_in_words: true,
         rows: results
             .iter()
             .filter_map(|result| {
@@ -370,6 +375,7 @@ fn reflectors(results: &[&ResultDocument]) -> Option<Table> {
             "lost",
         ],
         words: 2,
+        ends_in_words: false,
         rows: several,
     })
 }
@@ -419,6 +425,7 @@ fn streams(results: &[&ResultDocument]) -> Option<Table> {
             "congestion",
         ],
         words: 2,
+        ends_in_words: false,
         rows,
     })
 }
@@ -478,6 +485,7 @@ fn worst(run: &RunInput, members: &[(usize, &ResultDocument)], maps: &[(&ResultD
         caption: format!("Worst messages, times in s since the first message, RTT and lateness in µs{more}"),
         heads: vec!["message", "rep.", "intended", "sent", "received", "RTT", "late", "parts"],
         words: 1,
+        ends_in_words: true,
         rows,
     })
 }

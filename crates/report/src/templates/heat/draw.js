@@ -110,15 +110,10 @@ async function drawMain(map, source, other, second, mine) {
       }
     }
   }
-  canvas.style.left = area.left + "px";
-  canvas.style.top = area.top + "px";
+  place(stage, canvas, svg, area, area.total);
   paint(canvas, view, area.width, area.height, sheets);
 
   svg.replaceChildren();
-  svg.setAttribute("viewBox", `0 0 ${area.all} ${area.total}`);
-  svg.setAttribute("width", area.all);
-  svg.setAttribute("height", area.total);
-  stage.style.height = area.total + "px";
   const defs = draw(svg, "defs", {});
   const clip = draw(defs, "clipPath", { id: "hm-clip" });
   draw(clip, "rect", { x: area.left, y: area.top - 1, width: area.width, height: area.height + 2 });
@@ -385,8 +380,8 @@ async function drawPanels(mine) {
   if (!panels.length) return;
   const quantity = shownPlane(), longest = Math.max(...panels.map(({ id }) => maps.get(id).seconds));
   const view = { ...viewOf(panels[0].id, true), t0: 0, t1: longest };
-  const wide = Math.max(120, panels[0].panel.clientWidth), left = 46, height = 130;
-  const area = { left, top: 4, width: wide - left - 12, height, base: height + 4 };
+  const wide = Math.max(120, panels[0].frame.clientWidth), left = 46, height = 130;
+  const area = { all: wide, left, top: 4, width: wide - left - 12, height, base: height + 4 };
   const layout = view.old ? oldLayers(height) : layers(view, height);
   const sources = await Promise.all(panels.map(({ id }) => plane(id, quantity)));
   if (mine !== turn) return;
@@ -400,14 +395,9 @@ async function drawPanels(mine) {
     if (!picture) return;
     // In 2011 each picture had a scale of its own.
     const colour = view.old ? painter(view, largest(picture.counts), null) : together;
-    frame.style.height = height + 26 + "px";
-    surface.style.left = left + "px";
-    surface.style.top = "4px";
+    place(frame, surface, over, area, height + 26);
     paint(surface, view, area.width, height, [{ picture, layout, colour: (one, at) => (one.counts[at] ? colour(one.counts[at]) : 0) }]);
     over.replaceChildren();
-    over.setAttribute("viewBox", `0 0 ${wide} ${height + 26}`);
-    over.setAttribute("width", wide);
-    over.setAttribute("height", height + 26);
     const { x } = axes(over, area, view, { names: false });
     const above = picture.above.reduce((sum, count) => sum + count, 0);
     if (above && !view.old) draw(over, "text", { class: "tick hm-count", x: wide - 8, y: 16, "text-anchor": "end" }, `${short(above)} above`);

@@ -52,13 +52,18 @@ const ascending = (lists) => {
   return all.sort();
 };
 
+// Places a picture's canvas and its SVG in shares of their frame, so that both scale with it, on paper too.
+function place(frame, canvas, svg, area, high) {
+  const share = (part, whole) => (100 * part / whole).toFixed(4) + "%";
+  frame.style.aspectRatio = `${area.all} / ${high}`;
+  Object.assign(canvas.style, { left: share(area.left, area.all), width: share(area.width, area.all), top: share(area.top, high), height: share(area.height, high) });
+  svg.setAttribute("viewBox", `0 0 ${area.all} ${high}`);
+}
 // Paints cells on a canvas whose plot is `width` by `height` CSS pixels.
 function paint(canvas, view, width, height, layers) {
   const sharp = Math.min(devicePixelRatio || 1, 3);
   canvas.width = Math.round(width * sharp);
   canvas.height = Math.round(height * sharp);
-  canvas.style.width = width + "px";
-  canvas.style.height = height + "px";
   const context = canvas.getContext("2d");
   context.imageSmoothingEnabled = false;
   if (view.old) { context.fillStyle = "#fff"; context.fillRect(0, 0, canvas.width, canvas.height); }
