@@ -282,7 +282,12 @@ pub(crate) fn label(map: &Map) -> String {
         .cell
         .split(',')
         .filter_map(|part| part.split_once('='))
-        .map(|(axis, value)| label_word(axis, value))
+        .filter(|(axis, _)| *axis != "probe")
+        .map(|(axis, value)| match axis {
+            "protocol" => value.to_uppercase(),
+            "size" => format!("{value} bytes"),
+            _ => label_word(axis, value),
+        })
         .collect();
     let name = if words.is_empty() { map.cell.clone() } else { words.join(" · ") };
     let name = if name.is_empty() { format!("cell {:04}", map.index) } else { name };
