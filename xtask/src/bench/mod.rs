@@ -1,6 +1,8 @@
 //! Benchmarks. None of them is a test: they print figures for docs/benchmarks.md and judge nothing by absolute times.
 
 mod capture;
+mod lab;
+mod pace;
 mod peers;
 mod render;
 mod shield;
@@ -70,6 +72,21 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
+    /// The four rates of the heat maps: whether they are reached, what is lost, how late messages leave.
+    Pace {
+        /// Rounds; in each every rate is measured once, in an order that rotates.
+        #[arg(long, default_value_t = 3)]
+        rounds: u32,
+        /// Seconds a measurement.
+        #[arg(long, default_value_t = 10)]
+        seconds: u32,
+        /// Policy of both ends.
+        #[arg(long, default_value = "fifo:50")]
+        policy: String,
+        /// Write the table to this Markdown file too.
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -85,6 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Peers { rounds, seconds, protocol, output } => {
             peers::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
         }
+        Bench::Pace { rounds, seconds, policy, output } => pace::run(*rounds, *seconds, policy, output.as_deref()),
         Bench::Shield { plan, measured, output } => shield::run(plan, measured.as_deref(), output.as_deref()),
         Bench::Capture { rounds, seconds } => capture::run(*rounds, *seconds),
         Bench::Record => crate::process::run(

@@ -1,12 +1,9 @@
 //! Ping-pong beside other tools: the same lab, CPUs, policy and size, all tools in every round.
 
+use super::lab::Lab;
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result, bail};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-const LAB: &str = "bench";
+use std::path::Path;
 
 /// What is compared: protocol and receive mode of both ends.
 const CASES: [(&str, &str); 4] = [("udp", "block"), ("udp", "spin"), ("tcp", "block"), ("tcp", "spin")];
@@ -42,9 +39,9 @@ struct Figure {
     mean: f64,
 }
 
-struct Bench {
-    windhover: PathBuf,
-    address: String,
+struct Bench<'a> {
+    windhover: &'a Path,
+    lab: &'a Lab,
     seconds: u32,
 }
 
@@ -59,10 +56,9 @@ pub(crate) fn run(rounds: u32, seconds: u32, only: Option<&str>, output: Option<
             println!("{} is not on the PATH and is left out", tool.name());
         }
     }
-    let exe = windhover.to_string_lossy().into_owned();
-    process::run(&exe, &["lab", "up", LAB])?;
-    let measured = measure(windhover, &tools, rounds, seconds, only);
-    process::run(&exe, &["lab", "down", LAB])?;
+    let lab = Lab::up(&windhover, "bench")?;
+    let measured = measure(&Bench { windhover: &windhover, lab: &lab, seconds }, &tools, rounds, only);
+    drop(lab);
     let text = table(&measured?, &tools, rounds, seconds);
     println!("{text}");
     if let Some(file) = output {
@@ -74,16 +70,7 @@ pub(crate) fn run(rounds: u32, seconds: u32, only: Option<&str>, output: Option<
 /// One row a case: for each tool the figures of all rounds.
 type Measured = Vec<Vec<Vec<Figure>>>;
 
-fn measure(windhover: PathBuf, tools: &[Tool], rounds: u32, seconds: u32, only: Option<&str>) -> Result<Measured> {
-    let listed = Command::new(&windhover).args(["lab", "list", "--json"]).output().context("windhover lab list")?;
-    let labs: serde_json::Value = serde_json::from_slice(&listed.stdout).context("windhover lab list --json")?;
-    let address = labs
-        .as_array()
-        .and_then(|labs| labs.iter().find(|lab| lab["name"] == LAB))
-        .and_then(|lab| lab["hosts"][1]["ipv4"].as_str())
-        .context("the lab has no address for its second host")?
-        .to_owned();
-    let bench = Bench { windhover, address, seconds };
+fn measure(bench: &Bench<'_>, tools: &[Tool], rounds: u32, only: Option<&str>) -> Result<Measured> {
     let mut measured = vec![vec![Vec::new(); tools.len()]; CASES.len()];
     for round in 0..rounds as usize {
         for (case, (protocol, mode)) in CASES.into_iter().enumerate() {
@@ -104,10 +91,10 @@ fn measure(windhover: PathBuf, tools: &[Tool], rounds: u32, seconds: u32, only: 
     Ok(measured)
 }
 
-impl Bench {
+impl Bench<'_> {
     fn once(&self, tool: Tool, protocol: &str, mode: &str) -> Result<Figure> {
         let seconds = self.seconds.to_string();
-        let address = self.address.as_str();
+        let address = self.lab.address();
         let spin = mode == "spin";
         let tcp = protocol == "tcp";
         let (server, client): (Vec<&str>, Vec<&str>) = match tool {
@@ -178,43 +165,10 @@ impl Bench {
                 (vec!["netserver", "-D", "-N", "-4", "-L", address], client)
             }
         };
-        let server = Server(self.start("b", "1", &server)?);
-        let text = self.client(&client)?;
+        let server = self.lab.serve(&server)?;
+        let text = self.lab.client(&client)?;
         drop(server);
         parse(tool, &text)
-    }
-
-    fn lab_command(&self, host: &str, cpu: &str, argv: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("wh-{LAB}-{host}"), "taskset", "-c", cpu]).args(argv);
-        command.stdin(Stdio::null()).stderr(Stdio::null());
-        command
-    }
-
-    fn start(&self, host: &str, cpu: &str, argv: &[&str]) -> Result<Child> {
-        let child = self
-            .lab_command(host, cpu, argv)
-            .stdout(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot start {}", argv.first().copied().unwrap_or_default()))?;
-        // None of the servers says when it listens.
-        std::thread::sleep(Duration::from_millis(250));
-        Ok(child)
-    }
-
-    fn client(&self, argv: &[&str]) -> Result<String> {
-        let output = self.lab_command("a", "0", argv).output().context("client")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-}
-
-/// A server that is killed by its own id when the measurement is over.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
