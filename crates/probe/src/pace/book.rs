@@ -63,8 +63,9 @@ pub(crate) struct Book {
     held: u64,
     /// All messages below are done with.
     tail: u64,
-    /// Messages sent: numbers from 0 on are known below it.
-    head: u64,
+    /// Messages sent, by reflector: numbers from 0 on are known below it. The word of a send to one reflector may come
+    /// well before that to the next.
+    heads: Vec<u64>,
     /// Newest message answered, by reflector.
     newest: Vec<Option<u64>>,
     early: VecDeque<GotEntry>,
@@ -88,7 +89,7 @@ impl Book {
             slots: vec![FREE; held * peers],
             held: held as u64,
             tail: 0,
-            head: 0,
+            heads: vec![0; peers],
             newest: vec![None; peers],
             early: VecDeque::with_capacity(EARLY),
             overrun: 0,
@@ -131,12 +132,14 @@ impl Book {
             if let Some(place) = self.slots.get_mut(at) {
                 *place = slot;
             }
+            if let Some(head) = self.heads.get_mut(usize::from(peer)) {
+                *head = (*head).max(seq + 1);
+            }
             self.waiting += u64::from(asked);
             if !asked {
                 out.push(self.sample(&slot, peer, 0, SampleFlags::UNASKED));
             }
         }
-        self.head = self.head.max(seq + 1);
         self.last_sent = self.last_sent.max(sent);
     }
 
@@ -158,7 +161,7 @@ impl Book {
             self.strays += 1;
             return;
         };
-        if seq >= self.head {
+        if self.heads.get(usize::from(peer)).is_some_and(|head| seq >= *head) {
             if self.early.len() < EARLY {
                 self.early.push_back(*entry);
             } else {
@@ -208,7 +211,8 @@ impl Book {
     pub(crate) fn retry(&mut self, end: bool, out: &mut Vec<PacedSample>) {
         for _ in 0..self.early.len() {
             let Some(entry) = self.early.pop_front() else { break };
-            if end && entry[0].saturating_sub(self.terms.first_number) >= self.head {
+            let head = usize::try_from(entry[1]).ok().and_then(|peer| self.heads.get(peer)).copied();
+            if end && head.is_none_or(|head| entry[0].saturating_sub(self.terms.first_number) >= head) {
                 self.strays += 1;
             } else {
                 self.got(&entry, out);
@@ -218,7 +222,8 @@ impl Book {
 
     /// Gives up all messages whose time was over at `now`.
     pub(crate) fn expire(&mut self, now: u64, out: &mut Vec<PacedSample>) {
-        while self.tail < self.head {
+        let head = self.heads.iter().copied().min().unwrap_or(0);
+        while self.tail < head {
             if self.is_open(self.tail, now) {
                 break;
             }

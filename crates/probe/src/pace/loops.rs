@@ -338,3 +338,6 @@ pub(crate) fn spin<T: Time, O: Outbox, I: Inbox>(
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..=u8::MAX).cycle().take(bytes).collect()
 }
+
+#[cfg(test)]
+mod tests;

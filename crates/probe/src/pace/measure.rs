@@ -151,6 +151,10 @@ impl Engine<'_> {
         };
         done.counters.socket_overflow = ways.dropped().saturating_sub(dropped_before);
         paced.sender(done.send.unsent, done.send.blocked);
+        if let Some(live) = self.context.live.as_ref().filter(|_| self.task.live) {
+            paced.close_intervals();
+            paced.intervals().into_iter().for_each(|interval| live.tell(interval));
+        }
         let told = self.farewell(ways, pass.size, &done, ended);
         self.outcome.interrupted |= done.cut == Some(Cut::Stopped);
         let recorded = paced.finish(Some(&done.map));
@@ -362,6 +366,7 @@ impl Engine<'_> {
         let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
         let mut found = self.found.clone();
         found.extend(overrun(done.overrun));
+        found.extend(strange(done.strays));
         found.extend(whereabouts(&self.task.spec, &recorded, &reports, &done));
         // The first one's are added with its report.
         for (report, name) in reports.iter().zip(&names).skip(1) {
@@ -459,6 +464,16 @@ fn overrun(messages: u64) -> Option<Finding> {
             format!(
                 "what {messages} messages did found no room, because the thread that counts was kept from its CPU for {ROOM_SECONDS:.0} s and more: leave it a CPU without real-time work"
             ),
+        )
+    })
+}
+
+fn strange(messages: u64) -> Option<Finding> {
+    (messages > 0).then(|| {
+        Finding::at(
+            FindingId::Order,
+            "initiator",
+            format!("{messages} messages came that belong to none of ours: of another session, length or run, or not asked for"),
         )
     })
 }

@@ -209,3 +209,25 @@ fn a_book_allocates_nothing_after_its_start() {
     assert_eq!(counted.count_total, 0);
     assert!(told.book.lost() > 30_000 && told.book.overrun() == 0);
 }
+
+#[test]
+fn the_word_of_a_send_to_the_next_reflector_may_come_late() {
+    let mut told = Told::new(terms(2, 1));
+    told.sent(0, 0, 50);
+    // The first answers and the second answers too, before it is known that anything was sent to the second.
+    told.got(0, 0, 60);
+    told.got(0, 1, 61);
+    told.book.expire(70, &mut told.out);
+    assert_eq!(told.take(), [(0, 0, 60, 0)]);
+    told.sent(0, 1, 51);
+    told.book.retry(false, &mut told.out);
+    assert_eq!(told.take(), [(0, 1, 61, 0)]);
+    // Without an answer it is lost, not forgotten.
+    told.sent(1, 0, 80);
+    told.got(1, 0, 90);
+    told.book.expire(10_000, &mut told.out);
+    told.take();
+    told.sent(1, 1, 81);
+    told.book.expire(10_000, &mut told.out);
+    assert_eq!(told.take(), [(1, 1, 81 + TIMEOUT, LOST)]);
+}
