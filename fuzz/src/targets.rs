@@ -140,3 +140,13 @@ pub fn capture_file(bytes: &[u8]) {
 pub fn captured_frame(bytes: &[u8]) {
     wire::exercise::exercise_dissect(bytes);
 }
+
+/// Packets of PGM.
+pub fn pgm_packet(bytes: &[u8]) {
+    pgm::exercise::packet(bytes);
+}
+
+/// PGM's source and receiver, driven by a script.
+pub fn pgm_engines(bytes: &[u8]) {
+    pgm::exercise::engines(bytes);
+}

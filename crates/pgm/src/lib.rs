@@ -14,6 +14,8 @@
 //!
 //! Routers' parts of the RFC (section 7, DLRs) and congestion control (PGMCC) are left out on purpose.
 
+#[doc(hidden)]
+pub mod exercise;
 pub mod packet;
 mod random;
 pub mod receiver;

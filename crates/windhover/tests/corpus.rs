@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 23] = [
+const TARGETS: [Target; 25] = [
     ("frame", targets::frame as fn(&[u8])),
     ("control_server", targets::control_server as fn(&[u8])),
     ("control_client", targets::control_client as fn(&[u8])),
@@ -33,6 +33,8 @@ const TARGETS: [Target; 23] = [
     ("trace_line", targets::trace_line as fn(&[u8])),
     ("capture_file", targets::capture_file as fn(&[u8])),
     ("captured_frame", targets::captured_frame as fn(&[u8])),
+    ("pgm_packet", targets::pgm_packet as fn(&[u8])),
+    ("pgm_engines", targets::pgm_engines as fn(&[u8])),
 ];
 
 #[test]
