@@ -202,16 +202,20 @@ impl DataSocket {
     }
 
     /// Takes messages from one more peer on a socket that is not connected: one that answers a multicast group. It
-    /// counts on from the first.
+    /// counts on from the first. `false`, and nothing done, when that peer is one of them already.
     ///
     /// # Errors
     /// The socket has no first peer, or is connected to it.
-    pub fn also_from(&mut self, peer: SocketAddr) -> Result<(), NetError> {
+    pub fn also_from(&mut self, peer: SocketAddr) -> Result<bool, NetError> {
         if self.kind != Kind::Unconnected || self.addressing.is_none() {
             return Err(NetError::NoPeer);
         }
-        self.others.push(RawAddress::new(peer));
-        Ok(())
+        let peer = RawAddress::new(peer);
+        if self.sources()?.iter().any(|known| known.same_sender(&peer)) {
+            return Ok(false);
+        }
+        self.others.push(peer);
+        Ok(true)
     }
 
     /// The peers in their order, of a socket that is not connected.

@@ -1,11 +1,20 @@
 //! Messages at a rate against a real endpoint over loopback. How fast and how late is no matter here: that everything is
 //! counted is.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
+
 mod common;
 
 use common::{Served, has, one, run, spec, task};
-use model::worker::Measured;
-use model::{FindingId, LatencyKind, PaceSpec, Pacer, Probe, ProbeSpec, Protocol, Shape, SizeList};
+use model::worker::{Measured, ProbeTask, Target};
+use model::{
+    FindingId, LatencyKind, Limits, Multicast, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Protocol, Receive, Shape,
+    SizeList, Stamps,
+};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use windhover_probe::LiveSink;
 
 fn paced(protocol: Protocol, pace: PaceSpec) -> ProbeSpec {
     let mut spec = spec(Probe::Pace, protocol);
@@ -114,4 +123,184 @@ fn each_rate_of_each_size_is_a_result_of_its_own() {
         check(measured, if rate.asked_pps < 200.0 { 5 } else { 20 });
         assert_eq!(measured.result.one_way.is_some(), measured.result.size().unwrap() >= 32);
     }
+}
+
+/// The address of a second target.
+fn with_other(mut task: ProbeTask, other: &Served) -> ProbeTask {
+    task.others = vec![Target { control: other.address.to_string(), key: None }];
+    task
+}
+
+#[test]
+fn several_reflectors_each_have_their_figures() {
+    let (one_end, other) = (Served::start(), Served::start());
+    for (protocol, connected) in [(Protocol::Udp, true), (Protocol::Udp, false), (Protocol::Tcp, true)] {
+        let mut spec = paced(protocol, at(500.0));
+        spec.socket.connected = connected;
+        let measured = one(&with_other(task(spec, one_end.address), &other));
+        let result = &measured.result;
+        assert_eq!(result.reflectors.len(), 2, "{protocol}");
+        assert_ne!(result.reflectors[0].host, result.reflectors[1].host);
+        for reflector in &result.reflectors {
+            assert_eq!((reflector.messages.sent, reflector.messages.received), (100, 100), "{protocol} {reflector:?}");
+            assert_eq!(reflector.latency.as_ref().unwrap().count, 100);
+            assert!(reflector.one_way.as_ref().is_some_and(|way| way.out.min_ns > 0), "{reflector:?}");
+            assert!(measured.hlog.contains(&format!("@{}", reflector.host)), "{}", measured.hlog);
+        }
+        assert_eq!(result.rate.as_ref().unwrap().intended, 100);
+    }
+}
+
+#[test]
+fn one_message_reaches_a_group() {
+    let (one_end, other) = (Served::start(), Served::at("127.0.0.2:0", Limits::default(), None));
+    let multicast = Multicast { group: "239.198.18.7".parse().unwrap(), interface: None, loopback: true };
+    let mut spec = paced(Protocol::Udp, at(500.0));
+    spec.socket.multicast = Some(multicast);
+    let alone = one(&task(spec.clone(), one_end.address));
+    check(&alone, 100);
+    assert_eq!(alone.result.messages.lost, 0, "{:?}", alone.result.verdict);
+    let twin = Served::start();
+    let (_, outcome) = run(&with_other(task(spec.clone(), one_end.address), &twin));
+    let error = outcome.unwrap_err();
+    assert!(error.exit_code() == 2 && error.to_string().contains("one address"), "{error}");
+    let both = one(&with_other(task(spec, one_end.address), &other));
+    for reflector in &both.result.reflectors {
+        assert_eq!((reflector.messages.sent, reflector.messages.received), (100, 100), "{reflector:?}");
+        assert_eq!(reflector.messages.duplicated, Some(0), "each one's answers are told apart by its address");
+    }
+    assert_eq!(both.result.reflectors.len(), 2);
+}
+
+#[test]
+fn stamps_of_the_kernel_cut_the_round_trip_into_parts() {
+    let served = Served::start();
+    let mut spec = paced(Protocol::Udp, PaceSpec { stamps: Stamps::Kernel, ..at(500.0) });
+    for receive in [Receive::Block, Receive::Spin] {
+        spec.initiator.receive = receive;
+        let measured = one(&task(spec.clone(), served.address));
+        check(&measured, 100);
+        let segments = &measured.result.segments;
+        let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
+        assert_eq!(names, ["send", "wire", "far-kernel", "far-application", "near-kernel"], "{receive}");
+        for segment in segments {
+            assert!(segment.latency.count >= 95, "{receive} {}: {:?}", segment.name, segment.latency);
+        }
+        let mean = |at: usize| segments[at].latency.mean_ns.unwrap();
+        let whole = measured.result.latency.as_ref().unwrap().mean_ns.unwrap();
+        let sum: f64 = (0..segments.len()).map(mean).sum();
+        assert!((sum / whole - 1.0).abs() < 0.25, "{receive}: the parts make the whole: {sum} {whole}");
+    }
+    spec.initiator.receive = Receive::Epoll;
+    let (_, outcome) = run(&task(spec.clone(), served.address));
+    assert_eq!(outcome.unwrap_err().exit_code(), 2, "the error queue would keep it awake");
+    spec.initiator.receive = Receive::Block;
+    spec.pace.as_mut().unwrap().stamps = Stamps::Hardware;
+    let (_, outcome) = run(&task(spec, served.address));
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("lo has no hardware stamps") && !text.contains('\n'), "{text}");
+}
+
+#[test]
+fn ipv6_unconnected_and_local_ways() {
+    let served = Served::start();
+    let mut spec = paced(Protocol::Udp, at(500.0));
+    spec.socket.connected = false;
+    check(&one(&task(spec, served.address)), 100);
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        eprintln!("SKIPPED ipv6_unconnected_and_local_ways: no IPv6 loopback");
+        return;
+    }
+    let six = Served::at("[::1]:0", Limits::default(), None);
+    for stamps in [Stamps::None, Stamps::Kernel] {
+        check(&one(&task(paced(Protocol::Udp, PaceSpec { stamps, ..at(500.0) }), six.address)), 100);
+    }
+    check(&one(&task(paced(Protocol::Tcp, at(500.0)), six.address)), 100);
+}
+
+#[test]
+fn a_rate_above_the_owner_s_limit_is_refused_before_anything_is_sent() {
+    let served = Served::with(Limits { max_rate_pps: 900, ..Limits::default() }, None);
+    check(&one(&task(paced(Protocol::Udp, at(900.0)), served.address)), 180);
+    let (all, outcome) = run(&task(paced(Protocol::Udp, at(901.0)), served.address));
+    let error = outcome.unwrap_err();
+    assert_eq!((all.len(), error.exit_code()), (0, 2));
+    assert!(error.to_string().contains("901") && error.to_string().contains("900"), "{error}");
+}
+
+#[test]
+fn intervals_are_told_while_it_runs() {
+    let served = Served::start();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let mut context = common::context();
+    let heard = Arc::clone(&told);
+    context.live = Some(LiveSink::new(move |interval| heard.lock().unwrap().push(interval)));
+    let mut wanted = task(paced(Protocol::Udp, at(500.0)), served.address);
+    wanted.spec.stop.max_ms = 1000;
+    wanted.spec.timeout_ms = 100;
+    wanted.live = true;
+    let (all, outcome) = common::run_with(&wanted, &context);
+    outcome.unwrap();
+    let told = told.lock().unwrap();
+    assert!((5..=10).contains(&told.len()), "{}", told.len());
+    assert!(told.iter().all(|interval| interval.interval_ns == 100_000_000 && interval.size == 64));
+    assert!(told.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
+    let sent: u64 = told.iter().map(|interval| interval.sent).sum();
+    assert!((200..=all[0].result.messages.sent).contains(&sent), "{sent}");
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_has() {
+    let served = Served::start();
+    let context = common::context();
+    let mut wanted = task(paced(Protocol::Udp, at(2.0)), served.address);
+    wanted.spec.stop.max_ms = 60_000;
+    wanted.spec.warmup.time_ms = 0;
+    let stop = Arc::clone(&context.stop);
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(1800));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let start = Instant::now();
+    let (all, outcome) = common::run_with(&wanted, &context);
+    thread.join().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(20), "a sleeping sender is woken");
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.interrupted, outcome.exit_code(), all.len()), (true, 130, 1));
+    let messages = &all[0].result.messages;
+    assert!((1..=20).contains(&messages.received), "{messages:?}");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_with_a_remedy() {
+    let refuse = |change: &dyn Fn(&mut ProbeTask)| {
+        let mut wanted = task(paced(Protocol::Udp, at(1000.0)), "127.0.0.1:1");
+        change(&mut wanted);
+        let (all, outcome) = run(&wanted);
+        let error = outcome.unwrap_err();
+        assert_eq!((all.len(), error.exit_code()), (0, 2), "{error}");
+        assert!(!error.to_string().contains('\n'));
+    };
+    refuse(&|task| task.spec.sizes = SizeList::one(7));
+    refuse(&|task| task.spec.interval_us = Some(10));
+    refuse(&|task| task.spec.gap.spin_us = 10);
+    refuse(&|task| task.spec.stop.interval_percent = Some(1.0));
+    refuse(&|task| task.spec.pace.as_mut().unwrap().rates_pps = vec![0.0]);
+    refuse(&|task| task.spec.pace.as_mut().unwrap().every = 0);
+    refuse(&|task| {
+        let pace = task.spec.pace.as_mut().unwrap();
+        (pace.pacer, pace.receive_cpu) = (Pacer::Spin, Some(0));
+    });
+    refuse(&|task| task.spec.pace.as_mut().unwrap().receive_cpu = Some(8000));
+    refuse(&|task| {
+        task.spec.initiator.policy = Policy::Fifo(1);
+        task.spec.initiator.cpu = Some(0);
+        task.spec.pace.as_mut().unwrap().pacer = Pacer::Hybrid;
+        task.spec.pace.as_mut().unwrap().rates_pps = vec![40_000.0];
+    });
+    refuse(&|task| {
+        task.spec.probe = Probe::Pingpong;
+        task.spec.pace = None;
+        task.others = vec![task.target.clone()];
+    });
 }

@@ -154,7 +154,15 @@ fn join(
     socket: &mut DataSocket,
 ) -> Result<Far, ProbeError> {
     let Asked { mut session, opened, address, one_machine } = peer::ask(spec, target, context, request)?;
-    socket.also_from(address)?;
+    if !socket.also_from(address)? {
+        return Err(ProbeError::Conflict {
+            what: format!(
+                "two reflectors of the group have one address, {}, so their answers look the same",
+                address.ip()
+            ),
+            remedy: "give each one an address of its own (serve --bind)".to_owned(),
+        });
+    }
     let proof = data::prove(&opened.token);
     // To the group: those who are proved already take it for a message of another size.
     let seen_as = session.prove(spec.socket.protocol, || Ok(socket.send_once(&proof, SHOW)?))?;
