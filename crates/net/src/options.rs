@@ -90,8 +90,15 @@ fn buffer(
     asked: Option<u32>,
 ) -> Result<(), NetError> {
     let Some(asked) = asked else { return Ok(()) };
-    int(fd, libc::SOL_SOCKET, name, option, c_int::try_from(asked).unwrap_or(c_int::MAX))?;
-    let got = read_buffer(fd, name)? / 2;
+    let value = c_int::try_from(asked).unwrap_or(c_int::MAX);
+    int(fd, libc::SOL_SOCKET, name, option, value)?;
+    let mut got = read_buffer(fd, name)? / 2;
+    if got < asked {
+        // Whoever may manage the network may go beyond the sysctl (socket(7)); for others this changes nothing.
+        let force = if name == libc::SO_RCVBUF { libc::SO_RCVBUFFORCE } else { libc::SO_SNDBUFFORCE };
+        let _ = sys::set_option(fd, libc::SOL_SOCKET, force, &value);
+        got = read_buffer(fd, name)? / 2;
+    }
     if got < asked { Err(NetError::BufferCut { option, asked, got, sysctl }) } else { Ok(()) }
 }
 

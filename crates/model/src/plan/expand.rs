@@ -178,6 +178,10 @@ impl Plan {
         spec.reflector.cpu = cpu(reflector)?;
         spec.initiator.busy_poll_us = shared.busy_poll_us;
         spec.reflector.busy_poll_us = shared.busy_poll_us;
+        for end in [&mut spec.initiator, &mut spec.reflector] {
+            end.send_buffer_bytes = shared.send_buffer;
+            end.receive_buffer_bytes = shared.receive_buffer;
+        }
         if let Some(seconds) = shared.seconds {
             spec.stop.max_ms = milliseconds("seconds", seconds)?;
         }

@@ -171,6 +171,12 @@ pub struct Measure {
     /// SO_BUSY_POLL in µs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_poll_us: Option<u32>,
+    /// SO_SNDBUF of both ends in bytes (default: the system's).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<u32>,
+    /// SO_RCVBUF of both ends in bytes (default: the system's).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<u32>,
     /// Time-out of a message in ms (default 1000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
