@@ -235,3 +235,10 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn any_script_comes_to_an_end(script in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        pgm::exercise::engines(&script);
+    }
+}
