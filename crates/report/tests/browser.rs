@@ -402,7 +402,7 @@ fn the_address_keeps_the_view() {
     assert_eq!(saw["hash"], fragment, "{saw:#}");
     assert!(text(&saw["title"]).starts_with("fifo:50 · 10,000/s · RTT from intended"), "{saw:#}");
     let ticks: Vec<String> = saw["ticks"].as_array().unwrap().iter().map(text).collect();
-    assert!(ticks.contains(&"2".to_owned()) && !ticks.contains(&"5".to_owned()), "{ticks:?}");
+    assert!(ticks.contains(&"2 s".to_owned()) && !ticks.contains(&"5 s".to_owned()), "{ticks:?}");
     assert!(ticks.contains(&"50 µs".to_owned()) && !ticks.contains(&"1 ms".to_owned()), "{ticks:?}");
 }
 

@@ -278,7 +278,9 @@ fn an_empty_or_unfinished_run_is_said() {
     let text = report.table_text(100);
     assert!(text.contains("0 of 36 steps") && text.contains("the peer vanished") && text.contains("No cell"), "{text}");
     let html = report.html().unwrap();
-    assert!(html.contains("No cell has a result") && html.contains("the peer vanished") && !html.contains("id=\"table\""));
+    assert!(
+        html.contains("No cell has a result") && html.contains("the peer vanished") && !html.contains("id=\"table\"")
+    );
     let none = Report::from_inputs(&[], &Options::default());
     assert!(none.html().is_ok() && none.json().is_ok() && !none.table_text(80).is_empty());
 }

@@ -214,7 +214,8 @@ fn book(report: &Report, by_result: &BTreeMap<(usize, usize), CellMaps>) -> (Boo
     let all = || by_result.values().flat_map(|of_result| &of_result.maps);
     let extent = |wanted: &[&str]| {
         Heat::rows(all().filter(|map| wanted.contains(&map.tag.as_str())), Layout::Log)
-            .map(|rows| [rows.low_ns(), rows.high_ns().saturating_add(1)])
+            // A little air above: the worst message must not stand on the frame.
+            .map(|rows| [rows.low_ns(), Layout::Log.low_ns(rows.first + rows.count + 3)])
     };
     let mut ranges = BTreeMap::new();
     // Both RTTs on one scale: the difference between them is what the reader is after.

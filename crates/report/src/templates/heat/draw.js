@@ -153,7 +153,7 @@ async function drawMain(map, source, other, second, mine) {
   draw(svg, "g", { class: "hm-cross" });
   shown = { area, view, layout, picture, fine, x, y, map, other, source, events, lost, scale };
   placeCursor();
-  words(map, other, source, view, picture, width, layout, scale);
+  words(map, other, source, view, picture, width, layout, scale, fine);
   stage.setAttribute("aria-label", `Heat map of ${map.title}, ${QUANTITIES.find(([name]) => name === state.quantity)[1]}. Arrow keys move a cursor that is read out.`);
 }
 
@@ -243,7 +243,7 @@ function margin(svg, area, layout, picture, second) {
 
 // ---- Words ------------------------------------------------------------------------------------------------------
 
-function words(map, other, source, view, picture, width, layout, scale) {
+function words(map, other, source, view, picture, width, layout, scale, fine) {
   const name = QUANTITIES.find(([quantity]) => quantity === state.quantity);
   title.textContent = other ? `A: ${map.title} · B: ${other.title} · ${name[1]}, difference` : `${map.title} · ${name[1]}`;
   legend.replaceChildren();
@@ -275,7 +275,7 @@ function words(map, other, source, view, picture, width, layout, scale) {
       }
       label(1, short(Math.max(most, 2)));
     }
-    unit = `messages in a cell of ${cell}${state.same && !view.old && ordered.length > 1 ? "; one scale for all maps" : ""}`;
+    unit = `messages in a cell of ${cell}${state.same && !view.old && ordered.length > 1 ? "; one scale for all maps" : ""}${fine ? `; columns of ${span(fine[0].width * 1e9)} within the dashed frame` : ""}`;
   }
   legend.append(scaleBox, make("span", { class: "hm-unit" }, unit));
 

@@ -115,7 +115,8 @@ function valueTicks(view, room) {
   return ticks.length > 1 ? ticks : valueTicks({ ...view, linear: true }, room);
 }
 const timeTicks = (t0, t1, room) => {
-  const step = nice((t1 - t0) / Math.max(room, 1));
+  const rough = (t1 - t0) / Math.max(room, 1);
+  const step = rough > 30 ? [60, 120, 300, 600, 900, 1200, 1800, 3600].find((step) => step >= rough) || Math.ceil(rough / 3600) * 3600 : nice(rough);
   const ticks = [];
   for (let at = Math.ceil(t0 / step - 1e-6) * step; at <= t1 + step * 1e-6; at += step) ticks.push(at);
   return { step, ticks };
@@ -136,11 +137,11 @@ function axes(svg, box, view, { below = true, names = true } = {}) {
     for (const at of ticks) {
       draw(svg, "line", { class: "mark", x1: x(at), x2: x(at), y1: box.base, y2: box.base + 4 });
       draw(svg, "text", { class: "tick", x: x(at), y: box.base + 17, "text-anchor": "middle" },
-        Number(at.toFixed(clamp(Math.ceil(-Math.log10(step) - 1e-9), 0, 6))) + (names ? "" : " s"));
+        step >= 60 ? Math.round(at / 60) + " min" : Number(at.toFixed(clamp(Math.ceil(-Math.log10(step) - 1e-9), 0, 6))) + " s");
     }
     if (names) {
       draw(svg, "text", { class: "axis-name", x: box.left + box.width / 2, y: box.base + 34, "text-anchor": "middle" },
-        "seconds since the first message, by intended send time");
+        "time since the first message, by intended send");
     }
   }
   draw(svg, "rect", { class: "hm-frame", x: box.left, y: box.top, width: box.width, height: box.height });

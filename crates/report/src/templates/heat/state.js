@@ -152,7 +152,7 @@ const sameToggle = toggle("one scale for all maps", () => state.same, (on) => { 
 const wholeButton = make("button", { type: "button", class: "hm-toggle", onclick: () => { state.t = null; state.y = null; back = []; refresh(); } }, "whole map");
 const labelled = (text, ...nodes) => make("div", { class: "hm-field" }, make("span", { class: "hm-name" }, text), ...nodes);
 const bar = make("div", { class: "hm-bar" },
-  labelled("map", pickMap), labelled("compared with", pickOther), labelled("shows", quantityChoice),
+  ...(ordered.length > 1 ? [labelled("map", pickMap), labelled("compared with", pickOther)] : []), labelled("shows", quantityChoice),
   labelled("axis", axisChoice), labelled("colour", scaleChoice, sameToggle),
   labelled("lines", ...lineToggles), labelled("also", outlierToggle, oldToggle, wholeButton));
 
