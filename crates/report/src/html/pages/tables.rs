@@ -1,180 +1,31 @@
-//! One folded section a cell: verdict, all figures of each repetition, series, the worst messages, what the ends were told
-//! and what they cost, and what was changed for it.
+//! The figures of each repetition of a cell, as tables.
 
-use super::heat::{CellMaps, Page as Maps};
-use super::series;
-use super::stills::{Still, Stills};
-use crate::cells::Cell;
-use crate::document::CellInfo;
-use crate::units::{commas, counted, plain, span, us_or_dash};
-use crate::{Report, RunInput};
-use minijinja::Value;
-use model::result::{EndReport, Outlier};
-use model::{Latency, OneWay, Probe, ResultDocument, Signed};
+use crate::RunInput;
+use crate::html::heat::CellMaps;
+use crate::units::{commas, plain, span, us_or_dash};
+use model::result::Outlier;
+use model::{Latency, OneWay, ResultDocument, Signed};
 use serde::Serialize;
 
-/// Worst messages that a cell without maps names.
+/// Worst messages that a cell names.
 const WORST: usize = 12;
 
-#[derive(Serialize)]
-pub(super) struct Page {
-    anchor: String,
-    title: String,
-    /// The most important figures.
-    words: String,
-    sign: &'static str,
-    verdict: Vec<Found>,
-    maps: Vec<MapLink>,
-    tables: Vec<Table>,
-    series: Vec<Drawn>,
-    facts: Vec<Facts>,
-}
-
-#[derive(Serialize)]
-struct Found {
-    sign: &'static str,
-    name: String,
-    detail: String,
-}
-
-/// A repetition's maps in the viewer.
-#[derive(Serialize)]
-struct MapLink {
-    id: String,
-    title: String,
-    quantities: Vec<(&'static str, String)>,
-    stills: Vec<Still>,
-}
-
 #[derive(Serialize, Default)]
-struct Table {
+pub(super) struct Table {
     caption: String,
     heads: Vec<&'static str>,
     /// So many leading columns hold words.
     words: usize,
     /// Whether the last column holds words too.
     ends_in_words: bool,
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
 }
 
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     /// Where its first word leads; empty: nowhere.
     link: String,
     cells: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Drawn {
-    heading: String,
-    svg: Value,
-}
-
-#[derive(Serialize)]
-struct Facts {
-    heading: String,
-    pairs: Vec<(String, String)>,
-}
-
-/// The sections of all cells, in the order of the tables.
-pub(super) fn of(report: &Report, maps: &Maps, stills: &Stills) -> Vec<Page> {
-    let cells = report.cells.iter().enumerate();
-    cells.filter_map(|(number, cell)| Some(page(number, cell, report.inputs.get(cell.run)?, maps, stills))).collect()
-}
-
-fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills) -> Page {
-    let info = &cell.info;
-    let members: Vec<(usize, &ResultDocument)> =
-        cell.members.iter().filter_map(|member| Some((*member, run.results.get(*member)?))).collect();
-    let results: Vec<&ResultDocument> = members.iter().map(|(_, result)| *result).collect();
-    let of_cell: Vec<(&ResultDocument, &CellMaps)> = members
-        .iter()
-        .filter_map(|(member, result)| Some((*result, maps.by_result.get(&(cell.run, *member))?)))
-        .collect();
-    let mut tables = vec![figures(&results)];
-    tables.extend(counts(&results));
-    tables.extend(reflectors(&results));
-    tables.extend(streams(&results));
-    tables.extend(worst(run, &members, &of_cell));
-    tables.retain(|table| !table.rows.is_empty());
-    Page {
-        anchor: format!("cell-{number}"),
-        title: title(info),
-        words: words(info),
-        sign: info.mark.sign(),
-        verdict: verdict(info),
-        maps: members
-            .iter()
-            .filter_map(|(member, result)| {
-                let of_result = maps.by_result.get(&(cell.run, *member))?;
-                let stills = stills.by_result.get(&(cell.run, *member)).cloned().unwrap_or_default();
-                Some(map_link(result, of_result, of_cell.len(), stills))
-            })
-            .collect(),
-        tables,
-        series: series::of(number, &results)
-            .into_iter()
-            .map(|(heading, svg)| Drawn { heading, svg: Value::from_safe_string(svg) })
-            .collect(),
-        facts: facts(run, &members),
-    }
-}
-
-fn title(info: &CellInfo) -> String {
-    let label = if info.label == "all cells" { String::new() } else { format!(" · {}", info.label) };
-    format!("{} {} · {} B{label}", info.probe, info.protocol.to_uppercase(), commas(info.size_bytes))
-}
-
-fn words(info: &CellInfo) -> String {
-    let kind = info.kind.title();
-    let mut words: Vec<String> =
-        [("p50", info.p50_ns), ("p99", info.p99_ns), ("p99.9", info.p99_9_ns), ("max", info.max_ns)]
-            .into_iter()
-            .filter_map(|(name, ns)| Some(format!("{name} {}", span(ns?))))
-            .collect();
-    if let Some(first) = words.first_mut() {
-        first.insert_str(0, &format!("{kind} "));
-    }
-    if info.sent > 0 {
-        words.push(if info.lost == 0 { "none lost".to_owned() } else { format!("{} lost", commas(info.lost)) });
-    }
-    words.join(", ")
-}
-
-fn verdict(info: &CellInfo) -> Vec<Found> {
-    let total = info.repetitions + info.left_out;
-    info.findings
-        .iter()
-        .map(|finding| {
-            let at = finding.end.as_deref().map(|end| format!(" at the {end}")).unwrap_or_default();
-            let times = if total > 1 {
-                format!(", {} of {}", finding.repetitions, counted(total, "repetition"))
-            } else {
-                String::new()
-            };
-            Found {
-                sign: if finding.invalid { "!" } else { "*" },
-                name: format!("{}{at}{times}", finding.id),
-                detail: finding.detail.clone(),
-            }
-        })
-        .collect()
-}
-
-fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize, stills: Vec<Still>) -> MapLink {
-    let title = match result.repetition {
-        Some(repetition) if all > 1 => format!("repetition {repetition}"),
-        _ => String::new(),
-    };
-    let word = |tag: &str| match tag {
-        "rtt" => Some(("rtt", "RTT from actual send")),
-        "rtt_intended" => Some(("rtt_intended", "RTT from intended send")),
-        "lateness" => Some(("lateness", "lateness")),
-        _ => None,
-    };
-    let quantities =
-        of_result.maps.iter().filter_map(|map| word(&map.tag)).map(|(tag, name)| (tag, name.to_owned())).collect();
-    MapLink { id: of_result.id.clone(), title, quantities, stills }
 }
 
 fn repetition(result: &ResultDocument) -> String {
@@ -227,7 +78,7 @@ fn signed_cells(name: &str, signed: &Signed) -> Vec<String> {
 }
 
 /// All distributions of all repetitions.
-fn figures(results: &[&ResultDocument]) -> Table {
+pub(super) fn figures(results: &[&ResultDocument]) -> Table {
     let mut rows = Vec::new();
     for result in results {
         let mut lines: Vec<Vec<String>> = Vec::new();
@@ -282,7 +133,7 @@ fn error_words(one_way: &OneWay) -> String {
 }
 
 /// Messages and rates of each repetition.
-fn counts(results: &[&ResultDocument]) -> Vec<Table> {
+pub(super) fn counts(results: &[&ResultDocument]) -> Vec<Table> {
     let messages = Table {
         caption: "Messages".to_owned(),
         heads: vec!["rep.", "sent", "received", "lost", "duplicated", "reordered", "late"],
@@ -340,7 +191,7 @@ fn counts(results: &[&ResultDocument]) -> Vec<Table> {
     vec![messages, rates]
 }
 
-fn reflectors(results: &[&ResultDocument]) -> Option<Table> {
+pub(super) fn reflectors(results: &[&ResultDocument]) -> Option<Table> {
     let several: Vec<Row> = results
         .iter()
         .flat_map(|result| result.reflectors.iter().map(move |reflector| (result, reflector)))
@@ -380,7 +231,7 @@ fn reflectors(results: &[&ResultDocument]) -> Option<Table> {
     })
 }
 
-fn streams(results: &[&ResultDocument]) -> Option<Table> {
+pub(super) fn streams(results: &[&ResultDocument]) -> Option<Table> {
     let rows: Vec<Row> = results
         .iter()
         .filter_map(|result| Some((result, result.stream.as_ref()?)))
@@ -431,7 +282,11 @@ fn streams(results: &[&ResultDocument]) -> Option<Table> {
 }
 
 /// The worst messages: of the repetitions that have maps from there, of others from the cell's file.
-fn worst(run: &RunInput, members: &[(usize, &ResultDocument)], maps: &[(&ResultDocument, &CellMaps)]) -> Option<Table> {
+pub(super) fn worst(
+    run: &RunInput,
+    members: &[(usize, &ResultDocument)],
+    maps: &[(&ResultDocument, &CellMaps)],
+) -> Option<Table> {
     let mut all: Vec<(&ResultDocument, Option<&str>, Outlier)> = Vec::new();
     for (result, of_result) in maps {
         all.extend(of_result.outliers.iter().map(|outlier| (*result, Some(of_result.id.as_str()), outlier.clone())));
@@ -494,111 +349,4 @@ fn worst(run: &RunInput, members: &[(usize, &ResultDocument)], maps: &[(&ResultD
 fn at_message(map: &str, outlier: &Outlier) -> String {
     let at = outlier.at_ns.saturating_sub(outlier.lateness_ns) as f64 / 1e9;
     format!("#heat={map}&q=rtt_intended&t={:.3},{:.3}&pick={}", (at - 1.0).max(0.0), at + 1.0, outlier.seq)
-}
-
-fn facts(run: &RunInput, members: &[(usize, &ResultDocument)]) -> Vec<Facts> {
-    let mut out = Vec::new();
-    let Some((_, first)) = members.first() else { return out };
-    out.push(Facts {
-        heading: "Factors".to_owned(),
-        pairs: first.factors.keys().filter_map(|name| Some((plain(name), plain(&first.factor(name)?)))).collect(),
-    });
-    out.push(Facts { heading: "Initiator".to_owned(), pairs: end(&first.ends.initiator, members, false) });
-    if let Some(reflector) = &first.ends.reflector {
-        out.push(Facts { heading: "Reflector".to_owned(), pairs: end(reflector, members, true) });
-    }
-    for prepared in &first.prepared {
-        let mut pairs: Vec<(String, String)> = Vec::new();
-        if let Some(shield) = &prepared.shield {
-            pairs.push(("shield".to_owned(), plain(&shield.backend.to_string())));
-            pairs.push(("CPUs without processes of others".to_owned(), plain(&shield.processes.to_string())));
-            pairs.push(("CPUs without device interrupts".to_owned(), plain(&shield.interrupts.to_string())));
-        }
-        pairs.extend(prepared.settings.iter().map(|setting| (plain(&setting.key), plain(&setting.value))));
-        pairs.push(("settings changed".to_owned(), prepared.changed.to_string()));
-        let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
-        pairs.extend(notes.map(|note| ("note".to_owned(), plain(note))));
-        out.push(Facts { heading: format!("Prepared on {}", plain(&prepared.host)), pairs });
-    }
-    if let Some(load) = &first.load {
-        out.push(Facts {
-            heading: "Load beside it".to_owned(),
-            pairs: vec![
-                ("profile".to_owned(), plain(&load.spec.profile.to_string())),
-                ("busy share".to_owned(), format!("{:.0} %", load.busy_percent)),
-                (
-                    "evenness (coefficient of variation of its work)".to_owned(),
-                    load.work_cv.map_or_else(|| "–".to_owned(), |cv| format!("{cv:.2}")),
-                ),
-                ("steady when measured".to_owned(), if load.steady { "yes" } else { "no" }.to_owned()),
-            ],
-        });
-    }
-    let files: Vec<String> =
-        members.iter().filter_map(|(member, _)| Some(format!("cells/{:04}.*", run.steps.get(*member)?))).collect();
-    if !files.is_empty() {
-        out.push(Facts { heading: "Files".to_owned(), pairs: vec![(plain(&run.name), files.join(", "))] });
-    }
-    out.retain(|facts| !facts.pairs.is_empty());
-    out
-}
-
-/// What an end was told, and what it cost in each repetition.
-fn end(end: &EndReport, members: &[(usize, &ResultDocument)], reflector: bool) -> Vec<(String, String)> {
-    let mut pairs: Vec<(String, String)> = Vec::new();
-    let mut push = |name: &str, value: Option<String>| {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            pairs.push((name.to_owned(), plain(&value)));
-        }
-    };
-    push("host", end.host.clone());
-    push("address", end.address.clone());
-    push(
-        "receive",
-        (members.first().is_some_and(|(_, result)| result.probe != Probe::Ping)).then(|| end.spec.receive.to_string()),
-    );
-    push("policy", Some(end.spec.policy.to_string()));
-    push("CPU", Some(end.spec.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())));
-    push("busy poll", end.spec.busy_poll_us.map(|us| format!("{us} µs")));
-    push("device", end.spec.device.clone());
-    for (name, value) in &end.stack_environment {
-        push(name, Some(value.clone()));
-    }
-    let each = |pick: &dyn Fn(&EndReport) -> Option<String>| -> Option<String> {
-        let values: Vec<String> = members
-            .iter()
-            .filter_map(|(_, result)| {
-                pick(if reflector { result.ends.reflector.as_ref()? } else { &result.ends.initiator })
-            })
-            .collect();
-        (!values.is_empty()).then(|| values.join(" | "))
-    };
-    let percent = |part: u64, whole: u64| (whole > 0).then(|| format!("{:.1} %", 100.0 * part as f64 / whole as f64));
-    push("machine busy", each(&|end| end.usage.machine_percent().map(|percent| format!("{percent:.0} %"))));
-    push(
-        "own CPU time",
-        each(&|end| percent(end.usage.process_user_ns + end.usage.process_system_ns, end.usage.elapsed_ns)),
-    );
-    push("other tasks on its CPU", each(&|end| percent(end.usage.other_tasks_ns?, end.usage.elapsed_ns)));
-    push("stolen by the hypervisor", each(&|end| percent(end.usage.cpu_steal_ns?, end.usage.elapsed_ns)));
-    push("ready but not running", each(&|end| percent(end.usage.run_queue_wait_ns?, end.usage.elapsed_ns)));
-    let some = |count: u64| (count > 0).then(|| commas(count));
-    push("displaced", each(&|end| Some(commas(end.usage.involuntary_switches))));
-    push("moved to another CPU", each(&|end| some(end.usage.migrations)));
-    push("page faults", each(&|end| some(end.usage.minor_faults + end.usage.major_faults)));
-    let drops: [(&str, fn(&model::Counters) -> u64); 9] = [
-        ("dropped at the socket", |counters| counters.socket_overflow),
-        ("dropped for want of receive buffer", |counters| counters.udp_receive_buffer_errors),
-        ("other receive errors", |counters| counters.udp_receive_errors),
-        ("send errors", |counters| counters.udp_send_buffer_errors),
-        ("TCP segments sent again", |counters| counters.tcp_retransmits),
-        ("dropped by devices on receiving", |counters| counters.nic_receive_drops),
-        ("dropped by devices on sending", |counters| counters.nic_send_drops),
-        ("dropped by queueing disciplines", |counters| counters.qdisc_drops),
-        ("dropped by a full backlog", |counters| counters.backlog_drops),
-    ];
-    for (name, pick) in drops {
-        push(name, each(&|end| some(pick(&end.counters))));
-    }
-    pairs
 }

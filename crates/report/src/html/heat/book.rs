@@ -1,0 +1,258 @@
+//! The data for the viewer's script.
+
+use super::panels::{Panels, Words, panel, panels};
+use super::{CellMaps, LISTED, LISTED_LOST, OLD_ROWS, OLD_STEP_NS};
+use crate::Report;
+use crate::heat::{self, Diverging, Heat, Layout, Map, Palette, Rgb, Strip, Theme};
+use crate::units::{plain, utc};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::{Compression, write::DeflateEncoder};
+use model::result::Outlier;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+#[derive(Serialize)]
+pub(super) struct Book {
+    rows_per_octave: u32,
+    rows: u32,
+    old: Old,
+    /// Lowest and highest time of each quantity over all maps.
+    ranges: BTreeMap<&'static str, [u64; 2]>,
+    ramps: BTreeMap<&'static str, String>,
+    maps: Vec<View>,
+}
+
+#[derive(Serialize)]
+struct Old {
+    step_ns: u64,
+    rows: u32,
+}
+
+#[derive(Serialize)]
+struct View {
+    id: String,
+    title: String,
+    /// The cell's place in the page.
+    cell: String,
+    file: String,
+    trusted: bool,
+    seconds: f64,
+    detail_step_s: f64,
+    planes: BTreeMap<&'static str, Plane>,
+    lost_step_s: f64,
+    /// Column and count.
+    lost: Vec<(usize, u64)>,
+    outliers: Vec<Worst>,
+    outliers_left_out: usize,
+    events: Vec<Mark>,
+}
+
+#[derive(Serialize)]
+struct Plane {
+    columns: usize,
+    from_s: f64,
+    step_s: f64,
+    packed: bool,
+    data: String,
+    count: u64,
+    max_ns: u64,
+    /// Messages above the rows that it has.
+    above: u64,
+    fine: Vec<Plane>,
+}
+
+#[derive(Serialize)]
+struct Worst {
+    seq: u64,
+    at_ns: u64,
+    rtt_ns: u64,
+    late_ns: u64,
+    lost: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    parts_ns: BTreeMap<String, i64>,
+}
+
+#[derive(Serialize)]
+struct Mark {
+    at_s: f64,
+    kind: String,
+    detail: String,
+}
+
+const TAGS: [&str; 3] = ["rtt", "rtt_intended", "lateness"];
+
+/// The tag without the reflector's name.
+fn tag(map: &Map) -> Option<&'static str> {
+    let bare = map.tag.split('@').next();
+    TAGS.into_iter().find(|tag| Some(*tag) == bare)
+}
+
+pub(super) fn book(report: &Report, by_result: &BTreeMap<(usize, usize), CellMaps>) -> (Book, Panels) {
+    let all = || {
+        by_result.values().flat_map(|of_result| {
+            of_result.maps.iter().chain(of_result.reflectors.iter().flat_map(|reflector| &reflector.maps))
+        })
+    };
+    let extent = |wanted: &[&str]| {
+        Heat::rows(all().filter(|map| tag(map).is_some_and(|tag| wanted.contains(&tag))), Layout::Log)
+            // A little air above: the worst message must not stand on the frame.
+            .map(|rows| [rows.low_ns(), Layout::Log.low_ns(rows.first + rows.count + 3)])
+    };
+    let mut ranges = BTreeMap::new();
+    // Both RTTs on one scale: the difference between them is what the reader is after.
+    for (tag, wanted) in [("rtt", &TAGS[..2]), ("rtt_intended", &TAGS[..2]), ("lateness", &TAGS[2..])] {
+        if let Some(range) = extent(wanted) {
+            ranges.insert(tag, range);
+        }
+    }
+    let top = all().filter_map(|map| map.whole.log.extent()).map(|(_, high)| high).max().unwrap_or(0);
+    let mut maps = Vec::new();
+    let mut found = Vec::new();
+    let words = Words::of(&report.cells, by_result);
+    for (number, cell) in report.cells.iter().enumerate() {
+        let members: Vec<_> = cell
+            .members
+            .iter()
+            .filter_map(|member| by_result.get(&(cell.run, *member)).map(|of| (*member, of)))
+            .collect();
+        for (place, (member, of_result)) in members.iter().enumerate() {
+            let mut reflectors = Vec::new();
+            let result = report.inputs.get(cell.run).and_then(|run| run.results.get(*member));
+            let trusted = result.is_some_and(|result| result.verdict.trusted);
+            let title = words.title(cell, members.len(), result.and_then(|result| result.repetition));
+            if place == 0 {
+                found.push((words.split(cell), panel(cell, of_result, &title)));
+            }
+            for one in &of_result.reflectors {
+                let host = one.reflector.as_deref().unwrap_or_default();
+                let title = format!("{title} · reflector {host}");
+                reflectors.push(view(one, title, format!("cell-{number}"), trusted));
+            }
+            maps.push(view(of_result, title, format!("cell-{number}"), trusted));
+            maps.append(&mut reflectors);
+        }
+    }
+    let book = Book {
+        rows_per_octave: heat::ROWS_PER_OCTAVE,
+        rows: top + 1,
+        old: Old { step_ns: OLD_STEP_NS, rows: OLD_ROWS },
+        ranges,
+        ramps: ramps(),
+        maps,
+    };
+    (book, panels(found))
+}
+
+fn ramps() -> BTreeMap<&'static str, String> {
+    let hex = |colours: &[Rgb]| colours.iter().map(|[r, g, b]| format!("{r:02x}{g:02x}{b:02x}")).collect::<String>();
+    BTreeMap::from([
+        ("light", hex(&Palette::default().table(Theme::Light))),
+        ("dark", hex(&Palette::default().table(Theme::Dark))),
+        ("diverge_light", hex(&Diverging::table(Theme::Light))),
+        ("diverge_dark", hex(&Diverging::table(Theme::Dark))),
+        ("old", hex(&old_ramp())),
+    ])
+}
+
+/// White to green in 25 steps.
+fn old_ramp() -> [Rgb; 26] {
+    let mut ramp = [[255; 3]; 26];
+    for (step, colour) in (0_u32..).zip(&mut ramp) {
+        let fade = u8::try_from(255 - 255 * step / 25).unwrap_or(0);
+        *colour = [fade, u8::try_from(255 - 127 * step / 25).unwrap_or(0), fade];
+    }
+    ramp
+}
+
+fn view(of_result: &CellMaps, title: String, cell: String, trusted: bool) -> View {
+    let mut planes = BTreeMap::new();
+    for map in &of_result.maps {
+        let Some(tag) = tag(map) else { continue };
+        planes.insert(tag, plane(&map.whole, &map.details, Layout::Log, u32::MAX));
+        if let ("rtt", Some(linear)) = (tag, &map.whole.linear) {
+            planes.insert("old", plane(&map.whole, &[], linear.layout, OLD_ROWS - 1));
+        }
+    }
+    // Figures of time are those of the longest map; all tags have the same columns but for empty ends.
+    let longest = of_result.maps.iter().max_by_key(|map| map.whole.length_ns());
+    let whole = longest.map(|map| &map.whole);
+    let detail = of_result.maps.iter().flat_map(|map| &map.details).map(|strip| strip.column_ns).min();
+    let (lost, slow): (Vec<&Outlier>, Vec<&Outlier>) = of_result.outliers.iter().partition(|outlier| outlier.lost);
+    let listed: Vec<Worst> =
+        slow.iter().take(LISTED).chain(lost.iter().take(LISTED_LOST)).map(|outlier| worst(outlier)).collect();
+    View {
+        id: of_result.id.clone(),
+        title,
+        cell,
+        file: longest.map(|map| format!("cells/{:04}.outliers.jsonl", map.index)).unwrap_or_default(),
+        trusted,
+        seconds: whole.map_or(0.0, |strip| strip.length_ns() as f64 / 1e9),
+        detail_step_s: detail.or(whole.map(|strip| strip.column_ns)).unwrap_or(100_000_000) as f64 / 1e9,
+        planes,
+        lost_step_s: whole.map_or(1.0, |strip| strip.column_ns as f64 / 1e9),
+        lost: whole
+            .map(|strip| {
+                let columns = strip.columns.iter().enumerate().map(|(place, column)| (place, column.lost));
+                columns.filter(|(_, lost)| *lost > 0).collect()
+            })
+            .unwrap_or_default(),
+        outliers_left_out: of_result.outliers.len() - listed.len(),
+        outliers: listed,
+        events: longest
+            .map(|map| map.events.iter().filter(|event| event.kind != "loss").filter_map(mark).collect())
+            .unwrap_or_default(),
+    }
+}
+
+fn mark(event: &model::Event) -> Option<Mark> {
+    let host = event.host.as_deref().map(|host| format!("{}: ", plain(host))).unwrap_or_default();
+    Some(Mark {
+        at_s: event.at_ns? as f64 / 1e9,
+        kind: plain(&event.kind),
+        detail: format!("{host}{}", plain(&event.detail)),
+    })
+}
+
+fn worst(outlier: &Outlier) -> Worst {
+    Worst {
+        seq: outlier.seq,
+        at_ns: outlier.at_ns,
+        rtt_ns: outlier.rtt_ns,
+        late_ns: outlier.lateness_ns,
+        lost: outlier.lost,
+        host: outlier.host.as_deref().map(plain),
+        clock: outlier.realtime_ns.map(utc),
+        parts_ns: outlier.parts_ns.iter().map(|(name, ns)| (plain(name), *ns)).collect(),
+    }
+}
+
+fn plane(strip: &Strip, details: &[Strip], layout: Layout, top: u32) -> Plane {
+    let grid = strip.grid(layout);
+    let (data, packed) = base64(&heat::pack(grid, top));
+    Plane {
+        columns: grid.columns.len(),
+        from_s: strip.start_ns as f64 / 1e9,
+        step_s: strip.column_ns as f64 / 1e9,
+        packed,
+        data,
+        count: grid.total(),
+        max_ns: strip.columns.iter().filter_map(|column| column.max_ns).max().unwrap_or(0),
+        above: grid.columns.iter().flatten().filter(|(row, _)| *row > top).map(|(_, count)| count).sum(),
+        fine: details.iter().map(|detail| plane(detail, &[], layout, top)).collect(),
+    }
+}
+
+/// Bytes as base64, deflated where that makes them shorter.
+fn base64(bytes: &[u8]) -> (String, bool) {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
+    match encoder.write_all(bytes).and_then(|()| encoder.finish()) {
+        Ok(deflated) if deflated.len() < bytes.len() => (STANDARD.encode(deflated), true),
+        _ => (STANDARD.encode(bytes), false),
+    }
+}

@@ -1,0 +1,159 @@
+//! Heat maps for the page: the data that the viewer's script draws, the small multiples, and which picture belongs to
+//! which cell.
+//!
+//! The data are one JSON text: rows and colours once, then map by map what [`heat::pack`] makes of the counts, deflated
+//! and in base64. Nothing of it can end the script element that holds it: `<` never stands there bare.
+
+mod book;
+mod panels;
+
+use crate::heat::{self, Heat, Map};
+use crate::units::plain;
+use crate::{Report, ReportError, RunInput};
+use model::Probe;
+use model::result::Outlier;
+use panels::Panels;
+use std::collections::BTreeMap;
+
+/// What the page holds at most, in bytes of base64: columns are made longer until it fits.
+const MOST_BYTES: usize = 7 << 20;
+/// Columns of a map, the first that fits.
+const COLUMNS: [usize; 4] = [4000, 2000, 1000, 400];
+/// Worst messages that the page names, and of them lost ones.
+const LISTED: usize = 60;
+const LISTED_LOST: usize = 20;
+/// Reflectors that have maps of their own.
+const REFLECTORS: usize = 8;
+/// Other probes log by the second: with fewer columns there is nothing to see.
+const LEAST_COLUMNS: usize = 8;
+/// Rows of 2011: 10 µs up to 2 ms.
+const OLD_STEP_NS: u64 = 10_000;
+const OLD_ROWS: u32 = 200;
+
+/// All maps of a page.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// The JSON for the script; empty when there is no map.
+    pub(super) data: String,
+    /// The small multiples.
+    pub(super) panels: Panels,
+    /// Maps by run and result: which the cells' pages show.
+    pub(super) by_result: BTreeMap<(usize, usize), CellMaps>,
+    /// What is damaged or missing.
+    pub(super) problems: Vec<String>,
+}
+
+/// The maps of one repetition of a cell.
+#[derive(Debug)]
+pub(super) struct CellMaps {
+    /// Its name in the page's address.
+    pub(super) id: String,
+    /// The maps: RTT, RTT from intended, lateness.
+    pub(super) maps: Vec<Map>,
+    /// The worst messages, the worst first, lost ones last.
+    pub(super) outliers: Vec<Outlier>,
+    /// Where these are the messages of one of several reflectors: which.
+    pub(super) reflector: Option<String>,
+    /// Each reflector by itself, where there are several.
+    pub(super) reflectors: Vec<CellMaps>,
+}
+
+/// Reads the logs of all runs.
+pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
+    let mut page =
+        Page { data: String::new(), panels: Panels::default(), by_result: BTreeMap::new(), problems: Vec::new() };
+    for max_columns in COLUMNS {
+        page.by_result.clear();
+        page.problems.clear();
+        for (number, run) in report.inputs.iter().enumerate() {
+            let options = heat::Options {
+                max_columns,
+                linear_ns: Some(OLD_STEP_NS),
+                outliers: LISTED,
+                ..heat::Options::default()
+            };
+            let Heat { maps, problems } = heat::of_input(run, &options);
+            page.problems.extend(problems);
+            let steps: BTreeMap<u32, usize> = run.steps.iter().copied().zip(0..).collect();
+            for map in maps {
+                let Some(&result) = steps.get(&map.index) else { continue };
+                let is_pace = run.results.get(result).is_some_and(|result| result.probe == Probe::Pace);
+                if !is_pace && map.whole.columns.len() < LEAST_COLUMNS {
+                    continue;
+                }
+                let several = report.inputs.len() > 1;
+                let id = if several { format!("{}-{:04}", number + 1, map.index) } else { format!("{:04}", map.index) };
+                let of_result = page.by_result.entry((number, result)).or_insert_with(|| CellMaps {
+                    id,
+                    maps: Vec::new(),
+                    // Told already where the maps could not be read.
+                    outliers: run
+                        .folder
+                        .as_deref()
+                        .and_then(|folder| store::outliers(folder, map.index).ok())
+                        .unwrap_or_default(),
+                    reflector: None,
+                    reflectors: Vec::new(),
+                });
+                of_result.maps.push(map);
+            }
+            let of_run = page.by_result.iter_mut().filter(|((of, _), _)| *of == number);
+            for ((_, result), of_result) in of_run {
+                of_result.reflectors = reflectors(run, *result, of_result, &options);
+            }
+        }
+        if page.by_result.is_empty() {
+            return Ok(page);
+        }
+        for of_result in page.by_result.values_mut() {
+            sort(&mut of_result.outliers);
+            of_result.reflectors.iter_mut().for_each(|reflector| sort(&mut reflector.outliers));
+        }
+        let (book, panels) = book::book(report, &page.by_result);
+        page.data = serde_json::to_string(&book)?.replace('<', "\\u003c");
+        page.panels = panels;
+        if page.data.len() <= MOST_BYTES {
+            break;
+        }
+    }
+    Ok(page)
+}
+
+fn sort(outliers: &mut [Outlier]) {
+    outliers.sort_by_key(|outlier| {
+        (outlier.lost, std::cmp::Reverse(outlier.rtt_ns.saturating_add(outlier.lateness_ns)), outlier.seq)
+    });
+}
+
+/// The maps of each of several reflectors.
+fn reflectors(run: &RunInput, result: usize, all: &CellMaps, options: &heat::Options) -> Vec<CellMaps> {
+    let (Some(folder), Some(document), Some(step)) =
+        (run.folder.as_deref(), run.results.get(result), run.steps.get(result))
+    else {
+        return Vec::new();
+    };
+    let Some(step) = run.document.order.iter().find(|known| known.index == *step) else { return Vec::new() };
+    if document.reflectors.len() < 2 {
+        return Vec::new();
+    }
+    let each = document.reflectors.iter().take(REFLECTORS).zip(1..);
+    each.map(|(reflector, number)| {
+        let tags = ["rtt", "rtt_intended"].map(|tag| format!("{tag}@{}", reflector.host)).to_vec();
+        // What is damaged is told with the whole.
+        let heat = heat::of_step(folder, &run.document, step, document, &heat::Options { tags, ..options.clone() });
+        CellMaps {
+            id: format!("{}-r{number}", all.id),
+            maps: heat.maps,
+            outliers: all
+                .outliers
+                .iter()
+                .filter(|outlier| outlier.host.as_deref() == Some(reflector.host.as_str()))
+                .cloned()
+                .collect(),
+            reflector: Some(plain(&reflector.host)),
+            reflectors: Vec::new(),
+        }
+    })
+    .filter(|reflector| !reflector.maps.is_empty())
+    .collect()
+}

@@ -1,0 +1,135 @@
+//! The small multiples: which maps stand in which row and column, and what tells them from each other.
+
+use super::CellMaps;
+use crate::cells::Cell;
+use crate::names::rate_word;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Small multiples: rows and columns of factors.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Panels {
+    /// Heads of the columns; empty where the panels are no table.
+    pub(super) columns: Vec<String>,
+    pub(super) rows: Vec<PanelRow>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct PanelRow {
+    pub(super) head: String,
+    pub(super) panels: Vec<Option<Panel>>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Panel {
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) caption: String,
+    pub(super) sign: &'static str,
+}
+
+/// What tells maps from each other.
+pub(super) struct Words {
+    protocols: bool,
+    sizes: bool,
+    rates: bool,
+}
+
+impl Words {
+    pub(super) fn of(cells: &[Cell], by_result: &BTreeMap<(usize, usize), CellMaps>) -> Self {
+        let with: Vec<&Cell> = cells
+            .iter()
+            .filter(|cell| cell.members.iter().any(|member| by_result.contains_key(&(cell.run, *member))))
+            .collect();
+        let several =
+            |pick: &dyn Fn(&Cell) -> String| with.iter().map(|cell| pick(cell)).collect::<BTreeSet<_>>().len() > 1;
+        Self {
+            protocols: several(&|cell| format!("{} {}", cell.info.probe, cell.info.protocol)),
+            sizes: several(&|cell| cell.info.size_bytes.to_string()),
+            rates: several(&|cell| cell.info.factors.get("rate").cloned().unwrap_or_default()),
+        }
+    }
+
+    /// The words of a cell without its rate, and its rate.
+    pub(super) fn split(&self, cell: &Cell) -> (String, String) {
+        let info = &cell.info;
+        let rate = info.factors.get("rate").map(|rate| rate_word(rate)).unwrap_or_default();
+        let mut words: Vec<String> = Vec::new();
+        if self.protocols {
+            words.push(format!("{} {}", info.probe, info.protocol.to_uppercase()));
+        }
+        if self.sizes {
+            words.push(format!("{} B", info.size_bytes));
+        }
+        words.extend(info.label.split(" · ").filter(|word| *word != rate && *word != "all cells").map(str::to_owned));
+        (words.join(" · "), if self.rates { rate } else { String::new() })
+    }
+
+    pub(super) fn title(&self, cell: &Cell, repetitions: usize, repetition: Option<u32>) -> String {
+        let (words, rate) = self.split(cell);
+        let rate = if rate.is_empty() {
+            cell.info.factors.get("rate").map(|rate| rate_word(rate)).unwrap_or_default()
+        } else {
+            rate
+        };
+        let again = match repetition {
+            Some(repetition) if repetitions > 1 => format!("repetition {repetition}"),
+            _ => String::new(),
+        };
+        let title = [words, rate, again].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" · ");
+        if title.is_empty() { format!("{} {}", cell.info.probe, cell.info.protocol.to_uppercase()) } else { title }
+    }
+}
+
+pub(super) fn panel(cell: &Cell, of_result: &CellMaps, title: &str) -> Panel {
+    let info = &cell.info;
+    let figure = |name: &str, ns: Option<f64>| ns.map(|ns| format!("{name} {}", crate::units::span(ns)));
+    let lost = (info.lost > 0).then(|| format!("{} lost", crate::units::commas(info.lost)));
+    let words = [figure("p50", info.p50_ns), figure("p99.9", info.p99_9_ns), figure("max", info.max_ns), lost];
+    Panel {
+        id: of_result.id.clone(),
+        title: title.to_owned(),
+        caption: words.into_iter().flatten().collect::<Vec<_>>().join(", "),
+        sign: info.mark.sign(),
+    }
+}
+
+pub(super) fn panels(found: Vec<((String, String), Panel)>) -> Panels {
+    let rates: BTreeSet<&String> = found.iter().map(|((_, rate), _)| rate).collect();
+    if rates.len() < 2 {
+        // Not a table: as many beside each other as the page is wide.
+        let row =
+            |((_, _), panel): ((String, String), Panel)| PanelRow { head: String::new(), panels: vec![Some(panel)] };
+        return Panels { columns: Vec::new(), rows: found.into_iter().map(row).collect() };
+    }
+    let mut columns: Vec<String> = Vec::new();
+    let mut rows: Vec<PanelRow> = Vec::new();
+    for ((_, rate), _) in &found {
+        if !columns.contains(rate) {
+            columns.push(rate.clone());
+        }
+    }
+    let number =
+        |rate: &String| rate.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap_or(0);
+    columns.sort_by_key(number);
+    for ((head, rate), panel) in found {
+        let place = columns.iter().position(|column| *column == rate).unwrap_or(0);
+        // The same words twice are two rows: nothing is hidden behind another.
+        let free = |row: &&mut PanelRow| row.head == head && row.panels.get(place).is_some_and(Option::is_none);
+        match rows.iter_mut().find(free) {
+            Some(row) => {
+                if let Some(slot) = row.panels.get_mut(place) {
+                    *slot = Some(panel);
+                }
+            }
+            None => {
+                let mut panels = vec![None; columns.len()];
+                if let Some(slot) = panels.get_mut(place) {
+                    *slot = Some(panel);
+                }
+                rows.push(PanelRow { head, panels });
+            }
+        }
+    }
+    Panels { columns, rows }
+}
