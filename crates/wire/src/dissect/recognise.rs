@@ -3,6 +3,7 @@
 use super::{Packet, Transport};
 use crate::data::{self, FarStamps, PROVE_BYTES, PROVE_MAGIC, Tier};
 use crate::frame::{CONTROL_LIMIT, MAC_BYTES, PREFIX_BYTES};
+use crate::stream;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -69,6 +70,8 @@ pub struct Recognised {
 enum Kind {
     Unknown,
     Data,
+    /// A flow of `stream`: datagrams with numbers, or a stream of bytes without.
+    Bulk,
     Control,
 }
 
@@ -162,8 +165,8 @@ impl Flow {
         let empty_segment = packet.payload_bytes == 0 && matches!(packet.transport, Transport::Tcp(_));
         let message = if empty_segment {
             Message::Nothing
-        } else if is_proof(packet) {
-            self.kind = Kind::Data;
+        } else if let Some(kind) = proves(packet) {
+            self.kind = kind;
             self.initiator = from;
             Message::Proof
         } else if let Some(names) = control_names(payload).filter(|_| matches!(packet.transport, Transport::Tcp(_))) {
@@ -182,7 +185,8 @@ impl Flow {
             }
             match self.kind {
                 Kind::Control => Message::Control(Vec::new()),
-                Kind::Data => self.data(packet, from, point),
+                Kind::Bulk if matches!(packet.transport, Transport::Tcp(_)) => Message::More,
+                Kind::Data | Kind::Bulk => self.data(packet, from, point),
                 Kind::Unknown => Message::Foreign,
             }
         };
@@ -248,7 +252,8 @@ impl Flow {
         let seen = self.seen(from, point);
         let seq = kept.map(|kept| data::expand(tier, kept, seen.highest));
         seen.highest = seen.highest.max(seq.unwrap_or(0));
-        let far = if from == self.initiator { None } else { far(payload) };
+        // A stream has its sender's time there.
+        let far = if from == self.initiator || self.kind == Kind::Bulk { None } else { far(payload) };
         Message::Data { tier, seq, tag, far }
     }
 }
@@ -268,8 +273,13 @@ fn far(payload: &[u8]) -> Option<FarStamps> {
     Some(if wall { found } else { FarStamps { rx: found.rx, tx: found.tx, ..FarStamps::default() } })
 }
 
-fn is_proof(packet: &Packet<'_>) -> bool {
-    packet.payload_bytes == PROVE_BYTES && packet.payload.starts_with(&PROVE_MAGIC)
+/// What a flow carries when this packet is the proof that opens it.
+fn proves(packet: &Packet<'_>) -> Option<Kind> {
+    let is = |bytes, magic: &[u8]| packet.payload_bytes == bytes && packet.payload.starts_with(magic);
+    if is(PROVE_BYTES, &PROVE_MAGIC) {
+        return Some(Kind::Data);
+    }
+    is(stream::PROVE_BYTES, &stream::PROVE_MAGIC).then_some(Kind::Bulk)
 }
 
 /// Number and tag of a full header.

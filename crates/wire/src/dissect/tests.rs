@@ -288,6 +288,21 @@ fn messages_of_a_stream_begin_where_the_tag_is() {
 }
 
 #[test]
+fn flows_of_a_stream_are_ours_but_have_numbers_in_datagrams_only() {
+    let mut memory = Recogniser::default();
+    let proof = crate::stream::prove(&Token([3; 16]), 1);
+    assert_eq!(segment(&mut memory, A, B, 1, &proof, None).message, Message::Proof);
+    assert_eq!(segment(&mut memory, B, A, 1, &message(1, 9, 1000), None).message, Message::More);
+    assert_eq!(look(&mut memory, A, B, &proof, None).message, Message::Proof);
+    let mut datagram = vec![0; 64];
+    crate::stream::write(5, 9, 1000, &mut datagram);
+    datagram[24..32].copy_from_slice(&1500_u64.to_le_bytes());
+    let down = look(&mut memory, B, A, &datagram, None);
+    let expected = Message::Data { tier: Tier::Tagged, seq: Some(5), tag: Some(9), far: None };
+    assert_eq!((down.message, down.forward), (expected, false));
+}
+
+#[test]
 fn a_segment_seen_leaving_and_arriving_is_no_repetition() {
     let mut memory = Recogniser::default();
     for seq in [100, 120, 140] {
