@@ -5,13 +5,14 @@ mod common;
 
 use clock::Clock;
 use common::{Client, PATIENCE, Rounds, Server, exchange, request, rounds};
-use model::{EndSpec, IdleDescriptors, Limits, Multicast, Policy, Protocol, Receive, SocketSpec};
+use model::{EndSpec, IdleDescriptors, Limits, Multicast, Policy, Probe, Protocol, Receive, SocketSpec};
 use net::{DataSocket, PathOptions, Received, TransactionClient, local_pair};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use windhover_endpoint::{InheritedData, serve_inherited};
-use wire::{ClientEvent, OpenRequest};
+use wire::{ClientEvent, OpenRequest, PaceRequest, Tier, data};
 
 /// Measures sizes over one session and checks the reflector's own count.
 fn measure(server: &Server, open: &OpenRequest, sizes: &[(u32, u32)], count: u64) {
@@ -226,4 +227,43 @@ fn inherited_descriptors_carry_no_other_protocol() {
     let error = client.opened(request(Protocol::Udp)).unwrap_err().to_string();
     assert!(error.contains("do not carry udp"), "{error}");
     reflector.join().unwrap().expect("the parent was told, so that it alone says it");
+}
+
+#[test]
+fn at_a_rate_only_the_asked_are_answered_and_only_to_whom_proved_itself() {
+    let server = Server::open();
+    for protocol in [Protocol::Udp, Protocol::Tcp] {
+        for connected in [true, false] {
+            let mut open = request(protocol);
+            open.socket.connected = connected;
+            open.probe = Probe::Pace;
+            open.pace = Some(PaceRequest { rate_pps: 1000, every: 4, ..PaceRequest::default() });
+            let mut client = Client::connect(server.address, None).unwrap();
+            let (mut socket, tag) = client.path(&open).unwrap();
+            client.start(64, 64).unwrap();
+            let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            stranger.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            let mut message = [0; 64];
+            for number in 0..20 {
+                data::write(number, tag, &mut message);
+                socket.send_once(&message, PATIENCE).unwrap();
+                if protocol == Protocol::Udp {
+                    stranger.send_to(&message, socket.peer_address().unwrap()).unwrap();
+                }
+            }
+            for number in [0, 4, 8, 12, 16] {
+                let (bytes, _) = socket.receive_once(&mut message, PATIENCE).unwrap().unwrap();
+                assert_eq!((bytes, data::read(Tier::Tagged, tag, &message)), (64, Some(number)));
+                let stamps = data::read_stamps(&message, false);
+                assert!(stamps.rx > 0 && stamps.rx <= stamps.tx, "{stamps:?}");
+            }
+            assert!(stranger.recv(&mut message).is_err(), "a stranger is never answered");
+            let report = client.stop().unwrap();
+            assert_eq!((report.received, report.sent), (20, 5), "{protocol} {connected}");
+            assert!(report.ticks.is_some() && report.clock.is_some());
+            // A size that is announced and not fitting ends the session.
+            let error = client.start(4, 4).unwrap_err();
+            assert!(matches!(error, wire::SessionError::Refused { .. }), "{error}");
+        }
+    }
 }

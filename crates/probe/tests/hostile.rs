@@ -5,7 +5,7 @@ mod common;
 
 use common::{has, run, spec, task};
 use model::worker::Measured;
-use model::{FindingId, Limits, Messages, Probe, ProbeSpec, Protocol, Receive, SizeList};
+use model::{FindingId, Limits, Messages, PaceSpec, Probe, ProbeSpec, Protocol, Receive, Shape, SizeList};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
         versions: Versions::OURS,
         tool_version: "fake".to_owned(),
         build: None,
-        capabilities: Vec::new(),
+        capabilities: vec!["pace".to_owned()],
         limits: Limits::default(),
         key: None,
         nonce: Nonce([7; 32]),
@@ -239,4 +239,135 @@ fn a_peer_that_never_answers_ends_the_run() {
     assert_eq!(outcome.unwrap_err().exit_code(), 1);
     assert_eq!(all[0].result.messages.received, 0);
     assert_eq!(all[0].result.messages.lost, 10, "ten in a row over 5 s and more");
+}
+
+/// `rate` messages a second without warm-up, for so long.
+fn paced(rate: f64, ms: u32) -> ProbeSpec {
+    let mut spec = spec(Probe::Pace, Protocol::Udp);
+    spec.warmup.time_ms = 0;
+    spec.stop.max_ms = ms;
+    spec.timeout_ms = 150;
+    spec.pace = Some(PaceSpec { rates_pps: vec![rate], ..PaceSpec::default() });
+    spec
+}
+
+fn misbehave_at_a_rate(number: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, held: &mut Vec<Vec<u8>>) {
+    let send = |bytes: &[u8]| drop(socket.send_to(bytes, to));
+    match number {
+        10 => {}
+        15 => {
+            send(message);
+            send(message);
+        }
+        // After the next one's answer.
+        20 => held.push(message.to_vec()),
+        21 => {
+            send(message);
+            held.drain(..).for_each(|old| send(&old));
+        }
+        // Long after its time-out.
+        25 => held.push(message.to_vec()),
+        58 => {
+            held.drain(..).for_each(|old| send(&old));
+            send(message);
+        }
+        // Noise of another length.
+        40 => {
+            send(&vec![1; message.len() + 3]);
+            send(message);
+        }
+        _ => send(message),
+    }
+}
+
+#[test]
+fn at_a_rate_each_message_has_its_own_fate() {
+    let fake = Fake::start(misbehave_at_a_rate, 0);
+    // The 58th comes 330 ms after the 25th.
+    let measured = measure(&fake, paced(100.0, 600));
+    let messages = &measured.result.messages;
+    assert_eq!((messages.sent, messages.received, messages.lost), (60, 58, 2), "{messages:?}");
+    assert_eq!((messages.duplicated, messages.late), (Some(1), Some(1)), "{messages:?}");
+    assert!(messages.reordered.is_some_and(|count| (1..=2).contains(&count)), "{messages:?}");
+    assert!(has(&measured, FindingId::Loss) && has(&measured, FindingId::Order));
+    let lost: Vec<u64> = measured.outliers.iter().filter(|one| one.lost).map(|one| one.seq).collect();
+    assert_eq!(lost, [9, 24]);
+}
+
+/// Stands still for 150 ms once, at the 50th message; what comes meanwhile waits at its socket.
+fn stall(number: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, _: &mut Vec<Vec<u8>>) {
+    if number == 50 {
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    drop(socket.send_to(message, to));
+}
+
+/// Coordinated omission, on real sockets: the loops in virtual time show the sender's half of it.
+#[test]
+fn a_reflector_that_stands_still_is_many_messages_of_a_rate_and_one_of_a_ping_pong() {
+    let slow = |measured: &Measured| {
+        let over = measured.outliers.iter().filter(|one| !one.lost && one.rtt_ns > 50_000_000);
+        (over.clone().count(), over.filter(|one| one.lateness_ns > 50_000_000).count())
+    };
+    let mut open = paced(500.0, 400);
+    open.timeout_ms = 2000;
+    open.outliers.over_ns = Some(50_000_000);
+    let open = measure(&Fake::start(stall, 0), open);
+    let (all, late) = slow(&open);
+    // 50 are sent in the first 100 ms of it.
+    assert!(all >= 35 && late * 3 < all, "{all} {late}");
+    for latency in [&open.result.latency, &open.result.latency_intended] {
+        assert!(latency.as_ref().unwrap().max_ns.unwrap() >= 145_000_000);
+    }
+    let mut closed = short(Receive::Block, 32);
+    (closed.stop.max_count, closed.timeout_ms) = (200, 2000);
+    closed.outliers.over_ns = Some(25_000_000);
+    let closed = measure(&Fake::start(stall, 0), closed);
+    assert!((1..=3).contains(&slow(&closed).0), "{:?}", closed.outliers);
+}
+
+#[test]
+fn a_peer_that_vanishes_at_a_rate_leaves_what_was_measured() {
+    let fake = Fake::start(answer, 200);
+    let (all, outcome) = run(&task(paced(1000.0, 20_000), fake.address));
+    let error = outcome.unwrap_err();
+    assert_eq!(error.exit_code(), 1);
+    assert!(error.to_string().contains("vanished") && !error.to_string().contains('\n'), "{error}");
+    assert_eq!(all.len(), 1);
+    assert!(all[0].result.messages.received >= 150, "{:?}", all[0].result.messages);
+    assert!(has(&all[0], FindingId::PeerVanished) && !all[0].result.verdict.trusted);
+}
+
+#[test]
+fn a_peer_that_falls_silent_at_a_rate_ends_the_run() {
+    let fake = Fake::start(nothing, 0);
+    let (all, outcome) = run(&task(paced(100.0, 60_000), fake.address));
+    assert_eq!(outcome.unwrap_err().exit_code(), 1);
+    let messages = &all[0].result.messages;
+    assert!(messages.received == 0 && (400..5000).contains(&messages.lost), "{messages:?}");
+}
+
+#[test]
+fn a_burst_that_a_reflector_s_buffer_does_not_hold_ends_the_sweep() {
+    let served = common::Served::start();
+    let sweep = |beyond: bool| {
+        let mut spec = paced(5000.0, 1000);
+        spec.sizes = SizeList::one(1000);
+        spec.reflector.receive_buffer_bytes = Some(4096);
+        spec.timeout_ms = 500;
+        spec.pace = Some(PaceSpec {
+            rates_pps: vec![5000.0, 6000.0],
+            shape: Shape::Burst { count: 5000 },
+            beyond_saturation: beyond,
+            ..PaceSpec::default()
+        });
+        run(&task(spec, served.address)).0
+    };
+    let all = sweep(false);
+    assert_eq!(all.len(), 1, "the higher rate would say the same");
+    let rate = all[0].result.rate.as_ref().unwrap();
+    let saturated = rate.saturated.as_ref().unwrap();
+    assert_eq!(saturated.who, "reflector", "{saturated:?}");
+    assert!(has(&all[0], FindingId::RateNotReached) && has(&all[0], FindingId::Loss));
+    assert_eq!(sweep(true).len(), 2);
 }
