@@ -62,7 +62,7 @@ fn family(ipv4: bool, ipv6: bool) -> Option<Family> {
 }
 
 /// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is ours.
-fn target(peer: &Peer, output: &Output) -> Result<(Target, Option<Worker>), Failure> {
+pub(super) fn target(peer: &Peer, output: &Output) -> Result<(Target, Option<Worker>), Failure> {
     let protocol = Protocol::from(peer.protocol);
     let control = match (&peer.address, protocol.is_local()) {
         (address, false) if peer.fork_both => {
@@ -106,7 +106,7 @@ fn resolved(address: &str, family: Option<Family>) -> Result<String, Failure> {
     Ok(found.to_string())
 }
 
-fn run(
+pub(super) fn run(
     task: &ProbeTask,
     wanted: &Wanted,
     pcap: Option<&Pcap>,
@@ -151,9 +151,36 @@ fn run(
         }
     }
     match outcome {
-        Ok(outcome) => Ok(outcome.exit_code()),
+        Ok(outcome) => {
+            if !outcome.interrupted {
+                left_out(task, &kept.documents, output);
+            }
+            Ok(outcome.exit_code())
+        }
         Err(error) => Err(Failure::new(error.exit_code(), error)),
     }
+}
+
+/// Says which rates a sweep did not come to.
+fn left_out(task: &ProbeTask, documents: &[ResultDocument], output: &Output) {
+    let Some(pace) = &task.spec.pace else { return };
+    let measured = documents.len();
+    let asked = task.spec.sizes.len() * pace.rates_pps.len();
+    let Some(last) = documents.last().and_then(|last| last.rate.as_ref()).filter(|_| measured < asked) else { return };
+    let rates: Vec<String> = pace
+        .rates_pps
+        .iter()
+        .filter(|rate| {
+            let is = |document: &&ResultDocument| document.rate.as_ref().is_some_and(|it| it.asked_pps == **rate);
+            documents.iter().filter(is).count() < task.spec.sizes.len()
+        })
+        .map(|rate| format!("{}/s", model::schedule::rate_word(*rate)))
+        .collect();
+    output.note(format_args!(
+        "{} was not measured, because {}/s was not reached; --beyond-saturation goes on",
+        rates.join(", "),
+        model::schedule::rate_word(last.asked_pps)
+    ));
 }
 
 fn progress(result: &ResultDocument, output: &Output) {
