@@ -3,7 +3,8 @@
 use crate::document::{Document, Headline, Mark, Note};
 use crate::names::{axis_title, cell_word};
 use crate::papers::{caption, columns};
-use crate::text::fixed_line;
+use crate::single;
+use crate::text::{PACED, fixed_line, paced};
 use crate::units::{us, us_or_dash};
 
 /// What came from outside must not become markup.
@@ -82,6 +83,16 @@ pub(crate) fn report(document: &Document) -> String {
             out.push_str(&row(&cells));
         }
         out.push('\n');
+    }
+    if let Some(grid) = paced(document) {
+        let mut grid = grid;
+        // Bands have no form here: the headings say it themselves.
+        for (first, last, text) in grid.bands.drain(..).flatten() {
+            for column in grid.columns.get_mut(first..=last).into_iter().flatten() {
+                column.heading.insert(0, text.clone());
+            }
+        }
+        out.push_str(&format!("## {}\n\n{}\n", quote(PACED), single::markdown_grid(&grid)));
     }
     for note in &document.notes {
         out.push_str(&note_line(note));

@@ -421,7 +421,7 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
     out
 }
 
-fn markdown_grid(grid: &Grid) -> String {
+pub(crate) fn markdown_grid(grid: &Grid) -> String {
     let heads: Vec<String> = grid.columns.iter().map(|column| quote(column.heading.join(" ").trim())).collect();
     let rules: Vec<String> =
         grid.columns.iter().map(|column| if column.right { "---:" } else { "---" }.to_owned()).collect();

@@ -86,13 +86,63 @@ pub(crate) fn fixed_line(document: &Document) -> String {
     if words.is_empty() { String::new() } else { format!("Every cell: {}.", words.join(", ")) }
 }
 
+/// The cells of `pace`: what of the rate was reached, RTT from both send times, and lateness.
+pub(crate) fn paced(document: &Document) -> Option<Grid> {
+    let cells: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.pace.is_some()).collect();
+    let differs = |pick: fn(&CellInfo) -> String| cells.windows(2).any(|pair| pick(pair[0]) != pick(pair[1]));
+    let protocols = differs(|cell| cell.protocol.clone());
+    let sizes = differs(|cell| cell.size_bytes.to_string());
+    let mut grid = Grid { columns: vec![Column::words("cell")], ..Grid::default() };
+    let figures = |heads: &[(&str, &str)]| -> Vec<Column> {
+        heads.iter().map(|(title, unit)| Column::figures(title, unit)).collect()
+    };
+    if protocols {
+        grid.columns.push(Column::words("protocol"));
+    }
+    if sizes {
+        grid.columns.extend(figures(&[("size", "B")]));
+    }
+    grid.columns.extend(figures(&[("reached", "%"), ("lost", "")]));
+    let first = grid.columns.len();
+    grid.columns.extend(figures(&[("p50", "µs"), ("p99", "µs"), ("p99.9", "µs"), ("max", "µs")]));
+    grid.columns.extend(figures(&[("p99", "µs"), ("p99.9", "µs"), ("p99", "µs")]));
+    grid.columns.push(Column::words(""));
+    let band = |from: usize, to: usize, text: &str| -> Band { (first + from, first + to, text.to_owned()) };
+    grid.bands = vec![vec![band(0, 3, "RTT, actual send"), band(4, 5, "intended"), band(6, 6, "late")]];
+    // Digits that a person compares; all of them are in the other forms.
+    let short = |ns: Option<f64>| {
+        let us = ns.map(|ns| ns / 1000.0);
+        us.map_or_else(|| "–".to_owned(), |us| if us < 999.95 { format!("{us:.1}") } else { format!("{us:.0}") })
+    };
+    for cell in &cells {
+        let Some(pace) = &cell.pace else { continue };
+        let (intended, lateness) = (pace.intended.as_ref(), pace.lateness.as_ref());
+        let mut row = vec![cell.label.clone()];
+        row.extend(protocols.then(|| cell.protocol.clone()));
+        row.extend(sizes.then(|| cell.size_bytes.to_string()));
+        row.push(format!("{:.2}", 100.0 * pace.achieved_pps / pace.asked_pps));
+        row.push(cell.lost.to_string());
+        row.extend([cell.p50_ns, cell.p99_ns, cell.p99_9_ns, cell.max_ns].map(short));
+        row.push(short(intended.and_then(|intended| intended.p99_ns)));
+        row.push(short(intended.and_then(|intended| intended.p99_9_ns)));
+        row.push(short(lateness.and_then(|lateness| lateness.p99_ns)));
+        row.push(cell.mark.sign().to_owned());
+        grid.rows.push(row);
+    }
+    (!grid.rows.is_empty()).then_some(grid)
+}
+
+/// What is above the cells of `pace`.
+pub(crate) const PACED: &str = "Messages at a rate: RTT from the actual send, from the intended send, and lateness";
+
 /// The whole report as text.
 pub(crate) fn report(document: &Document, width: usize) -> String {
     let width = width.max(60);
     let mut out = paragraph("", &document.title, width);
-    if document.blocks.is_empty() {
+    let paced = paced(document);
+    if document.blocks.is_empty() && paced.is_none() {
         out.push_str("No cell of pingpong or rr over tcp or udp has a result, so the papers' table is empty.\n");
-    } else {
+    } else if !document.blocks.is_empty() {
         out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
     }
     let fixed = fixed_line(document);
@@ -105,6 +155,14 @@ pub(crate) fn report(document: &Document, width: usize) -> String {
         let mut grid = grid(block, document);
         let wrappable: Vec<usize> = (0..document.axes.len()).collect();
         grid.fit(width, &wrappable);
+        for line in grid.lines() {
+            out.push_str(&line);
+            out.push('\n');
+        }
+    }
+    if let Some(mut grid) = paced {
+        out.push_str(&format!("\n{PACED}\n"));
+        grid.fit(width, &[0]);
         for line in grid.lines() {
             out.push_str(&line);
             out.push('\n');
