@@ -77,7 +77,9 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
     if ports.len() != count {
         return Err(out_of_order());
     }
-    context.capture_data(spec, address, None)?;
+    for port in &ports {
+        context.capture_data(spec, SocketAddr::new(address.ip(), *port), None)?;
+    }
     let connect =
         |port: &u16| DataSocket::connect(&socket, &spec.initiator, SocketAddr::new(address.ip(), *port), CONNECT);
     let mut sockets = ports.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
