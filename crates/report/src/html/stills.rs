@@ -5,6 +5,7 @@ use super::heat::CellMaps;
 use crate::heat::{self, Column, Grid, Heat, Layout, Look, Map, Strip};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use minijinja::Value;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ const MOST_BYTES: usize = 2 << 20;
 pub(super) struct Still {
     /// What it shows, in words.
     pub(super) words: String,
-    pub(super) source: String,
+    pub(super) source: Value,
 }
 
 /// The pictures of a page.
@@ -32,8 +33,11 @@ pub(super) struct Stills {
     pub(super) left_out: usize,
 }
 
-fn source(svg: &str) -> String {
-    format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg))
+/// The picture's data URL, which holds no sign that HTML would have to escape, and its length.
+fn source(svg: &str) -> (Value, usize) {
+    let url = format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg));
+    let length = url.len();
+    (Value::from_safe_string(url), length)
 }
 
 /// Draws the maps, those of each quantity on one scale. What is asked for first comes first where there is no room for
@@ -44,13 +48,12 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
         by_result.iter().map(|(key, of_result)| (*key, of_result.maps.iter().map(shortened).collect())).collect();
     let look = Look::default();
     let rtt: Vec<&Map> = short.iter().flat_map(|(_, maps)| maps).filter(|map| map.tag == "rtt").collect();
-    if rtt.len() > 1 {
-        stills.all = heat::multiples(&rtt, &look).map(|figure| Still {
-            words: "Heat maps of all cells on one scale".to_owned(),
-            source: source(&figure.svg()),
-        });
+    let mut bytes = 0;
+    if let Some(figure) = (rtt.len() > 1).then(|| heat::multiples(&rtt, &look)).flatten() {
+        let (source, length) = source(&figure.svg());
+        bytes += length;
+        stills.all = Some(Still { words: "Heat maps of all cells on one scale".to_owned(), source });
     }
-    let mut bytes = stills.all.as_ref().map_or(0, |still| still.source.len());
     for tags in [&["rtt_intended", "rtt"][..], &["lateness"][..]] {
         let shown = || short.iter().flat_map(|(_, maps)| maps).filter(|map| tags.contains(&map.tag.as_str()));
         let Some(rows) = Heat::rows(shown(), Layout::Log) else { continue };
@@ -62,9 +65,9 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
                         stills.left_out += 1;
                         continue;
                     }
-                    let still =
-                        Still { words: map.quantity(), source: source(&heat::figure(map, &common, &look).svg()) };
-                    bytes += still.source.len();
+                    let (source, length) = source(&heat::figure(map, &common, &look).svg());
+                    bytes += length;
+                    let still = Still { words: map.quantity(), source };
                     stills.by_result.entry(*key).or_default().push(still);
                 }
             }
