@@ -51,7 +51,7 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     let high = (HIGH / common.rows.count.max(1) as usize).clamp(1, 8);
     let rows_words = match common.rows.layout {
         Layout::Log => "rows of 1/32 octave".to_owned(),
-        Layout::Linear { step_ns } => format!("rows of {}", span(step_ns as f64)),
+        Layout::Linear { step_ns } => format!("rows of {}", length(step_ns)),
     };
     let mut second = vec![format!("each cell: all messages of {}, {rows_words}", length(map.whole.column_ns))];
     if above > 0 {
@@ -260,7 +260,7 @@ fn marginal(figure: &mut Figure, map: &Map, area: Area, common: &Common, ink: &I
     figure.path(Style::fill(Paint { rgb: ink.series[0], alpha: 0.75 }), data);
     figure.line(Style::stroke(ink.faint, 1.0), left - 1.0, area.top, left - 1.0, area.bottom());
     let text = format!("all, log, to {}", commas(most));
-    figure.text(words(left, area.top - 5.0, Hold::Start, 10.5, ink.soft, text));
+    figure.text(words(area.right() + RIGHT - 6.0, area.top - 5.0, Hold::End, 10.5, ink.soft, text));
 }
 
 /// What the lines and rings are.
