@@ -14,6 +14,8 @@ fn help_of_every_command() {
         "pingpong",
         "rr",
         "ping",
+        "pace",
+        "dump",
         "load",
         "shield",
         "shield exec",

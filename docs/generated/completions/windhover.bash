@@ -22,8 +22,14 @@ _windhover() {
             windhover,campaign)
                 cmd="windhover__subcmd__campaign"
                 ;;
+            windhover,compare)
+                cmd="windhover__subcmd__compare"
+                ;;
             windhover,doctor)
                 cmd="windhover__subcmd__doctor"
+                ;;
+            windhover,dump)
+                cmd="windhover__subcmd__dump"
                 ;;
             windhover,generate)
                 cmd="windhover__subcmd__generate"
@@ -43,11 +49,17 @@ _windhover() {
             windhover,load)
                 cmd="windhover__subcmd__load"
                 ;;
+            windhover,pace)
+                cmd="windhover__subcmd__pace"
+                ;;
             windhover,ping)
                 cmd="windhover__subcmd__ping"
                 ;;
             windhover,pingpong)
                 cmd="windhover__subcmd__pingpong"
+                ;;
+            windhover,plot)
+                cmd="windhover__subcmd__plot"
                 ;;
             windhover,report)
                 cmd="windhover__subcmd__report"
@@ -66,6 +78,9 @@ _windhover() {
                 ;;
             windhover,show)
                 cmd="windhover__subcmd__show"
+                ;;
+            windhover,stream)
+                cmd="windhover__subcmd__stream"
                 ;;
             windhover,tune)
                 cmd="windhover__subcmd__tune"
@@ -137,7 +152,7 @@ _windhover() {
 
     case "${cmd}" in
         windhover)
-            opts="-h -V --color --quiet --help --version key serve pingpong rr ping load run shield tune doctor lab campaign report show agent undo keeper hold worker generate"
+            opts="-h -V --color --quiet --help --version key serve pingpong rr ping pace stream dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -286,6 +301,52 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__compare)
+            opts="-h --axis --where --where-b --metric --fail-if --significant --rtt --batches --all --format --seed --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --axis)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --where)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --where-b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --metric)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --fail-if)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json csv markdown" -- "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__doctor)
             opts="-v -h --for --nic --only --measure --verbose --json --save --force --root --color --quiet --help diff"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -331,6 +392,44 @@ _windhover() {
                 return 0
             fi
             case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__dump)
+            opts="-h --count --seconds --port --host --all --summary --format --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -574,6 +673,188 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__pace)
+            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --schedule --pacer --every --stamps --seed --beyond-saturation --seconds --count --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --pcap --pcap-snap --format --raw --percentile --worst --over --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --min-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --shape)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --schedule)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pacer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stamps)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --warmup)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-receive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --busy-poll)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-busy-poll)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --send-buffer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receive-buffer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receive-cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mcast)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mcast-interface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pcap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pcap-snap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json csv markdown sfnt" -- "${cur}"))
+                    return 0
+                    ;;
+                --raw)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --percentile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --worst)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --over)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__ping)
             opts="-4 -6 -c -i -s -h --ipv4 --ipv6 --count --interval --size --timeout --ttl --bind --device --policy --cpu --format --raw --percentile --worst --over --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -661,7 +942,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pingpong)
-            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe"
+            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --pcap --pcap-snap --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -847,6 +1128,14 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --pcap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pcap-snap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table json csv markdown sfnt" -- "${cur}"))
                     return 0
@@ -865,6 +1154,84 @@ _windhover() {
                     ;;
                 --over)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__plot)
+            opts="-o -h --figure --list --cell --against --repetition --tag --format --output --force --scale --saturate --rows --from-us --to-us --columns --palette --dark --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --figure)
+                    COMPREPLY=($(compgen -W "heat heat-2011 lateness cells difference distributions percentiles ecdf rate size jitter" -- "${cur}"))
+                    return 0
+                    ;;
+                --cell)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --repetition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tag)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "png svg csv" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --scale)
+                    COMPREPLY=($(compgen -W "log linear rank" -- "${cur}"))
+                    return 0
+                    ;;
+                --saturate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rows)
+                    COMPREPLY=($(compgen -W "log linear" -- "${cur}"))
+                    return 0
+                    ;;
+                --from-us)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to-us)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --columns)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --palette)
+                    COMPREPLY=($(compgen -W "viridis magma cividis" -- "${cur}"))
                     return 0
                     ;;
                 --color)
@@ -913,7 +1280,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__rr)
-            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --response --connect-each --half --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe"
+            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --response --connect-each --half --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --pcap --pcap-snap --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1036,6 +1403,14 @@ _windhover() {
                     return 0
                     ;;
                 --mcast-interface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pcap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pcap-snap)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1193,7 +1568,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__serve)
-            opts="-h --bind --key-file --max-size --max-session --max-sessions --max-rate --no-real-time --no-spin --no-cpu --color --quiet --help"
+            opts="-h --bind --key-file --max-size --max-session --max-sessions --max-rate --max-bandwidth --no-real-time --no-spin --no-cpu --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1223,6 +1598,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --max-bandwidth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -1235,7 +1614,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__shield)
-            opts="-p -i -l -m -a -r -c -n -y -h --proc --irq --loc --mem --all --backend --nic --keep --allow-boot-cpu --unlimited-rt --include-ancestors --reset --force --current --dry-run --json --guard --for --verify --yes --state-dir --root --color --quiet --help exec"
+            opts="-p -i -l -m -a -r -c -n -y -h --proc --irq --loc --mem --all --backend --nic --flow --keep --allow-boot-cpu --unlimited-rt --include-ancestors --reset --force --current --dry-run --json --guard --for --verify --yes --state-dir --root --color --quiet --help exec"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1289,6 +1668,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --flow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1325,7 +1708,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__shield__subcmd__exec)
-            opts="-p -i -l -m -a -h --proc --irq --loc --mem --all --backend --nic --keep --allow-boot-cpu --unlimited-rt --include-ancestors --state-dir --root --color --quiet --help"
+            opts="-p -i -l -m -a -h --proc --irq --loc --mem --all --backend --nic --flow --keep --allow-boot-cpu --unlimited-rt --include-ancestors --state-dir --root --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1379,6 +1762,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --flow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1409,6 +1796,128 @@ _windhover() {
                 return 0
             fi
             case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__stream)
+            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --direction --bidir --reverse --flows --bandwidth --rate --size --batch --gso --gro --seconds --working-latency --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --ttl --pcap --pcap-snap --format --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --direction)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --flows)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bandwidth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-receive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --busy-poll)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-busy-poll)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --send-buffer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receive-buffer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-bind)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pcap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pcap-snap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json csv markdown sfnt" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0

@@ -35,6 +35,9 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "serve" -d 'Run 
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "pingpong" -d 'Time messages there and back, one at a time'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "ping" -d 'Time ICMP echoes'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "load" -d 'Run a background load and report how even it was'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "shield" -d 'Keep everything off chosen CPUs that was not placed there, as RedHawk\'s shield(1) does'
@@ -43,6 +46,8 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "doctor" -d 'Say
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "compare" -d 'Compare two runs, or cells of one, with intervals and tests; gates for CI'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "plot" -d '`windhover plot`'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "show" -d 'Show a run in the terminal'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "undo" -d 'Put changed settings back as they were'
@@ -61,6 +66,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-size -
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-session -d 'Longest session in seconds' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-sessions -d 'Sessions at once' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-rate -d 'Messages a second that a session is answered' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-bandwidth -d 'Payload bits a second that a session\'s stream may carry in each direction, such as 100M; 0: no streams [default: no limit]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -114,12 +120,14 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tc
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp -d 'Idle connected TCP sockets of the far end [default: as this end]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp-listen -d 'Idle listening TCP sockets of this end' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp-listen -d 'Idle listening TCP sockets of the far end [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, in ns'"
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep the worst so many messages one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d 'Keep messages over this RTT in µs one by one' -r
@@ -166,12 +174,14 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-device
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-interface -d 'Interface of the group by name or address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, in ns'"
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep the worst so many messages one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep messages over this RTT in µs one by one' -r
@@ -203,7 +213,7 @@ json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, in ns'"
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep the worst so many messages one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l over -d 'Keep messages over this RTT in µs one by one' -r
@@ -214,6 +224,123 @@ complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 4 -l ipv4 -
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l to -d 'A further endpoint that gets every message too; may be repeated. Its key is that of --key-file' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l min-size -d 'Leave out sizes below this' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l max-size -d 'Leave out sizes above this' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l rate -d 'Messages a second: 10000, 10k,20k, 10k-50k+10k or 1k-64kx2, measured one after the other' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l shape -d 'How the sends lie at that rate: even, poisson, burst:N (N at once, then a pause)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l schedule -d 'Send at the times in a file instead: one a line since the start, in seconds or with ns, us, ms, never going back. It is repeated when it is shorter than the measurement' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pacer -d 'What the sender does until a message is due: sleep, hybrid (sleep until shortly before, then spin), spin' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l every -d 'The far end answers message 0 and each Nth after it; the others are one-way traffic' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d 'Time stamps beside the application\'s: none, kernel (driver and stack), hardware (NIC)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seed -d 'Seed of --shape poisson' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l count -d 'Measure so many rounds at most' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l warmup -d 'Untimed rounds before each size for so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-receive -d 'How the far end waits [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l cpu -d 'CPU of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-cpu -d 'CPU of the far end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l busy-poll -d 'SO_BUSY_POLL of this end in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-busy-poll -d 'SO_BUSY_POLL of the far end in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l bind -d 'Local address of the data socket' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l device -d 'Network device that the data socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-bind -d 'Local address of the far end\'s data socket [default: the one that it serves at]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive-cpu -d 'CPU of the receiving thread [default: that of --cpu]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ttl -d 'Time to live, or hop limit, of data' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-interface -d 'Interface of the group by name or address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
+json\t'One result document a line'
+csv\t'One row a size'
+markdown\t'A Markdown table'
+sfnt\t'The columns of sfnt-pingpong, in ns'"
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l over -d 'Keep messages over this RTT in µs one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fork-both -d 'Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l beyond-saturation -d 'Go on with higher rates although one was not reached'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l more -d 'MSG_MORE on all but the last message of a round'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-loop -d 'Loop sent multicast messages back to this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Say each interval of 100 ms on standard output as a JSON line of type `interval` as soon as it is over; each result follows as one of type `result`'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l direction -d 'Which way: up (from here), down (from the far end), both' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l flows -d 'Parallel flows in each direction' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bandwidth -d 'Payload bits a second in each direction, such as 500k, 100M, 2.5G [default: as fast as it goes]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l rate -d 'Datagrams a second in each direction instead, such as 50k; udp only' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l size -d 'Bytes of a datagram, or of a write: a number or a list, measured one after the other [default: udp what a frame of the route carries, at most 1472; tcp 131072]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l batch -d 'Datagrams a system call at most (sendmmsg, recvmmsg); udp only [default: 1]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l seconds -d 'Stream so long [default: 10]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-receive -d 'How the far end waits [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l cpu -d 'CPU of this end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-cpu -d 'CPU of the far end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l busy-poll -d 'SO_BUSY_POLL of this end in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-busy-poll -d 'SO_BUSY_POLL of the far end in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bind -d 'Local address of the data socket' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l device -d 'Network device that the data socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-bind -d 'Local address of the far end\'s data socket [default: the one that it serves at]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l ttl -d 'Time to live, or hop limit, of data' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
+json\t'One result document a line'
+csv\t'One row a size'
+markdown\t'A Markdown table'
+sfnt\t'The columns of sfnt-pingpong, in ns'"
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l fork-both -d 'Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bidir -d 'Both ways at once: --direction both'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l reverse -d 'From the far end: --direction down'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gso -d 'The kernel cuts long sends into datagrams (UDP_SEGMENT); udp only'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gro -d 'The kernel joins datagrams for the receiver (UDP_GRO): no jitter is known then; udp only'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l working-latency -d 'A UDP ping-pong before and beside the stream shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 'Say each second on standard output as a JSON line of type `interval` as soon as it is over; the result follows as one of type `result`'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l count -d 'Stop after so many messages' -r
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l seconds -d 'Stop so long after the first packet (on an interface: after the start)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l port -d 'Only packets from or to this port, whose UDP datagrams are then taken for data messages; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l host -d 'Only packets from or to this address; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l format -d 'Form of the output' -r -f -a "text\t'One line a packet, then the summary'
+json\t'One JSON object a line; the last one is the summary'"
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l all -d 'Print packets that are not Windhover\'s too'
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l summary -d 'Print no packets, only the summary'
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l seconds -d 'Run so long; without it, until interrupted' -r
 complete -c windhover -n "__fish_windhover_using_subcommand load" -s j -l jobs -d 'Parallel jobs [default: 11 for build, else one a CPU]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l cpus -d 'CPUs it may use, such as 0,2-5' -r
@@ -263,6 +390,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fi
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s a -l all -d 'All of these, as far as this system can' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l backend -d 'What keeps others away: auto, v2, v1, affinity, isolcpus' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l nic -d 'Put this device\'s interrupts, threads and queues onto the shield; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l flow -d 'Put this flow of the devices of --nic into a queue of the shield, as \'udp4 dst-port 7000\'; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l keep -d 'Leave this process, by id, name or unit, where it is; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l guard -d 'Stay, look again every SECS, repair and tell what drifted; put everything back at the end (Ctrl-C)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l for -d 'Put everything back after this time: 90s, 10m, 2h' -r
@@ -291,6 +419,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_s
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s a -l all -d 'All of these, as far as this system can' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l backend -d 'What keeps others away: auto, v2, v1, affinity, isolcpus' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l nic -d 'Put this device\'s interrupts, threads and queues onto the shield; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l flow -d 'Put this flow of the devices of --nic into a queue of the shield, as \'udp4 dst-port 7000\'; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l keep -d 'Leave this process, by id, name or unit, where it is; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l root -d 'A tree of files in the place of the running system' -r -F
@@ -509,6 +638,64 @@ complete -c windhover -n "__fish_windhover_using_subcommand report" -l force -d 
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l reference -d 'Add the papers\' published rows, marked as measured on other hardware'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l axis -d 'Compare all values of this factor within one run, pairwise' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where -d 'Only cells with this value, on both sides where --where-b does not say otherwise; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where-b -d 'Only cells with this value on the second side; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l metric -d 'Figures to compare, separated by commas [default: all that the cells have]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l fail-if -d 'A condition that must not hold; exit code 3 where it does; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l format -d 'Form of the comparison' -r -f -a "text\t'Sentences and aligned tables'
+json\t'All of it as one document'
+csv\t'One row a figure'
+markdown\t'Markdown'"
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l seed -d 'Seed of the test, where there are too many ways to deal the repetitions to look at all' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l significant -d 'A gate is broken only where the evidence is significant, not by the estimate alone'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l rtt -d 'Show RTT instead of RTT/2'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l batches -d 'With one repetition a side, show the intervals that the batches within it give'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l all -d 'Show every pair of cells, not only all together'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l figure -d 'What to draw; may be repeated [default: all]' -r -f -a "heat\t'Heat map of each cell: latency by time'
+heat-2011\t'The same data in the style of 2011'
+lateness\t'Heat map of how late messages were sent'
+cells\t'Heat maps of all cells on one scale in one picture'
+difference\t'Heat map of the difference of two cells'
+distributions\t'Distributions of all cells side by side'
+percentiles\t'Share of messages that took longer'
+ecdf\t'Share of messages that took at most as long'
+rate\t'Latency, lateness and loss against rate'
+size\t'Mean time against message size'
+jitter\t'Jitter against message size'"
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l cell -d 'Only this cell, by its key; of a difference the first' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l against -d 'The second cell of a difference [default: the next]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l repetition -d 'Which repetition of each cell [default: its first]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, `rtt_intended`, lateness, or one reflector\'s, such as rtt@b' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l format -d 'Form of the files [default: from the ending of --output, else png]' -r -f -a "png\t'Pixels; a cell of a heat map is a whole number of them'
+svg\t'Vectors, cells as one image; the same bytes for the same run'
+csv\t'The figures behind the picture, times in ns'"
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -s o -l output -d 'File for a single figure, or folder [default: plots in the first run]' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l scale -d 'How colours follow counts' -r -f -a "log\t'By the logarithm of the count'
+linear\t'Evenly'
+rank\t'By rank: each colour equally often'"
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l saturate -d 'Count from which on all cells look the same, or the share of cells below it, such as 99.5% [default: the largest]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l rows -d 'Rows of latency: 32 an octave, or 10 µs each' -r -f -a "log\t'32 an octave'
+linear\t'10 µs each'"
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l from-us -d 'Lowest latency shown in µs; what lies below stands in one row [default: the smallest]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l to-us -d 'Highest latency shown in µs; what lies above stands in one row [default: the largest]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l columns -d 'Most columns of a heat map; intervals are added up until they fit' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l palette -d 'Colours of counts' -r -f -a "viridis\t'Violet, blue, green, yellow'
+magma\t'Black, violet, red, cream'
+cividis\t'Blue, grey, yellow'"
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l list -d 'Print the figures that the runs have instead of writing them'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l force -d 'Overwrite a file named with --output'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l dark -d 'For a dark page'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand show" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
