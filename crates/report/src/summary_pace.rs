@@ -19,7 +19,7 @@ pub(crate) fn sentences(document: &Document) -> Vec<String> {
     let mut out = vec![rates(&cells)];
     let trusted: Vec<(&CellInfo, &PaceInfo)> =
         cells.iter().copied().filter(|(info, _)| !(info.mark == Mark::Invalid && info.left_out == 0)).collect();
-    out.extend(tail(&trusted));
+    out.extend(tail(&trusted, cells.len() - trusted.len()));
     out.extend(waiting(&trusted));
     out
 }
@@ -62,8 +62,8 @@ fn rates(cells: &[(&CellInfo, &PaceInfo)]) -> String {
     )
 }
 
-/// One in a thousand by the intended send, which leaves nothing out.
-fn tail(cells: &[(&CellInfo, &PaceInfo)]) -> Option<String> {
+/// One in a thousand by the intended send, which leaves nothing out; `left_out` cells cannot be trusted.
+fn tail(cells: &[(&CellInfo, &PaceInfo)], left_out: usize) -> Option<String> {
     let figures: Vec<(f64, &CellInfo)> =
         cells.iter().filter_map(|(info, pace)| Some((pace.intended?.p99_9_ns?, *info))).collect();
     let (least, best) = figures.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -74,9 +74,13 @@ fn tail(cells: &[(&CellInfo, &PaceInfo)]) -> Option<String> {
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(ns, info)| format!("; the longest of all took {} ({})", span(ns), place(info)))
         .unwrap_or_default();
+    let among = match left_out {
+        0 => "One round trip".to_owned(),
+        _ => format!("Of the {} that can be trusted: one round trip", counted(cells.len(), "cell")),
+    };
     Some(if figures.len() > 1 {
         format!(
-            "One round trip in a thousand took longer (p99.9 of RTT from the intended send) than {} in the best cell ({}) and \
+            "{among} in a thousand took longer (p99.9 of RTT from the intended send) than {} in the best cell ({}) and \
              than {} in the worst ({}){longest}.",
             span(*least),
             place(best),
@@ -85,7 +89,7 @@ fn tail(cells: &[(&CellInfo, &PaceInfo)]) -> Option<String> {
         )
     } else {
         format!(
-            "One round trip in a thousand took longer (p99.9 of RTT from the intended send) than {}{longest}.",
+            "{among} in a thousand took longer (p99.9 of RTT from the intended send) than {}{longest}.",
             span(*most)
         )
     })
@@ -173,6 +177,20 @@ mod tests {
         assert!(text.contains("in 1 of 2 cells") && text.contains("31,000 of 40,000"), "{text}");
         let text = rates(&[(&cell, &good)]);
         assert!(text.contains("10,000 messages a second") && text.contains("in 1 of 1 cell"), "{text}");
+    }
+
+    #[test]
+    fn the_tail_says_which_cells_it_is_about() {
+        let cell = cell();
+        let with = |p99_9: f64| PaceInfo {
+            intended: Some(Quantiles { p99_9_ns: Some(p99_9), ..Quantiles::default() }),
+            ..pace(1.0, 1.0)
+        };
+        let (a, b) = (with(90_000.0), with(4_000_000.0));
+        let text = tail(&[(&cell, &a), (&cell, &b)], 0).unwrap();
+        assert!(text.starts_with("One round trip") && text.contains("90.0 µs") && text.contains("4.00 ms"), "{text}");
+        let text = tail(&[(&cell, &a)], 3).unwrap();
+        assert!(text.starts_with("Of the 1 cell that can be trusted: one round trip in a thousand"), "{text}");
     }
 
     #[test]
