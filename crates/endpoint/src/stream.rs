@@ -26,8 +26,6 @@ use wire::{OpenRequest, RefuseCode, StopReport, StreamEnd, StreamRequest};
 /// Between two looks of the manager.
 const LOOK: Duration = Duration::from_millis(5);
 const SECOND: Duration = Duration::from_secs(1);
-/// How much longer than announced a flow may send: the client's stop is on its way.
-const GRACE: Duration = Duration::from_secs(1);
 /// Stack of a flow's thread, and what of it is touched beforehand.
 const STACK_BYTES: usize = 256 << 10;
 /// An owner's limit of messages that no flow of single datagrams reaches.
@@ -166,7 +164,6 @@ impl Stream<'_> {
             clock: self.clock,
             tag: self.tag,
             longest_ms: self.stream.longest_ms,
-            grace: GRACE,
             shared,
             flow,
         }

@@ -14,7 +14,7 @@ pub struct StreamRequest {
     /// Direction, flows, rates.
     #[serde(flatten)]
     pub spec: StreamSpec,
-    /// The longest that the endpoint sends after a start, in ms, whatever becomes of the control connection.
+    /// How long the endpoint sends after a start, in ms, unless it is stopped before.
     pub longest_ms: u32,
     /// Whether each second's figures are to be told while it runs.
     #[serde(default)]

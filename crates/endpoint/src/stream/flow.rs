@@ -62,7 +62,6 @@ pub(super) struct Job<'a> {
     pub(super) clock: Clock,
     pub(super) tag: u64,
     pub(super) longest_ms: u32,
-    pub(super) grace: Duration,
     pub(super) shared: &'a Shared,
     pub(super) flow: &'a Flow,
 }
@@ -131,8 +130,7 @@ impl Job<'_> {
             per_second,
             phase: f64::from(self.number % self.spec.flows.max(1)) / f64::from(self.spec.flows.max(1)),
         });
-        let longest = Duration::from_millis(u64::from(self.longest_ms)).saturating_add(self.grace);
-        let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        let longest_ns = u64::from(self.longest_ms) * 1_000_000;
         let plan = |now: u64| SendPlan {
             rate,
             limit: self.limit,
