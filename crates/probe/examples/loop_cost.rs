@@ -6,7 +6,6 @@
 
 use model::worker::{EndpointTask, ProbeTask, Target};
 use model::{Limits, Probe, ProbeSpec, Protocol, Receive};
-use std::collections::BTreeMap;
 
 fn main() {
     let seconds: f64 = std::env::args().nth(1).map_or(1.0, |text| text.parse().unwrap());

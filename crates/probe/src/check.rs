@@ -54,6 +54,12 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
             &format!("use sizes of {} bytes and more", data::PACED_BYTES),
         );
     }
+    if pace.every > 1 && protocol.is_stream() && spec.sizes.iter().count() > 1 {
+        return conflict(
+            format!("what {protocol} still holds of the messages that ask for no answer would be cut at the next size"),
+            "measure one size at a time, or leave --every out",
+        );
+    }
     if spec.interval_us.is_some() || spec.gap != Gap::default() {
         return conflict("a rate and a gap or an interval contradict each other", "leave the gap and the interval out");
     }

@@ -6,7 +6,6 @@ mod common;
 use common::{check_sane, has, run_with, spec};
 use model::worker::{INHERITED_VARIABLE, Inherited, ProbeTask, Target};
 use model::{FindingId, Probe, ProbeSpec, Protocol, Receive, SizeList};
-use std::collections::BTreeMap;
 
 const LOCAL: [Protocol; 3] = [Protocol::UnixStream, Protocol::UnixDgram, Protocol::Pipe];
 

@@ -69,6 +69,8 @@ pub(crate) struct Book {
     /// Newest message answered, by reflector.
     newest: Vec<Option<u64>>,
     early: VecDeque<GotEntry>,
+    /// Stamps of messages that are not known yet, by number.
+    early_stamps: VecDeque<(u64, u64)>,
     /// Messages that had to be given up, and answers that had to be dropped, for want of room.
     overrun: u64,
     /// Answers that belong to no message of this run.
@@ -76,6 +78,8 @@ pub(crate) struct Book {
     answered: u64,
     lost: u64,
     waiting: u64,
+    /// Answers that came after their time.
+    late: u64,
     last_sent: u64,
 }
 
@@ -92,11 +96,13 @@ impl Book {
             heads: vec![0; peers],
             newest: vec![None; peers],
             early: VecDeque::with_capacity(EARLY),
+            early_stamps: VecDeque::with_capacity(EARLY),
             overrun: 0,
             strays: 0,
             answered: 0,
             lost: 0,
             waiting: 0,
+            late: 0,
             last_sent: 0,
         }
     }
@@ -141,10 +147,23 @@ impl Book {
             }
         }
         self.last_sent = self.last_sent.max(sent);
+        while let Some((stamped, driver_ns)) = self.early_stamps.front().copied().filter(|(stamped, _)| *stamped <= seq)
+        {
+            self.early_stamps.pop_front();
+            self.driver(stamped, driver_ns);
+        }
     }
 
-    /// The driver (or the NIC) sent a message to all.
+    /// The driver (or the NIC) sent a message to all. That may be told before the message is.
     pub(crate) fn driver(&mut self, seq: u64, driver_ns: u64) {
+        let head = self.heads.first().copied().unwrap_or(0);
+        if seq >= head {
+            // One of an earlier phase looks as if it were far ahead.
+            if seq - head < self.held && self.early_stamps.len() < EARLY {
+                self.early_stamps.push_back((seq, driver_ns));
+            }
+            return;
+        }
         for peer in 0..self.terms.peers.max(1) {
             if let Some(slot) = self.slot(seq, peer)
                 && slot.sent_ns <= driver_ns
@@ -189,12 +208,14 @@ impl Book {
                 // Nobody looked in time; it was lost all the same.
                 slot.state = State::Late;
                 self.lost += 1;
+                self.late += 1;
                 self.waiting -= 1;
                 out.push(self.given_up(&found, peer));
                 out.push(self.stamped(&found, peer, entry, order.with(SampleFlags::LATE)));
             }
             State::Lost => {
                 slot.state = State::Late;
+                self.late += 1;
                 out.push(self.stamped(&found, peer, entry, order.with(SampleFlags::LATE)));
             }
             State::Answered | State::Late => out.push(self.stamped(&found, peer, entry, SampleFlags::DUPLICATE)),
@@ -288,6 +309,11 @@ impl Book {
     /// Messages that may still be answered.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
+    }
+
+    /// Answers that have not come at all: a stream still holds them.
+    pub(crate) fn missing(&self) -> u64 {
+        (self.waiting + self.lost).saturating_sub(self.late)
     }
 
     /// Messages answered in time, each reflector counted.

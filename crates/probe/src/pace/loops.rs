@@ -140,7 +140,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
                     break;
                 }
             }
-            if self.number % BATCH == 0 {
+            if self.number.is_multiple_of(BATCH) {
                 between();
             }
         }

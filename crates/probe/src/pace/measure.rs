@@ -158,7 +158,7 @@ impl Engine<'_> {
         let told = self.farewell(ways, pass.size, &done, ended);
         self.outcome.interrupted |= done.cut == Some(Cut::Stopped);
         let recorded = paced.finish(Some(&done.map));
-        Ok(self.give(ways, pass, done, recorded, self_cost, told, give)?)
+        self.give(ways, pass, done, recorded, self_cost, told, give)
     }
 
     /// The same at an even rate, untimed: addresses are resolved, caches and pages are warm, and the reflectors tell what
@@ -179,7 +179,6 @@ impl Engine<'_> {
         Ok((done, told))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what differs between the two phases of a pass")]
     fn phase(
         &mut self,
         sockets: &mut super::open::Sockets,
@@ -226,6 +225,7 @@ impl Engine<'_> {
             room: whole(room),
             sent_stamps: sockets.sent_stamps()?,
             stamps_from: sockets.sends,
+            stream: spec.socket.protocol.is_stream(),
             halt: &halt,
             count,
         };

@@ -184,9 +184,7 @@ fn line(spec: &ProbeSpec, socket: &DataSocket) -> Option<Line> {
     let name = spec.initiator.device.clone().or(route.interface)?;
     let nic = host::facts::host(Path::new("/")).nics.into_iter().find(|nic| nic.name == name)?;
     // A veth or a bridge reports a speed that nothing keeps it to.
-    if nic.bus.is_none() {
-        return None;
-    }
+    nic.bus.as_ref()?;
     let speed = f64::from(nic.speed_mbps.filter(|speed| *speed > 0)?);
     let mtu = route.mtu.or(nic.mtu)?;
     Some(Line { bits_per_second: speed * 1e6, mtu, v6: peer.is_ipv6(), protocol: spec.socket.protocol })

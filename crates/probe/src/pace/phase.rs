@@ -17,8 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// How often what the loops tell is looked at.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often what the loops tell is looked at; more often where the kernel keeps stamps for us in a socket's buffer.
+const LOOK: Duration = Duration::from_millis(5);
+const LOOK_FOR_STAMPS: Duration = Duration::from_millis(2);
+/// What a stream still holds is waited for so much longer, or the next phase would find it.
+const HELD_NS: u64 = 10_000_000_000;
 /// Between two signals to a loop that shall end.
 const NUDGE: Duration = Duration::from_millis(1);
 /// From the moment that both threads are ready to the first message, so that the first is no later than the others.
@@ -91,6 +94,8 @@ pub(crate) struct Phase<'a, C> {
     pub sent_stamps: Option<SentStamps>,
     /// The kernel's number of the first message that this phase sends.
     pub stamps_from: u32,
+    /// Whether messages have no borders, so that none is ever lost.
+    pub stream: bool,
     /// What the loops look at. The way's own waits look at it too.
     pub halt: &'a AtomicBool,
     pub count: &'a mut C,
@@ -100,7 +105,7 @@ impl<C: Count> DuplexVisitor for Phase<'_, C> {
     type Output = Result<PhaseDone, ProbeError>;
 
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output {
-        let Self { clock, places, course, schedule, terms, room, sent_stamps, stamps_from, halt, count } = self;
+        let Self { clock, places, course, schedule, terms, room, sent_stamps, stamps_from, stream, halt, count } = self;
         let mut sent_ring = Ring::<SENT_WORDS>::new(room.saturating_mul(course.tags.len()));
         let mut got_ring = Ring::<GOT_WORDS>::new(room.saturating_mul(usize::from(course.peers)));
         let (sent_in, sent_out) = sent_ring.ends();
@@ -115,6 +120,7 @@ impl<C: Count> DuplexVisitor for Phase<'_, C> {
             samples: Vec::with_capacity(2 * SAMPLES),
             tell: clock.ticks(TELL_NS),
             timeout: terms.timeout,
+            held: stream.then(|| clock.ticks(HELD_NS)),
         };
         halt.store(false, Ordering::Release);
         let single = places.pacer == Pacer::Spin;
@@ -276,7 +282,7 @@ impl Hands<'_> {
                 let (sent, got) = (joined(sender), joined(receiver));
                 let (send, send_usage, _) = sent?;
                 let (receive, receive_usage, receive_ns) = got?;
-                Ok((send, receive, super::usage::together(send_usage, &receive_usage, receive_ns)))
+                Ok((send, receive, super::usage::together(&send_usage, &receive_usage, receive_ns)))
             }
         }
     }
@@ -293,6 +299,8 @@ struct Clerk<'a> {
     samples: Vec<PacedSample>,
     tell: u64,
     timeout: u64,
+    /// Of streams: how much longer what they hold is waited for.
+    held: Option<u64>,
 }
 
 impl Clerk<'_> {
@@ -305,7 +313,7 @@ impl Clerk<'_> {
         map: &mut MapRecorder,
     ) -> Option<Cut> {
         let cut = loop {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(if self.sent_stamps.is_some() { LOOK_FOR_STAMPS } else { LOOK });
             // In this order: when it had sent everything before we looked, what we find now is all.
             let (all_sent, lost_the_way) = (hands.have_sent(work), hands.have_lost_the_way());
             self.collect(count);
@@ -314,9 +322,21 @@ impl Clerk<'_> {
             self.hand_over(count);
             map.push_if_due(now);
             let cut = count.look(Seen { now, answered: self.book.answered(), lost: self.book.lost() });
-            let waited = now > self.book.last_sent().saturating_add(self.timeout).saturating_add(self.tell);
-            if cut.is_some() || lost_the_way || (all_sent && (self.book.waiting() == 0 || waited)) {
+            if cut.is_some() || lost_the_way {
                 break cut;
+            }
+            let waited = now.saturating_sub(self.book.last_sent());
+            let enough = self.timeout.saturating_add(self.tell);
+            let (open, enough) = match self.held {
+                Some(held) => (self.book.missing(), enough.saturating_add(held)),
+                None => (self.book.waiting(), enough),
+            };
+            if all_sent && open == 0 {
+                break None;
+            }
+            if all_sent && waited > enough {
+                // Datagrams are lost; of a stream nothing is, unless it is broken.
+                break self.held.map(|_| Cut::Silent);
             }
         };
         work.halt.store(true, Ordering::Release);

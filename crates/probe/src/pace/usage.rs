@@ -4,7 +4,7 @@ use model::EndUsage;
 
 /// The sender's usage with the receiver's added: what counts the whole process or machine is in both and taken once, what
 /// counts a thread is added. `receive_ns` is the receiver's own CPU time: on the sender's CPU it is no other task's.
-pub(crate) fn together(sender: EndUsage, receiver: &EndUsage, receive_ns: u64) -> EndUsage {
+pub(crate) fn together(sender: &EndUsage, receiver: &EndUsage, receive_ns: u64) -> EndUsage {
     let other_tasks_ns = match (sender.other_tasks_ns, receiver.other_tasks_ns) {
         (Some(here), Some(_)) if sender.cpu == receiver.cpu => Some(here.saturating_sub(receive_ns)),
         // Of two CPUs the one that was disturbed more.
@@ -19,7 +19,7 @@ pub(crate) fn together(sender: EndUsage, receiver: &EndUsage, receive_ns: u64) -
         migrations: sender.migrations + receiver.migrations,
         minor_faults: sender.minor_faults + receiver.minor_faults,
         major_faults: sender.major_faults + receiver.major_faults,
-        ..sender
+        ..*sender
     }
 }
 
@@ -41,11 +41,11 @@ mod tests {
             run_queue_wait_ns: Some(10),
             ..EndUsage::default()
         };
-        let receiver = EndUsage { other_tasks_ns: Some(300), minor_faults: 2, ..sender.clone() };
-        let both = together(sender.clone(), &receiver, 650);
+        let receiver = EndUsage { other_tasks_ns: Some(300), minor_faults: 2, ..sender };
+        let both = together(&sender, &receiver, 650);
         assert_eq!((both.other_tasks_ns, both.minor_faults, both.machine_busy_ns), (Some(50), 3, 5000));
         assert_eq!(both.run_queue_wait_ns, Some(20));
         let apart = EndUsage { cpu: Some(0), ..receiver };
-        assert_eq!(together(sender, &apart, 650).other_tasks_ns, Some(700));
+        assert_eq!(together(&sender, &apart, 650).other_tasks_ns, Some(700));
     }
 }

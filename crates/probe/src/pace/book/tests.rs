@@ -68,6 +68,15 @@ fn answers_come_out_with_all_their_times() {
     told.book.driver(1, 8999);
     told.got(1, 0, 95);
     assert_eq!(told.out[1].stamps.driver_ns, 0);
+    // Stamps that are read before the word of their sending wait for it; those of an earlier run are nobody's.
+    for (seq, ns) in [(2, 9_500), (3, 9_600), (u64::from(u32::MAX), 9_700)] {
+        told.book.driver(seq, ns);
+    }
+    for seq in [2, 3] {
+        told.book.sent(&[100 + seq, 0, 40, 50, 9400], &mut told.out);
+        told.got(seq, 0, 95);
+    }
+    assert_eq!((told.out[2].stamps.driver_ns, told.out[3].stamps.driver_ns), (9_500, 9_600));
 }
 
 #[test]
@@ -101,6 +110,7 @@ fn a_message_is_lost_at_its_time_whoever_looks_when() {
     assert_eq!(told.take(), never_looked);
     assert_eq!(never_looked, [(0, 0, 50 + TIMEOUT, LOST), (0, 0, 50 + TIMEOUT, LATE)]);
     assert_eq!((told.book.lost(), told.book.waiting(), told.book.answered()), (1, 0, 0));
+    assert_eq!(told.book.missing(), 0, "it came after all");
     told.got(0, 0, 60 + TIMEOUT);
     assert_eq!(told.take(), [(0, 0, 60 + TIMEOUT, DUPLICATE)], "a late answer comes once");
 }
@@ -113,6 +123,7 @@ fn losses_are_told_in_order_and_only_once() {
     told.take();
     told.book.expire(52 + TIMEOUT, &mut told.out);
     assert_eq!(told.take(), [(0, 0, 50 + TIMEOUT, LOST), (2, 0, 52 + TIMEOUT, LOST)]);
+    assert_eq!((told.book.waiting(), told.book.missing()), (2, 4));
     told.book.expire(u64::MAX / 2, &mut told.out);
     told.book.expire(u64::MAX / 2, &mut told.out);
     assert_eq!(told.take().iter().map(|one| one.0).collect::<Vec<_>>(), [3, 4]);

@@ -421,7 +421,7 @@ impl Inbox for Nothing {
         }
         self.0 -= 1;
         data::write(10 + self.0, 70, buffer);
-        Ok(if self.0 % 5 == 0 {
+        Ok(if self.0.is_multiple_of(5) {
             Arrival::Interrupted
         } else {
             Arrival::Message(Message { bytes: buffer.len(), ..Message::default() })
