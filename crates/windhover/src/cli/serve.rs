@@ -25,6 +25,10 @@ pub(crate) struct Serve {
     /// Messages a second that a session is answered
     #[arg(long, value_name = "PPS", default_value_t = 10_000_000, help_heading = "Limits (clients are told them)")]
     pub(crate) max_rate: u32,
+    /// Payload bits a second that a session's stream may carry in each direction, such as 100M; 0: no streams [default: no
+    /// limit]
+    #[arg(long, value_name = "BITS", value_parser = super::stream::bits_or_none, help_heading = "Limits (clients are told them)")]
+    pub(crate) max_bandwidth: Option<u64>,
     /// Refuse real-time policies
     #[arg(long, help_heading = "Limits (clients are told them)")]
     pub(crate) no_real_time: bool,
@@ -44,6 +48,7 @@ impl Serve {
             max_session_s: self.max_session,
             max_sessions: self.max_sessions,
             max_rate_pps: self.max_rate,
+            max_bandwidth_bps: self.max_bandwidth,
             allow_real_time: !self.no_real_time,
             allow_cpu: !self.no_cpu,
             allow_spin: !self.no_spin,

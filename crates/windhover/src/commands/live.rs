@@ -138,15 +138,15 @@ impl View {
         self.span_ns += interval.interval_ns;
         self.lost += interval.lost;
         if self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW) {
+            if self.bar.is_finished() {
+                self.bar.reset();
+            }
             self.bar.set_message(words(interval, self.sent, self.span_ns, self.lost));
-            self.bar.tick();
             (self.drawn, self.sent, self.span_ns) = (Some(Instant::now()), 0, 0);
         }
     }
 
     fn clear(&mut self) {
-        self.bar.set_message("");
-        self.bar.tick();
         self.bar.finish_and_clear();
         self.drawn = None;
     }
@@ -157,6 +157,11 @@ fn words(interval: &LiveInterval, sent: u64, span_ns: u64, lost: u64) -> String 
     let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
     let rate = if span_ns == 0 { 0.0 } else { sent as f64 * 1e9 / span_ns as f64 };
     let asked = interval.asked_pps.map(|pps| format!(" of {pps:.0}/s")).unwrap_or_default();
+    if let Some(bytes) = interval.bytes {
+        let mbit = bytes as f64 * 8e3 / interval.interval_ns.max(1) as f64;
+        let at = interval.at_ns.saturating_add(interval.interval_ns) as f64 / 1e9;
+        return format!("{at:5.1} s  {} B  {mbit:.1} Mbit/s delivered  lost {lost}", interval.size);
+    }
     let at = interval.at_ns.saturating_add(interval.interval_ns) as f64 / 1e9;
     let lateness = interval.lateness_p99_ns.map(|_| format!("  late p99 {} µs", us(interval.lateness_p99_ns)));
     format!(
