@@ -251,25 +251,25 @@ fn maps(runs: &[store::Run], wanted: &Wanted, out: &mut Drawings) {
         });
     };
     let ours = of_tag(&tag);
-    if ours.len() > 1 {
-        if let Some(figure) = heat::multiples(&ours, look) {
-            let mut csv = String::new();
-            for map in &ours {
-                let body = heat::csv(map, Layout::Log);
-                for (number, line) in body.split_inclusive("\r\n").enumerate() {
-                    match (number, csv.is_empty()) {
-                        (0, true) => csv.push_str(&format!("run,cell,repetition,{line}")),
-                        (0, false) => {}
-                        _ => {
-                            let key = format!("{},{},{},", field(&map.run), field(&map.cell), map.repetition);
-                            csv.push_str(&key);
-                            csv.push_str(line);
-                        }
+    if ours.len() > 1
+        && let Some(figure) = heat::multiples(&ours, look)
+    {
+        let mut csv = String::new();
+        for map in &ours {
+            let body = heat::csv(map, Layout::Log);
+            for (number, line) in body.split_inclusive("\r\n").enumerate() {
+                match (number, csv.is_empty()) {
+                    (0, true) => csv.push_str(&format!("run,cell,repetition,{line}")),
+                    (0, false) => {}
+                    _ => {
+                        let key = format!("{},{},{},", field(&map.run), field(&map.cell), map.repetition);
+                        csv.push_str(&key);
+                        csv.push_str(line);
                     }
                 }
             }
-            add(Kind::Cells, None, &tag, figure, Data::Ready(csv));
         }
+        add(Kind::Cells, None, &tag, figure, Data::Ready(csv));
     }
     for (kind, tag) in [(Kind::Heat, tag.as_str()), (Kind::Lateness, "lateness")] {
         let maps = of_tag(tag);
@@ -292,10 +292,10 @@ fn maps(runs: &[store::Run], wanted: &Wanted, out: &mut Drawings) {
         (None, Some(first)) => ours.iter().copied().find(|map| map.cell != first.cell || map.run != first.run),
         (None, None) => None,
     };
-    if let (Some(a), Some(b)) = (first, second) {
-        if let Some(figure) = heat::difference(a, b, look) {
-            add(Kind::Difference, None, &tag, figure, Data::Ready(heat::difference_csv(a, b)));
-        }
+    if let (Some(a), Some(b)) = (first, second)
+        && let Some(figure) = heat::difference(a, b, look)
+    {
+        add(Kind::Difference, None, &tag, figure, Data::Ready(heat::difference_csv(a, b)));
     }
 }
 

@@ -330,7 +330,7 @@ fn count(last_ns: u64, column_ns: u64) -> usize {
 /// The length of the columns: a step of the ladder that whole intervals fill, or intervals doubled.
 fn column_length(interval: u64, last: u64, options: &Options) -> u64 {
     let most = options.max_columns.max(1);
-    let fits = |length: u64| length % interval == 0 && count(last, length) <= most;
+    let fits = |length: u64| length.is_multiple_of(interval) && count(last, length) <= most;
     let asked = options.column_ns.filter(|length| *length > 0 && fits(*length));
     let mut doubled = interval;
     while count(last, doubled) > most {

@@ -78,6 +78,9 @@ struct Places<'a> {
     cells: Vec<(usize, usize, &'a Map)>,
 }
 
+/// What a row of panels shares: the values of the axes that vary, in their order, and the repetition.
+type RowKey = (Vec<(usize, Numeric, String)>, u32);
+
 fn places<'a>(maps: &[&'a Map]) -> Places<'a> {
     let mut values: BTreeMap<&str, BTreeSet<(usize, Numeric, &str)>> = BTreeMap::new();
     for map in maps {
@@ -100,8 +103,7 @@ fn places<'a>(maps: &[&'a Map]) -> Places<'a> {
     let key = |map: &Map| -> Vec<(usize, Numeric, String)> {
         others.iter().map(|axis| (rank(axis, &of(map, axis)).0, Numeric::of(&of(map, axis)), of(map, axis))).collect()
     };
-    let mut row_keys: Vec<(Vec<(usize, Numeric, String)>, u32)> =
-        maps.iter().map(|map| (key(map), map.repetition)).collect();
+    let mut row_keys: Vec<RowKey> = maps.iter().map(|map| (key(map), map.repetition)).collect();
     row_keys.sort();
     row_keys.dedup();
     let repeated = maps.iter().any(|map| map.repetition != maps.first().map_or(1, |first| first.repetition));
