@@ -67,7 +67,7 @@ pub(crate) fn label_word(axis: &str, value: &str) -> String {
 /// A rate in messages a second: `10,000/s`.
 pub(crate) fn rate_word(value: &str) -> String {
     match value.parse::<f64>() {
-        Ok(rate) if rate.is_finite() && rate >= 1.0 && rate <= 1e12 && rate.fract() == 0.0 => {
+        Ok(rate) if rate.is_finite() && (1.0..=1e12).contains(&rate) && rate.fract() == 0.0 => {
             format!("{}/s", commas(whole(rate)))
         }
         _ => format!("{value}/s"),

@@ -4,6 +4,8 @@
 //! Events are real DOM events, sent by a script that the test adds to a copy of the page; what it saw comes back in the
 //! dumped page. Pages and pictures are kept in `target/browser`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "helpers of tests")]
+
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 

@@ -1,5 +1,7 @@
 //! What the HTML page holds of a run directory, without a browser: the maps' data, the cells' sections.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 

@@ -32,7 +32,10 @@ pub(crate) struct Measured {
 }
 
 /// When an end does nothing: beginning and length in ns.
-fn stalls(cell: &Cell, chance: &mut Chance) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+type Stalls = Vec<(u64, u64)>;
+
+/// Those of the sender and of the reflector.
+fn stalls(cell: &Cell, chance: &mut Chance) -> (Stalls, Stalls) {
     let end = cell.seconds * 1_000_000_000;
     let (mut sender, mut reflector) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -41,7 +44,7 @@ fn stalls(cell: &Cell, chance: &mut Chance) -> (Vec<(u64, u64)>, Vec<(u64, u64)>
         while at < end {
             at += 30_000_000 + chance.next() % 400_000_000;
             let length = 300_000 + chance.next() % 3_700_000;
-            if chance.next() % 2 == 0 { sender.push((at, length)) } else { reflector.push((at, length)) }
+            if chance.next().is_multiple_of(2) { sender.push((at, length)) } else { reflector.push((at, length)) }
         }
     } else {
         // A real-time thread that fills its CPU is held for 50 ms of each second, where it does.

@@ -59,6 +59,9 @@ pub(super) fn facts(run: &RunInput, members: &[(usize, &ResultDocument)]) -> Vec
     out
 }
 
+/// A counter of an end.
+type Count = fn(&model::Counters) -> u64;
+
 /// What an end was told, and what it cost in each repetition.
 fn end(end: &EndReport, members: &[(usize, &ResultDocument)], reflector: bool) -> Vec<(String, String)> {
     let mut pairs: Vec<(String, String)> = Vec::new();
@@ -102,7 +105,7 @@ fn end(end: &EndReport, members: &[(usize, &ResultDocument)], reflector: bool) -
     push("displaced", each(&|end| Some(commas(end.usage.involuntary_switches))));
     push("moved to another CPU", each(&|end| some(end.usage.migrations)));
     push("page faults", each(&|end| some(end.usage.minor_faults + end.usage.major_faults)));
-    let drops: [(&str, fn(&model::Counters) -> u64); 9] = [
+    let drops: [(&str, Count); 9] = [
         ("dropped at the socket", |counters| counters.socket_overflow),
         ("dropped for want of receive buffer", |counters| counters.udp_receive_buffer_errors),
         ("other receive errors", |counters| counters.udp_receive_errors),
