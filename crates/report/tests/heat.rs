@@ -386,7 +386,7 @@ fn eight(seconds: u64) -> Vec<Files> {
                         rtt_ns: Some(rtt),
                         lateness_ns: if busy { chance(seed + 2) % 3_000_000 } else { about(5_000, seed) },
                     }
-                } else if chance(seed) % 9_000 == 0 {
+                } else if chance(seed).is_multiple_of(9_000) {
                     Message { rtt_ns: Some(200_000 + chance(seed + 9) % 1_500_000), ..calm }
                 } else if rate == 40_000 && chance(seed) % 20_011 == 3 {
                     Message { rtt_ns: None, lateness_ns: 4_000 }

@@ -1,5 +1,5 @@
 //! `windhover plot` on synthetic runs: what is written where, and what is refused.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
 #[path = "../../report/tests/synthetic/mod.rs"]
