@@ -14,7 +14,8 @@ const DRAW: Duration = Duration::from_millis(400);
 
 enum News {
     Interval(LiveInterval),
-    Result(Box<ResultDocument>),
+    /// And somebody who goes on once it is printed.
+    Result(Box<ResultDocument>, Sender<()>),
 }
 
 /// Who watches. Nobody by default.
@@ -44,10 +45,13 @@ impl Live {
             for news in heard {
                 match &news {
                     News::Interval(interval) => view.interval(interval),
-                    News::Result(_) => view.clear(),
+                    News::Result(..) => view.clear(),
                 }
                 if jsonl && written.is_ok() {
                     written = line(&news);
+                }
+                if let News::Result(_, printed) = news {
+                    let _ = printed.send(());
                 }
             }
             view.clear();
@@ -71,10 +75,13 @@ impl Live {
         }))
     }
 
-    /// Tells a result after the intervals that it is made of.
+    /// Tells a result after the intervals that it is made of, and waits until the terminal is free for other lines.
     pub(crate) fn result(&self, result: &ResultDocument) {
         if let Some(printer) = &self.printer {
-            let _ = printer.news.send(News::Result(Box::new(result.clone())));
+            let (printed, done) = channel();
+            if printer.news.send(News::Result(Box::new(result.clone()), printed)).is_ok() {
+                let _ = done.recv();
+            }
         }
     }
 
@@ -95,7 +102,7 @@ impl Live {
 fn line(news: &News) -> std::io::Result<()> {
     let (kind, object) = match news {
         News::Interval(interval) => ("interval", serde_json::to_string(interval)?),
-        News::Result(result) => ("result", serde_json::to_string(result)?),
+        News::Result(result, _) => ("result", serde_json::to_string(result)?),
     };
     let text = typed(kind, &object);
     let mut stdout = std::io::stdout().lock();
