@@ -31,6 +31,7 @@ fn help_of_every_command() {
         "campaign run",
         "campaign resume",
         "campaign list",
+        "plot",
         "report",
         "show",
         "agent",
