@@ -16,8 +16,8 @@ pub struct RateReport {
     pub behind: u64,
     /// Largest number of messages that the sender was behind at once.
     pub most_behind: u64,
-    /// Full frames a second that the link carries, from the rate it reports (81,274 for 1 Gbit/s and 1500-byte frames);
-    /// `null` where the link reports none (veth and loopback have none).
+    /// Messages of this size a second that the link carries, from the rate it reports and what they take on the wire
+    /// (81,274 full frames on 1 Gbit/s); `null` where there is no link with a rate of its own (veth and loopback).
     #[serde(default)]
     pub line_pps: Option<f64>,
     /// What could not keep up, when something could not: `initiator`, `reflector` or `path`, with the evidence.

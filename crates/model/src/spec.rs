@@ -67,7 +67,7 @@ pub struct Gap {
     pub spin_us: u32,
 }
 
-/// Untimed rounds before each size; both conditions must be met.
+/// Untimed rounds before each size; both conditions must be met. `pace` warms up at its rate, for the time alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Warmup {
