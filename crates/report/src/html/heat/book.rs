@@ -127,7 +127,7 @@ pub(super) fn book(report: &Report, by_result: &BTreeMap<(usize, usize), CellMap
             let trusted = result.is_some_and(|result| result.verdict.trusted);
             let title = words.title(cell, members.len(), result.and_then(|result| result.repetition));
             if place == 0 {
-                found.push((words.split(cell), panel(cell, of_result, &title)));
+                found.push((words.split(cell), panel(number, cell, of_result, &title)));
             }
             for one in &of_result.reflectors {
                 let host = one.reflector.as_deref().unwrap_or_default();

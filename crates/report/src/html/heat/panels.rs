@@ -23,6 +23,8 @@ pub(crate) struct PanelRow {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Panel {
     pub(super) id: String,
+    /// Where the cell's own section is.
+    pub(super) cell: String,
     pub(super) title: String,
     pub(super) caption: String,
     pub(super) sign: &'static str,
@@ -81,13 +83,14 @@ impl Words {
     }
 }
 
-pub(super) fn panel(cell: &Cell, of_result: &CellMaps, title: &str) -> Panel {
+pub(super) fn panel(number: usize, cell: &Cell, of_result: &CellMaps, title: &str) -> Panel {
     let info = &cell.info;
     let figure = |name: &str, ns: Option<f64>| ns.map(|ns| format!("{name} {}", crate::units::span(ns)));
     let lost = (info.lost > 0).then(|| format!("{} lost", crate::units::commas(info.lost)));
     let words = [figure("p50", info.p50_ns), figure("p99.9", info.p99_9_ns), figure("max", info.max_ns), lost];
     Panel {
         id: of_result.id.clone(),
+        cell: format!("cell-{number}"),
         title: title.to_owned(),
         caption: words.into_iter().flatten().collect::<Vec<_>>().join(", "),
         sign: info.mark.sign(),

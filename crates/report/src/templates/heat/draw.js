@@ -374,6 +374,8 @@ const panels = [...document.querySelectorAll("[data-heat-panel]")].filter((panel
     over.setAttribute("aria-hidden", "true");
     const frame = make("div", { class: "hm-panel" }, surface, over);
     panel.querySelector(".hm-caption").before(frame);
+    // Without a script it leads to the cell.
+    panel.href = "#heat=" + panel.dataset.heatPanel;
     return { id: panel.dataset.heatPanel, panel, frame, surface, over };
   });
 async function drawPanels(mine) {
@@ -382,16 +384,20 @@ async function drawPanels(mine) {
   const view = { ...viewOf(panels[0].id, true), t0: 0, t1: longest };
   const wide = Math.max(120, panels[0].frame.clientWidth), left = 46, height = 130;
   const area = { all: wide, left, top: 4, width: wide - left - 12, height, base: height + 4 };
+  panels.forEach(({ id, panel }) => panel.classList.toggle("hm-current", id === state.map));
+  // They show whole maps: zooming in the viewer leaves them as they are.
+  const look = [quantity, wide, view.low, view.high, view.linear, view.scale, rampName(view), devicePixelRatio].join();
+  if (look === drawPanels.look) return;
   const layout = view.old ? oldLayers(height) : layers(view, height);
   const sources = await Promise.all(panels.map(({ id }) => plane(id, quantity)));
   if (mine !== turn) return;
   const pictures = sources.map((source) => source && cells(source, layout, 0, longest, joined(source, 0, longest, area.width)));
   const lists = pictures.filter(Boolean).map((picture) => picture.counts);
   const together = painter(view, Math.max(1, ...lists.map(largest)), view.scale === "rank" ? ascending(lists) : null);
-  panels.forEach(({ id, panel, frame, surface, over }, index) => {
+  drawPanels.look = look;
+  panels.forEach(({ id, frame, surface, over }, index) => {
     const picture = pictures[index];
-    panel.classList.toggle("hm-live", Boolean(picture));
-    panel.classList.toggle("hm-current", id === state.map);
+    frame.hidden = !picture;
     if (!picture) return;
     // In 2011 each picture had a scale of its own.
     const colour = view.old ? painter(view, largest(picture.counts), null) : together;
