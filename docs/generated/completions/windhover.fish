@@ -47,7 +47,7 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "lab" -d 'Make, 
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "compare" -d 'Compare two runs, or cells of one, with intervals and tests; gates for CI'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "plot" -d '`windhover plot`'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "plot" -d 'Write figures of runs as PNG, SVG or CSV: heat maps, differences of cells, charts'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "show" -d 'Show a run in the terminal'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "undo" -d 'Put changed settings back as they were'
@@ -671,7 +671,7 @@ jitter\t'Jitter against message size'"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l cell -d 'Only this cell, by its key; of a difference the first' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l against -d 'The second cell of a difference [default: the next]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l repetition -d 'Which repetition of each cell [default: its first]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, `rtt_intended`, lateness, or one reflector\'s, such as rtt@b' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, rtt_intended, lateness, or one reflector\'s, such as rtt@b' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l format -d 'Form of the files [default: from the ending of --output, else png]' -r -f -a "png\t'Pixels; a cell of a heat map is a whole number of them'
 svg\t'Vectors, cells as one image; the same bytes for the same run'
 csv\t'The figures behind the picture, times in ns'"

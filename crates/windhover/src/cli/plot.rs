@@ -3,10 +3,10 @@
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// `windhover plot`
+/// Write figures of runs as PNG, SVG or CSV: heat maps, differences of cells, charts
 ///
-/// Writes the figures of runs as files: heat maps of cells with interval logs (pace, pingpong), and the report's charts.
-/// Without --figure all figures that the runs have are written.
+/// Heat maps are drawn of cells with interval logs (pace and the closed loops), all on one scale; charts are those of the
+/// report. Without --figure all figures that the runs have are written. docs/heat-maps.md says how to read them.
 #[derive(Debug, Args)]
 pub(crate) struct Plot {
     /// Run directories; heat maps of several have one scale
@@ -27,7 +27,7 @@ pub(crate) struct Plot {
     /// Which repetition of each cell [default: its first]
     #[arg(long, value_name = "N")]
     pub(crate) repetition: Option<u32>,
-    /// What a heat map shows: rtt, `rtt_intended`, lateness, or one reflector's, such as rtt@b
+    /// What a heat map shows: rtt, rtt_intended, lateness, or one reflector's, such as rtt@b
     #[arg(long, value_name = "TAG", default_value = "rtt")]
     pub(crate) tag: String,
     /// Form of the files [default: from the ending of --output, else png]
