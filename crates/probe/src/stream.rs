@@ -34,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const SECOND: Duration = Duration::from_secs(1);
 /// What is under way when sending ends: datagrams get so long to arrive.
 const TAIL: Duration = Duration::from_millis(100);
+/// After the end, the far end's last second is waited for so long.
+const LAST: Duration = Duration::from_millis(20);
 /// TCP gets so long to have everything acknowledged.
 const DRAIN: Duration = Duration::from_secs(3);
 /// The longest that idle latency is measured.
@@ -326,16 +328,32 @@ impl Attending<'_> {
             map.push_if_due(self.clock.now());
             if began.elapsed() >= SECOND * (seconds + 1) {
                 seconds += 1;
-                watch.sample();
-                if !self.spec.goes_up() {
-                    self.tell(began, &mut before, StreamInterval::default());
-                }
+                self.second(began, &mut before, watch);
             }
         }
-        if began.elapsed() > SECOND * seconds + SECOND / 10 {
+        if began.elapsed() >= SECOND * (seconds + 1) {
+            // The last one ended with the stream.
+            self.second(began, &mut before, watch);
+        } else if began.elapsed() > SECOND * seconds + SECOND / 10 {
             watch.sample();
         }
+        // The far end's last second is over a moment later.
+        let ended = Instant::now();
+        while self.spec.goes_up() && ended.elapsed() < LAST {
+            if let Some(interval) = session.hear_interval(LOOK)? {
+                told.push(interval);
+                self.tell(began, &mut before, interval);
+            }
+        }
         Ok(())
+    }
+
+    /// A second is over at this end.
+    fn second(&self, began: Instant, before: &mut Sums, watch: &mut TcpWatch<'_>) {
+        watch.sample();
+        if !self.spec.goes_up() {
+            self.tell(began, before, StreamInterval::default());
+        }
     }
 
     /// Tells who watches: what came down here, and what the far end says came up there.

@@ -304,3 +304,44 @@ fn what_contradicts_itself_is_refused_with_a_remedy() {
         task.others = vec![task.target.clone()];
     });
 }
+
+#[test]
+fn a_count_alone_ends_a_run() {
+    let served = Served::start();
+    let mut spec = paced(Protocol::Udp, at(500.0));
+    spec.stop.max_ms = u32::MAX;
+    spec.stop.max_count = 50;
+    check(&one(&task(spec, served.address)), 50);
+}
+
+#[test]
+fn real_time_threads_on_their_cpus_fault_and_move_nothing() {
+    let cpus: Vec<u32> = task::online_cpus().unwrap().iter().collect();
+    if cpus.len() < 2 {
+        eprintln!("SKIPPED real_time_threads_on_their_cpus_fault_and_move_nothing: one CPU");
+        return;
+    }
+    let served = Served::start();
+    for (pacer, receive_cpu) in
+        [(Pacer::Sleep, None), (Pacer::Sleep, Some(cpus[1])), (Pacer::Hybrid, Some(cpus[1])), (Pacer::Spin, None)]
+    {
+        let mut spec = paced(Protocol::Udp, PaceSpec { pacer, receive_cpu, ..at(500.0) });
+        spec.initiator.policy = Policy::Fifo(1);
+        spec.initiator.cpu = Some(cpus[0]);
+        spec.reflector.cpu = Some(cpus[1]);
+        let (all, outcome) = run(&task(spec, served.address));
+        if let Err(error) = &outcome
+            && error.to_string().contains("permitted")
+        {
+            eprintln!("SKIPPED real_time_threads_on_their_cpus_fault_and_move_nothing: {error}");
+            return;
+        }
+        outcome.unwrap();
+        check(&all[0], 100);
+        let usage = &all[0].result.ends.initiator.usage;
+        assert_eq!((usage.migrations, usage.cpu), (0, Some(cpus[0])), "{pacer}");
+        for finding in all[0].result.verdict.iter() {
+            assert!(!matches!(finding.id, FindingId::Migrated | FindingId::Faults), "{pacer}: {finding:?}");
+        }
+    }
+}
