@@ -373,6 +373,9 @@ fn own_cost(result: &ResultDocument) -> String {
         ClockSource::Cntvct => "cntvct, ",
         ClockSource::Raw => "CLOCK_MONOTONIC_RAW, ",
     });
+    if result.probe == Probe::Stream {
+        return format!("own cost: clock {clock}{:.0} ns a read, one read a call", cost.clock_read_ns);
+    }
     format!(
         "own cost: clock {clock}{:.0} ns a read; loop {:.0} ns a round, included above; recording {:.0} ns a message, outside the timed part",
         cost.clock_read_ns, cost.loop_ns, cost.record_ns
