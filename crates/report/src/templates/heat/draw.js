@@ -134,6 +134,8 @@ async function drawMain(map, source, other, second, mine) {
     }
   }
   if (!second && !view.old) {
+    // All halos below all lines: where lines run together, none hides another.
+    const halos = draw(svg, "g", { "clip-path": "url(#hm-clip)" });
     const lines = draw(svg, "g", { "clip-path": "url(#hm-clip)" });
     for (const [name, share] of LINES) {
       if (!state.lines.has(name)) continue;
@@ -144,7 +146,7 @@ async function drawMain(map, source, other, second, mine) {
         lastEnd = to;
       }
       if (!path) continue;
-      draw(lines, "path", { class: "hm-halo", d: path });
+      draw(halos, "path", { class: "hm-halo", d: path });
       draw(lines, "path", { class: "hm-line hm-" + name.replace(".", "-"), d: path });
     }
   }
