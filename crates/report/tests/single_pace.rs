@@ -1,5 +1,7 @@
 //! What is said of a measurement at rates typed by hand.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at what it did not expect")]
+
 use model::ResultDocument;
 use serde_json::json;
 use windhover_report::{single_csv, single_markdown, single_text};
@@ -74,7 +76,7 @@ fn one_way_times_segments_and_reflectors() {
     insta::assert_snapshot!(text);
     assert!(!text.contains('\u{1b}'));
     assert!(text.contains("± 1.10 µs") && text.contains("-2.000"), "{text}");
-    let mut exact = one.clone();
+    let mut exact = one;
     exact.one_way = serde_json::from_value(way("same-clock", 0, 0)).unwrap();
     assert!(single_text(&[exact]).contains("one-way times are exact"));
 }
@@ -82,7 +84,7 @@ fn one_way_times_segments_and_reflectors() {
 #[test]
 fn a_share_that_is_not_all_does_not_look_like_all() {
     let mut one = document(10_000, 1, 0);
-    one.rate.as_mut().unwrap().achieved_pps = 9_999.9996;
+    one.rate.as_mut().unwrap().achieved_pps = 9_999.999_6;
     let text = single_text(std::slice::from_ref(&one));
     assert!(text.contains("99.999996 %") && !text.contains("(100"), "{text}");
     one.latency = None;
