@@ -491,6 +491,38 @@ fn intervals_around_the_worst_are_kept() {
 }
 
 #[test]
+fn reflectors_are_seen_together_and_one_by_one() {
+    let mut made = made("reflectors", &[files(&cell(1_000, 3, &|seq, _| quiet(seq)))]);
+    let text = fs::read_to_string(made.hlog(1)).unwrap();
+    // As two reflectors' logs: the second has the first two seconds only.
+    let mut both = String::new();
+    for line in text.lines() {
+        let Some((tag, rest)) = line.strip_prefix("Tag=").and_then(|line| line.split_once(',')) else { continue };
+        both.push_str(&format!("Tag={tag}@b,{rest}\n"));
+        if rest.starts_with("0.") || rest.starts_with("1.") {
+            both.push_str(&format!("Tag={tag}@c,{rest}\n"));
+        }
+    }
+    fs::write(made.hlog(1), both).unwrap();
+    made.run.results[0].1.reflectors = serde_json::from_value(serde_json::json!([
+        { "host": "b", "latency": null, "messages": { "sent": 3000, "received": 3000, "lost": 0, "duplicated": null, "reordered": null } },
+        { "host": "c", "latency": null, "messages": { "sent": 2005, "received": 2000, "lost": 5, "duplicated": null, "reordered": null } },
+    ]))
+    .unwrap();
+    let tags = ["rtt", "rtt@b", "rtt@c", "lateness"].map(str::to_owned).to_vec();
+    let heat = made.maps(&Options { tags, ..Options::default() });
+    let found: Vec<(&str, u64, u64)> =
+        heat.maps.iter().map(|map| (map.tag.as_str(), map.total(), map.received)).collect();
+    assert_eq!(found, [("rtt", 5000, 3000), ("rtt@b", 3000, 3000), ("rtt@c", 2000, 2000), ("lateness", 5000, 3000)]);
+    assert_eq!(heat.maps[2].quantity(), "RTT from the actual send, reflector c");
+    assert_eq!((heat.maps[2].lost, heat.maps[2].whole.lost()), (5, 0));
+    let wanted = Wanted { tag: Some("rtt@c".into()), ..Wanted::default() };
+    let drawing = made.draw(Kind::Heat, wanted).remove(0);
+    assert_eq!(drawing.name, "heat-0001-rtt-c");
+    assert!(drawing.svg().contains("when messages were lost is not known"));
+}
+
+#[test]
 fn damage_is_named_and_the_rest_is_drawn() {
     let good = files(&cell(2_000, 3, &|seq, _| quiet(seq)));
     let other = files(&Cell { policy: "other", ..cell(2_000, 3, &|seq, _| quiet(seq)) });

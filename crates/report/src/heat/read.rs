@@ -6,7 +6,7 @@ use super::{Layout, Options, TOP_2011_NS};
 use crate::RunInput;
 use crate::units::{commas, plain};
 use model::ResultDocument;
-use model::result::Outlier;
+use model::result::{Messages, Outlier};
 use model::run::{RunDocument, RunStep};
 use stats::{Bucket, Decoder, HOUR_NS};
 use std::collections::BTreeMap;
@@ -129,7 +129,8 @@ pub fn of_step(
             continue;
         }
         let tagged = tagged(&outliers, tag);
-        let plans = plan(&lines, result, &tagged, options);
+        let messages = messages(result, tag);
+        let plans = plan(&lines, &losses(result, tag), &tagged, options);
         let mut strips = sum(&plans, log.divisor, options, &mut damage);
         if strips.is_empty() {
             continue;
@@ -146,8 +147,8 @@ pub fn of_step(
             details: strips,
             outliers: tagged.into_iter().take(options.outliers).collect(),
             events: events.clone(),
-            received: result.messages.received,
-            lost: result.messages.lost,
+            received: messages.received,
+            lost: messages.lost,
             tool_version: plain(&document.tool_version),
         };
         if tag == "rtt" && map.total() != map.received {
@@ -258,7 +259,7 @@ fn tagged(outliers: &[Outlier], tag: &str) -> Vec<Tagged> {
     let (bare, host) = tag.split_once('@').map_or((tag, None), |(bare, host)| (bare, Some(host)));
     let mut tagged: Vec<Tagged> = outliers
         .iter()
-        .filter(|outlier| host.is_none() || outlier.host.as_deref() == host)
+        .filter(|outlier| host.is_none() || outlier.host.as_deref().map(in_tag).as_deref() == host)
         .filter(|outlier| !outlier.lost || bare == "lateness")
         .map(|outlier| Tagged {
             at_ns: outlier.at_ns.saturating_sub(outlier.lateness_ns),
@@ -287,15 +288,14 @@ struct Plan<'a> {
 
 fn plan<'a>(
     lines: &'a [(u64, u64, hlog::Line<'a>)],
-    result: &ResultDocument,
+    lost: &[(u64, u64)],
     tagged: &[Tagged],
     options: &Options,
 ) -> Vec<Plan<'a>> {
     let interval = lines.iter().map(|(_, length, _)| *length).max().unwrap_or(0).max(1_000_000);
-    let lost = losses(result);
     let last = lines.last().map_or(0, |(start, _, _)| *start).max(lost.last().map_or(0, |(start, _)| *start));
     let column_ns = column_length(interval, last, options);
-    let mut plans = vec![part(lines, &lost, 0, column_ns, count(last, column_ns), true)];
+    let mut plans = vec![part(lines, lost, 0, column_ns, count(last, column_ns), true)];
     if column_ns > interval {
         let mut windows: Vec<(u64, u64)> = tagged
             .iter()
@@ -317,7 +317,7 @@ fn plan<'a>(
         }
         for (from, to) in joined {
             let columns = usize::try_from(to - from + 1).unwrap_or(usize::MAX).min(DETAIL_COLUMNS);
-            plans.push(part(lines, &lost, from * interval, interval, columns, false));
+            plans.push(part(lines, lost, from * interval, interval, columns, false));
         }
     }
     plans
@@ -361,9 +361,25 @@ fn part<'a>(
     Plan { start_ns, column_ns, columns, lines: lines.get(from..to).unwrap_or_default(), lost: by_column, reports }
 }
 
-/// Messages that never came back, by the start of the series' interval that they were sent in.
-fn losses(result: &ResultDocument) -> Vec<(u64, u64)> {
-    let mut all: Vec<_> = result.series.iter().filter(|series| series.quantity == "lost").collect();
+/// The messages of a tag: of one reflector, where the tag names it.
+fn messages<'a>(result: &'a ResultDocument, tag: &str) -> &'a Messages {
+    let host = tag.split_once('@').map(|(_, host)| host);
+    let of_host = |host: &str| result.reflectors.iter().find(|reflector| in_tag(&reflector.host) == host);
+    host.and_then(of_host).map_or(&result.messages, |reflector| &reflector.messages)
+}
+
+/// A host as it stands in a tag: what would part the fields of a log is replaced there.
+fn in_tag(host: &str) -> String {
+    host.chars().map(|c| if c == ',' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
+}
+
+/// Messages that never came back, by the start of the series' interval that they were sent in. A series says it for all
+/// reflectors together: there are none for a tag that names one.
+fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
+    let host = tag.split_once('@').map(|(_, host)| host);
+    let fits = |of: &str| host.is_none_or(|host| in_tag(of) == host);
+    let mut all: Vec<_> =
+        result.series.iter().filter(|series| series.quantity == "lost" && fits(&series.host)).collect();
     if all.iter().any(|series| series.host == "initiator") {
         all.retain(|series| series.host == "initiator");
     }

@@ -60,6 +60,9 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     if below > 0 {
         second.push(format!("{} below {}", commas(below), span(common.rows.low_ns() as f64)));
     }
+    if map.whole.lost() == 0 && map.lost > 0 {
+        second.push("when messages were lost is not known".to_owned());
+    }
     let hidden = map.hidden_2011();
     if hidden > 0 && map.tag != "lateness" {
         second.push(format!("a scale that ends at 2,000 µs would hide {}", commas(hidden)));
