@@ -4,7 +4,6 @@
 use lab::{AgentCommand, Client, Lab, LabSpec, PipeError, Registry};
 use model::worker::{EndpointTask, ProbeTask, Target};
 use model::{Limits, LoadProfile, LoadSpec, Probe, ProbeSpec, Protocol};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

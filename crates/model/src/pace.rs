@@ -122,6 +122,9 @@ pub struct PaceSpec {
     pub stamps: Stamps,
     /// Go on with higher rates although one was not reached.
     pub beyond_saturation: bool,
+    /// The sending application is what is measured (its policy, its CPU): how late it sends is part of the figures from the
+    /// intended time, and no reason to distrust them.
+    pub sender_measured: bool,
 }
 
 impl Default for PaceSpec {
@@ -135,6 +138,7 @@ impl Default for PaceSpec {
             receive_cpu: None,
             stamps: Stamps::None,
             beyond_saturation: false,
+            sender_measured: false,
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum FindingId {
     ScheduleHeldUp,
     /// The confidence interval asked for was not reached (disturbed).
     IntervalNotReached,
+    /// The sender was late, and the sender is what is measured: the figures from the intended time hold it (disturbed).
+    SenderLate,
     /// The rate asked for was not reached: the detail names what could not keep up (disturbed).
     RateNotReached,
     /// Messages were lost (disturbed).

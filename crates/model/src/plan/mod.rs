@@ -204,6 +204,10 @@ pub struct Measure {
     /// The reflectors of pace answer message 0 and each so-manieth after it (default 1: all).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<u32>,
+    /// The sending application of pace is what is measured: its lateness is part of the figures and makes none of them
+    /// invalid (default false).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sender_measured: bool,
     /// CPU of the receiving thread of pace (default: the sender's).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_cpu: Option<u32>,

@@ -39,6 +39,7 @@ impl Plan {
             receive_cpu: shared.receive_cpu,
             stamps: shared.stamps.as_deref().map_or(Ok(default.stamps), str::parse::<Stamps>)?,
             beyond_saturation: default.beyond_saturation,
+            sender_measured: shared.sender_measured,
         };
         pace.check()?;
         Ok(pace)
@@ -54,6 +55,7 @@ impl Plan {
             ("measure.every", shared.every.is_some()),
             ("measure.receive_cpu", shared.receive_cpu.is_some()),
             ("measure.stamps", shared.stamps.is_some()),
+            ("measure.sender_measured", shared.sender_measured),
             ("axis 'rate'", self.grid.iter().any(|grid| grid.rate.is_some())),
         ];
         match keys.iter().find(|(_, given)| *given && !any_pace) {

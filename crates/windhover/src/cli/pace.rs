@@ -71,6 +71,10 @@ pub(crate) struct Schedule {
     /// Go on with higher rates although one was not reached
     #[arg(long)]
     pub(crate) beyond_saturation: bool,
+    /// The sending application is what is measured: its lateness is part of the figures from the intended send, and makes
+    /// none of them untrustworthy
+    #[arg(long)]
+    pub(crate) sender_measured: bool,
 }
 
 fn file(path: &Path) -> anyhow::Result<Vec<u64>> {
@@ -97,6 +101,7 @@ impl Schedule {
             receive_cpu: None,
             stamps: self.stamps,
             beyond_saturation: self.beyond_saturation,
+            sender_measured: self.sender_measured,
         })
     }
 }
