@@ -66,6 +66,15 @@ fn every_message_of_the_schedule_is_sent_and_accounted_for() {
 }
 
 #[test]
+fn a_group_carries_messages_at_a_rate() {
+    let server = Server::start(&[]);
+    let group = ["--mcast", "239.1.2.3", "--mcast-interface", "127.0.0.1", "--mcast-loop"];
+    let all = pace(&[&["udp", &server.address, "--rate", "1k", "--count", "300"], &group[..]].concat());
+    assert_eq!(number(&all[0]["messages"]["sent"]), 300, "{}", all[0]);
+    assert!(number(&all[0]["messages"]["received"]) > 0, "{}", all[0]);
+}
+
+#[test]
 fn a_sweep_is_a_result_a_rate_in_every_form() {
     let server = Server::start(&[]);
     let sweep = ["udp", &server.address, "--rate", "500-1500+500", "--seconds", "0.2", "--beyond-saturation"];
@@ -387,28 +396,32 @@ fn one_initiator_and_two_reflectors_in_namespaces() {
     if !support::can_make_namespaces("one_initiator_and_two_reflectors_in_namespaces") {
         return;
     }
-    let folder = Folder::new("pace-namespaces");
-    let plan = "name = \"t\"\nrepetitions = 1\n[lab]\nkind = \"netns\"\nhosts = 3\n[roles]\ninitiator = \"a\"\n\
-                reflectors = [\"b\", \"c\"]\n[measure]\nseconds = 0.4\nwarmup_ms = 5\n[[grid]]\nprobe = [\"pace\"]\nrate = \"1k\"\n";
-    let file = folder.file("plan.toml", plan);
-    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
-    assert_measured(&output);
-    let run_dir = std::fs::read_dir(&folder.0)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.join("run.json").is_file())
-        .unwrap();
-    let all: Value =
-        serde_json::from_str(&stdout(&run(&["report", run_dir.to_str().unwrap(), "--format", "json"]))).unwrap();
-    let reflectors = all[0]["reflectors"].as_array().unwrap();
-    let hosts: Vec<&str> = reflectors.iter().map(|reflector| reflector["host"].as_str().unwrap()).collect();
-    assert_eq!(hosts, ["b", "c"], "{all}");
-    for reflector in reflectors {
-        assert_eq!(number(&reflector["messages"]["sent"]), 400, "{reflector}");
-        assert!(number(&reflector["messages"]["received"]) > 0, "{reflector}");
+    for group in ["", "mcast = \"239.1.2.3\"\n"] {
+        let folder = Folder::new("pace-namespaces");
+        let plan = format!(
+            "name = \"t\"\nrepetitions = 1\n[lab]\nkind = \"netns\"\nhosts = 3\n[roles]\ninitiator = \"a\"\n\
+             reflectors = [\"b\", \"c\"]\n[measure]\nseconds = 0.4\nwarmup_ms = 5\n{group}[[grid]]\nprobe = [\"pace\"]\nrate = \"1k\"\n"
+        );
+        let file = folder.file("plan.toml", &plan);
+        let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+        assert_measured(&output);
+        let run_dir = std::fs::read_dir(&folder.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.join("run.json").is_file())
+            .unwrap();
+        let all: Value =
+            serde_json::from_str(&stdout(&run(&["report", run_dir.to_str().unwrap(), "--format", "json"]))).unwrap();
+        let reflectors = all[0]["reflectors"].as_array().unwrap();
+        let hosts: Vec<&str> = reflectors.iter().map(|reflector| reflector["host"].as_str().unwrap()).collect();
+        assert_eq!(hosts, ["b", "c"], "{all}");
+        for reflector in reflectors {
+            assert_eq!(number(&reflector["messages"]["sent"]), 400, "{reflector}");
+            assert!(number(&reflector["messages"]["received"]) > 0, "{reflector}");
+        }
+        let log = std::fs::read_to_string(run_dir.join("cells/0001.hlog")).unwrap();
+        assert!(log.contains("Tag=rtt@b,") && log.contains("Tag=rtt@c,"), "{log}");
     }
-    let log = std::fs::read_to_string(run_dir.join("cells/0001.hlog")).unwrap();
-    assert!(log.contains("Tag=rtt@b,") && log.contains("Tag=rtt@c,"), "{log}");
 }
 
 /// A reflector that runs for a quarter of the time: it is stopped and goes on, as long as the measurement takes.
