@@ -276,6 +276,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fork-both -
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l beyond-saturation -d 'Go on with higher rates although one was not reached'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l sender-measured -d 'The sending application is what is measured: its lateness is part of the figures from the intended send, and makes none of them untrustworthy'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l more -d 'MSG_MORE on all but the last message of a round'
