@@ -3,8 +3,10 @@
 
 use crate::{EndEvidence, Evidence};
 use model::usage::Preload;
-use model::{ClockMap, ClockPoint, Counters, EndUsage, Finding, FindingId, Policy, Receive, Verdict};
+use model::{ClockMap, ClockPoint, Counters, EndUsage, Finding, FindingId, Pacer, Policy, Probe, Receive, Verdict};
 use stats::stalls::{Cause, Stall, is_throttling_hole};
+
+mod pace;
 
 /// A clock may be off by this much; NTP never slews faster.
 const CLOCK_PPM: f64 = 500.0;
@@ -31,6 +33,7 @@ const BUSY_PERCENT: f64 = 90.0;
 /// Judges the evidence.
 #[must_use]
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
+    let bulk = evidence.spec.probe == Probe::Stream;
     let mut findings = evidence.found.to_vec();
     findings.extend(evidence.clock.and_then(clock_unfit));
     findings.extend(path_is_local(evidence));
@@ -38,11 +41,18 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     findings.extend(samples_overrun(evidence));
     for (name, end) in ends(evidence) {
         findings.extend(migrated(name, &end));
-        findings.extend(faults(name, &end));
+        // A page fault costs a µs: it makes a message late, and no stream slow.
+        findings.extend(faults(name, &end).filter(|_| !bulk));
         findings.extend(not_loaded(name, &end));
         findings.extend(not_passed_on(name, &end));
     }
-    findings.extend(schedule(evidence));
+    match &evidence.recorded.pace {
+        Some(figures) => {
+            findings.extend(pace::schedule(evidence, figures));
+            findings.extend(pace::rate_not_reached(figures));
+        }
+        None => findings.extend(schedule(evidence)),
+    }
     findings.extend(loss(evidence));
     findings.extend(order(evidence));
     findings.extend(stalls(evidence));
@@ -52,7 +62,7 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     }
     findings.extend(load_uneven(evidence));
     findings.extend(interval_not_reached(evidence));
-    findings.extend(few_samples(evidence));
+    findings.extend(few_samples(evidence).filter(|_| !bulk));
     let mut verdict = Verdict::default();
     findings.into_iter().for_each(|finding| verdict.add(finding));
     verdict
@@ -270,14 +280,15 @@ fn loss(evidence: &Evidence<'_>) -> Option<Finding> {
     if messages.lost == 0 {
         return None;
     }
-    let mut detail = format!(
-        "{} of {} messages lost ({:.4} %)",
-        messages.lost,
-        messages.sent,
-        percent(messages.lost, messages.sent)
-    );
+    // Messages that asked for no answer cannot be missed.
+    let asked = messages.received + messages.lost;
+    let mut detail = format!("{} of {asked} messages lost ({:.4} %)", messages.lost, percent(messages.lost, asked));
     if let Some(late) = messages.late.filter(|&late| late > 0) {
         detail.push_str(&format!(", {late} of them answered after the time-out of {} ms", evidence.spec.timeout_ms));
+    }
+    if let Some(by) = pace::lost_by_reflector(evidence.recorded) {
+        detail.push_str("; ");
+        detail.push_str(&by);
     }
     let seen: Vec<String> = ends(evidence)
         .flat_map(|(name, end)| {
@@ -301,11 +312,13 @@ fn loss(evidence: &Evidence<'_>) -> Option<Finding> {
 fn order(evidence: &Evidence<'_>) -> Option<Finding> {
     let messages = &evidence.recorded.messages;
     let (twice, late) = (messages.duplicated.unwrap_or(0), messages.reordered.unwrap_or(0));
+    let depth = evidence.recorded.pace.as_ref().map_or(0, |pace| pace.reorder_depth);
+    let depth = if depth > 0 { format!(" (the deepest by {depth} messages)") } else { String::new() };
     (twice + late > 0).then(|| {
         Finding::new(
             FindingId::Order,
             format!(
-                "{twice} answers came twice and {late} after a later one: look for two paths or a loop in the network"
+                "{twice} answers came twice and {late} after a later one{depth}: look for two paths or a loop in the network"
             ),
         )
     })
@@ -331,13 +344,16 @@ fn own_ns(usage: &EndUsage, elapsed_ns: u64) -> u64 {
 /// together never leave it.
 fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
     let both = ends(evidence).all(|(_, end)| end.spec.policy.is_real_time());
+    let pacer_spins =
+        evidence.recorded.pace.is_some() && evidence.spec.pace.as_ref().is_some_and(|pace| pace.pacer == Pacer::Spin);
     ends(evidence)
         .filter(|(name, end)| {
             let elapsed_ns = end.usage.elapsed_ns;
             let beside = partner(evidence, name).filter(|_| both).map_or(0, |other| own_ns(other, elapsed_ns));
             let own = own_ns(end.usage, elapsed_ns).saturating_add(beside);
             let busy = elapsed_ns > 0 && percent(own, elapsed_ns) >= BUSY_PERCENT;
-            end.spec.policy.is_real_time() && (end.spec.receive == Receive::Spin || busy)
+            let spins = end.spec.receive == Receive::Spin || *name == "initiator" && pacer_spins;
+            end.spec.policy.is_real_time() && (spins || busy)
         })
         .map(|(name, end)| (name, end.spec.policy))
         .collect()
@@ -345,10 +361,16 @@ fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
 
 fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
     let recorded = evidence.recorded;
-    let restless = restless(evidence);
+    let mut restless = restless(evidence);
     let mut findings = Vec::new();
-    let holes: Vec<u64> =
+    let mut holes: Vec<u64> =
         recorded.slow.iter().map(|&(_, width)| width).filter(|&width| is_throttling_hole(width)).collect();
+    let of_sender = pace::sender_holes(evidence);
+    if !of_sender.is_empty() && of_sender.len() >= holes.len() && restless.iter().any(|(name, _)| *name == "initiator")
+    {
+        restless.retain(|(name, _)| *name == "initiator");
+        holes = of_sender;
+    }
     if let (Some(&widest), Some((name, _))) = (holes.iter().max(), restless.first()) {
         let shared = partner(evidence, "initiator").is_some();
         let who: Vec<String> = restless.iter().map(|(name, policy)| format!("{name} ({policy})")).collect();

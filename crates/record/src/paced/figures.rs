@@ -17,6 +17,8 @@ pub struct PaceFigures {
     pub reorder_depth: u64,
     /// Distance of the schedule's times in ns, bursts counted as one.
     pub distance_ns: u64,
+    /// Messages of a burst; 1 where there are none.
+    pub burst: u32,
     /// Times that the sender stood still, by lateness: intended time since the first, length, in ns.
     pub sender_stalls: Vec<(u64, u64)>,
     /// How the sender was doing against its schedule at the end.

@@ -152,6 +152,7 @@ pub(super) struct Intervals {
     grouped: u64,
     group: Option<(u64, Box<[Tallies]>)>,
     log_bytes: usize,
+    log_step: usize,
     stragglers: BTreeMap<u64, Box<[Tallies]>>,
     told: VecDeque<LiveInterval>,
     scratch: Tallies,
@@ -191,10 +192,16 @@ impl Intervals {
             grouped: 1,
             group: None,
             log_bytes: LOG_BYTES,
+            log_step: LOG_STEP,
             stragglers: BTreeMap::new(),
             told: VecDeque::new(),
             scratch: Tallies::default(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn limit_log(&mut self, bytes: usize, step: usize) {
+        (self.log_bytes, self.log_step) = (bytes, step);
     }
 
     /// From which tick on [`Intervals::close`] has something to do.
@@ -437,7 +444,7 @@ impl Intervals {
         }
         if self.lines.len() >= self.log_bytes && self.group.is_none() {
             self.grouped *= 2;
-            self.log_bytes += LOG_STEP;
+            self.log_bytes += self.log_step;
         }
     }
 

@@ -253,7 +253,7 @@ impl Paced {
             self.scheduled += 1;
             self.behind += u64::from(lateness_ns > self.distance_ns);
         }
-        if lateness_ns >= self.sender_stalls.from_ns() {
+        if lateness_ns >= self.sender_stalls.threshold_ns() {
             self.sender_stalls.offer(due_ns, lateness_ns);
         }
         let fate = match fate {
@@ -291,7 +291,7 @@ impl Paced {
         let [rtt_ns, intended_ns, lateness_ns, due_ns] = times;
         self.rtt.record(rtt_ns);
         self.intended.record(intended_ns);
-        if intended_ns >= self.stalls.from_ns() {
+        if intended_ns >= self.stalls.threshold_ns() {
             self.stalls.offer(due_ns, intended_ns);
         }
         if intended_ns >= self.notable_from {
@@ -325,7 +325,7 @@ impl Paced {
             let rtt_ns = rate.ns(one.sample.received.saturating_sub(one.sample.sent));
             let intended_ns = rate.ns(one.sample.received.saturating_sub(one.sample.intended));
             self.keep(one, peer, [intended_ns, rtt_ns, lateness_ns], true);
-        } else if lateness_ns >= self.stalls.from_ns() {
+        } else if lateness_ns >= self.stalls.threshold_ns() {
             // No answer tells of it, but its lateness does.
             self.stalls.offer(due_ns, lateness_ns);
         }
@@ -402,6 +402,11 @@ impl Paced {
         self.intervals.told().map(|told| LiveInterval { size, asked_pps, ..told }).collect()
     }
 
+    /// Closes all intervals, so that [`Self::intervals`] has the last ones too: nothing more will come.
+    pub fn close_intervals(&mut self) {
+        self.intervals.end();
+    }
+
     /// Answers counted in the latency so far.
     #[must_use]
     pub fn received(&self) -> u64 {
@@ -473,7 +478,14 @@ impl Paced {
         let outliers = outliers.collect();
         let mut counts = Counts::default();
         self.peers.iter().for_each(|peer| counts.add(&peer.counts));
-        let slow = self.stalls.finish();
+        let (slow, sender_stalls) = (self.stalls.finish(), self.sender_stalls.finish());
+        // A stall of the sender shows in both; what only its lateness shows is added.
+        let mut stalls = stats::stalls::find(&slow);
+        for stall in stats::stalls::find(&sender_stalls) {
+            if stalls.iter().all(|known| known.cause != stall.cause) {
+                stalls.push(stall);
+            }
+        }
         let pace = PaceFigures {
             rate: report,
             one_way: self.peers.first().filter(|_| !several).and_then(one_way),
@@ -481,7 +493,8 @@ impl Paced {
             reflectors,
             reorder_depth: self.reorder_depth,
             distance_ns: self.distance_ns,
-            sender_stalls: self.sender_stalls.finish(),
+            burst: self.config.burst.max(1),
+            sender_stalls,
             arrears,
             unsent: self.unsent,
             blocked: self.blocked,
@@ -505,7 +518,7 @@ impl Paced {
             histogram: self.rtt.histogram,
             moments: self.rtt.moments,
             hlog: Log::new(started_ns).with_lines(lines),
-            stalls: stats::stalls::find(&slow),
+            stalls,
             slow,
             raw: (self.config.raw_capacity > 0).then_some(self.raw),
             raw_overrun: self.raw_overrun,
@@ -548,3 +561,6 @@ impl Paced {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

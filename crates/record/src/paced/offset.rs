@@ -75,8 +75,12 @@ impl Line {
         let half = best.iter().map(|anchor| anchor.half_ns).fold(0.0, f64::max);
         let residual = best.iter().map(|anchor| (line.lead(anchor.at_ns) - anchor.lead_ns).abs()).fold(0.0, f64::max);
         let within = half + residual;
-        let outside = (first.at_ns - from_ns).max(to_ns - last.at_ns).max(0.0);
-        let span = last.at_ns - first.at_ns;
+        // Every exchange that bounds the line as well serves as an end.
+        let ends = anchors.iter().filter(|one| one.half_ns + (line.lead(one.at_ns) - one.lead_ns).abs() <= within);
+        let (first_ns, last_ns) =
+            ends.fold((first.at_ns, last.at_ns), |(first, last), one| (first.min(one.at_ns), last.max(one.at_ns)));
+        let outside = (first_ns - from_ns).max(to_ns - last_ns).max(0.0);
+        let span = last_ns - first_ns;
         let parting = if span > 0.0 { 2.0 * within / span } else { f64::INFINITY };
         line.error_ns = within + outside * parting.min(WORST_DRIFT + line.slope.abs());
         Some(line)

@@ -20,7 +20,7 @@ impl Default for Stalls {
 impl Stalls {
     /// Times shorter than this need not be offered.
     #[inline]
-    pub(super) fn from_ns(&self) -> u64 {
+    pub(super) fn threshold_ns(&self) -> u64 {
         self.from_ns
     }
 
@@ -78,10 +78,10 @@ mod tests {
     #[test]
     fn the_median_sets_the_threshold() {
         let mut stalls = Stalls::default();
-        assert_eq!(stalls.from_ns(), 1_000_000);
+        assert_eq!(stalls.threshold_ns(), 1_000_000);
         stalls.judge_by(1000);
-        assert_eq!(stalls.from_ns(), 1_000_000);
+        assert_eq!(stalls.threshold_ns(), 1_000_000);
         stalls.judge_by(300_000);
-        assert_eq!(stalls.from_ns(), 6_000_000);
+        assert_eq!(stalls.threshold_ns(), 6_000_000);
     }
 }

@@ -1,0 +1,147 @@
+//! One-way times against synthetic clocks.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A far clock: its lead over ours at our time 0 in ns, how many parts per million it runs fast, and its ticks.
+#[derive(Debug, Clone, Copy)]
+struct FarClock {
+    lead_ns: i64,
+    ppm: f64,
+    rate: TickRate,
+}
+
+impl FarClock {
+    /// What it shows when ours shows a time. Integers but for the drift, which is small.
+    fn at(self, near: u64) -> u64 {
+        let gained = near as f64 * self.ppm * 1e-6;
+        #[expect(clippy::cast_possible_truncation, reason = "a few ms")]
+        let ns = near as i64 + self.lead_ns + gained.round() as i64;
+        self.rate.ticks(ns.cast_unsigned())
+    }
+}
+
+/// Out, at the far end, and back.
+type Way = [u64; 3];
+
+/// Messages each ms whose ways are known.
+fn exchanges(clock: FarClock, ways: &[Way]) -> (PacedConfig, Vec<PacedSample>) {
+    let peer = PacedPeer { host: "far".to_owned(), clock: PeerClock::Other(clock.rate) };
+    let config = PacedConfig { period_ns: MS, peers: vec![peer], ..config() };
+    let samples = (0..).zip(ways).map(|(seq, &[out, there, back])| {
+        let mut one = message(&config, seq, 0, out + there + back);
+        one.sample.peer_rx = clock.at(one.sample.sent + out);
+        one.sample.peer_tx = clock.at(one.sample.sent + out + there);
+        one
+    });
+    (config.clone(), in_order(samples.collect()))
+}
+
+#[test]
+fn one_counter_is_exact_and_signed() {
+    let peer = PacedPeer { host: String::new(), clock: PeerClock::SameCounter };
+    let config = PacedConfig { peers: vec![peer], ..config() };
+    let samples = (0..2000).map(|seq| {
+        let mut one = message(&config, seq, US, 50 * US);
+        one.sample.peer_rx = one.sample.sent + 20 * US + seq % 2;
+        one.sample.peer_tx = one.sample.peer_rx + 3 * US;
+        if seq == 7 {
+            // The counters of two CPUs are not quite together.
+            one.sample.peer_rx = one.sample.sent - 40;
+        }
+        if seq == 8 {
+            (one.sample.peer_rx, one.sample.peer_tx) = (0, 0);
+        }
+        one
+    });
+    let done = run(&config, samples.collect());
+    let one_way = done.pace.unwrap().one_way.unwrap();
+    assert_eq!((one_way.method.as_str(), one_way.offset_ns, one_way.error_ns), ("same-clock", 0, 0));
+    assert_eq!((one_way.out.count, one_way.back.count), (1999, 1999));
+    assert_eq!((one_way.out.min_ns, one_way.out.max_ns), (-40, 20_001));
+    assert_eq!(one_way.out.p50_ns.unwrap() / 100, 200);
+    assert_eq!(one_way.back.max_ns, 27_000);
+    assert_eq!(done.outliers.iter().find(|one| one.seq == 7).map(|one| one.parts_ns["out"]), Some(-40));
+}
+
+#[test]
+fn nothing_is_said_without_stamps() {
+    let done = record(&config(), 100, |_| (0, 50 * US));
+    assert_eq!(done.pace.unwrap().one_way, None);
+    let peer = PacedPeer { host: String::new(), clock: PeerClock::Other(TickRate::NANOSECONDS) };
+    let done = record(&PacedConfig { peers: vec![peer], ..config() }, 100, |_| (0, 50 * US));
+    assert_eq!(done.pace.unwrap().one_way, None);
+}
+
+#[test]
+fn a_steady_path_gives_the_offset_to_the_ns() {
+    // An hour and a half ahead, 80 ppm fast, another rate of ticks; 10 µs out, 14 µs back.
+    let clock = FarClock { lead_ns: 5_400_000_000_000, ppm: 80.0, rate: TickRate::from_hz(3e9) };
+    let (config, samples) = exchanges(clock, &[[10 * US, 2 * US, 14 * US]; 5000]);
+    let one_way = run(&config, samples).pace.unwrap().one_way.unwrap();
+    assert_eq!(one_way.method, "min-rtt");
+    assert!((one_way.drift_ppm - 80.0).abs() < 0.01, "{one_way:?}");
+    // Half of the difference cannot be known; the bound says so.
+    assert!((one_way.out.mean_ns - 12_000.0).abs() < 3.0 && (one_way.back.mean_ns - 12_000.0).abs() < 3.0);
+    assert!((12_000..12_800).contains(&one_way.error_ns), "{one_way:?}");
+    let truth = 5_400_000_000_000 + i64::try_from(START / 100_000 * 8).unwrap();
+    assert!((one_way.offset_ns - truth).unsigned_abs() <= one_way.error_ns, "{} {truth}", one_way.offset_ns);
+}
+
+#[test]
+fn a_clock_that_wanders_is_followed() {
+    // 25 s: 40 ppm fast, then 40 ppm slow from 12 s on; one straight line would be off by a quarter of a ms.
+    let steady = FarClock { lead_ns: 1_000_000_000, ppm: 0.0, rate: TickRate::NANOSECONDS };
+    let (config, mut samples) = exchanges(steady, &[[10 * US, 0, 10 * US]; 25_000]);
+    for one in &mut samples {
+        let since = (one.sample.sent - START) as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "up to 0.5 ms")]
+        let gained = ((12e9 - (since - 12e9).abs()) * 40e-6 + 1e6) as u64;
+        one.sample.peer_rx += gained;
+        one.sample.peer_tx += gained;
+    }
+    let one_way = run(&config, samples).pace.unwrap().one_way.unwrap();
+    assert_eq!(one_way.out.count, 25_000);
+    assert!(one_way.error_ns < 100 * US, "{one_way:?}");
+    let off = (one_way.out.max_ns - 10_000).max(10_000 - one_way.out.min_ns).unsigned_abs();
+    assert!(off <= one_way.error_ns, "off by {off}: {one_way:?}");
+}
+
+fn any_way() -> impl Strategy<Value = Way> {
+    let leg = || prop_oneof![6 => 5_000_u64..30_000, 1 => 5_000_u64..3_000_000];
+    (leg(), 500_u64..20_000, leg()).prop_map(|(out, there, back)| [out, there, back])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_truth_lies_within_the_bound(
+        lead_ns in 0_i64..100_000_000_000_000,
+        ppm in -200.0_f64..200.0,
+        ghz in 1.0_f64..4.0,
+        extra in (0_u64..50_000, 0_u64..50_000),
+        ways in prop::collection::vec(any_way(), 1..800),
+    ) {
+        let clock = FarClock { lead_ns, ppm, rate: TickRate::from_hz(ghz * 1e9) };
+        // One direction takes longer throughout: the offset cannot know, the bound must.
+        let ways: Vec<Way> = ways.iter().map(|&[out, there, back]| [out + extra.0, there, back + extra.1]).collect();
+        let (config, samples) = exchanges(clock, &ways);
+        let config = PacedConfig { outliers: model::OutlierRule { worst: 1000, over_ns: None }, ..config };
+        let done = run(&config, samples);
+        let one_way = done.pace.as_ref().unwrap().one_way.clone().unwrap();
+        let error = i64::try_from(one_way.error_ns).unwrap();
+        // All are kept, so each message's own figures can be looked at.
+        prop_assert_eq!(done.outliers.len(), ways.len());
+        for outlier in &done.outliers {
+            let [out, _, back] = ways[usize::try_from(outlier.seq).unwrap()].map(|ns| i64::try_from(ns).unwrap());
+            prop_assert!((outlier.parts_ns["out"] - out).abs() <= error, "{:?}: {} of {}", outlier.parts_ns, out, error);
+            prop_assert!((outlier.parts_ns["back"] - back).abs() <= error);
+        }
+        let mean = |leg: usize| ways.iter().map(|way| way[leg] as f64).sum::<f64>() / ways.len() as f64;
+        prop_assert!((one_way.out.mean_ns - mean(0)).abs() <= error as f64);
+        prop_assert!((one_way.back.mean_ns - mean(2)).abs() <= error as f64);
+        let truth = lead_ns as f64 + START as f64 * ppm * 1e-6;
+        prop_assert!((one_way.offset_ns as f64 - truth).abs() <= error as f64 + 2.0);
+    }
+}

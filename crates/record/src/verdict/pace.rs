@@ -1,0 +1,93 @@
+//! Rules that only an open loop has: its schedule and its rate.
+
+use super::{OWN_LATE_PERCENT, ms, percent};
+use crate::paced::PaceFigures;
+use crate::{Evidence, Recorded};
+use model::{Finding, FindingId};
+use stats::stalls::is_throttling_hole;
+
+/// However short the distance of a schedule, a message within this of its time is in time: a sleeping sender wakes up
+/// some µs late and sends what has fallen due.
+const IN_TIME_NS: u64 = 20_000;
+
+/// Whether messages left when the schedule wanted them to. A message that leaves a whole distance late is sent in the
+/// next one's place: messages go in clumps, which is another load on the path than was asked for. Nothing is awaited, so
+/// that is the sender's own doing, unless the path would not take them.
+pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Finding> {
+    let lateness = &evidence.recorded.schedule.as_ref()?.lateness;
+    let limit_ns = pace.distance_ns.max(IN_TIME_NS);
+    let (sent, late) = (lateness.count(), lateness.count_above(limit_ns));
+    if percent(late, sent) <= OWN_LATE_PERCENT {
+        return None;
+    }
+    let figures = format!(
+        "{late} of {sent} messages left more than {} late (99 % within {}, at worst {}) on a schedule of one {} {}",
+        time(limit_ns),
+        time(lateness.quantile(0.99).unwrap_or(0)),
+        time(lateness.max().unwrap_or(0)),
+        if pace.burst > 1 { "burst each" } else { "each" },
+        time(pace.distance_ns)
+    );
+    if percent(pace.blocked, sent) > OWN_LATE_PERCENT {
+        return Some(Finding::new(
+            FindingId::ScheduleHeldUp,
+            format!(
+                "{figures}, because the path took no more ({} sends had to wait): the latency from the intended time holds that wait; send less often (--rate), or give it more room (--send-buffer)",
+                pace.blocked
+            ),
+        ));
+    }
+    if evidence.spec.pace.as_ref().is_some_and(|pace| pace.sender_measured) {
+        let detail = format!(
+            "{figures} by the sender's own doing; the sender is part of what is measured here, so read the latency from the intended send, which holds it"
+        );
+        return Some(Finding::at(FindingId::SenderLate, "initiator", detail));
+    }
+    Some(Finding::at(
+        FindingId::GeneratorLate,
+        "initiator",
+        format!(
+            "{figures} by the sender's own doing, so they went in clumps and another load was measured: use --policy fifo:1, keep other tasks off its CPU, or send less often (--rate)"
+        ),
+    ))
+}
+
+/// A time for people, in the unit that suits it.
+fn time(ns: u64) -> String {
+    if ns < 1_000_000 { format!("{:.1} µs", ns as f64 / 1e3) } else { format!("{:.1} ms", ms(ns)) }
+}
+
+/// Whether the rate asked for was held.
+pub(super) fn rate_not_reached(pace: &PaceFigures) -> Option<Finding> {
+    let saturated = pace.rate.saturated.as_ref()?;
+    let (who, remedy) = match saturated.who.as_str() {
+        "initiator" => (
+            "the initiator",
+            "use --policy fifo:1, a faster CPU or --pacer spin on a CPU of its own, a larger --receive-buffer where that was full, or a lower --rate",
+        ),
+        "reflector" => (
+            "the reflector",
+            "raise its receive buffer or its limits, give it a CPU of its own (--remote-cpu, --remote-policy), or lower --rate",
+        ),
+        _ => ("the path", "lower --rate or --size, or look at the devices between the hosts"),
+    };
+    let end = Some(saturated.who.clone()).filter(|who| who != "path");
+    let detail = format!("{who} could not keep up: {}: {remedy}", saturated.why);
+    Some(Finding { id: FindingId::RateNotReached, end, detail })
+}
+
+/// Widths of throttling's holes as the sender's lateness shows them: messages that wait for no answer see them whole.
+pub(super) fn sender_holes(evidence: &Evidence<'_>) -> Vec<u64> {
+    let stalls = evidence.recorded.pace.iter().flat_map(|pace| &pace.sender_stalls);
+    stalls.map(|&(_, width)| width).filter(|&width| is_throttling_hole(width)).collect()
+}
+
+/// Which of several reflectors the lost messages were for.
+pub(super) fn lost_by_reflector(recorded: &Recorded) -> Option<String> {
+    let reflectors = recorded.pace.iter().flat_map(|pace| &pace.reflectors);
+    let lost: Vec<String> = reflectors
+        .filter(|reflector| reflector.messages.lost > 0)
+        .map(|reflector| format!("{} by {}", reflector.messages.lost, reflector.host))
+        .collect();
+    (!lost.is_empty()).then(|| format!("not answered: {}", lost.join(", ")))
+}
