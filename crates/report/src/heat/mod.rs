@@ -8,6 +8,7 @@
 //! Logs are read when a map is asked for, so that a report of long runs does not hold them.
 
 mod colour;
+mod log;
 mod look;
 mod map;
 mod pack;
@@ -16,6 +17,7 @@ mod rows;
 mod several;
 mod single;
 mod table;
+mod tally;
 
 pub use colour::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
 pub use look::Look;

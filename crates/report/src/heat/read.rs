@@ -1,14 +1,16 @@
 //! From the interval logs of a run to maps. Lines are grouped by column, and columns are summed by several threads, each
 //! with one tally that it reuses: an hour of 100 ms intervals has 36,000 histograms a tag.
 
-use super::map::{Column, Grid, Heat, Map, Strip, Tagged};
-use super::{Layout, Options, TOP_2011_NS};
+use super::log::{Damage, Log};
+use super::map::{Grid, Heat, Map, Strip, Tagged};
+use super::tally::{Fine, Summed};
+use super::{Layout, Options};
 use crate::RunInput;
 use crate::units::{commas, plain};
 use model::ResultDocument;
 use model::result::{Messages, Outlier};
 use model::run::{RunDocument, RunStep};
-use stats::{Bucket, Decoder, HOUR_NS};
+use stats::{Bucket, Decoder};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -40,16 +42,10 @@ const LADDER: [u64; 18] = {
         14_400 * S,
     ]
 };
-/// Starts later than this are times since 1970, not since the log's base.
-const ABSOLUTE_S: f64 = 1e8;
 /// Columns that a thread takes at once.
 const CHUNK: usize = 32;
-/// Damaged lines that are named one by one.
-const NAMED: usize = 3;
 /// Columns of a detail at most.
 const DETAIL_COLUMNS: usize = 4000;
-/// Linear rows at most; what lies above is counted in the last.
-const LINEAR_ROWS: usize = 1 << 16;
 
 /// The maps of a run's cells.
 #[must_use]
@@ -164,94 +160,6 @@ pub fn of_step(
     }
     heat.problems.append(&mut damage.words());
     heat
-}
-
-/// The lines of a log that can be read.
-struct Log<'a> {
-    lines: Vec<(u64, u64, hlog::Line<'a>)>,
-    damaged: Vec<(usize, String)>,
-    /// What the largest values are multiplied by to become ns.
-    divisor: f64,
-}
-
-impl<'a> Log<'a> {
-    fn new(path: &'a Path, text: &'a str) -> Self {
-        let mut lines = Vec::new();
-        let mut damaged = Vec::new();
-        for line in hlog::lines(path, text) {
-            match line {
-                Ok(line) => lines.push(line),
-                Err(store::StoreError::DamagedLine { line, why, .. }) => damaged.push((line, why)),
-                Err(_) => {}
-            }
-        }
-        let first = lines.iter().map(|line| line.start_s).reduce(f64::min).unwrap_or(0.0);
-        let base = if first >= ABSOLUTE_S { first } else { 0.0 };
-        let lines = lines
-            .into_iter()
-            .filter_map(|line| {
-                let start = nanoseconds(line.start_s - base);
-                if start.is_none() {
-                    damaged.push((line.number, "the start is no time of a measurement".to_owned()));
-                }
-                Some((start?, nanoseconds(line.length_s).unwrap_or(0), line))
-            })
-            .collect();
-        let header = text.lines().take_while(|line| line.starts_with('#'));
-        let divisor = header
-            .filter_map(|line| {
-                line.strip_prefix("#[MaxValueDivisor:")?.trim_end().trim_end_matches(']').trim().parse().ok()
-            })
-            .next()
-            .filter(|divisor: &f64| divisor.is_finite() && *divisor > 0.0)
-            .unwrap_or(1e6);
-        Self { lines, damaged, divisor }
-    }
-
-    /// The lines of a tag in the order of time; those of all reflectors where the log has no line of the tag itself.
-    fn of_tag(&self, tag: &str) -> Vec<(u64, u64, hlog::Line<'a>)> {
-        let own = |line: &hlog::Line<'_>| line.tag.unwrap_or("rtt") == tag;
-        let of_any = |line: &hlog::Line<'_>| {
-            line.tag.and_then(|of_line| of_line.split_once('@')).is_some_and(|(bare, _)| bare == tag)
-        };
-        let exact = self.lines.iter().any(|(_, _, line)| own(line));
-        let mut lines: Vec<_> =
-            self.lines.iter().filter(|(_, _, line)| if exact { own(line) } else { of_any(line) }).copied().collect();
-        lines.sort_by_key(|(start, _, line)| (*start, line.number));
-        lines
-    }
-}
-
-/// Times of a measurement: up to ten years.
-fn nanoseconds(seconds: f64) -> Option<u64> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and ten years")]
-    (0.0..3e8).contains(&seconds).then(|| (seconds * 1e9).round() as u64)
-}
-
-/// Damaged lines, which are left out.
-struct Damage<'a> {
-    path: &'a Path,
-    lines: Vec<(usize, String)>,
-}
-
-impl Damage<'_> {
-    fn words(mut self) -> Vec<String> {
-        self.lines.sort();
-        self.lines.dedup();
-        let rest = self.lines.len().saturating_sub(NAMED);
-        let mut words: Vec<String> = self
-            .lines
-            .iter()
-            .take(NAMED)
-            .map(|(line, why)| {
-                format!("{}: line {line} is damaged ({why}): it is left out of the picture", self.path.display())
-            })
-            .collect();
-        if rest > 0 {
-            words.push(format!("{}: {rest} more lines are damaged and left out", self.path.display()));
-        }
-        words
-    }
 }
 
 /// The worst messages by a tag's time, the worst first.
@@ -397,131 +305,6 @@ fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
     losses
 }
 
-/// What one thread sums one column in: 128 buckets an octave.
-struct Fine {
-    counts: Vec<u64>,
-    low: usize,
-    high: usize,
-    linear: Vec<u64>,
-    linear_high: usize,
-    max_ns: u64,
-    total: u64,
-    above_2011: u64,
-}
-
-const FINE: u32 = 7;
-
-fn fine_place(ns: u64) -> usize {
-    if ns < 1 << FINE {
-        return usize::try_from(ns).unwrap_or(0);
-    }
-    let shift = ns.ilog2() - FINE;
-    ((shift as usize) << FINE) + usize::try_from(ns >> shift).unwrap_or(0)
-}
-
-fn fine_low(place: usize) -> u64 {
-    let shift = (place >> FINE).saturating_sub(1);
-    ((place - (shift << FINE)) as u64) << shift
-}
-
-/// How many messages of a bucket lie at a time or below it, were they spread evenly; whole messages.
-fn up_to(bucket: &Bucket, ns: u64) -> u64 {
-    let width = u128::from(bucket.high_ns - bucket.low_ns) + 1;
-    let below = (u128::from(ns) + 1).saturating_sub(u128::from(bucket.low_ns)).min(width);
-    u64::try_from((u128::from(bucket.count) * below + width / 2) / width).unwrap_or(bucket.count)
-}
-
-impl Fine {
-    fn new() -> Self {
-        Self {
-            counts: vec![0; fine_place(HOUR_NS) + 1],
-            low: usize::MAX,
-            high: 0,
-            linear: Vec::new(),
-            linear_high: 0,
-            max_ns: 0,
-            total: 0,
-            above_2011: 0,
-        }
-    }
-
-    fn add(&mut self, bucket: Bucket, linear: Option<u64>) {
-        let place = fine_place(bucket.low_ns);
-        if let Some(count) = self.counts.get_mut(place) {
-            *count += bucket.count;
-        }
-        self.low = self.low.min(place);
-        self.high = self.high.max(place);
-        self.total += bucket.count;
-        if bucket.high_ns > TOP_2011_NS {
-            self.above_2011 += bucket.count - up_to(&bucket, TOP_2011_NS);
-        }
-        if let Some(step_ns) = linear {
-            self.add_linear(bucket, step_ns);
-        }
-    }
-
-    /// A bucket that several rows share is spread over them evenly, to whole messages: else rows would differ by the
-    /// number of buckets that end in them.
-    fn add_linear(&mut self, bucket: Bucket, step_ns: u64) {
-        let layout = Layout::Linear { step_ns };
-        let place = |ns: u64| (layout.row(ns) as usize).min(LINEAR_ROWS - 1);
-        let (first, last) = (place(bucket.low_ns), place(bucket.high_ns));
-        if last >= self.linear.len() {
-            self.linear.resize(last + 1, 0);
-        }
-        self.linear_high = self.linear_high.max(last);
-        let mut given = 0;
-        for row in first..=last {
-            let end = (row as u64 + 1).saturating_mul(step_ns);
-            let upto = if row == last { bucket.count } else { up_to(&bucket, end) };
-            if let Some(count) = self.linear.get_mut(row) {
-                *count += upto.saturating_sub(given);
-            }
-            given = given.max(upto);
-        }
-    }
-
-    /// Rows and counts of the column, and the tally empty again.
-    fn take(&mut self, linear: bool) -> Summed {
-        let mut rows: Vec<(u32, u64)> = Vec::new();
-        if self.low <= self.high {
-            let counts = self.counts.get_mut(self.low..=self.high).unwrap_or_default();
-            for (place, count) in (self.low..).zip(counts) {
-                let count = std::mem::take(count);
-                if count == 0 {
-                    continue;
-                }
-                let row = Layout::Log.row(fine_low(place));
-                match rows.last_mut() {
-                    Some((last, sum)) if *last == row => *sum += count,
-                    _ => rows.push((row, count)),
-                }
-            }
-        }
-        let linear = linear.then(|| {
-            let counts = self.linear.get_mut(..=self.linear_high).unwrap_or_default();
-            let cells = (0_u32..).zip(counts).map(|(row, count)| (row, std::mem::take(count)));
-            cells.filter(|(_, count)| *count > 0).collect()
-        });
-        let column = Column {
-            count: self.total,
-            lost: 0,
-            max_ns: (self.total > 0).then_some(self.max_ns),
-            above_2011: self.above_2011,
-        };
-        (self.low, self.high, self.linear_high) = (usize::MAX, 0, 0);
-        (self.max_ns, self.total, self.above_2011) = (0, 0, 0);
-        Summed { column, rows, linear }
-    }
-}
-
-struct Summed {
-    column: Column,
-    rows: Vec<(u32, u64)>,
-    linear: Option<Vec<(u32, u64)>>,
-}
-
 /// One piece of work's results.
 struct Done {
     plan: usize,
@@ -631,33 +414,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fine_buckets_lie_within_rows() {
-        for place in 0..fine_place(HOUR_NS) {
-            let (low, next) = (fine_low(place), fine_low(place + 1));
-            assert_eq!(fine_place(low), place);
-            assert_eq!(Layout::Log.row(low), Layout::Log.row(next - 1), "{low} to {next}");
-        }
-    }
-
-    #[test]
-    fn buckets_are_spread_over_linear_rows_to_the_last_message() {
-        let mut fine = Fine::new();
-        // 8 µs wide from 1,024 µs on: four of each five rows of 10 µs would hold one bucket, the fifth two of them.
-        for number in 0..100_u64 {
-            let low_ns = 1_024_000 + number * 8_000;
-            fine.add(Bucket { low_ns, high_ns: low_ns + 7_999, count: 80 }, Some(10_000));
-        }
-        fine.add(Bucket { low_ns: 5_000, high_ns: 5_000, count: 1 }, Some(10_000));
-        let rows = fine.take(true).linear.unwrap();
-        assert_eq!(rows.iter().map(|(_, count)| count).sum::<u64>(), 8_001);
-        let inner: Vec<u64> =
-            rows.iter().filter(|(row, _)| (110..180).contains(row)).map(|(_, count)| *count).collect();
-        assert!(inner.len() == 70 && inner.iter().all(|count| count.abs_diff(100) <= 1), "{inner:?}");
-        assert_eq!(rows[0], (0, 1));
-        assert!(fine.take(true).linear.unwrap().is_empty());
-    }
-
-    #[test]
     fn columns_are_as_long_as_they_must_be() {
         let of =
             |interval, last, max_columns| column_length(interval, last, &Options { max_columns, ..Options::default() });
@@ -668,11 +424,5 @@ mod tests {
         assert_eq!(of(2 * S, 60 * S, 1200), 2 * S);
         assert_eq!(of(32 * S, 60 * S, 1200), 32 * S, "no step of the ladder is whole intervals");
         assert_eq!(of(S / 10, u64::MAX / 2, 10) % (S / 10), 0);
-    }
-
-    #[test]
-    fn times_of_no_measurement_are_refused() {
-        assert_eq!(nanoseconds(0.3), Some(300_000_000));
-        assert_eq!([-0.1, 1e300, f64::NAN].map(nanoseconds), [None; 3]);
     }
 }
