@@ -7,6 +7,7 @@ mod peers;
 mod render;
 mod shield;
 mod startup;
+mod stream;
 
 use anyhow::Result;
 
@@ -87,6 +88,21 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
+    /// Maximum UDP datagrams a second and TCP throughput beside iperf3, iperf 2 and sockperf, interleaved on one lab.
+    Stream {
+        /// Rounds; in each every tool measures once, in an order that rotates.
+        #[arg(long, default_value_t = 20)]
+        rounds: u32,
+        /// Seconds a measurement.
+        #[arg(long, default_value_t = 2)]
+        seconds: u32,
+        /// Only this protocol: tcp or udp.
+        #[arg(long)]
+        protocol: Option<String>,
+        /// Write the table to this Markdown file too.
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -105,6 +121,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Pace { rounds, seconds, policy, output } => pace::run(*rounds, *seconds, policy, output.as_deref()),
         Bench::Shield { plan, measured, output } => shield::run(plan, measured.as_deref(), output.as_deref()),
         Bench::Capture { rounds, seconds } => capture::run(*rounds, *seconds),
+        Bench::Stream { rounds, seconds, protocol, output } => {
+            stream::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
+        }
         Bench::Record => crate::process::run(
             &crate::process::cargo(),
             &["run", "--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"],
