@@ -71,6 +71,8 @@ fn once(lab: &Lab, exe: &str, rate: u32, seconds: u32, policy: &str) -> Result<F
         "1",
         "--remote-cpu",
         "1",
+        "--receive-buffer",
+        "4194304",
         "--format",
         "json",
     ];
@@ -99,8 +101,8 @@ fn table(measured: &[Vec<Figure>], rounds: u32, seconds: u32, policy: &str) -> S
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "1000 bytes, {rounds} rounds of {seconds} s, {policy} at both ends, sender on CPU 0, receiver and far end on CPU 1; \
-         RTT and lateness in µs, medians over the rounds.\n"
+        "1000 bytes, {rounds} rounds of {seconds} s, {policy} at both ends, sender on CPU 0, receiver and far end on CPU 1, receive \
+         buffers of 4 MiB;          RTT and lateness in µs, medians over the rounds.\n"
     );
     let _ = writeln!(
         text,
