@@ -1,7 +1,8 @@
 //! Bulk data beside iperf3, iperf 2 and sockperf: the same lab and CPUs, all tools in every round.
 //!
 //! What is compared is what arrives: datagrams a second at the receiving application, or payload bits a second of TCP.
-//! sockperf counts what it sends and nobody counts what arrives, so it is compared by what is sent.
+//! sockperf counts what it sends and nobody counts what arrives, so it is compared by what is sent; so is iperf 2 in a
+//! round whose server's report was lost among the datagrams.
 
 use super::lab::Lab;
 use crate::{packages, process, stats};
@@ -145,7 +146,7 @@ fn once(lab: &Lab, exe: &str, tool: Tool, protocol: &str, size: u32, seconds: u3
     let figure = match tool {
         Tool::Windhover | Tool::WindhoverBatch => ours(&text, udp),
         Tool::Iperf3 => iperf3(&text, udp),
-        Tool::Iperf2 => iperf2(&text, udp),
+        Tool::Iperf2 => iperf2(&text, udp, size.parse().unwrap_or(1.0)),
         Tool::Sockperf => sockperf(&text, udp, size.parse().unwrap_or(0.0)),
     };
     match figure {
@@ -179,7 +180,7 @@ fn iperf3(text: &str, udp: bool) -> Option<Figure> {
 }
 
 /// The last line of `-y C`: with UDP that of the server's report, of 14 fields.
-fn iperf2(text: &str, udp: bool) -> Option<Figure> {
+fn iperf2(text: &str, udp: bool, size: f64) -> Option<Figure> {
     let fields: Vec<&str> = text.lines().filter(|line| line.contains(',')).next_back()?.split(',').collect();
     let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
     if !udp {
@@ -189,6 +190,10 @@ fn iperf2(text: &str, udp: bool) -> Option<Figure> {
     let (from, to) = fields.get(6)?.split_once('-')?;
     let seconds = to.parse::<f64>().ok()? - from.parse::<f64>().ok()?;
     let (lost, total) = (number(10)?, number(11)?);
+    if total <= 0.0 {
+        // The server's report did not come through; then only what was sent is known.
+        return Some(Figure { sent: number(7)? / size / seconds, delivered: None });
+    }
     Some(Figure { sent: total / seconds, delivered: Some((total - lost) / seconds) })
 }
 
@@ -204,7 +209,7 @@ fn table(measured: &Measured, tools: &[Tool], rounds: u32, seconds: u32) -> Stri
         text,
         "{rounds} rounds of {seconds} s, all tools in every round, sender on CPU 0, receiver on CPU 1, SCHED_OTHER; UDP in \
          datagrams a second, TCP in Gbit/s of payload. The ratio is of what was delivered; with sockperf, which counts \
-         only what it sends, of what was sent.\n"
+         only what it sends, and where iperf 2 got no report from its server, of what was sent.\n"
     );
     let _ = writeln!(
         text,
@@ -257,8 +262,11 @@ mod unit {
     #[test]
     fn what_other_tools_print() {
         let line = "20260101,10.0.0.2,5001,10.0.0.1,40000,3,0.0-2.0,1280000,5120000,0.010,5,20000,0.025,0";
-        let figure = iperf2(&format!("first,line\n{line}\n"), true).unwrap();
+        let figure = iperf2(&format!("first,line\n{line}\n"), true, 64.0).unwrap();
         assert!((figure.sent - 10_000.0).abs() < 0.1 && (figure.delivered.unwrap() - 9997.5).abs() < 0.1);
+        let line = "19700101000000,10.0.0.1,38195,10.0.0.2,5001,1,0.0-1.0,6400,51200,0.000,0,-1,-0.000,0";
+        let figure = iperf2(line, true, 64.0).unwrap();
+        assert!((figure.sent - 100.0).abs() < 1e-9 && figure.delivered.is_none());
         let figure = sockperf("sockperf: Summary: Message Rate is 500000 [msg/sec]\n", true, 64.0).unwrap();
         assert!((figure.sent - 500_000.0).abs() < 0.1 && figure.delivered.is_none());
         let text = r#"{"end":{"sum":{"packets":100,"lost_packets":20,"seconds":2.0}}}"#;
