@@ -200,7 +200,7 @@ mod tests {
         let none = Limits { max_bandwidth_bps: Some(0), ..Limits::default() };
         refused(&open(Protocol::Udp, stream()), &none, RefuseCode::Limit, "--max-bandwidth");
         let some =
-            Limits { max_bandwidth_bps: Some(1_000_000), max_rate_pps: 1000, max_session_s: 1, ..limits.clone() };
+            Limits { max_bandwidth_bps: Some(1_000_000), max_rate_pps: 1000, max_session_s: 1, ..Limits::default() };
         open(Protocol::Udp, stream()).check(&some).unwrap();
         let with = |spec| open(Protocol::Udp, StreamRequest { spec, ..stream() });
         let spec = StreamSpec { rate_bps: Some(1_000_001), ..StreamSpec::default() };

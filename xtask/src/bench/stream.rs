@@ -181,7 +181,7 @@ fn iperf3(text: &str, udp: bool) -> Option<Figure> {
 
 /// The last line of `-y C`: with UDP that of the server's report, of 14 fields.
 fn iperf2(text: &str, udp: bool, size: f64) -> Option<Figure> {
-    let fields: Vec<&str> = text.lines().filter(|line| line.contains(',')).next_back()?.split(',').collect();
+    let fields: Vec<&str> = text.lines().rfind(|line| line.contains(','))?.split(',').collect();
     let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
     if !udp {
         let bits = number(8)?;

@@ -18,11 +18,11 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) fn open(
     request: &OpenRequest,
     stream: &StreamRequest,
-    source: Source,
+    source: &Source,
     token: &Token,
     link: &Link,
 ) -> Result<Option<Vec<DataSocket>>, Failure> {
-    let Source::Network { local, peer, keyed } = source else {
+    let &Source::Network { local, peer, keyed } = source else {
         return Err(super::bad("a stream needs a network"));
     };
     let client = Client { address: peer, keyed };

@@ -127,11 +127,11 @@ mod tests {
     fn a_schedule_never_moves() {
         let clock = Clock::raw();
         let mut schedule = Schedule::new(clock, Rate { per_second: 1000.0, phase: 0.5 });
-        let at = |ms: f64| schedule.began + clock.ticks((ms * 1e6) as u64);
-        assert_eq!((schedule.due(at(0.0)), schedule.due(at(0.4)), schedule.due(at(0.6))), (0, 0, 1));
-        assert_eq!(schedule.due(at(10.6)), 11);
-        let late = at(1_000_000_000.6);
-        let next = at(11.5);
+        let at = |us: u64| schedule.began + clock.ticks(us * 1000);
+        assert_eq!((schedule.due(at(0)), schedule.due(at(400)), schedule.due(at(600))), (0, 0, 1));
+        assert_eq!(schedule.due(at(10_600)), 11);
+        let late = at(1_000_000_000_600);
+        let next = at(11_500);
         schedule.took(11);
         assert!(schedule.next().abs_diff(next) <= clock.ticks(2), "{} {next}", schedule.next());
         // After eleven days the thousandth of a message is still right.
