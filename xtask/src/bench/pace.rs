@@ -102,7 +102,7 @@ fn table(measured: &[Vec<Figure>], rounds: u32, seconds: u32, policy: &str) -> S
     let _ = writeln!(
         text,
         "1000 bytes, {rounds} rounds of {seconds} s, {policy} at both ends, sender on CPU 0, receiver and far end on CPU 1, receive \
-         buffers of 4 MiB;          RTT and lateness in µs, medians over the rounds.\n"
+         buffers of 4 MiB; RTT and lateness in µs, medians over the rounds.\n"
     );
     let _ = writeln!(
         text,
