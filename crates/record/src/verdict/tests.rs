@@ -1,5 +1,7 @@
 //! Each rule both ways: evidence that fires it, evidence just short of it.
 
+mod pace;
+
 use super::*;
 use crate::{PathFacts, Recorded, Recorder, RecorderConfig};
 use model::sample::SampleFlags;

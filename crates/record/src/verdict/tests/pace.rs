@@ -1,0 +1,200 @@
+//! The rules of an open loop, both ways.
+
+use super::*;
+use crate::{FarEnd, Paced, PacedConfig, PacedPeer, RateEvidence};
+use model::{PaceSpec, PacedSample, Pacer};
+
+const US: u64 = 1000;
+
+fn config() -> PacedConfig {
+    PacedConfig::new(TickRate::NANOSECONDS, LatencyKind::Rtt, 10_000.0)
+}
+
+/// A message: lateness, time on the way, flags.
+type Times = (u64, u64, SampleFlags);
+
+/// Messages each 100 µs; `blocked` sends had to wait.
+fn paced(config: PacedConfig, count: u64, blocked: u64, times: impl Fn(u64) -> Times) -> Recorded {
+    let several = u64::try_from(config.peers.len()).unwrap();
+    let mut samples: Vec<PacedSample> = (0..count)
+        .map(|at| {
+            let seq = at / several;
+            let (late, rtt, flags) = times(at);
+            let intended = MS + seq * 100 * US;
+            let sent = intended + late;
+            let sample = Sample { seq, intended, sent, received: sent + rtt, flags, ..Sample::default() };
+            PacedSample { sample, reflector: u16::try_from(at % several).unwrap(), ..PacedSample::default() }
+        })
+        .collect();
+    samples.sort_by_key(|one| one.sample.received);
+    let mut recorder = Paced::new(config);
+    recorder.begin(MS);
+    recorder.ingest(&samples);
+    recorder.sender(0, blocked);
+    recorder.finish(None)
+}
+
+fn case(recorded: Recorded) -> Case {
+    let mut case = Case::new();
+    case.spec = ProbeSpec::new(Probe::Pace, Protocol::Udp);
+    case.recorded = recorded;
+    case
+}
+
+const NONE: SampleFlags = SampleFlags(0);
+
+fn in_time(_: u64) -> Times {
+    (3 * US, 40 * US, NONE)
+}
+
+#[test]
+fn a_few_us_late_is_in_time() {
+    case(paced(config(), 5000, 0, in_time)).clean();
+}
+
+#[test]
+fn generator_late_from_a_whole_distance() {
+    // One in fifty: 90 µs late is within its own place, 110 µs is in the next one's.
+    let late = |ns: u64| move |seq: u64| if seq % 50 == 7 { (ns, 40 * US, NONE) } else { in_time(seq) };
+    case(paced(config(), 5000, 0, late(90 * US))).clean();
+    let finding = case(paced(config(), 5000, 0, late(110 * US))).only(FindingId::GeneratorLate);
+    assert_eq!(finding.end.as_deref(), Some("initiator"));
+    assert!(finding.detail.starts_with("100 of 5000 messages left more than 100.0 µs late"), "{}", finding.detail);
+    assert!(finding.detail.contains("at worst 110.0 µs) on a schedule of one each 100.0 µs"), "{}", finding.detail);
+    // One in two hundred is an incident, told by lateness itself.
+    let rare = |seq: u64| if seq % 200 == 7 { (110 * US, 40 * US, NONE) } else { in_time(seq) };
+    case(paced(config(), 5000, 0, rare)).clean();
+    // Of bursts of ten, the last is due when the first is.
+    case(paced(PacedConfig { burst: 10, ..config() }, 5000, 0, late(110 * US))).clean();
+    // However short the distance, a sender that wakes up some µs late is in time.
+    let short = PacedConfig { period_ns: 2 * US, ..config() };
+    case(paced(short, 5000, 0, |_| (9 * US, 40 * US, NONE))).clean();
+}
+
+#[test]
+fn a_path_that_takes_no_more_is_not_the_senders_fault() {
+    let held = |seq: u64| if seq % 20 == 7 { (2 * MS, 40 * US, NONE) } else { in_time(seq) };
+    let case = case(paced(config(), 5000, 250, held));
+    let ids: Vec<FindingId> = case.verdict().iter().map(|finding| finding.id).collect();
+    assert!(ids.contains(&FindingId::ScheduleHeldUp) && !ids.contains(&FindingId::GeneratorLate), "{ids:?}");
+    assert!(case.verdict().trusted);
+}
+
+/// Who could not keep up, with what the initiator and one reflector counted.
+fn judged(mut recorded: Recorded, initiator: Counters, far: Counters, over_rate: u64, busy: u64) -> Recorded {
+    let usage = EndUsage { elapsed_ns: 100 * MS, process_system_ns: busy * MS, ..EndUsage::default() };
+    let far = FarEnd { name: "reflector", received: 4900, over_rate, counters: &far, usage: &usage };
+    recorded.judge_rate(&RateEvidence { initiator: &initiator, far: &[far] });
+    recorded
+}
+
+fn who(recorded: &Recorded) -> Option<(&str, &str)> {
+    let saturated = recorded.pace.as_ref()?.rate.saturated.as_ref()?;
+    Some((saturated.who.as_str(), saturated.why.as_str()))
+}
+
+fn none() -> Counters {
+    Counters::default()
+}
+
+#[test]
+fn a_sender_that_falls_behind_more_and_more_is_saturated() {
+    // 25 % more time is taken than there is.
+    let behind = |seq: u64| (seq * 25 * US, 40 * US, NONE);
+    let done = judged(paced(config(), 8000, 0, behind), none(), none(), 0, 20);
+    let (name, why) = who(&done).unwrap();
+    assert_eq!(name, "initiator");
+    assert!(why.contains("10000 messages a second were asked for and 8000 sent"), "{why}");
+    let verdict = case(done).verdict();
+    let found: Vec<FindingId> = verdict.iter().map(|finding| finding.id).collect();
+    assert!(found.contains(&FindingId::RateNotReached) && found.contains(&FindingId::GeneratorLate), "{found:?}");
+    // The same, but the path held it up; and then a far end that is busy.
+    let done = judged(paced(config(), 8000, 4000, behind), none(), none(), 0, 20);
+    assert_eq!(who(&done).unwrap().0, "path");
+    let done = judged(paced(config(), 8000, 4000, behind), none(), none(), 0, 95);
+    assert_eq!(who(&done).unwrap().0, "reflector");
+    // Late by the same all the time is late, but the rate is held.
+    let done = judged(paced(config(), 8000, 0, |_| (150 * US, 40 * US, NONE)), none(), none(), 0, 20);
+    assert_eq!(who(&done), None);
+    // A stall at the very end is no trend.
+    let stall = |seq: u64| if seq > 7500 { ((seq - 7500) * 100 * US, 40 * US, NONE) } else { in_time(seq) };
+    assert_eq!(who(&judged(paced(config(), 8000, 0, stall), none(), none(), 0, 20)), None);
+}
+
+#[test]
+fn losses_name_where_they_were() {
+    let some = |every: u64| {
+        move |seq: u64| if seq % every == 0 { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(seq) }
+    };
+    let lossy = || paced(config(), 5000, 0, some(50));
+    let full = Counters { socket_overflow: 90, ..none() };
+    for (initiator, far, over_rate, expected) in [
+        (none(), none(), 0, "path"),
+        (none(), full.clone(), 0, "reflector"),
+        (none(), none(), 100, "reflector"),
+        (full.clone(), none(), 0, "initiator"),
+        (Counters { qdisc_drops: 100, ..none() }, none(), 0, "path"),
+        // Explains less than a tenth.
+        (none(), Counters { socket_overflow: 5, ..none() }, 0, "path"),
+    ] {
+        let done = judged(lossy(), initiator, far, over_rate, 20);
+        let (name, why) = who(&done).unwrap();
+        assert_eq!(name, expected, "{why}");
+        assert!(why.starts_with("100 of 5000 answers are missing (2.0 %)"), "{why}");
+    }
+    // Fewer than one in a hundred: a loss, but the rate is held.
+    assert_eq!(who(&judged(paced(config(), 5000, 0, some(125)), none(), full, 0, 20)), None);
+    // The link is named where it is the narrow place.
+    let config = PacedConfig { line_pps: Some(8000.0), ..config() };
+    let done = judged(paced(config, 5000, 0, some(50)), none(), none(), 0, 20);
+    assert!(who(&done).unwrap().1.contains("the link carries 8000 full frames a second"));
+    let verdict = case(done).verdict();
+    let finding = verdict.iter().find(|finding| finding.id == FindingId::RateNotReached).unwrap();
+    assert!(verdict.trusted && finding.end.is_none() && finding.detail.starts_with("the path could not keep up: "));
+}
+
+#[test]
+fn lost_and_disordered_messages_are_counted_from_what_was_asked() {
+    // Each tenth is asked for; of these each hundredth is lost.
+    let times = |seq: u64| match seq {
+        seq if seq % 1000 == 0 => (3 * US, 1000 * MS, SampleFlags::LOST),
+        seq if seq % 10 == 0 => in_time(seq),
+        _ => (3 * US, 0, SampleFlags::UNASKED),
+    };
+    let finding = case(paced(config(), 20_000, 0, times)).only(FindingId::Loss);
+    assert!(finding.detail.starts_with("20 of 2000 messages lost (1.0000 %)"), "{}", finding.detail);
+    let disorder = |seq: u64| if seq == 100 { (3 * US, 440 * US, SampleFlags::REORDERED) } else { in_time(seq) };
+    let finding = case(paced(config(), 5000, 0, disorder)).only(FindingId::Order);
+    assert!(finding.detail.contains("1 after a later one (the deepest by 3 messages)"), "{}", finding.detail);
+    let peer = |host: &str| PacedPeer { host: host.to_owned(), ..PacedPeer::default() };
+    let config = PacedConfig { peers: vec![peer("a"), peer("b")], ..config() };
+    let one_lost = |at: u64| if at == 33 { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(at) };
+    let finding = case(paced(config, 5000, 0, one_lost)).only(FindingId::Loss);
+    assert!(finding.detail.contains("not answered: 1 by b"), "{}", finding.detail);
+}
+
+#[test]
+fn a_spinning_pacer_that_is_throttled_is_found_from_its_lateness() {
+    // 3 s, held for 50 ms of each; of ten messages one is answered.
+    let comb = |seq: u64| {
+        let within = seq * 100 * US % (1000 * MS);
+        let late = if (400 * MS..450 * MS).contains(&within) { 450 * MS - within } else { 100 };
+        (late, 20 * US, if seq % 10 == 0 { NONE } else { SampleFlags::UNASKED })
+    };
+    let mut case = case(paced(config(), 30_000, 0, comb));
+    let find = |case: &Case, id| case.verdict().iter().find(|finding| finding.id == id).cloned();
+    // Nobody spins in a real-time class: the pattern is told, its victim is not known.
+    assert!(find(&case, FindingId::PeriodicStalls).unwrap().detail.contains("RT throttling"));
+    case.spec.pace = Some(PaceSpec { pacer: Pacer::Spin, ..PaceSpec::default() });
+    case.ends[0].0.policy = Policy::Fifo(1);
+    case.ends[1].0.policy = Policy::Fifo(1);
+    case.ends[1].0.receive = Receive::Spin;
+    let finding = find(&case, FindingId::Throttled).unwrap();
+    assert_eq!(
+        finding.end.as_deref(),
+        Some("initiator"),
+        "the reflector spins too, but it was the sender that stood still"
+    );
+    assert!(finding.detail.starts_with("3 stalls of about 50 ms"), "{}", finding.detail);
+    assert!(find(&case, FindingId::GeneratorLate).is_some());
+}
