@@ -16,7 +16,7 @@ impl FarClock {
     fn at(self, near: u64) -> u64 {
         let gained = near as f64 * self.ppm * 1e-6;
         #[expect(clippy::cast_possible_truncation, reason = "a few ms")]
-        let ns = near as i64 + self.lead_ns + gained.round() as i64;
+        let ns = near.cast_signed() + self.lead_ns + gained.round() as i64;
         self.rate.ticks(ns.cast_unsigned())
     }
 }

@@ -19,7 +19,7 @@ fn summed(done: &Recorded, tag: &str) -> Histogram {
     sum
 }
 
-fn total<'a>(done: &'a Recorded, name: &str) -> f64 {
+fn total(done: &Recorded, name: &str) -> f64 {
     series(done, name).iter().flatten().sum()
 }
 
@@ -60,7 +60,7 @@ proptest! {
         }).collect();
         let answered: Vec<&PacedSample> =
             timed.iter().copied().filter(|one| !has(one, SampleFlags::LOST) && !has(one, SampleFlags::UNASKED)).collect();
-        let mut paced = Paced::new(config.clone());
+        let mut paced = Paced::new(config);
         paced.begin(START);
         let mut told = Vec::new();
         for batch in samples.chunks(cut) {

@@ -81,10 +81,10 @@ fn a_path_that_takes_no_more_is_not_the_senders_fault() {
 }
 
 /// Who could not keep up, with what the initiator and one reflector counted.
-fn judged(mut recorded: Recorded, initiator: Counters, far: Counters, over_rate: u64, busy: u64) -> Recorded {
+fn judged(mut recorded: Recorded, initiator: &Counters, far: &Counters, over_rate: u64, busy: u64) -> Recorded {
     let usage = EndUsage { elapsed_ns: 100 * MS, process_system_ns: busy * MS, ..EndUsage::default() };
-    let far = FarEnd { name: "reflector", received: 4900, over_rate, counters: &far, usage: &usage };
-    recorded.judge_rate(&RateEvidence { initiator: &initiator, far: &[far] });
+    let far = FarEnd { name: "reflector", received: 4900, over_rate, counters: far, usage: &usage };
+    recorded.judge_rate(&RateEvidence { initiator, far: &[far] });
     recorded
 }
 
@@ -101,7 +101,7 @@ fn none() -> Counters {
 fn a_sender_that_falls_behind_more_and_more_is_saturated() {
     // 25 % more time is taken than there is.
     let behind = |seq: u64| (seq * 25 * US, 40 * US, NONE);
-    let done = judged(paced(config(), 8000, 0, behind), none(), none(), 0, 20);
+    let done = judged(paced(config(), 8000, 0, behind), &none(), &none(), 0, 20);
     let (name, why) = who(&done).unwrap();
     assert_eq!(name, "initiator");
     assert!(why.contains("10000 messages a second were asked for and 8000 sent"), "{why}");
@@ -109,22 +109,22 @@ fn a_sender_that_falls_behind_more_and_more_is_saturated() {
     let found: Vec<FindingId> = verdict.iter().map(|finding| finding.id).collect();
     assert!(found.contains(&FindingId::RateNotReached) && found.contains(&FindingId::GeneratorLate), "{found:?}");
     // The same, but the path held it up; and then a far end that is busy.
-    let done = judged(paced(config(), 8000, 4000, behind), none(), none(), 0, 20);
+    let done = judged(paced(config(), 8000, 4000, behind), &none(), &none(), 0, 20);
     assert_eq!(who(&done).unwrap().0, "path");
-    let done = judged(paced(config(), 8000, 4000, behind), none(), none(), 0, 95);
+    let done = judged(paced(config(), 8000, 4000, behind), &none(), &none(), 0, 95);
     assert_eq!(who(&done).unwrap().0, "reflector");
     // Late by the same all the time is late, but the rate is held.
-    let done = judged(paced(config(), 8000, 0, |_| (150 * US, 40 * US, NONE)), none(), none(), 0, 20);
+    let done = judged(paced(config(), 8000, 0, |_| (150 * US, 40 * US, NONE)), &none(), &none(), 0, 20);
     assert_eq!(who(&done), None);
     // A stall at the very end is no trend.
     let stall = |seq: u64| if seq > 7500 { ((seq - 7500) * 100 * US, 40 * US, NONE) } else { in_time(seq) };
-    assert_eq!(who(&judged(paced(config(), 8000, 0, stall), none(), none(), 0, 20)), None);
+    assert_eq!(who(&judged(paced(config(), 8000, 0, stall), &none(), &none(), 0, 20)), None);
 }
 
 #[test]
 fn losses_name_where_they_were() {
     let some = |every: u64| {
-        move |seq: u64| if seq % every == 0 { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(seq) }
+        move |seq: u64| if seq.is_multiple_of(every) { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(seq) }
     };
     let lossy = || paced(config(), 5000, 0, some(50));
     let full = Counters { socket_overflow: 90, ..none() };
@@ -137,16 +137,16 @@ fn losses_name_where_they_were() {
         // Explains less than a tenth.
         (none(), Counters { socket_overflow: 5, ..none() }, 0, "path"),
     ] {
-        let done = judged(lossy(), initiator, far, over_rate, 20);
+        let done = judged(lossy(), &initiator, &far, over_rate, 20);
         let (name, why) = who(&done).unwrap();
         assert_eq!(name, expected, "{why}");
         assert!(why.starts_with("100 of 5000 answers are missing (2.0 %)"), "{why}");
     }
     // Fewer than one in a hundred: a loss, but the rate is held.
-    assert_eq!(who(&judged(paced(config(), 5000, 0, some(125)), none(), full, 0, 20)), None);
+    assert_eq!(who(&judged(paced(config(), 5000, 0, some(125)), &none(), &full, 0, 20)), None);
     // The link is named where it is the narrow place.
     let config = PacedConfig { line_pps: Some(8000.0), ..config() };
-    let done = judged(paced(config, 5000, 0, some(50)), none(), none(), 0, 20);
+    let done = judged(paced(config, 5000, 0, some(50)), &none(), &none(), 0, 20);
     assert!(who(&done).unwrap().1.contains("the link carries 8000 full frames a second"));
     let verdict = case(done).verdict();
     let finding = verdict.iter().find(|finding| finding.id == FindingId::RateNotReached).unwrap();
@@ -157,8 +157,8 @@ fn losses_name_where_they_were() {
 fn lost_and_disordered_messages_are_counted_from_what_was_asked() {
     // Each tenth is asked for; of these each hundredth is lost.
     let times = |seq: u64| match seq {
-        seq if seq % 1000 == 0 => (3 * US, 1000 * MS, SampleFlags::LOST),
-        seq if seq % 10 == 0 => in_time(seq),
+        seq if seq.is_multiple_of(1000) => (3 * US, 1000 * MS, SampleFlags::LOST),
+        seq if seq.is_multiple_of(10) => in_time(seq),
         _ => (3 * US, 0, SampleFlags::UNASKED),
     };
     let finding = case(paced(config(), 20_000, 0, times)).only(FindingId::Loss);
@@ -179,7 +179,7 @@ fn a_spinning_pacer_that_is_throttled_is_found_from_its_lateness() {
     let comb = |seq: u64| {
         let within = seq * 100 * US % (1000 * MS);
         let late = if (400 * MS..450 * MS).contains(&within) { 450 * MS - within } else { 100 };
-        (late, 20 * US, if seq % 10 == 0 { NONE } else { SampleFlags::UNASKED })
+        (late, 20 * US, if seq.is_multiple_of(10) { NONE } else { SampleFlags::UNASKED })
     };
     let mut case = case(paced(config(), 30_000, 0, comb));
     let find = |case: &Case, id| case.verdict().iter().find(|finding| finding.id == id).cloned();
@@ -197,4 +197,13 @@ fn a_spinning_pacer_that_is_throttled_is_found_from_its_lateness() {
     );
     assert!(finding.detail.starts_with("3 stalls of about 50 ms"), "{}", finding.detail);
     assert!(find(&case, FindingId::GeneratorLate).is_some());
+}
+
+#[test]
+fn a_sender_that_is_part_of_what_is_measured_is_only_told() {
+    let late = |seq: u64| if seq % 50 == 7 { (900 * US, 40 * US, NONE) } else { in_time(seq) };
+    let mut case = case(paced(config(), 5000, 0, late));
+    case.spec.pace = Some(PaceSpec { sender_measured: true, ..PaceSpec::default() });
+    assert!(case.verdict().trusted);
+    assert!(case.only(FindingId::SenderLate).detail.contains("by the sender's own doing"));
 }
