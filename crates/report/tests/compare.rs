@@ -1,5 +1,7 @@
 //! What a comparison says of synthetic runs, and what it must never say.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 

@@ -62,7 +62,7 @@ pub fn joint_permutation_test(first: &[Vec<f64>], second: &[Vec<f64>], seed: u64
     };
     let ways = dealings(left + right, left).filter(|ways| *ways <= MOST_EXACT);
     let share: Box<dyn Fn(u64) -> f64> = if let Some(ways) = ways {
-        let mut chosen = own.clone();
+        let mut chosen = own;
         loop {
             look(&chosen);
             if !next(&mut chosen, left + right) {

@@ -606,7 +606,7 @@ fn judge(gate: &Gate, comparisons: &[Comparison], options: &CompareOptions) -> R
             return Err(CompareError::GateUntrusted { gate: gate.to_string() });
         }
         let why = match not_judged.first() {
-            Some(first) => format!("{} (a quantile needs 10 messages beyond it)", first),
+            Some(first) => format!("{first} (a quantile needs 10 messages beyond it)"),
             None => {
                 let known: BTreeSet<String> = comparisons
                     .iter()

@@ -126,7 +126,7 @@ fn what_is_no_message_says_why() {
     {
         assert_eq!(packet(Link::Ethernet, &whole[..length], whole.len()), Err(Undecoded::Cut(part)), "{length}");
     }
-    let mut bad = whole.clone();
+    let mut bad = whole;
     bad[14] = 0x42;
     assert_eq!(packet(Link::Ethernet, &bad, bad.len()), Err(Undecoded::Bad("IPv4 header length")));
     bad[14] = 0x95;
