@@ -26,11 +26,7 @@ impl Device {
             Ok(map) => Ok(Self { map, hidden: None, places: RefCell::default() }),
             // What goes by system calls works nevertheless.
             Err(other @ NicError::OtherNamespace { .. }) => {
-                Ok(Self {
-                    map: NicMap::by_netlink(name)?,
-                    hidden: Some(other.to_string()),
-                    places: RefCell::default(),
-                })
+                Ok(Self { map: NicMap::by_netlink(name)?, hidden: Some(other.to_string()), places: RefCell::default() })
             }
             Err(error) => Err(error.into()),
         }

@@ -1,6 +1,6 @@
 //! Comparison of cells and of runs: how far apart, how surely, and whether by more than chance.
 //!
-//! Cells are matched on the factors that both sides share ([`sides`]). A side's figure is the geometric mean over its trusted
+//! Cells are matched on the factors that both sides share (`sides`). A side's figure is the geometric mean over its trusted
 //! repetitions (of shares the mean). The interval is Welch's, over repetitions; the test deals the labels of repetitions,
 //! whatever their figures' distribution is, and is corrected for all figures of all cells: within a cell by step-down maxT,
 //! because its figures move together, and over cells by Holm or, with several figures, by Bonferroni. A sentence claims a

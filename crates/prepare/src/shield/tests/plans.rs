@@ -224,8 +224,7 @@ fn a_device_comes_onto_the_shield() {
     let rule = |wanted: &str, location: u32| {
         plan.steps.iter().any(|step| match step {
             Step::Set(set) => {
-                set.change.wanted == wanted
-                    && set.change.knob == Knob::Flow { device: "eth0".to_owned(), location }
+                set.change.wanted == wanted && set.change.knob == Knob::Flow { device: "eth0".to_owned(), location }
             }
             Step::Sweep(_) => false,
         })
