@@ -195,7 +195,7 @@ impl Plan {
         spec.warmup.time_ms = shared.warmup_ms.unwrap_or(spec.warmup.time_ms);
         spec.warmup.count = shared.warmup_count.unwrap_or(spec.warmup.count);
         spec.timeout_ms = shared.timeout_ms.unwrap_or(spec.timeout_ms);
-        spec.socket.nodelay = shared.nodelay.unwrap_or(true);
+        spec.socket.nodelay = shared.nodelay.unwrap_or(probe != Probe::Stream);
         spec.raw = shared.raw.unwrap_or(false);
         if protocol == Protocol::Udp {
             spec.socket.multicast = shared.mcast.map(|group| Multicast { group, interface: None, loopback: false });

@@ -180,7 +180,7 @@ pub struct Measure {
     /// Time-out of a message in ms (default 1000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
-    /// TCP_NODELAY (default true).
+    /// TCP_NODELAY (default true, for `stream` false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodelay: Option<bool>,
     /// Multicast group for udp.

@@ -23,9 +23,9 @@ pub(crate) struct Stream {
     pub(crate) working_latency: bool,
     #[command(flatten)]
     pub(crate) ends: Ends,
-    /// Leave Nagle's algorithm on (no TCP_NODELAY)
+    /// Turn Nagle's algorithm off (TCP_NODELAY); iperf and netperf leave it on for bulk data too
     #[arg(long, help_heading = "Socket options")]
-    pub(crate) no_nodelay: bool,
+    pub(crate) nodelay: bool,
     /// Time to live, or hop limit, of data
     #[arg(long, value_name = "N", help_heading = "Socket options")]
     pub(crate) ttl: Option<u8>,
@@ -112,7 +112,7 @@ impl Stream {
     pub(crate) fn spec(&self, fitting: impl FnOnce() -> anyhow::Result<u32>) -> anyhow::Result<(ProbeSpec, Factors)> {
         let protocol = Protocol::from(self.peer.protocol);
         let mut spec = ProbeSpec::new(Probe::Stream, protocol);
-        spec.socket = SocketSpec { nodelay: !self.no_nodelay, ttl: self.ttl, ..SocketSpec::new(protocol) };
+        spec.socket = SocketSpec { nodelay: self.nodelay, ttl: self.ttl, ..SocketSpec::new(protocol) };
         spec.stream = Some(StreamSpec {
             direction: match (self.data.bidir, self.data.reverse) {
                 (true, _) => Direction::Both,
