@@ -1808,7 +1808,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__stream)
-            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --direction --bidir --reverse --flows --bandwidth --rate --size --batch --gso --gro --seconds --working-latency --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --ttl --pcap --pcap-snap --format --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe"
+            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --direction --bidir --reverse --flows --bandwidth --rate --size --batch --gso --gro --seconds --working-latency --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --nodelay --ttl --pcap --pcap-snap --format --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

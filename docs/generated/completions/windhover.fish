@@ -325,7 +325,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -l reverse -
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gso -d 'The kernel cuts long sends into datagrams (UDP_SEGMENT); udp only'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gro -d 'The kernel joins datagrams for the receiver (UDP_GRO): no jitter is known then; udp only'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l working-latency -d 'A UDP ping-pong before and beside the stream shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l nodelay -d 'Turn Nagle\'s algorithm off (TCP_NODELAY); iperf and netperf leave it on for bulk data too'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 'Say each second on standard output as a JSON line of type `interval` as soon as it is over; the result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s h -l help -d 'Print help (see more with \'--help\')'
