@@ -1,7 +1,7 @@
 //! The report as CSV (RFC 4180: rows end in CR LF): one row a cell, its repetitions combined, and one row a published
 //! figure. Times are nanoseconds; an empty field means that there is no figure.
 
-use crate::document::{CellInfo, Document, Headline};
+use crate::document::{CellInfo, Document, Headline, PaceInfo, StreamInfo};
 use crate::papers::columns;
 use model::LatencyKind;
 use std::collections::BTreeSet;
@@ -22,11 +22,20 @@ use std::collections::BTreeSet;
 /// | `p50_low_ns`, `p50_high_ns` | smallest and largest median of a repetition |
 /// | `sent`, `lost` | messages |
 /// | `transactions_per_second` | `rr` only |
+/// | `asked_pps`, `achieved_pps` | messages a second asked for and sent, mean of the repetitions; `pace` only |
+/// | `behind`, `most_behind` | messages sent more than an interval late; most that were due at once |
+/// | `saturated` | what could not keep up, with the evidence |
+/// | `intended_…`, `lateness_…` | RTT from the intended send time, and actual less intended send time: quantiles of the middle repetition, the largest of all |
+/// | `up_bits_per_second`, `down_bits_per_second` | payload delivered, mean of the repetitions; `stream` only |
+/// | `up_lost_share`, `down_lost_share` | share of the datagrams lost; empty for TCP |
+/// | `up_rfc3550_jitter_ns`, `down_rfc3550_jitter_ns` | interarrival jitter of the middle repetition |
+/// | `up_retransmits`, `down_retransmits` | segments sent again; empty for UDP |
+/// | `working_p50_ns`, `working_p99_ns` | RTT of a ping-pong beside the stream |
 /// | `mark` | empty, `*` disturbed, `!` not to be trusted or repetitions left out |
 /// | `findings` | words of the findings, separated by blanks |
 ///
 /// The factors stand before them, one column each, named by axis, in alphabetical order.
-pub const CSV_COLUMNS: [&str; 28] = [
+pub const CSV_COLUMNS: [&str; 53] = [
     "source",
     "substrate",
     "run",
@@ -53,6 +62,31 @@ pub const CSV_COLUMNS: [&str; 28] = [
     "lost",
     "transactions_per_second",
     "mdev_ns",
+    "asked_pps",
+    "achieved_pps",
+    "behind",
+    "most_behind",
+    "saturated",
+    "intended_mean_ns",
+    "intended_p50_ns",
+    "intended_p99_ns",
+    "intended_p99_9_ns",
+    "intended_max_ns",
+    "lateness_mean_ns",
+    "lateness_p50_ns",
+    "lateness_p99_ns",
+    "lateness_p99_9_ns",
+    "lateness_max_ns",
+    "up_bits_per_second",
+    "up_lost_share",
+    "up_rfc3550_jitter_ns",
+    "up_retransmits",
+    "down_bits_per_second",
+    "down_lost_share",
+    "down_rfc3550_jitter_ns",
+    "down_retransmits",
+    "working_p50_ns",
+    "working_p99_ns",
     "mark",
     "findings",
 ];
@@ -120,7 +154,7 @@ pub(crate) fn report(document: &Document) -> String {
 
 fn measured(info: &CellInfo) -> Vec<String> {
     let findings: Vec<&str> = info.findings.iter().map(|finding| finding.id.as_str()).collect();
-    vec![
+    let mut fields = vec![
         "measured".to_owned(),
         info.substrate.word().to_owned(),
         info.run.clone(),
@@ -147,9 +181,41 @@ fn measured(info: &CellInfo) -> Vec<String> {
         info.lost.to_string(),
         info.rate.as_ref().map(|rate| format!("{:.1}", rate.per_second)).unwrap_or_default(),
         ns(info.mdev_ns),
-        info.mark.sign().to_owned(),
-        findings.join(" "),
-    ]
+    ];
+    fields.extend(paced(info.pace.as_ref()));
+    fields.extend(streamed(info.stream.as_ref()));
+    fields.extend([info.mark.sign().to_owned(), findings.join(" ")]);
+    fields
+}
+
+fn paced(pace: Option<&PaceInfo>) -> Vec<String> {
+    let mut fields = vec![
+        number(pace.map(|pace| pace.asked_pps)),
+        number(pace.map(|pace| pace.achieved_pps)),
+        pace.map(|pace| pace.behind.to_string()).unwrap_or_default(),
+        pace.map(|pace| pace.most_behind.to_string()).unwrap_or_default(),
+        pace.and_then(|pace| pace.saturated.clone()).unwrap_or_default(),
+    ];
+    for own in [pace.and_then(|pace| pace.intended), pace.and_then(|pace| pace.lateness)] {
+        let own = own.unwrap_or_default();
+        fields.extend([own.mean_ns, own.p50_ns, own.p99_ns, own.p99_9_ns, own.max_ns].map(ns));
+    }
+    fields
+}
+
+fn streamed(stream: Option<&StreamInfo>) -> Vec<String> {
+    let mut fields = Vec::new();
+    for way in ["up", "down"] {
+        let flow = stream.and_then(|stream| stream.flows.iter().find(|flow| flow.direction == way));
+        let lost = flow.and_then(|flow| Some((flow.lost?, flow.sent.filter(|sent| *sent > 0)?)));
+        fields.push(number(flow.map(|flow| flow.bits_per_second)));
+        fields.push(number(lost.map(|(lost, sent)| lost as f64 / sent as f64)));
+        fields.push(ns(flow.and_then(|flow| flow.rfc3550_jitter_ns)));
+        fields.push(flow.and_then(|flow| flow.retransmits).map(|count| count.to_string()).unwrap_or_default());
+    }
+    let working = stream.and_then(|stream| stream.working).unwrap_or_default();
+    fields.extend([working.p50_ns, working.p99_ns].map(ns));
+    fields
 }
 
 fn published(source: &str, probe: &str, protocol: &str, kind: LatencyKind, headline: &Headline) -> Vec<String> {

@@ -35,6 +35,7 @@ mod sfnt;
 mod single;
 mod single_pace;
 mod single_stream;
+mod streams;
 mod summary;
 mod summary_pace;
 mod svg;

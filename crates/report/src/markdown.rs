@@ -4,6 +4,7 @@ use crate::document::{Document, Headline, Mark, Note};
 use crate::names::{axis_title, cell_word};
 use crate::papers::{caption, columns};
 use crate::single;
+use crate::streams::{STREAMS, streams};
 use crate::text::{PACED, fixed_line, paced};
 use crate::units::{us, us_or_dash};
 
@@ -93,6 +94,9 @@ pub(crate) fn report(document: &Document) -> String {
             }
         }
         out.push_str(&format!("## {}\n\n{}\n", quote(PACED), single::markdown_grid(&grid)));
+    }
+    if let Some(grid) = streams(document) {
+        out.push_str(&format!("## {}\n\n{}\n", quote(STREAMS), single::markdown_grid(&grid)));
     }
     for note in &document.notes {
         out.push_str(&note_line(note));

@@ -4,6 +4,7 @@ use crate::document::{Block, CellInfo, Document, Headline, Mark, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
 use crate::names::{axis_title, cell_word, label_word};
 use crate::papers::{caption, columns};
+use crate::streams::{STREAMS, streams};
 use crate::units::{us, us_or_dash};
 
 /// A figure with its mark; `!` names its notes, `*` stands alone.
@@ -139,8 +140,8 @@ pub(crate) const PACED: &str = "Messages at a rate: RTT from the actual send, fr
 pub(crate) fn report(document: &Document, width: usize) -> String {
     let width = width.max(60);
     let mut out = paragraph("", &document.title, width);
-    let paced = paced(document);
-    if document.blocks.is_empty() && paced.is_none() {
+    let (paced, streams) = (paced(document), streams(document));
+    if document.blocks.is_empty() && paced.is_none() && streams.is_none() {
         out.push_str("No cell of pingpong or rr over tcp or udp has a result, so the papers' table is empty.\n");
     } else if !document.blocks.is_empty() {
         out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
@@ -160,8 +161,8 @@ pub(crate) fn report(document: &Document, width: usize) -> String {
             out.push('\n');
         }
     }
-    if let Some(mut grid) = paced {
-        out.push_str(&format!("\n{PACED}\n"));
+    for (heading, mut grid) in [(PACED, paced), (STREAMS, streams)].into_iter().filter_map(|(h, g)| Some((h, g?))) {
+        out.push_str(&format!("\n{heading}\n"));
         grid.fit(width, &[0]);
         for line in grid.lines() {
             out.push_str(&line);

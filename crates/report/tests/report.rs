@@ -341,6 +341,74 @@ fn markdown_rows_have_as_many_cells_as_heads() {
     }
 }
 
+/// A stream of both ways and a schedule, twice each: every form has their figures.
+#[test]
+fn streams_and_schedules_are_in_every_form() {
+    let mut run = sample::run(&Recipe { sizes: &[], rr: false, loads: &["none"], repetitions: 1, ..SMALL });
+    let base = sample::result(&shape(Probe::Pingpong, "udp", 1000, 3000));
+    for repetition in 1..=2_u32 {
+        let by = f64::from(repetition);
+        let mut stream = base.clone();
+        (stream.probe, stream.repetition, stream.latency) = (Probe::Stream, Some(repetition), None);
+        let working = base.latency.clone().map(|latency| model::Latency { kind: LatencyKind::Rtt, ..latency });
+        let flow = |direction: &str, bits: f64| model::FlowReport {
+            direction: direction.to_owned(),
+            flows: 1,
+            bits_per_second: bits,
+            sent: Some(1000),
+            lost: Some(10),
+            datagrams_per_second: Some(5_000.0),
+            rfc3550_jitter_ns: Some(4_000.0 * by),
+            ..model::FlowReport::default()
+        };
+        stream.stream = Some(model::StreamReport {
+            flows: vec![flow("up", 900e6 + by * 10e6), flow("down", 100e6)],
+            working_latency: working,
+            ..model::StreamReport::default()
+        });
+        let mut pace = base.clone();
+        (pace.probe, pace.repetition) = (Probe::Pace, Some(repetition));
+        pace.factors.insert("rate".into(), 20_000.into());
+        pace.rate = Some(model::RateReport {
+            asked_pps: 20_000.0,
+            achieved_pps: 19_990.0 + by * 2.0,
+            intended: 3000,
+            behind: 7,
+            most_behind: 3,
+            line_pps: None,
+            saturated: None,
+        });
+        pace.latency.as_mut().unwrap().kind = LatencyKind::Rtt;
+        pace.latency_intended.clone_from(&pace.latency);
+        pace.lateness.clone_from(&pace.latency);
+        run.results.extend([stream, pace]);
+    }
+    let report = report(&[run]);
+    let of = |probe: &str| report.document().cells.iter().find(|cell| cell.probe == probe).unwrap();
+    let flows = &of("stream").stream.as_ref().unwrap().flows;
+    assert_eq!((flows.len(), flows[0].sent, flows[0].lost), (2, Some(2000), Some(20)));
+    assert!((flows[0].bits_per_second - 915e6).abs() < 1.0 && flows[0].bits_range == Some([910e6, 920e6]));
+    let pace = of("pace").pace.as_ref().unwrap();
+    assert!((pace.achieved_pps - 19_993.0).abs() < 1e-6 && pace.achieved_range == Some([19_992.0, 19_994.0]));
+    assert_eq!((pace.behind, pace.intended_messages), (14, 6000));
+    let (text, markdown) = (report.table_text(120), report.markdown());
+    for words in ["915 Mbit/s", "1.00 %", "Streams: payload", "Messages at a rate"] {
+        assert!(text.contains(words) && markdown.contains(words), "{words}: {text}");
+    }
+    let csv = report.csv();
+    let mut lines = csv.split("\r\n");
+    let heads: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let field = |line: &str, name: &str| {
+        let at = heads.iter().position(|head| *head == name).unwrap();
+        line.split(',').nth(at).unwrap().to_owned()
+    };
+    let line = |probe: &str| csv.split("\r\n").find(|line| line.contains(&format!(",{probe},"))).unwrap();
+    assert_eq!(field(line("stream"), "up_bits_per_second"), "915000000");
+    assert_eq!(field(line("stream"), "down_lost_share"), "0.01");
+    assert_eq!((field(line("pace"), "asked_pps"), field(line("pace"), "behind")), ("20000".into(), "14".into()));
+    assert!(!field(line("pace"), "lateness_p99_ns").is_empty() && field(line("pace"), "up_bits_per_second").is_empty());
+}
+
 /// Through the store and back: what is on disk gives the same report as what was in memory.
 #[test]
 fn a_run_directory_gives_the_same_report() {

@@ -31,6 +31,12 @@
 //! | `behind`, `most_behind` | messages | sent more than an interval late; most that were due at once |
 //! | `saturated` | | what could not keep up: `initiator`, `reflector` or `path` |
 //! | `out_p50_ns`, `out_p99_ns`, `back_p50_ns`, `back_p99_ns`, `one_way_error_ns` | ns | one-way times, signed, and half the width of their error; where clocks allow |
+//! | `<way>_bits_per_s`, `<way>_datagrams_per_s` | bit/s, 1/s | payload and datagrams delivered by a stream; `<way>` is `up` or `down`; only `stream` |
+//! | `<way>_sent`, `<way>_lost`, `<way>_reordered`, `<way>_duplicated` | datagrams | of a stream; empty for TCP |
+//! | `<way>_rfc3550_jitter_ns` | ns | interarrival jitter of RFC 3550, section 6.4.1 |
+//! | `<way>_retransmits`, `<way>_tcp_rtt_mean_ns` | segments, ns | sent again, and RTT as TCP sees it; empty for UDP |
+//! | `<end>_us_per_kib` | µs/KiB | machine-wide CPU a KiB of payload |
+//! | `working_p50_ns`, `working_p99_ns`, `idle_p50_ns`, `idle_p99_ns` | ns | RTT of the ping-pong beside the stream, and before it |
 //! | `mdev_ns` | ns | mean deviation as ping prints it, of RTT; only `ping` |
 //! | `sent`, `received`, `lost`, `duplicated`, `reordered`, `late` | messages | see `model::Messages` |
 //! | `transactions_per_s` | 1/s | transactions a second, mean of the passes; only `rr` |
@@ -168,6 +174,7 @@ impl Fields {
         fields.push("elapsed_ns", result.map(|result| result.elapsed_ns));
         fields.latency(result.and_then(|result| result.latency.as_ref()));
         fields.paced(result);
+        fields.streamed(result);
         fields.figure("mdev_ns", result.and_then(|result| result.mdev_ns));
         fields.counts(result);
         let received = result.map_or(0, |result| result.messages.received);
@@ -225,6 +232,31 @@ impl Fields {
             self.push(format!("{name}_p99_ns"), signed.and_then(|signed| signed.p99_ns));
         }
         self.push("one_way_error_ns", way.map(|way| way.error_ns));
+    }
+
+    fn streamed(&mut self, result: Option<&ResultDocument>) {
+        let stream = result.and_then(|result| result.stream.as_ref());
+        for way in ["up", "down"] {
+            let flow = stream.and_then(|stream| stream.flows.iter().find(|flow| flow.direction == way));
+            self.figure(format!("{way}_bits_per_s"), flow.map(|flow| flow.bits_per_second));
+            self.figure(format!("{way}_datagrams_per_s"), flow.and_then(|flow| flow.datagrams_per_second));
+            self.push(format!("{way}_sent"), flow.and_then(|flow| flow.sent));
+            self.push(format!("{way}_lost"), flow.and_then(|flow| flow.lost));
+            self.push(format!("{way}_reordered"), flow.and_then(|flow| flow.reordered));
+            self.push(format!("{way}_duplicated"), flow.and_then(|flow| flow.duplicated));
+            self.figure(format!("{way}_rfc3550_jitter_ns"), flow.and_then(|flow| flow.rfc3550_jitter_ns));
+            self.push(format!("{way}_retransmits"), flow.and_then(|flow| flow.retransmits));
+            self.push(format!("{way}_tcp_rtt_mean_ns"), flow.and_then(|flow| flow.tcp_rtt_mean_ns));
+        }
+        self.figure("initiator_us_per_kib", stream.and_then(|stream| stream.initiator_us_per_kib));
+        self.figure("reflector_us_per_kib", stream.and_then(|stream| stream.reflector_us_per_kib));
+        for (what, latency) in [
+            ("working", stream.and_then(|stream| stream.working_latency.as_ref())),
+            ("idle", stream.and_then(|stream| stream.idle_latency.as_ref())),
+        ] {
+            self.push(format!("{what}_p50_ns"), latency.and_then(|latency| latency.p50_ns));
+            self.push(format!("{what}_p99_ns"), latency.and_then(|latency| latency.p99_ns));
+        }
     }
 
     fn counts(&mut self, result: Option<&ResultDocument>) {

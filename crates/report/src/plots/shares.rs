@@ -70,7 +70,7 @@ fn functions_of(report: &Report, probe: &str) -> Vec<Picture> {
     let mut highs: Vec<f64> = shown().filter_map(|cell| quantile(&counts(cell), 0.99)).collect();
     highs.sort_by(f64::total_cmp);
     let (Some(low), Some(high)) = (low, highs.last().copied()) else { return Vec::new() };
-    let domain = if high > low * 20.0 { Domain::log(low.max(1.0), high) } else { Domain::between(low, high) };
+    let domain = if high > low * 6.0 { Domain::log(low.max(1.0), high) } else { Domain::between(low, high) };
     let what = format!("share of messages that took no longer, up to the largest p99{}", at_size(report, probe));
     draw(&panels, probe, "function", &format!("Distribution function of {kind}"), kind, domain, Shares::Within, &what)
 }
