@@ -90,6 +90,7 @@ fn every_column_is_specified() {
         .filter_map(|line| line.split(" |").next())
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))
         .flat_map(|name| ["initiator", "reflector"].map(|end| name.replace("<end>", end)))
+        .flat_map(|name| ["up", "down"].map(|way| name.replace("<way>", way)))
         .collect();
     let head = read(&csv([]).unwrap()).remove(0);
     for name in &head {
