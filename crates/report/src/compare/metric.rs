@@ -150,13 +150,13 @@ impl Unit {
     }
 }
 
-/// A share in percent with as many digits as it needs.
+/// A share in percent, or in millionths where that would be zeros.
 fn share(value: f64) -> String {
     let percent = value * 100.0;
     if percent == 0.0 {
         "0 %".to_owned()
     } else if percent.abs() < 0.01 {
-        format!("{percent:.5} %")
+        format!("{} ppm", three_digits(value * 1e6))
     } else {
         format!("{} %", three_digits(percent))
     }
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(Unit::Time.figure(59_130.0), "59.1 µs");
         assert_eq!(Unit::Share.figure(0.0012), "0.12 %");
         assert_eq!(Unit::Share.figure(0.0), "0 %");
-        assert_eq!(Unit::Share.figure(0.000_02), "0.00200 %");
+        assert_eq!(Unit::Share.figure(0.000_02), "20.0 ppm");
         assert_eq!(Unit::PerSecond.figure(19_999.6), "20,000/s");
         assert_eq!(Unit::Bits.figure(942.3e6), "942 Mbit/s");
     }

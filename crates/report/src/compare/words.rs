@@ -44,18 +44,27 @@ fn signed(unit: Unit, value: f64) -> String {
     let sign = if value < 0.0 { "−" } else { "+" };
     match unit {
         // Shares are told in percentage points, so that nobody takes them for a change.
-        Unit::Share => format!("{sign}{} points", Unit::Share.figure(value.abs()).trim_end_matches(" %")),
+        Unit::Share => format!("{sign}{}", Unit::Share.figure(value.abs()).replace(" %", " points")),
         unit => format!("{sign}{}", unit.figure(value.abs())),
     }
 }
 
-/// The 95 % interval of what is compared, as a clause.
+/// The 95 % interval of what is compared: `−3 to +5 %`.
+pub(super) fn bounds(figure: &MetricComparison, unit: Unit) -> Option<String> {
+    match (figure.ratio_ci95, figure.difference_ci95) {
+        (Some(interval), _) => Some(ratio_interval(interval)),
+        (None, Some([low, high])) => {
+            let (low, high) = (signed(unit, low), signed(unit, high));
+            let low = if high.ends_with(" points") { low.trim_end_matches(" points") } else { &low };
+            Some(format!("{low} to {high}"))
+        }
+        (None, None) => None,
+    }
+}
+
+/// The same as a clause.
 fn interval(figure: &MetricComparison, unit: Unit) -> Option<String> {
-    let text = match (figure.ratio_ci95, figure.difference_ci95) {
-        (Some(interval), _) => ratio_interval(interval),
-        (None, Some([low, high])) => format!("{} to {}", signed(unit, low), signed(unit, high)),
-        (None, None) => return None,
-    };
+    let text = bounds(figure, unit)?;
     let over = if figure.interval_over.as_deref() == Some("batches") {
         ", over the batches of one repetition each"
     } else {

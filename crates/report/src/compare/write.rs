@@ -71,13 +71,14 @@ fn outcome_word(outcome: Outcome) -> &'static str {
 /// The cells of one row of a table of figures.
 pub(crate) fn figure_row(figure: &MetricComparison) -> Vec<String> {
     let unit = unit(figure);
-    let bounds = match (figure.ratio_ci95, figure.difference_ci95) {
-        (Some([low, high]), _) => format!("{} to {}", super::words::change(low), super::words::change(high)),
-        (None, Some([low, high])) => format!("{} to {}", unit.figure(low), unit.figure(high)),
-        (None, None) => "–".to_owned(),
+    let bounds = match super::words::bounds(figure, unit) {
+        Some(text) if figure.outcome != Outcome::Same => text,
+        _ => "–".to_owned(),
     };
     let p = figure
         .p_corrected
+        // One against one: every dealing is as extreme as the measured one.
+        .filter(|_| figure.a_values.len().max(figure.b_values.len()) > 1)
         .map_or_else(|| "–".to_owned(), |p| p_word(p).trim_start_matches("p ").trim_start_matches("= ").to_owned());
     let own = if figure.outcome == Outcome::Same { "–".to_owned() } else { size(figure, unit) };
     vec![
