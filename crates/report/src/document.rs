@@ -9,14 +9,21 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The JSON schema of [`Document`] by file name, as `store::schemas` has those of stored documents.
+/// The JSON schemas of [`Document`] and of [`crate::compare::Comparisons`] by file name, as `store::schemas` has those of
+/// stored documents.
 ///
 /// # Errors
-/// [`ReportError::Json`] when the schema has no JSON form.
+/// [`ReportError::Json`] when a schema has no JSON form.
 pub fn schemas() -> Result<Vec<(&'static str, String)>, ReportError> {
-    let mut text = serde_json::to_string_pretty(&schemars::schema_for!(Document))?;
-    text.push('\n');
-    Ok(vec![("report.schema.json", text)])
+    let text = |schema: schemars::Schema| -> Result<String, ReportError> {
+        let mut text = serde_json::to_string_pretty(&schema)?;
+        text.push('\n');
+        Ok(text)
+    };
+    Ok(vec![
+        ("report.schema.json", text(schemars::schema_for!(Document))?),
+        ("compare.schema.json", text(schemars::schema_for!(crate::compare::Comparisons))?),
+    ])
 }
 
 /// A report over one or several runs.

@@ -33,6 +33,7 @@ fn help_of_every_command() {
         "campaign list",
         "plot",
         "report",
+        "compare",
         "show",
         "agent",
         "undo",

@@ -21,14 +21,15 @@ pub(crate) enum CompareFormat {
 /// repetitions, corrected for everything that is compared, and a 95 % interval both say so.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate says what must not be: exit code 3 where it is.
+Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate says what must not be; exit code 3.
   'p99 > +10%'               the second side's p99 is more than 10 % above the first's
   'p99.9 > +5us'             … more than 5 µs above
   'p99 > 50us @ load=build'  … above 50 µs, in the cells under load build
   'loss > 0.1%'              more than 0.1 % of the messages lost
   'transactions < -5%'       more than 5 % fewer transactions
-Metrics: p50 p90 p99 p99.9 p99.99 p99.999 min max mean stdev, each also as intended.p99, lateness.p99 (pace) and
-working.p99 (stream); loss, achieved (pace), transactions (rr), bits (stream).
+Metrics: p50 p90 p99 p99.9 p99.99 p99.999 min max mean stdev, each also as intended.p99,
+lateness.p99 (pace) and working.p99 (stream); loss, achieved (pace), transactions (rr),
+bits (stream).
 
   windhover compare before-20261121T214304Z after-20261122T021049Z --fail-if 'p99 > +10%'
   windhover compare RUN --axis policy
