@@ -135,7 +135,8 @@ fn latency_under_load_beside_latency_without() {
     for latency in [&report.idle_latency, &report.working_latency] {
         let latency = latency.as_ref().unwrap();
         assert_eq!(latency.kind, model::LatencyKind::Rtt);
-        assert!((10..=450).contains(&latency.count) && latency.min_ns.unwrap() > 0, "{latency:?}");
+        // A thousand a second at most, however long a busy machine makes 0.4 s; unpaced it would be tens of thousands.
+        assert!((10..=2000).contains(&latency.count) && latency.min_ns.unwrap() > 0, "{latency:?}");
     }
     assert!(measured.hlog.contains("Tag=rtt"));
 }
