@@ -6,7 +6,11 @@
 //! and S. S. Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1.) The chance of even one false finding among the
 //! quantities stays below the level that a corrected p is compared with.
 
-use crate::permutation::{DRAWN, MOST_EXACT, dealings, next, shuffle};
+use crate::permutation::{DRAWN, dealings, next, shuffle};
+
+/// Up to so many dealings all are looked at: two sets of 9. Many cells with many quantities are tested at once, so fewer than
+/// for a single quantity.
+const MOST_EXACT: u64 = 50_000;
 
 /// The outcome of [`joint_permutation_test`], one entry a quantity, in the order given.
 #[derive(Debug, Clone, PartialEq)]

@@ -43,7 +43,7 @@ pub struct Permutation {
 }
 
 /// Up to so many dealings all are looked at: two sets of 10.
-pub(crate) const MOST_EXACT: u64 = 200_000;
+const MOST_EXACT: u64 = 200_000;
 /// How many are drawn otherwise: p is known to about 0.002 at 0.05.
 pub(crate) const DRAWN: u32 = 20_000;
 
