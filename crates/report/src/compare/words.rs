@@ -156,8 +156,8 @@ pub(super) fn sentence(
         Outcome::NoDifference => {
             let most = match (figure.ratio_ci95, figure.difference_ci95) {
                 (Some([low, high]), _) => {
-                    let far = high.ln().max(-low.ln());
-                    if far > 3f64.ln() { format!("{:.1} times", far.exp()) } else { percent(far.exp_m1()) }
+                    let far = (high - 1.0).max(1.0 - low);
+                    if high >= 3.0 { format!("{high:.1} times") } else { percent(far) }
                 }
                 (None, Some([low, high])) => signed(unit, high.max(-low).max(0.0)).trim_start_matches('+').to_owned(),
                 (None, None) => "what one repetition scatters".to_owned(),
