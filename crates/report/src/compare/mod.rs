@@ -10,6 +10,7 @@
 mod differs;
 mod evidence;
 mod gate;
+mod held;
 mod judge;
 mod metric;
 mod sides;
