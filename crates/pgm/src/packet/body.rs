@@ -144,24 +144,34 @@ impl<'a> Body<'a> {
     /// The RFC's name of the type.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Spm(_) => "SPM",
-            Self::Poll(_) => "POLL",
-            Self::Polr(_) => "POLR",
-            Self::Odata(_) => "ODATA",
-            Self::Rdata(_) => "RDATA",
-            Self::Nak(_) => "NAK",
-            Self::Nnak(_) => "N-NAK",
-            Self::Ncf(_) => "NCF",
-            Self::Spmr => "SPMR",
-            Self::Ack(_) => "ACK",
-        }
+        Self::kind_name(self.kind()).unwrap_or_default()
     }
 
     /// Whether it travels upstream, where the two ports are swapped (section 8.3).
     #[must_use]
     pub fn goes_to_source(&self) -> bool {
-        matches!(self, Self::Nak(_) | Self::Nnak(_) | Self::Spmr | Self::Polr(_) | Self::Ack(_))
+        Self::kind_goes_to_source(self.kind())
+    }
+
+    pub(super) fn kind_goes_to_source(kind: u8) -> bool {
+        matches!(kind, kind::NAK | kind::NNAK | kind::SPMR | kind::POLR | kind::ACK)
+    }
+
+    /// The name of a type, where there is one.
+    pub(super) fn kind_name(kind: u8) -> Option<&'static str> {
+        Some(match kind {
+            kind::SPM => "SPM",
+            kind::POLL => "POLL",
+            kind::POLR => "POLR",
+            kind::ODATA => "ODATA",
+            kind::RDATA => "RDATA",
+            kind::NAK => "NAK",
+            kind::NNAK => "N-NAK",
+            kind::NCF => "NCF",
+            kind::SPMR => "SPMR",
+            kind::ACK => "ACK",
+            _ => return None,
+        })
     }
 
     pub(super) fn needs_checksum(kind: u8) -> bool {

@@ -21,6 +21,7 @@ mod bytes;
 mod checksum;
 mod error;
 mod nla;
+mod observe;
 mod options;
 #[cfg(test)]
 mod tests;
@@ -29,9 +30,10 @@ pub use body::{Ack, Body, Data, Nak, Poll, Polr, Spm};
 pub use checksum::checksum;
 pub use error::{ParseError, WriteError};
 pub use nla::is_group;
+pub use observe::{Head, Observed, RawOption, Sum};
 pub use options::{Fragment, MAX_OPTIONS, NakBackOff, NakBackOffRange, NakList, Options, ParityParameters, Reset};
 
-use crate::{Gsi, Sqn, Tsi};
+use crate::{Sqn, Tsi};
 use bytes::{Reader, Writer};
 
 /// IP protocol number of PGM (section 8).
@@ -70,38 +72,39 @@ impl<'a> Packet<'a> {
     /// [`ParseError`]: what is wrong, and for lengths where.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(datagram);
-        let (source_port, destination_port) = (reader.u16()?, reader.u16()?);
-        let kind = reader.u8()?;
-        let flags = reader.u8()?;
-        let sum = reader.u16()?;
-        let gsi = Gsi(*reader.array::<6>()?);
-        let payload_bytes = usize::from(reader.u16()?);
-        if kind >> 6 != 0 {
-            return Err(ParseError::Version { version: kind >> 6 });
+        let head = Head::read(&mut reader)?;
+        if head.version != 0 {
+            return Err(ParseError::Version { version: head.version });
         }
-        if sum != 0 && checksum(datagram) != 0 {
+        if head.has_checksum() && checksum(datagram) != 0 {
             return Err(ParseError::Checksum);
         }
-        let kind = kind & 0x3f;
-        if sum == 0 && Body::needs_checksum(kind) {
+        if !head.has_checksum() && Body::needs_checksum(head.kind) {
             return Err(ParseError::NoChecksum);
         }
-        let mut body = Body::read(kind, &mut reader)?;
-        let mut options = if flags & flag::PRESENT != 0 { Options::read(&mut reader)? } else { Options::default() };
-        options.parity = flags & flag::PARITY != 0;
-        options.variable_length = flags & flag::VARIABLE_LENGTH != 0;
+        Self::behind(&head, &mut reader, false)
+    }
+
+    /// Reads what lies behind the header. With `cut` the payload may be shorter than it is told to be.
+    fn behind(head: &Head, reader: &mut Reader<'a>, cut: bool) -> Result<Self, ParseError> {
+        if head.version != 0 {
+            return Err(ParseError::Version { version: head.version });
+        }
+        let mut body = Body::read(head.kind, reader)?;
+        let mut options = if head.has_options { Options::read(reader)? } else { Options::default() };
+        options.parity = head.flags() & flag::PARITY != 0;
+        options.variable_length = head.flags() & flag::VARIABLE_LENGTH != 0;
         let payload = reader.rest();
-        if payload.len() != payload_bytes {
-            return Err(ParseError::PayloadLength { told: payload_bytes, there: payload.len() });
+        let told = usize::from(head.payload_bytes);
+        if payload.len() != told && !(cut && payload.len() < told) {
+            return Err(ParseError::PayloadLength { told, there: payload.len() });
         }
         match &mut body {
             Body::Odata(data) | Body::Rdata(data) => data.payload = payload,
             _ if payload.is_empty() => {}
             _ => return Err(ParseError::Payload { bytes: payload.len() }),
         }
-        let (port, data_port) =
-            if body.goes_to_source() { (destination_port, source_port) } else { (source_port, destination_port) };
-        Ok(Self { tsi: Tsi { gsi, port }, data_port, body, options })
+        Ok(Self { tsi: head.tsi, data_port: head.data_port, body, options })
     }
 
     /// Writes the packet to the start of `buffer` with its checksum; returns its length.

@@ -1,6 +1,7 @@
 //! Packets there and back, packets by hand, and packets that are none.
 
 use super::*;
+use crate::Gsi;
 use proptest::prelude::*;
 use std::net::IpAddr;
 
