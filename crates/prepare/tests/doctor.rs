@@ -489,7 +489,7 @@ fn only_what_was_asked_for_is_examined() {
         .chain(document.skipped.iter().map(|skipped| skipped.id.as_str()))
         .collect();
     assert!(ids.iter().all(|id| id.starts_with("mem.") || *id == "cpu.freq"), "{ids:?}");
-    assert_eq!(ids.len(), 6, "{ids:?}");
+    assert_eq!(ids.len(), 7, "{ids:?}");
     assert_eq!(unknown_check(&options.only), None);
     let wrong = vec!["cpu".to_owned(), "cpu.nothing".to_owned()];
     assert_eq!(unknown_check(&wrong).map(String::as_str), Some("cpu.nothing"));

@@ -179,7 +179,7 @@ fn faults(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
             FindingId::Faults,
             name,
             format!(
-                "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise RLIMIT_MEMLOCK) and leave memory free"
+                "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise RLIMIT_MEMLOCK), leave memory free, and let compaction leave locked pages alone (sysctl vm.compact_unevictable_allowed=0)"
             ),
         )
     })

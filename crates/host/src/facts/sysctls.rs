@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 /// Settings of the machine, by dotted name, in /proc/sys.
-const MACHINE: [&str; 22] = [
+const MACHINE: [&str; 23] = [
     "kernel.sched_rt_runtime_us",
     "kernel.sched_rt_period_us",
     "kernel.sched_rr_timeslice_ms",
@@ -26,6 +26,7 @@ const MACHINE: [&str; 22] = [
     "vm.stat_interval",
     "vm.swappiness",
     "vm.compaction_proactiveness",
+    "vm.compact_unevictable_allowed",
     "vm.dirty_ratio",
     "vm.dirty_background_ratio",
     "vm.dirty_writeback_centisecs",

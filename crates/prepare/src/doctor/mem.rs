@@ -40,6 +40,16 @@ pub(super) const CHECKS: &[Check] = &[
         make: vmstat,
     },
     Check {
+        id: "mem.compaction",
+        reads: "vm.compact_unevictable_allowed",
+        when: "1",
+        why: "compaction moves locked pages too, and a task that touches one meanwhile faults and waits",
+        evidence: &[Evidence::Measured(
+            "page faults in 2 of 20 runs of 20,000 messages, memory locked, while the kernel compacted all the time",
+        )],
+        make: compaction,
+    },
+    Check {
         id: "mem.numa",
         reads: "the NIC's numa_node, node*/cpulist",
         when: "the CPUs to measure on are on another node than the NIC",
@@ -97,6 +107,16 @@ fn vmstat(s: &Subject<'_>) -> Answer {
         let text = format!("memory is counted every {value} s on each CPU");
         let answer = if s.is_scoped() { warning(text) } else { note(text) };
         answer.read(path, value).tune("sysctl.vm.stat_interval", 10)
+    }])
+}
+
+fn compaction(s: &Subject<'_>) -> Answer {
+    let path = "/proc/sys/vm/compact_unevictable_allowed";
+    let value = s.number(path)?;
+    Ok(vec![if value == 0 {
+        ok("compaction leaves locked pages where they are").read(path, value)
+    } else {
+        warning("compaction may move locked pages").read(path, value).tune("sysctl.vm.compact_unevictable_allowed", 0)
     }])
 }
 
