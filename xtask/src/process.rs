@@ -70,3 +70,68 @@ pub(crate) fn is_root() -> bool {
         status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
     })
 }
+
+/// Kills a process and all below it, and returns what they were: number, state and command of each.
+pub(crate) fn end_all_below(pid: u32) -> Vec<String> {
+    let mut wanted = vec![pid];
+    let mut at = 0;
+    while let Some(parent) = wanted.get(at).copied() {
+        wanted.extend(processes().filter(|process| process.parent == parent).map(|process| process.pid));
+        at += 1;
+    }
+    let told = wanted.iter().filter_map(|pid| Process::read(*pid)).map(|process| process.to_string()).collect();
+    // The parents first, so that none starts another child.
+    for pid in wanted {
+        let _ = Command::new("sh").args(["-c", "kill -9 \"$0\"", &pid.to_string()]).stderr(Stdio::null()).status();
+    }
+    told
+}
+
+/// One line of what `ps` would show.
+struct Process {
+    pid: u32,
+    parent: u32,
+    state: char,
+    command: String,
+}
+
+impl Process {
+    fn read(pid: u32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may hold blanks and parentheses itself.
+        let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = words.next()?.chars().next()?;
+        let parent = words.next()?.parse().ok()?;
+        let command = String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).ok()?).replace('\0', " ");
+        Some(Self { pid, parent, state, command })
+    }
+}
+
+impl std::fmt::Display for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "  {} {} {}", self.pid, self.state, self.command.trim_end())
+    }
+}
+
+fn processes() -> impl Iterator<Item = Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Process::read)
+}
+
+#[cfg(test)]
+mod unit {
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_family_is_named_and_ended() {
+        let mut shell =
+            Command::new("sh").args(["-c", "sleep 98765 & wait"]).stdin(Stdio::null()).spawn().expect("sh starts");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let told = super::end_all_below(shell.id());
+        assert!(told.len() == 2 && told[1].ends_with("sleep 98765"), "{told:?}");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&shell.wait().expect("it ended")), Some(9));
+        let child: u32 = told[1].split_whitespace().next().expect("a number").parse().expect("a number");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        assert!(super::Process::read(child).is_none_or(|process| process.state == 'Z'), "{child} still runs");
+    }
+}

@@ -2,11 +2,23 @@
 
 use crate::{guest, packages, process};
 use anyhow::{Context as _, Result, bail};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::process::Stdio;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 /// What the tests start besides the code under test.
 const PACKAGES: [&str; 5] = ["iproute2", "gcc", "libc6-dev", "chromium", "tshark"];
+
+/// No test is silent for so long, and no crate takes so long to compile: something hangs, and is to be named while it is
+/// still there, not when whoever runs the tests gives up.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// A line of the tests' output.
+enum Said {
+    Out(String),
+    Beside(String),
+}
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
@@ -117,32 +129,51 @@ fn cargo_test(extra: &[String]) -> Result<Counts> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {cargo}"))?;
+    let (say, heard) = mpsc::channel();
+    follow(child.stdout.take().context("cargo test has no output")?, say.clone(), Said::Out);
     // A test may write to the real standard error, past the harness.
-    let stderr = child.stderr.take().context("cargo test has no errors")?;
-    let beside = std::thread::spawn(move || {
-        let mut skipped = Vec::new();
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            match line.strip_prefix("SKIPPED ") {
-                Some(test) => skipped.push(test.to_owned()),
+    follow(child.stderr.take().context("cargo test has no errors")?, say, Said::Beside);
+    let mut harness = Harness::default();
+    let mut last = String::new();
+    loop {
+        match heard.recv_timeout(SILENCE) {
+            Ok(Said::Out(line)) => {
+                harness.line(&line);
+                last = line;
+            }
+            Ok(Said::Beside(line)) => match line.strip_prefix("SKIPPED ") {
+                Some(test) => harness.counts.skip(test),
                 None => eprintln!("{line}"),
+            },
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let running = process::end_all_below(child.id());
+                bail!(
+                    "cargo test said nothing for {} s, last: {last}\nwhat ran then, and was ended:\n{}",
+                    SILENCE.as_secs(),
+                    running.join("\n")
+                );
             }
         }
-        skipped
-    });
-    let mut harness = Harness::default();
-    let stdout = child.stdout.take().context("cargo test has no output")?;
-    for line in BufReader::new(stdout).lines() {
-        harness.line(&line.context("output of cargo test")?);
     }
-    let mut counts = harness.counts;
     let status = child.wait().context("waiting for cargo test")?;
-    for skipped in beside.join().unwrap_or_default() {
-        counts.skip(&skipped);
-    }
+    let counts = harness.counts;
     if !status.success() && counts.failed == 0 {
         bail!("cargo test ended with {status}");
     }
     Ok(counts)
+}
+
+/// Passes the lines of one of a child's outputs on.
+fn follow(from: impl Read + Send + 'static, to: mpsc::Sender<Said>, as_what: fn(String) -> Said) {
+    std::thread::spawn(move || {
+        // A line that is no text ends nothing: the rest is read on, or the child would wait for its reader.
+        for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            if to.send(as_what(String::from_utf8_lossy(&line).into_owned())).is_err() {
+                break;
+            }
+        }
+    });
 }
 
 fn count(result: &str, word: &str) -> u64 {

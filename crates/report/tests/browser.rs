@@ -11,9 +11,10 @@ mod sample;
 
 use sample::paced::Cell;
 use serde_json::Value;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use windhover_report::{Options, Report, heat};
 
 /// What every script begins with.
@@ -77,28 +78,67 @@ fn skipped(test: &str) {
     eprintln!("SKIPPED {test}: no chromium: install the Debian package chromium");
 }
 
-/// Starts the browser on a page and returns what it printed: the page as it has become, and the console's lines.
+/// Longest that one page may take; `timeout` ends the browser then.
+const LIMIT_S: u32 = 60;
+/// What `timeout` ends with when the time was up.
+const TIME_WAS_UP: i32 = 124;
+
+/// Starts the browser on a page and returns what it printed: the page as it has become, and the console's lines. A
+/// browser that hangs is ended and started once more: it is the page that is tested.
 fn browse(browser: &Path, url: &str, flags: &[&str]) -> (String, Vec<String>) {
+    // One at a time: several of them starve each other on a machine with two CPUs.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let seen = start(browser, url, flags).or_else(|| {
+        eprintln!("{} did not end within {LIMIT_S} s on {url}: once more", browser.display());
+        start(browser, url, flags)
+    });
+    let (page, log) = seen.unwrap_or_else(|| panic!("{} never ends on {url}", browser.display()));
+    let console = log.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
+    (page, console)
+}
+
+/// One run of the browser: its output and its log, or nothing when it had to be ended.
+fn start(browser: &Path, url: &str, flags: &[&str]) -> Option<(String, String)> {
     let profile = tempfile::tempdir().unwrap();
-    let output = Command::new("timeout")
-        .args(["-k", "5", "90"])
+    // Files and no pipes: a process of the browser's that outlives it would hold a pipe open, and its reader for ever.
+    let (page, log) = (profile.path().join("page"), profile.path().join("log"));
+    let status = Command::new("timeout")
+        .args(["-k", "5", &LIMIT_S.to_string()])
         .arg(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0"])
         .args(["--virtual-time-budget=60000", "--window-size=1400,1000"])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--user-data-dir={}", profile.path().join("profile").display()))
         .args(flags)
         .arg(url)
-        .output()
+        .stdin(Stdio::null())
+        .stdout(File::create(&page).unwrap())
+        .stderr(File::create(&log).unwrap())
+        .status()
         .unwrap();
-    assert!(output.status.success(), "{browser:?} ended with {}", output.status);
-    let console = String::from_utf8_lossy(&output.stderr)
-        .lines()
-        .filter(|line| line.contains("CONSOLE"))
-        .map(str::to_owned)
-        .collect();
-    (String::from_utf8_lossy(&output.stdout).into_owned(), console)
+    end_those_with(profile.path());
+    let read = |file: &Path| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned();
+    // By a signal, when `timeout` had to be ended with the rest.
+    if matches!(status.code(), Some(TIME_WAS_UP) | None) {
+        return None;
+    }
+    assert!(status.success(), "{browser:?} ended with {status}:\n{}", read(&log));
+    Some((read(&page), read(&log)))
+}
+
+/// Ends what the browser left behind: the processes that have its profile, which is of this run alone, in their command.
+fn end_those_with(profile: &Path) {
+    let profile = profile.as_os_str().as_encoded_bytes();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        if command.windows(profile.len()).any(|part| part == profile)
+            && let Some(pid) = process.file_name().to_str()
+        {
+            let _ = Command::new("sh").args(["-c", "kill -9 \"$0\"", pid]).stderr(Stdio::null()).status();
+        }
+    }
 }
 
 fn url(file: &Path, fragment: &str) -> String {
