@@ -1,6 +1,8 @@
 //! What is seen while a measurement runs.
 
-/// One interval of a running measurement, told as soon as it is over. The final document does not depend on it.
+/// One interval of a running measurement, told as soon as it is over, half an interval later at most while answers of it
+/// may still come. One that was told before all was known (`settled` is false) is told once more when it is; the second
+/// takes the place of the first, which has the same `at_ns`. The final document depends on neither.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct LiveInterval {
@@ -19,9 +21,16 @@ pub struct LiveInterval {
     pub received: u64,
     /// Messages found lost.
     pub lost: u64,
+    /// Messages whose fate is not known yet: they may still be answered, or turn out lost.
+    pub open: u64,
+    /// Whether all is known, so that the interval is not told again.
+    pub settled: bool,
     /// Payload delivered, of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Rounds of the ping-pong beside a stream: the RTT below is theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u64>,
     /// Median RTT.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p50_ns: Option<u64>,

@@ -237,16 +237,35 @@ fn intervals_are_told_while_it_runs() {
     context.live = Some(LiveSink::new(move |interval| heard.lock().unwrap().push(interval)));
     let mut wanted = task(paced(Protocol::Udp, at(500.0)), served.address);
     wanted.spec.stop.max_ms = 1000;
-    wanted.spec.timeout_ms = 100;
+    // A second is told as it goes by, not at its end.
+    wanted.spec.timeout_ms = 2000;
     wanted.live = true;
+    let began = Instant::now();
+    let when = Arc::new(Mutex::new(Vec::new()));
+    let (sink, seen) = (context.live.take().unwrap(), Arc::clone(&when));
+    context.live = Some(LiveSink::new(move |interval| {
+        seen.lock().unwrap().push(began.elapsed());
+        sink.tell(interval);
+    }));
     let (all, outcome) = common::run_with(&wanted, &context);
     outcome.unwrap();
     let told = told.lock().unwrap();
-    assert!((5..=10).contains(&told.len()), "{}", told.len());
     assert!(told.iter().all(|interval| interval.interval_ns == 100_000_000 && interval.size == 64));
-    assert!(told.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
-    let sent: u64 = told.iter().map(|interval| interval.sent).sum();
-    assert!((200..=all[0].result.messages.sent).contains(&sent), "{sent}");
+    // An interval that was told before all its answers were there is told once more.
+    let mut last = std::collections::BTreeMap::new();
+    for interval in told.iter() {
+        assert_eq!(interval.sent, interval.received + interval.lost + interval.open, "{interval:?}");
+        let before = last.insert(interval.at_ns, interval.clone());
+        assert!(before.is_none_or(|before| !before.settled && interval.settled), "{told:?}");
+    }
+    assert!((5..=12).contains(&last.len()), "{}", last.len());
+    assert!(last.values().all(|interval| interval.settled), "{last:?}");
+    let messages = &all[0].result.messages;
+    let sum = |of: fn(&model::LiveInterval) -> u64| last.values().map(of).sum::<u64>();
+    assert_eq!((sum(|one| one.sent), sum(|one| one.lost)), (messages.sent, messages.lost));
+    let when = when.lock().unwrap();
+    let spread = when.last().unwrap().saturating_sub(when[0]);
+    assert!(spread > Duration::from_millis(500), "told while it runs: {when:?}");
 }
 
 #[test]

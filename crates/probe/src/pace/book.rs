@@ -81,6 +81,7 @@ pub(crate) struct Book {
     /// Answers that came after their time.
     late: u64,
     last_sent: u64,
+    last_intended: u64,
 }
 
 impl Book {
@@ -104,6 +105,7 @@ impl Book {
             waiting: 0,
             late: 0,
             last_sent: 0,
+            last_intended: 0,
         }
     }
 
@@ -147,6 +149,7 @@ impl Book {
             }
         }
         self.last_sent = self.last_sent.max(sent);
+        self.last_intended = self.last_intended.max(intended);
         while let Some((stamped, driver_ns)) = self.early_stamps.front().copied().filter(|(stamped, _)| *stamped <= seq)
         {
             self.early_stamps.pop_front();
@@ -329,6 +332,20 @@ impl Book {
     /// When the last message was sent, in ticks; 0 before the first.
     pub(crate) fn last_sent(&self) -> u64 {
         self.last_sent
+    }
+
+    /// Reflectors that the word of a send is about.
+    pub(crate) fn addressed(&self, whom: u64) -> u64 {
+        if whom == ALL { u64::from(self.terms.peers.max(1)) } else { 1 }
+    }
+
+    /// The fate of all messages is known that were intended before this tick, as far as [`Book::expire`] looked.
+    pub(crate) fn known_before(&self) -> u64 {
+        let oldest = (0..self.terms.peers.max(1)).find_map(|peer| {
+            let slot = self.at(self.tail, peer).and_then(|at| self.slots.get(at))?;
+            (slot.seq == self.tail && slot.state != State::Free).then_some(slot.intended)
+        });
+        oldest.unwrap_or(self.last_intended)
     }
 
     /// What found no room.

@@ -8,8 +8,6 @@ use clock::Clock;
 use model::PacedSample;
 use record::Paced;
 
-/// Between two looks for intervals that are over.
-const TELL_NS: u64 = 50_000_000;
 /// Between two looks at the control connections, while messages are being lost.
 const ASK_NS: u64 = 500_000_000;
 /// So many messages must be lost, and nothing come back for so long, before the peer counts as gone.
@@ -26,7 +24,6 @@ pub(crate) struct Counting<'a> {
     fars: &'a mut [Far],
     /// Which control session ended, and why.
     ended: &'a mut Option<(usize, ProbeError)>,
-    tell_at: u64,
     ask_at: u64,
     lost_when_asked: u64,
     /// Answers and losses when something last came back, and when that was seen.
@@ -51,7 +48,6 @@ impl<'a> Counting<'a> {
             clock,
             fars,
             ended,
-            tell_at: 0,
             ask_at: 0,
             lost_when_asked: 0,
             answered: 0,
@@ -60,13 +56,12 @@ impl<'a> Counting<'a> {
         }
     }
 
-    fn tell(&mut self, now: u64) {
-        let Some(paced) = self.paced.as_mut().filter(|_| now >= self.tell_at) else { return };
-        self.tell_at = now.saturating_add(self.clock.ticks(TELL_NS));
-        if let Some(live) = self.live {
-            for interval in paced.intervals() {
-                live.tell(interval);
-            }
+    /// Tells who watches the intervals that are over.
+    fn tell(&mut self, seen: Seen) {
+        let (Some(paced), Some(live)) = (&mut self.paced, self.live) else { return };
+        paced.look(seen.now, seen.known, seen.all_sent);
+        for interval in paced.intervals() {
+            live.tell(interval);
         }
     }
 
@@ -106,8 +101,14 @@ impl Count for Counting<'_> {
         }
     }
 
+    fn sent(&mut self, intended: u64, sent: u64, messages: u64) {
+        if let (Some(paced), Some(_)) = (&mut self.paced, self.live) {
+            paced.begun(intended, sent, messages);
+        }
+    }
+
     fn look(&mut self, seen: Seen) -> Option<Cut> {
-        self.tell(seen.now);
+        self.tell(seen);
         if self.context.stopping() {
             Some(Cut::Stopped)
         } else if self.is_silent(seen) {

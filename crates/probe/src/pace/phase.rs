@@ -37,6 +37,11 @@ pub(crate) trait Count {
     fn begin(&mut self, tick: u64);
     /// Samples in the order that their fate was known.
     fn take(&mut self, samples: &[PacedSample]);
+    /// A message left for so many reflectors, intended and sent at these ticks. What became of it comes with
+    /// [`Count::take`].
+    fn sent(&mut self, intended: u64, sent: u64, messages: u64) {
+        let _ = (intended, sent, messages);
+    }
     /// Called every few milliseconds; what it returns ends the phase.
     fn look(&mut self, seen: Seen) -> Option<Cut>;
 }
@@ -48,6 +53,10 @@ pub(crate) struct Seen {
     /// Messages answered and lost, each reflector counted.
     pub answered: u64,
     pub lost: u64,
+    /// All is known of the messages that were intended before this tick.
+    pub known: u64,
+    /// No more will be sent.
+    pub all_sent: bool,
 }
 
 /// Why a phase was ended before its schedule.
@@ -321,7 +330,9 @@ impl Clerk<'_> {
             self.book.expire(now.saturating_sub(self.tell), &mut self.samples);
             self.hand_over(count);
             map.push_if_due(now);
-            let cut = count.look(Seen { now, answered: self.book.answered(), lost: self.book.lost() });
+            let (waiting, all_known) = (self.book.waiting(), all_sent && self.book.waiting() == 0);
+            let known = if all_known { u64::MAX } else { self.book.known_before() };
+            let cut = count.look(Seen { now, answered: self.book.answered(), lost: self.book.lost(), known, all_sent });
             if cut.is_some() || lost_the_way {
                 break cut;
             }
@@ -329,7 +340,7 @@ impl Clerk<'_> {
             let enough = self.timeout.saturating_add(self.tell);
             let (open, enough) = match self.held {
                 Some(held) => (self.book.missing(), enough.saturating_add(held)),
-                None => (self.book.waiting(), enough),
+                None => (waiting, enough),
             };
             if all_sent && open == 0 {
                 break None;
@@ -361,7 +372,9 @@ impl Clerk<'_> {
         self.book.retry(false, &mut self.samples);
         let sent_until = self.sent.written();
         while let Some(entry) = self.sent.pop(sent_until) {
+            let [_, whom, intended, sent, _] = entry;
             self.book.sent(&entry, &mut self.samples);
+            count.sent(intended, sent, self.book.addressed(whom));
             if self.samples.len() >= SAMPLES {
                 self.hand_over(count);
             }

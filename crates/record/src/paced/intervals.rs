@@ -56,6 +56,8 @@ pub(super) struct Message {
 #[derive(Debug)]
 struct Open {
     tallies: Option<Box<[Tallies]>>,
+    /// Messages sent in it, whatever is known of them, each reflector counted: for the live view.
+    begun: u64,
     sent: u64,
     received: u64,
     lost: u64,
@@ -69,6 +71,7 @@ impl Default for Open {
     fn default() -> Self {
         Self {
             tallies: None,
+            begun: 0,
             sent: 0,
             received: 0,
             lost: 0,
@@ -155,7 +158,20 @@ pub(super) struct Intervals {
     log_step: usize,
     stragglers: BTreeMap<u64, Box<[Tallies]>>,
     told: VecDeque<LiveInterval>,
+    /// The first interval that was not told yet, and those that were told before all was known of them.
+    untold: u64,
+    unsettled: VecDeque<u64>,
+    /// The interval that messages are being sent in, and its end in ns.
+    sending: (u64, u64),
     scratch: Tallies,
+}
+
+fn answers(each: &[Tallies]) -> u64 {
+    each.iter().map(|[rtt, ..]| rtt.total()).sum()
+}
+
+fn due(each: &[Tallies]) -> u64 {
+    each.iter().map(|[_, _, lateness]| lateness.total()).sum()
 }
 
 fn tallies(peers: usize) -> Box<[Tallies]> {
@@ -195,6 +211,9 @@ impl Intervals {
             log_step: LOG_STEP,
             stragglers: BTreeMap::new(),
             told: VecDeque::new(),
+            untold: 0,
+            unsettled: VecDeque::new(),
+            sending: (0, 0),
             scratch: Tallies::default(),
         }
     }
@@ -365,45 +384,124 @@ impl Intervals {
             least_late_ns: open.least_late_ns,
             ..NO_SLOT
         };
-        let mut told = LiveInterval {
-            at_ns: index.saturating_mul(self.length_ns),
-            interval_ns: self.length_ns,
-            sent: open.sent,
-            received: open.received,
-            lost: open.lost,
-            ..LiveInterval::default()
-        };
+        let told = LiveInterval { settled: true, ..self.view(index, &open) };
         if let Some(each) = open.tallies {
-            let all = match &*each {
-                [only] => only,
-                several => {
-                    self.scratch.iter_mut().for_each(CoarseTally::clear);
-                    for of_peer in several {
-                        of_peer.iter().zip(&mut self.scratch).for_each(|(tally, sum)| tally.add_to(sum));
-                    }
-                    &self.scratch
-                }
-            };
-            let [rtt, intended, lateness] = all;
-            (slot.answers, slot.due) = (rtt.total(), lateness.total());
-            (told.rtt_p50_ns, told.rtt_p99_ns) = (rtt.quantile(0.5), rtt.quantile(0.99));
-            told.rtt_max_ns = (rtt.total() > 0).then_some(open.rtt_max_ns);
-            // The tally knows only the bucket of its largest.
-            (told.rtt_p50_ns, told.rtt_p99_ns) =
-                (told.rtt_p50_ns.min(told.rtt_max_ns), told.rtt_p99_ns.min(told.rtt_max_ns));
-            told.rtt_intended_p99_ns = intended.quantile(0.99);
-            told.lateness_p99_ns = lateness.quantile(0.99);
+            (slot.answers, slot.due) = (answers(&each), due(&each));
             slot.rtt_p50_ns = told.rtt_p50_ns.unwrap_or(0);
             slot.rtt_p99_ns = told.rtt_p99_ns.unwrap_or(0);
             slot.lateness_p99_ns = told.lateness_p99_ns.unwrap_or(0);
             self.log(index, each);
         }
         self.slot(index).join(&slot);
+        let was_told = index < self.untold;
+        if !was_told || self.unsettled.contains(&index) {
+            self.unsettled.retain(|&unsettled| unsettled != index);
+            self.untold = self.untold.max(index + 1);
+            self.tell(told);
+        }
+        self.set_close();
+    }
+
+    /// What an open interval looks like now.
+    fn view(&mut self, index: u64, open: &Open) -> LiveInterval {
+        let begun = open.begun.max(open.sent);
+        let mut view = LiveInterval {
+            at_ns: index.saturating_mul(self.length_ns),
+            interval_ns: self.length_ns,
+            sent: begun,
+            received: open.received,
+            lost: open.lost,
+            open: begun - open.sent,
+            ..LiveInterval::default()
+        };
+        let Some(each) = &open.tallies else { return view };
+        let all = match &**each {
+            [only] => only,
+            several => {
+                self.scratch.iter_mut().for_each(CoarseTally::clear);
+                for of_peer in several {
+                    of_peer.iter().zip(&mut self.scratch).for_each(|(tally, sum)| tally.add_to(sum));
+                }
+                &self.scratch
+            }
+        };
+        let [rtt, intended, lateness] = all;
+        view.rtt_max_ns = (rtt.total() > 0).then_some(open.rtt_max_ns);
+        // The tally knows only the bucket of its largest.
+        let at_most = |quantile: Option<u64>| quantile.min(view.rtt_max_ns);
+        (view.rtt_p50_ns, view.rtt_p99_ns) = (at_most(rtt.quantile(0.5)), at_most(rtt.quantile(0.99)));
+        view.rtt_intended_p99_ns = intended.quantile(0.99);
+        view.lateness_p99_ns = lateness.quantile(0.99);
+        view
+    }
+
+    fn tell(&mut self, told: LiveInterval) {
         if self.told.len() == MOST_TOLD {
             self.told.pop_front();
         }
         self.told.push_back(told);
-        self.set_close();
+    }
+
+    /// A message was sent at `sent_ns`, later than those before, to so many reflectors; what becomes of it is told by
+    /// [`Intervals::take`].
+    #[inline]
+    pub(super) fn begin(&mut self, sent_ns: u64, messages: u64) {
+        if sent_ns >= self.sending.1 {
+            let index = sent_ns / self.length_ns;
+            self.sending = (index, (index + 1).saturating_mul(self.length_ns));
+            self.reach(index);
+        }
+        let at = self.sending.0.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        if let Some(open) = at.and_then(|at| self.open.get_mut(at)) {
+            open.begun += messages;
+        }
+    }
+
+    /// Tells intervals that are over at `now_ns`, in ns since the first message was due: at once where all is known of
+    /// what was due before `known_ns`, else half an interval later; and those that were told so, once all is known. With
+    /// `all_sent` nothing more will be sent.
+    pub(super) fn look(&mut self, now_ns: u64, known_ns: u64, all_sent: bool) {
+        let end = |index: u64, length_ns: u64| (index + 1).saturating_mul(length_ns);
+        while self.unsettled.front().is_some_and(|&index| end(index, self.length_ns) <= known_ns) {
+            if let Some(index) = self.unsettled.pop_front() {
+                self.tell_open(index, true);
+            }
+        }
+        let until = if all_sent { self.first + self.open.len() as u64 } else { u64::MAX };
+        while self.untold < until {
+            let index = self.untold;
+            let end_ns = end(index, self.length_ns);
+            let settled = end_ns <= known_ns;
+            if now_ns < end_ns || !settled && now_ns - end_ns < self.length_ns / 2 {
+                break;
+            }
+            self.untold += 1;
+            if !settled {
+                self.unsettled.push_back(index);
+            }
+            self.tell_open(index, settled);
+        }
+    }
+
+    fn tell_open(&mut self, index: u64, settled: bool) {
+        let at = index.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        let mut told = match at.and_then(|at| self.open.get_mut(at)).map(std::mem::take) {
+            Some(open) => {
+                let view = self.view(index, &open);
+                if let Some(place) = at.and_then(|at| self.open.get_mut(at)) {
+                    *place = open;
+                }
+                view
+            }
+            // Nothing was sent in it so far.
+            None => LiveInterval {
+                at_ns: index.saturating_mul(self.length_ns),
+                interval_ns: self.length_ns,
+                ..LiveInterval::default()
+            },
+        };
+        told.settled = settled;
+        self.tell(told);
     }
 
     /// Adds an interval to the log, or to the line that is being gathered.

@@ -282,7 +282,7 @@ impl Paced {
             self.intervals.close(now);
         }
         if self.lateness.moments.count().is_multiple_of(LOOK_EVERY) || self.lateness.moments.count() == FIRST_LOOK {
-            self.look();
+            self.judge_stalls();
         }
     }
 
@@ -370,7 +370,7 @@ impl Paced {
     }
 
     #[cold]
-    fn look(&mut self) {
+    fn judge_stalls(&mut self) {
         if let Some(median) = self.intended.batches.recent_median() {
             self.stalls.judge_by(median);
         }
@@ -395,8 +395,27 @@ impl Paced {
         self.blocked = blocked;
     }
 
-    /// The intervals that were closed since the last call, oldest first (the latest 600). An interval is closed when no
-    /// message of it can be missing, that is about a time-out after its end.
+    /// A message left, at these ticks, for so many reflectors: for [`Self::intervals`] alone, and needed for nothing else.
+    #[inline]
+    pub fn begun(&mut self, intended: u64, sent: u64, messages: u64) {
+        let Some(first) = self.first else { return };
+        let rate = self.config.rate;
+        // As `take` has it, so that a message falls into one interval here and there.
+        let due_ns = rate.ns(intended.saturating_sub(first));
+        self.intervals.begin(due_ns.saturating_add(rate.ns(sent.saturating_sub(intended))), messages);
+    }
+
+    /// Tells the intervals that are over at the tick `now`, for [`Self::intervals`]. All is known of the messages that were
+    /// due before the tick `known`; with `all_sent` no more will be sent.
+    pub fn look(&mut self, now: u64, known: u64, all_sent: bool) {
+        let Some(first) = self.first else { return };
+        let since = |tick: u64| self.config.rate.ns(tick.saturating_sub(first));
+        let (now_ns, known_ns) = (since(now), since(known));
+        self.intervals.look(now_ns, known_ns, all_sent);
+    }
+
+    /// What [`Self::look`] told since the last call, oldest first (the latest 600); intervals that it was not asked for are
+    /// told when they are closed, about a time-out after their end.
     pub fn intervals(&mut self) -> Vec<LiveInterval> {
         let (size, asked_pps) = (self.config.size, Some(self.config.asked_pps));
         self.intervals.told().map(|told| LiveInterval { size, asked_pps, ..told }).collect()

@@ -151,6 +151,87 @@ fn an_interval_is_told_once_nothing_of_it_can_be_missing() {
     assert_eq!(series(&done, "lost").iter().flatten().sum::<f64>(), 1.0);
 }
 
+/// What is told at each millisecond, with when.
+fn watched(config: &PacedConfig, answers: impl Fn(u64) -> Option<u64>, messages: u64) -> Vec<(u64, LiveInterval)> {
+    let mut paced = Paced::new(config.clone());
+    paced.begin(START);
+    let mut told = Vec::new();
+    // One message a millisecond; at each, what came by then, and what was given up.
+    let fate_at = |seq: u64| seq + answers(seq).map_or(config.timeout_ns / MS, |rtt| rtt);
+    let latest = (0..messages).map(fate_at).max().unwrap_or(0) + 200;
+    for now in 0..latest {
+        if now < messages {
+            let one = message(config, now, 0, 0);
+            paced.begun(one.sample.intended, one.sample.sent, 1);
+        }
+        let sent = (0..messages.min(now + 1)).collect::<Vec<u64>>();
+        for &seq in sent.iter().filter(|&&seq| fate_at(seq) == now) {
+            paced.ingest(&[match answers(seq) {
+                Some(rtt) => message(config, seq, 0, rtt * MS),
+                None => flagged(SampleFlags::LOST, message(config, seq, 0, config.timeout_ns)),
+            }]);
+        }
+        let oldest = sent.iter().copied().find(|&seq| fate_at(seq) > now);
+        let known = oldest.map_or_else(|| if now < messages { now * MS } else { u64::MAX - START }, |seq| seq * MS);
+        paced.look(START + now * MS, START + known, now >= messages);
+        told.extend(paced.intervals().into_iter().map(|interval| (now, interval)));
+    }
+    paced.close_intervals();
+    told.extend(paced.intervals().into_iter().map(|interval| (latest, interval)));
+    told
+}
+
+#[test]
+fn an_interval_is_told_as_soon_as_it_is_over() {
+    let config = PacedConfig {
+        timeout_ns: 300 * MS,
+        ..PacedConfig::new(model::TickRate::NANOSECONDS, LatencyKind::Rtt, 1000.0)
+    };
+    let told = watched(&config, |_| Some(2), 350);
+    let seen: Vec<(u64, u64, u64, bool)> =
+        told.iter().map(|(now, one)| (*now, one.at_ns / MS, one.sent, one.settled)).collect();
+    // When the last answer is there; the last interval, which the schedule ends in, at its end.
+    assert_eq!(
+        seen,
+        [(101, 0, 100, true), (201, 100, 100, true), (301, 200, 100, true), (400, 300, 50, true)],
+        "{told:?}"
+    );
+}
+
+#[test]
+fn what_was_told_early_is_corrected_once_and_not_before_all_is_known() {
+    let config = PacedConfig {
+        timeout_ns: 300 * MS,
+        ..PacedConfig::new(model::TickRate::NANOSECONDS, LatencyKind::Rtt, 1000.0)
+    };
+    // Message 50 is lost, 99 is answered 200 ms later.
+    let told = watched(&config, |seq| if seq == 50 { None } else { Some(if seq == 99 { 200 } else { 2 }) }, 500);
+    let first: Vec<&(u64, LiveInterval)> = told.iter().filter(|(_, one)| one.at_ns == 0).collect();
+    let figures = |one: &LiveInterval| (one.sent, one.received, one.lost, one.open, one.settled);
+    assert_eq!(first.len(), 2, "{told:?}");
+    assert_eq!((first[0].0, figures(&first[0].1)), (150, (100, 98, 0, 2, false)), "half an interval after its end");
+    assert_eq!((first[1].0, figures(&first[1].1)), (350, (100, 99, 1, 0, true)));
+    assert_eq!(first[1].1.rtt_max_ns, Some(200 * MS));
+    // All later ones wait for it, for nobody knows before; each is told at most half an interval after its end.
+    let told_first = |at: u64| told.iter().find(|(_, one)| one.at_ns == at * MS).map(|(now, _)| *now);
+    assert_eq!([100, 200, 300].map(told_first), [Some(250), Some(350), Some(401)], "{told:?}");
+    // The last that is told of each is what happened.
+    let last = |at: u64| told.iter().rev().find(|(_, one)| one.at_ns == at * MS).map(|(_, one)| figures(one));
+    assert_eq!([100, 200, 300, 400].map(last), [Some((100, 100, 0, 0, true)); 4], "{told:?}");
+}
+
+#[test]
+fn a_reflector_that_is_gone_shows_at_once() {
+    let config = PacedConfig {
+        timeout_ns: 5000 * MS,
+        ..PacedConfig::new(model::TickRate::NANOSECONDS, LatencyKind::Rtt, 1000.0)
+    };
+    let told = watched(&config, |seq| (seq < 20).then_some(1), 300);
+    let (now, one) = &told[0];
+    assert_eq!((*now, one.sent, one.received, one.lost, one.open), (150, 100, 20, 0, 80));
+    assert_eq!(told.last().map(|(_, one)| (one.lost, one.settled)), Some((100, true)));
+}
+
 #[test]
 fn a_fate_that_comes_much_too_late_is_still_counted_where_it_belongs() {
     let config = PacedConfig { timeout_ns: 100 * MS, ..config() };
