@@ -31,6 +31,7 @@ pub mod bulk;
 pub mod capture;
 pub mod duplex;
 mod error;
+pub mod group;
 pub mod icmp;
 mod idle;
 pub mod interface;

@@ -1,0 +1,46 @@
+//! PGM over sockets: the state machines of the `pgm` crate, driven by datagrams, a clock and a way of waiting.
+//!
+//! A [`Way`] is one end of a conversation: it may publish on one group, subscribe to one group (the same or another), or
+//! both. By hand it is [`Way::send`], [`Way::receive`], [`Way::drive`] and [`Way::close`], all on one thread. Under a
+//! measuring loop it is [`Way::with_duplex`]: a [`net::Outbox`] and a [`net::Inbox`], for two threads or one.
+//!
+//! ```no_run
+//! use pgm::{Gsi, Tsi};
+//! use pgm_io::{Carrier, Incoming, Way, WayOptions};
+//!
+//! let me = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 1 };
+//! let options = WayOptions::new(Carrier::Udp { port: 3056 }, "10.0.0.1".parse()?)
+//!     .publish(me, 7500, "239.192.0.1".parse()?)
+//!     .subscribe(7500, "239.192.0.2".parse()?);
+//! let mut way = Way::open(&options)?;
+//! way.send(b"hello")?;
+//! let mut buffer = [0; 2000];
+//! if let Incoming::Message(message) = way.receive(&mut buffer, std::time::Duration::from_secs(1))? {
+//!     let _text = &buffer[..message.bytes];
+//! }
+//! way.close(std::time::Duration::from_secs(1))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Sockets
+//! Everything is sent from a socket that is bound to the own unicast address; NAKs and SPMRs for the own source come to
+//! it. What the other sources multicast comes to a second one, bound to the group. The carrier is UDP, with the same port
+//! for both, or IP protocol 113 itself, which takes CAP_NET_RAW.
+//!
+//! # Threads
+//! The sending and the receiving half share the source behind a lock, which is taken for a send, for a NAK and for a
+//! timer; nothing else is shared. After [`Way::open`] nothing is allocated, printed or logged.
+//!
+//! Floor 2: no unsafe code, no settings of the system, no processes.
+
+mod duplex;
+mod error;
+mod log;
+mod options;
+mod way;
+
+pub use error::PgmIoError;
+pub use log::{EventKind, EventNote, RepairNote, WayLog};
+pub use net::group::Carrier;
+pub use options::WayOptions;
+pub use way::{Closed, Delivered, Incoming, Way, WayCounts};
