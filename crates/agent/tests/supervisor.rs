@@ -158,6 +158,7 @@ fn measured(size: u64) -> Measured {
         segments: Vec::new(),
         reflectors: Vec::new(),
         stream: None,
+        pgm: None,
         mdev_ns: None,
         series: vec![],
         histogram: None,
@@ -168,7 +169,7 @@ fn measured(size: u64) -> Measured {
         prepared: Vec::new(),
         verdict: Verdict::default(),
     };
-    Measured { result, hlog: String::new(), outliers: vec![], raw: None }
+    Measured { result, hlog: String::new(), outliers: vec![], events: vec![], raw: None }
 }
 
 /// A script that prints these events.

@@ -3,7 +3,7 @@
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Event {
-    /// What it was: `loss`, `load-started`, `load-ready`, `load-stopped` …
+    /// What it was: `loss`, `load-started`, `load-ready`, `load-stopped`, over PGM `nak`, `ncf`, `repair`, `lost` …
     pub kind: String,
     /// Wall clock since 1970; absent where only the place in the cell is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -195,7 +195,8 @@ pub struct Outlier {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Its parts in ns, where stamps tell: `out`, `back` (one way), `send`, `wire`, `far-kernel`, `far-application`,
-    /// `near-kernel`.
+    /// `near-kernel`. Of messages over PGM what repairs cost it, each with `out-` or `back-` before it: `gap-to-nak`,
+    /// `nak-to-ncf`, `ncf-to-repair`, `gap-to-repair`, `held` (behind another one).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts_ns: BTreeMap<String, i64>,
 }
@@ -247,6 +248,9 @@ pub struct ResultDocument {
     /// Bulk figures (`stream`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamReport>,
+    /// What PGM did, where it carried the messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pgm: Option<crate::PgmReport>,
     /// Mean deviation of ICMP echo as ping prints it (sqrt of mean square less square of mean), RTT.
     #[serde(default)]
     pub mdev_ns: Option<f64>,

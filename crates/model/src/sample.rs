@@ -75,6 +75,46 @@ pub struct StampTimes {
     pub received_ns: u64,
 }
 
+/// What repairs of a reliable protocol cost one message on one way; nothing (zeros) where it came by itself and in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Repaired {
+    /// From the moment that it was missed to the moment that it had come, in ns; 0 where it was not missed. Ends at 4.29 s.
+    pub repair_ns: u32,
+    /// From the moment that it had come to the moment that all before it had come too, in ns; 0 where nothing held it.
+    pub held_ns: u32,
+}
+
+impl Repaired {
+    /// From times in ns; longer ones than a `u32` holds are cut.
+    #[must_use]
+    #[inline]
+    pub fn new(repair_ns: u64, held_ns: u64) -> Self {
+        let cut = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
+        Self { repair_ns: cut(repair_ns), held_ns: cut(held_ns) }
+    }
+
+    /// Both times in one word, as messages and rings carry it.
+    #[must_use]
+    #[inline]
+    pub fn word(self) -> u64 {
+        u64::from(self.repair_ns) << 32 | u64::from(self.held_ns)
+    }
+
+    /// From a word.
+    #[must_use]
+    #[inline]
+    pub fn from_word(word: u64) -> Self {
+        Self::new(word >> 32, word & u64::from(u32::MAX))
+    }
+
+    /// All that repairs cost it, in ns.
+    #[must_use]
+    #[inline]
+    pub fn ns(self) -> u64 {
+        u64::from(self.repair_ns) + u64::from(self.held_ns)
+    }
+}
+
 /// One message of `pace`. Lost and unasked ones come too, flagged, so that the schedule is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacedSample {
@@ -84,4 +124,8 @@ pub struct PacedSample {
     pub reflector: u16,
     /// Its times beside the ticks.
     pub stamps: StampTimes,
+    /// What repairs cost it on its way there.
+    pub out: Repaired,
+    /// What repairs cost its answer.
+    pub back: Repaired,
 }

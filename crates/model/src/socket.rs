@@ -1,6 +1,6 @@
 //! Which protocol carries the messages, and the socket options that both ends share.
 
-use crate::ModelError;
+use crate::{ModelError, PgmSpec};
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -23,11 +23,14 @@ pub enum Protocol {
     Pipe,
     /// ICMP echo, answered by the far kernel (only `ping`).
     Icmp,
+    /// PGM, reliable multicast (RFC 3208; only `pace`).
+    Pgm,
 }
 
 impl Protocol {
     /// All protocols, in the order that help texts list them.
-    pub const ALL: [Self; 6] = [Self::Tcp, Self::Udp, Self::UnixStream, Self::UnixDgram, Self::Pipe, Self::Icmp];
+    pub const ALL: [Self; 7] =
+        [Self::Tcp, Self::Udp, Self::UnixStream, Self::UnixDgram, Self::Pipe, Self::Icmp, Self::Pgm];
 
     /// The word used in flags, plans and documents.
     #[must_use]
@@ -39,6 +42,7 @@ impl Protocol {
             Self::UnixDgram => "unix-dgram",
             Self::Pipe => "pipe",
             Self::Icmp => "icmp",
+            Self::Pgm => "pgm",
         }
     }
 
@@ -55,11 +59,12 @@ impl Protocol {
     }
 
     /// The largest message in bytes. UDP: 65,507 over IPv4 (RFC 768: a 16-bit length less the 8-byte header, less a
-    /// 20-byte IP header). UNIX datagrams: what a default socket buffer of 212,992 bytes carries. Streams: 16 MiB.
+    /// 20-byte IP header). PGM: as UDP; its packets
+    /// are shorter, so it fragments. UNIX datagrams: what a default socket buffer of 212,992 bytes carries. Streams: 16 MiB.
     #[must_use]
     pub fn max_size(self) -> u32 {
         match self {
-            Self::Udp => 65_507,
+            Self::Udp | Self::Pgm => 65_507,
             Self::Icmp => 65_499,
             Self::UnixDgram => 106_496,
             Self::Tcp | Self::UnixStream | Self::Pipe => 16 << 20,
@@ -82,7 +87,7 @@ impl FromStr for Protocol {
         Self::ALL.into_iter().find(|protocol| protocol.word() == wanted).ok_or_else(|| ModelError::UnknownWord {
             what: "protocol",
             given: text.to_owned(),
-            accepted: "tcp, udp, unix-stream, unix-dgram or pipe",
+            accepted: "tcp, udp, pgm, unix-stream, unix-dgram or pipe",
         })
     }
 }
@@ -130,6 +135,9 @@ pub struct SocketSpec {
     /// The multicast group, when UDP messages go to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multicast: Option<Multicast>,
+    /// Groups, windows and timers of PGM; present with it and only then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pgm: Option<PgmSpec>,
 }
 
 fn yes() -> bool {
@@ -140,6 +148,6 @@ impl SocketSpec {
     /// The defaults of a protocol: TCP_NODELAY on, UDP sockets connected.
     #[must_use]
     pub fn new(protocol: Protocol) -> Self {
-        Self { protocol, nodelay: true, connected: true, more: false, ttl: None, multicast: None }
+        Self { protocol, nodelay: true, connected: true, more: false, ttl: None, multicast: None, pgm: None }
     }
 }

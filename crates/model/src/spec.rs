@@ -244,10 +244,11 @@ impl ProbeSpec {
         }
         if self.probe == Probe::Pace {
             self.pace.clone().unwrap_or_default().check()?;
-            if !matches!(self.socket.protocol, Protocol::Udp | Protocol::Tcp) {
-                return conflict(&format!("pace does not go over {}", self.socket.protocol), "use udp or tcp");
+            if !matches!(self.socket.protocol, Protocol::Udp | Protocol::Tcp | Protocol::Pgm) {
+                return conflict(&format!("pace does not go over {}", self.socket.protocol), "use udp, tcp or pgm");
             }
         }
+        self.check_pgm()?;
         if self.probe == Probe::Stream {
             crate::stream::check(self)?;
         }
@@ -304,4 +305,54 @@ impl ProbeSpec {
         }
         Ok(())
     }
+
+    /// PGM is for `pace`, and needs its groups.
+    fn check_pgm(&self) -> Result<(), ModelError> {
+        let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
+        let is = self.socket.protocol == Protocol::Pgm;
+        let Some(pgm) = &self.socket.pgm else {
+            if is && self.probe == Probe::Pace {
+                return conflict(
+                    "pgm needs a group".to_owned(),
+                    "name one: pace pgm GROUP PEER, or pgm.group in a plan",
+                );
+            }
+            if is {
+                let what = format!("{} does not go over pgm, which publishes to a group at a rate", self.probe);
+                return conflict(what, "use pace pgm GROUP PEER");
+            }
+            return Ok(());
+        };
+        if !is {
+            return conflict(format!("settings of PGM say nothing to {}", self.socket.protocol), "use pgm");
+        }
+        if self.probe != Probe::Pace {
+            let what = format!("{} does not go over pgm, which publishes to a group at a rate", self.probe);
+            return conflict(what, "use pace pgm GROUP PEER");
+        }
+        pgm.check()?;
+        // A message carries its number and the session's tag, and its answer what repairs cost it.
+        if let Some(small) = self.sizes.iter().find(|size| *size < Self::PGM_LEAST) {
+            return Err(ModelError::OutOfRange {
+                what: "size",
+                given: small.to_string(),
+                accepted: format!("{} bytes or more over pgm", Self::PGM_LEAST),
+            });
+        }
+        if self.sizes.max() > pgm.max_size() {
+            return Err(ModelError::OutOfRange {
+                what: "size",
+                given: self.sizes.max().to_string(),
+                accepted: format!("at most {} bytes with this window", pgm.max_size()),
+            });
+        }
+        let pace = self.pace.clone().unwrap_or_default();
+        if pace.stamps != crate::Stamps::None {
+            return conflict("pgm has its own times and no stamps".to_owned(), "leave --stamps out");
+        }
+        Ok(())
+    }
+
+    /// The shortest message over PGM: it has room for what repairs cost it on its way there.
+    pub const PGM_LEAST: u32 = 64;
 }

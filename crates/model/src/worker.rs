@@ -130,6 +130,9 @@ pub struct Measured {
     /// The worst messages and those over the threshold.
     #[serde(default)]
     pub outliers: Vec<Outlier>,
+    /// What happened when, as far as the probe knows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<crate::Event>,
     /// Raw samples, base64 of little-endian columns, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,

@@ -11,7 +11,7 @@ use crate::path::{PathError, PathOptions, Received};
 use crate::socket::{DataSocket, Kind};
 use crate::transport::{Connected, Pipe, Step, Stream, Transport, Unconnected};
 use crate::wait::{Block, Epoll, EpollAddDel, EpollMod, Patience, Poll, Select, Spin, Waiter};
-use model::Receive;
+use model::{Receive, Repaired};
 
 /// One message that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +23,8 @@ pub struct Message {
     pub from: u16,
     /// When the stack (or the NIC) received it, in ns since 1970; 0 without stamps.
     pub stack_ns: u64,
+    /// What repairs cost it, where a protocol of ours repairs losses; nothing elsewhere.
+    pub repaired: Repaired,
 }
 
 /// What a receive brought, when the way itself is sound.
@@ -190,7 +192,7 @@ impl<T: Transport, W> In<T, W> {
     #[inline]
     fn message(&self, bytes: usize) -> Arrival {
         let (from, stack_ns) = self.transport.origin();
-        Arrival::Message(Message { bytes, from, stack_ns })
+        Arrival::Message(Message { bytes, from, stack_ns, repaired: Repaired::default() })
     }
 }
 

@@ -162,6 +162,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         segments,
         reflectors,
         stream: None,
+        pgm: None,
         mdev_ns: recorded.mdev_ns.filter(|_| spec.probe == Probe::Ping),
         series: recorded.series,
         // It fails only for counts above 2^63.
@@ -174,7 +175,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         verdict,
     };
     let raw = recorded.raw.map(|samples| raw(&samples, rate, recorded.first_tick));
-    Measured { result, hlog: recorded.hlog, outliers: recorded.outliers, raw }
+    Measured { result, hlog: recorded.hlog, outliers: recorded.outliers, events: Vec::new(), raw }
 }
 
 fn raw(samples: &[model::Sample], rate: TickRate, first_tick: u64) -> String {

@@ -23,7 +23,8 @@ use model::{EndUsage, Finding, FindingId, Latency, LiveInterval, StreamSpec};
 use net::DataSocket;
 use net::bulk::{self, TcpWatch};
 use open::Opened;
-use pinger::Pinger;
+use pinger::{Beats, Pinger};
+use stats::Histogram;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -152,6 +153,7 @@ impl Stream<'_> {
         let (sockets, spec, limit, tag, datagrams): (&[DataSocket], &StreamSpec, _, _, _) =
             (sockets, stream, *limit, *tag, *datagrams);
         let shared = Shared::default();
+        let beats = Beats::default();
         let flows: Vec<Flow> = sockets.iter().map(|_| Flow::default()).collect();
         let senders: Vec<&DataSocket> =
             sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(socket, _)| socket).collect();
@@ -196,8 +198,9 @@ impl Stream<'_> {
             if heard.iter().take(sockets.len()).count() == sockets.len() {
                 let mut watch = TcpWatch::new(senders.iter().copied());
                 session.start(size, size)?;
-                let pinging = &shared.pinging;
-                let beside = pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging)));
+                let (pinging, beats) = (&shared.pinging, &beats);
+                let pings = pinger.is_some();
+                let beside = pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging, beats)));
                 started_ns = clock::realtime_ns();
                 shared.go.store(true, Ordering::Release);
                 let attended = Attending {
@@ -208,6 +211,7 @@ impl Stream<'_> {
                     spec,
                     asked_pps: record::stream::asked(spec, size, datagrams).1,
                     flows: &flows,
+                    beats: pings.then_some(beats),
                     longest: longest(task),
                 }
                 .attend(session, &mut watch, &mut map, &mut told);
@@ -299,7 +303,19 @@ struct Attending<'a> {
     spec: &'a StreamSpec,
     asked_pps: Option<f64>,
     flows: &'a [Flow],
+    /// The round trips of the ping-pong beside.
+    beats: Option<&'a Beats>,
     longest: Duration,
+}
+
+/// What was told of the seconds so far.
+#[derive(Debug, Default)]
+struct Told {
+    before: Sums,
+    /// Round trips of the ping-pong that were told.
+    rounds: u64,
+    /// A second whose word from the far end had not come when it was told.
+    unsettled: Option<LiveInterval>,
 }
 
 impl Attending<'_> {
@@ -313,7 +329,7 @@ impl Attending<'_> {
     ) -> Result<(), ProbeError> {
         let began = Instant::now();
         let mut seconds = 0_u32;
-        let mut before = Sums::default();
+        let mut before = Told::default();
         while began.elapsed() < self.longest && !self.context.stopping() {
             if self.flows.iter().all(Flow::has_ended) {
                 break;
@@ -326,6 +342,12 @@ impl Attending<'_> {
                 }
             }
             map.push_if_due(self.clock.now());
+            if self.spec.goes_up() && before.unsettled.is_none() && began.elapsed() >= before.next() + SECOND / 2 {
+                // Its word comes over the same way as the data, which may be full; who watches need not wait for it.
+                let second = self.second_so_far(began, &mut before);
+                self.say(second.clone());
+                before.unsettled = Some(second);
+            }
             if began.elapsed() >= SECOND * (seconds + 1) {
                 seconds += 1;
                 self.second(began, &mut before, watch);
@@ -349,7 +371,7 @@ impl Attending<'_> {
     }
 
     /// A second is over at this end.
-    fn second(&self, began: Instant, before: &mut Sums, watch: &mut TcpWatch<'_>) {
+    fn second(&self, began: Instant, before: &mut Told, watch: &mut TcpWatch<'_>) {
         watch.sample();
         if !self.spec.goes_up() {
             self.tell(began, before, StreamInterval::default());
@@ -357,21 +379,54 @@ impl Attending<'_> {
     }
 
     /// Tells who watches: what came down here, and what the far end says came up there.
-    fn tell(&self, began: Instant, before: &mut Sums, up: StreamInterval) {
-        let Some(live) = self.context.live.as_ref().filter(|_| self.live) else { return };
-        let now = Sums::of(self.flows, self.spec, began);
-        live.tell(LiveInterval {
+    fn tell(&self, began: Instant, told: &mut Told, up: StreamInterval) {
+        let second = match told.unsettled.take() {
+            Some(second) => second,
+            None => self.second_so_far(began, told),
+        };
+        self.say(LiveInterval {
+            received: second.received + up.received,
+            lost: second.lost + up.lost,
+            bytes: second.bytes.map(|bytes| bytes + up.bytes),
+            settled: true,
+            ..second
+        });
+    }
+
+    fn say(&self, second: LiveInterval) {
+        if let Some(live) = self.context.live.as_ref().filter(|_| self.live) {
+            live.tell(second);
+        }
+    }
+
+    /// What this end knows of the time since the last second.
+    fn second_so_far(&self, began: Instant, told: &mut Told) -> LiveInterval {
+        let (before, now) = (told.before, Sums::of(self.flows, self.spec, began));
+        told.before = now;
+        let rtt = self.beats.map(|beats| beats.since(&mut told.rounds));
+        let at = |q: f64| rtt.as_ref().and_then(|rtt| rtt.quantile(q));
+        LiveInterval {
             size: self.size,
             asked_pps: self.asked_pps,
             at_ns: before.at_ns,
             interval_ns: now.at_ns - before.at_ns,
             sent: now.sent - before.sent,
-            received: up.received + now.received - before.received,
-            lost: up.lost + now.lost.saturating_sub(before.lost),
-            bytes: Some(up.bytes + now.bytes - before.bytes),
+            received: now.received - before.received,
+            lost: now.lost.saturating_sub(before.lost),
+            bytes: Some(now.bytes - before.bytes),
+            rounds: rtt.as_ref().map(Histogram::count),
+            rtt_p50_ns: at(0.5),
+            rtt_p99_ns: at(0.99),
+            rtt_max_ns: rtt.as_ref().and_then(Histogram::max),
             ..LiveInterval::default()
-        });
-        *before = now;
+        }
+    }
+}
+
+impl Told {
+    /// The end of the second that is told next.
+    fn next(&self) -> Duration {
+        Duration::from_nanos(self.before.at_ns) + SECOND
     }
 }
 

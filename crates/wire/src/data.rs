@@ -20,8 +20,10 @@
 //! | 32 to 39 | when its stack (or NIC) received the message, wall clock in ns since 1970 (u64 LE) | 56 bytes and more, when stamps are asked for |
 //! | 40 to 47 | when its receive call had returned, wall clock | likewise |
 //! | 48 to 55 | when it made the send call, wall clock | likewise |
+//! | 56 to 63 | what repairs cost the message on its way there ([`model::Repaired::word`]) | 64 bytes and more, over PGM |
 
 use crate::control::Token;
+use model::Repaired;
 
 /// What fits into a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,6 +127,9 @@ pub const STAMPED_BYTES: usize = 32;
 /// A message of so many bytes has room for the reflector's wall-clock times too.
 pub const WALL_BYTES: usize = 56;
 
+/// A message of so many bytes has room for what repairs cost it too.
+pub const REPAIRED_BYTES: usize = 64;
+
 /// What a reflector writes into an answer; 0 where a stamp was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FarStamps {
@@ -162,6 +167,22 @@ pub fn write_stamps(stamps: &FarStamps, message: &mut [u8]) {
         room[8..16].copy_from_slice(&stamps.received_ns.to_le_bytes());
         room[16..].copy_from_slice(&stamps.sent_ns.to_le_bytes());
     }
+}
+
+/// Writes what repairs cost the message on its way to the reflector, where `message` has room for it.
+#[inline]
+pub fn write_repaired(repaired: Repaired, message: &mut [u8]) {
+    if let Some(room) = message.get_mut(WALL_BYTES..REPAIRED_BYTES) {
+        room.copy_from_slice(&repaired.word().to_le_bytes());
+    }
+}
+
+/// Reads what repairs cost a message on its way to the reflector; nothing where it has no room.
+#[must_use]
+#[inline]
+pub fn read_repaired(message: &[u8]) -> Repaired {
+    let bytes = message.get(WALL_BYTES..).and_then(|rest| rest.first_chunk::<8>());
+    bytes.map_or_else(Repaired::default, |bytes| Repaired::from_word(u64::from_le_bytes(*bytes)))
 }
 
 /// Reads a reflector's stamps: its ticks, and with `wall` its wall-clock times; 0 for what has no room.
@@ -272,6 +293,19 @@ mod tests {
             assert_eq!(read_stamps(&message, false), ticks, "{size}: the rest is payload when nobody asked");
             write_ticks(8, 9, &mut message);
             assert_eq!(read_stamps(&message, true).rx, if size < 32 { 0 } else { 8 }, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_repairs_cost_reads_back() {
+        let repaired = Repaired::new(2_345_678, u64::MAX);
+        assert_eq!((repaired.repair_ns, repaired.held_ns), (2_345_678, u32::MAX));
+        for (size, expected) in [(63, Repaired::default()), (64, repaired), (1000, repaired)] {
+            let mut message = vec![0; size];
+            write_repaired(repaired, &mut message);
+            assert_eq!(read_repaired(&message), expected, "{size}");
+            write_stamps(&FarStamps { sent_ns: u64::MAX, ..FarStamps::default() }, &mut message);
+            assert_eq!(read_repaired(&message), expected, "{size}: stamps lie before it");
         }
     }
 

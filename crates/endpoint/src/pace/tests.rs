@@ -20,7 +20,7 @@ impl Inbox for Script<'_> {
             Some(Act::Message(message)) => {
                 let room = message.len().min(buffer.len());
                 buffer[..room].copy_from_slice(&message[..room]);
-                Ok(Arrival::Message(Message { bytes: message.len(), from: 0, stack_ns: 77 }))
+                Ok(Arrival::Message(Message { bytes: message.len(), stack_ns: 77, ..Message::default() }))
             }
             Some(Act::Fail(error)) => Err(error),
             Some(Act::Interrupt) => Ok(Arrival::Interrupted),

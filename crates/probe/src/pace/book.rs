@@ -2,7 +2,7 @@
 //! its reflectors, in the order that its fate was known.
 
 use super::loops::{ALL, GotEntry, SentEntry};
-use model::{PacedSample, Sample, SampleFlags, StampTimes};
+use model::{PacedSample, Repaired, Sample, SampleFlags, StampTimes};
 use std::collections::VecDeque;
 
 /// Most messages that are remembered at once.
@@ -297,15 +297,19 @@ impl Book {
             },
             reflector: peer,
             stamps: StampTimes { sent_ns: slot.sent_ns, driver_ns: slot.driver_ns, ..StampTimes::default() },
+            out: Repaired::default(),
+            back: Repaired::default(),
         }
     }
 
     fn stamped(&self, slot: &Slot, peer: u16, entry: &GotEntry, flags: SampleFlags) -> PacedSample {
-        let [_, _, received, rx, tx, stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns] = *entry;
+        let [_, _, received, rx, tx, stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns, out, back] =
+            *entry;
         let mut sample = self.sample(slot, peer, received, flags);
         (sample.sample.peer_rx, sample.sample.peer_tx) = (rx, tx);
         sample.stamps =
             StampTimes { stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns, ..sample.stamps };
+        (sample.out, sample.back) = (Repaired::from_word(out), Repaired::from_word(back));
         sample
     }
 

@@ -88,6 +88,7 @@ pub(crate) fn measure(clock: Clock, config: &PacedConfig, size: u32) -> SelfCost
         wall,
         slow: u64::MAX,
         peers: 1,
+        repairs: false,
     };
     let trials = || (0..TRIALS).map(|_| trial(clock, config, &course));
     let quickest = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::min).unwrap_or(0.0);

@@ -23,9 +23,9 @@ pub(crate) type SentEntry = [u64; 5];
 pub(crate) const SENT_WORDS: usize = 5;
 
 /// An answer: number, reflector, time in ticks, the reflector's two ticks, wall clock (stack, here), the far wall clock
-/// (stack, received, sent).
-pub(crate) type GotEntry = [u64; 10];
-pub(crate) const GOT_WORDS: usize = 10;
+/// (stack, received, sent), what repairs cost there and back.
+pub(crate) type GotEntry = [u64; 12];
+pub(crate) const GOT_WORDS: usize = 12;
 
 /// What both loops must know.
 #[derive(Debug, Clone)]
@@ -46,6 +46,8 @@ pub(crate) struct Course {
     pub slow: u64,
     /// Reflectors.
     pub peers: u16,
+    /// Whether answers tell what repairs cost.
+    pub repairs: bool,
 }
 
 /// Why a loop ended.
@@ -106,6 +108,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
         let mut message = pattern(course.bytes);
         // Where the reflector's stamps will be: 0 is none.
         data::write_stamps(&data::FarStamps::default(), &mut message);
+        data::write_repaired(model::Repaired::default(), &mut message);
         Self { number: course.first_number, course, outbox, ring, message, blocked: 0 }
     }
 
@@ -268,6 +271,8 @@ impl<'a, I: Inbox> Receiver<'a, I> {
             far.stack_ns,
             far.received_ns,
             far.sent_ns,
+            if course.repairs { data::read_repaired(&self.buffer).word() } else { 0 },
+            message.repaired.word(),
         ]);
     }
 }

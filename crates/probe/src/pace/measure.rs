@@ -13,7 +13,7 @@ use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
-use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Receive, SampleFlags, Shape};
+use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
 use net::PathOptions;
 use record::{FarEnd, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded};
 use std::sync::atomic::AtomicBool;
@@ -212,6 +212,7 @@ impl Engine<'_> {
                 wall: sockets.stamped(),
                 slow: self.clock.ticks(SLOW_NS),
                 peers,
+                repairs: spec.socket.protocol == Protocol::Pgm,
             },
             schedule,
             terms: Terms {

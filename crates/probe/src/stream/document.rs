@@ -149,6 +149,7 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         segments: Vec::new(),
         reflectors: Vec::new(),
         stream: Some(figures),
+        pgm: None,
         mdev_ns: None,
         series: sides.iter().flat_map(record::stream::series).collect(),
         histogram: None,
@@ -159,7 +160,7 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         prepared: Vec::new(),
         verdict,
     };
-    Measured { result, hlog: parts.hlog, outliers: Vec::new(), raw: None }
+    Measured { result, hlog: parts.hlog, outliers: Vec::new(), events: Vec::new(), raw: None }
 }
 
 /// The far end's report: what it streamed, its findings, and what it was.

@@ -13,7 +13,8 @@ use model::{EndSpec, Latency, LatencyKind, Probe, Protocol, Sample, SampleFlags,
 use net::bulk::Exchange;
 use net::{DataSocket, PathError};
 use record::{Recorder, RecorderConfig};
-use std::sync::atomic::{AtomicBool, Ordering};
+use stats::Histogram;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use wire::{OpenRequest, Tier, data};
 
@@ -25,6 +26,48 @@ const PERIOD_NS: u64 = 1_000_000;
 /// A round without an answer is lost after this time.
 const TIMEOUT_NS: u64 = 500_000_000;
 const SHOW: Duration = Duration::from_secs(1);
+/// Rounds that whoever watches may be behind: four seconds of them.
+const BEATS: usize = 4096;
+
+/// The latest round trips, for whoever watches: one thread writes, one reads, nobody waits. What was overwritten before
+/// it was read is not told.
+pub(super) struct Beats {
+    slots: Box<[AtomicU64]>,
+    written: AtomicU64,
+}
+
+impl Default for Beats {
+    fn default() -> Self {
+        Self { slots: (0..BEATS).map(|_| AtomicU64::new(0)).collect(), written: AtomicU64::new(0) }
+    }
+}
+
+impl Beats {
+    fn slot(&self, number: u64) -> Option<&AtomicU64> {
+        self.slots.get(usize::try_from(number % BEATS as u64).unwrap_or(0))
+    }
+
+    fn push(&self, rtt_ns: u64) {
+        let number = self.written.load(Ordering::Relaxed);
+        if let Some(slot) = self.slot(number) {
+            slot.store(rtt_ns, Ordering::Relaxed);
+        }
+        self.written.store(number + 1, Ordering::Release);
+    }
+
+    /// What came since `read`, which goes on.
+    pub(super) fn since(&self, read: &mut u64) -> Histogram {
+        let written = self.written.load(Ordering::Acquire);
+        let mut histogram = Histogram::new();
+        for number in (*read).max(written.saturating_sub(BEATS as u64))..written {
+            if let Some(slot) = self.slot(number) {
+                histogram.record(slot.load(Ordering::Relaxed));
+            }
+        }
+        *read = written;
+        histogram
+    }
+}
 
 /// The ping-pong.
 pub(super) struct Pinger {
@@ -80,15 +123,19 @@ impl Pinger {
     pub(super) fn measure_for(&mut self, time: Duration, stop: &AtomicBool) -> Result<Latency, ProbeError> {
         let ticks = self.clock.ticks(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let end = self.clock.now().saturating_add(ticks);
-        Ok(self.measure(|now| now < end && !stop.load(Ordering::Relaxed))?.0)
+        Ok(self.measure(|now| now < end && !stop.load(Ordering::Relaxed), &Beats::default())?.0)
     }
 
     /// Measures as long as a flag says so. Gives the interval log too.
-    pub(super) fn measure_until(&mut self, going: &AtomicBool) -> Result<(Latency, String), ProbeError> {
-        self.measure(|_| going.load(Ordering::Relaxed))
+    pub(super) fn measure_until(&mut self, going: &AtomicBool, beats: &Beats) -> Result<(Latency, String), ProbeError> {
+        self.measure(|_| going.load(Ordering::Relaxed), beats)
     }
 
-    fn measure(&mut self, goes_on: impl Fn(u64) -> bool) -> Result<(Latency, String), ProbeError> {
+    fn measure(
+        &mut self,
+        goes_on: impl Fn(u64) -> bool,
+        beats: &Beats,
+    ) -> Result<(Latency, String), ProbeError> {
         let exchange = Exchange::new(&self.socket)?;
         let config = RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, self.longest_ms);
         let mut recorder = Recorder::new(config);
@@ -128,6 +175,9 @@ impl Pinger {
                 }
             }
             recorder.ingest(&[sample]);
+            if sample.flags == SampleFlags::default() {
+                beats.push(self.clock.ns(sample.received.saturating_sub(sent)));
+            }
             due = (due + period).max(sample.received);
         }
         let recorded = recorder.finish(Some(&map.finish()));

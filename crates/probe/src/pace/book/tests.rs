@@ -22,7 +22,7 @@ impl Told {
     }
 
     fn got(&mut self, seq: u64, peer: u16, received: u64) {
-        self.book.got(&[100 + seq, u64::from(peer), received, 1, 2, 0, 0, 0, 0, 0], &mut self.out);
+        self.book.got(&[100 + seq, u64::from(peer), received, 1, 2, 0, 0, 0, 0, 0, 0, 0], &mut self.out);
     }
 
     /// What came out since the last call: number, reflector, received, flags.
@@ -45,8 +45,9 @@ fn answers_come_out_with_all_their_times() {
     let mut told = Told::new(terms(1, 1));
     told.book.sent(&[100, 0, 40, 50, 7000], &mut told.out);
     told.book.driver(0, 7100);
-    told.book.got(&[100, 0, 90, 5, 6, 7200, 7300, 21, 22, 23], &mut told.out);
+    told.book.got(&[100, 0, 90, 5, 6, 7200, 7300, 21, 22, 23, 8 << 32 | 3, 9], &mut told.out);
     let sample = told.out[0];
+    assert_eq!((sample.out, sample.back), (Repaired::new(8, 3), Repaired::new(0, 9)));
     assert_eq!(
         sample.sample,
         Sample { seq: 0, intended: 40, sent: 50, received: 90, peer_rx: 5, peer_tx: 6, flags: SampleFlags::default() }
@@ -177,7 +178,7 @@ fn an_answer_may_be_told_before_its_message() {
     told.got(9, 0, 70);
     told.book.retry(true, &mut told.out);
     assert_eq!((told.take(), told.book.strays()), (vec![], 1), "no such message was ever sent");
-    told.book.got(&[99, 0, 70, 0, 0, 0, 0, 0, 0, 0], &mut told.out);
+    told.book.got(&[99, 0, 70, 0, 0, 0, 0, 0, 0, 0, 0, 0], &mut told.out);
     assert_eq!((told.take(), told.book.strays()), (vec![], 2), "a straggler of the run before");
 }
 

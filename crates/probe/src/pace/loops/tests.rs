@@ -131,7 +131,7 @@ impl Inbox for Incoming<'_> {
         // A blocked receiver wakes up 1 µs later.
         self.time.set(self.time.at().max(at + 1_000));
         buffer.copy_from_slice(&answer);
-        Ok(Arrival::Message(Message { bytes: answer.len(), from, stack_ns: 0 }))
+        Ok(Arrival::Message(Message { bytes: answer.len(), from, ..Message::default() }))
     }
 
     fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
@@ -145,7 +145,7 @@ impl Inbox for Incoming<'_> {
         }
         let (_, from, answer) = world.answers.pop_front().unwrap();
         buffer.copy_from_slice(&answer);
-        Ok(Arrival::Message(Message { bytes: answer.len(), from, stack_ns: 0 }))
+        Ok(Arrival::Message(Message { bytes: answer.len(), from, ..Message::default() }))
     }
 
     fn foreign(&self) -> u64 {
@@ -160,6 +160,7 @@ fn course(peers: u16) -> Course {
         rate: TickRate::NANOSECONDS,
         first_number: 10,
         tags: (0..u64::from(peers)).map(|peer| 70 + peer).collect(),
+        repairs: false,
         bytes: 64,
         wall: false,
         slow: 200_000,

@@ -1,0 +1,417 @@
+//! Messages over PGM (RFC 3208): what both ends are told, and what the protocol did.
+
+use crate::{Latency, ModelError};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// What PGM's packets travel in.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum PgmCarrier {
+    /// UDP, as most implementations encapsulate PGM.
+    #[default]
+    Udp,
+    /// IP itself, protocol 113; needs CAP_NET_RAW at both ends.
+    Raw,
+}
+
+impl PgmCarrier {
+    /// The word used in flags, plans and documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+impl fmt::Display for PgmCarrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for PgmCarrier {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        [Self::Udp, Self::Raw].into_iter().find(|carrier| carrier.word() == text).ok_or_else(|| {
+            ModelError::UnknownWord { what: "PGM carrier", given: text.to_owned(), accepted: "udp or raw" }
+        })
+    }
+}
+
+/// How messages go over PGM. The initiator publishes on `group`; each reflector publishes what it received on the reply
+/// group, so that reflectors do not hear each other. Both ends get the same windows and timers; defaults are for a local
+/// network.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PgmSpec {
+    /// The group that the initiator publishes on.
+    pub group: IpAddr,
+    /// The group that reflectors publish on; absent: the next address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_group: Option<IpAddr>,
+    /// The initiator's interface by name or address; absent: the one that routes to the reflector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// What the packets travel in.
+    #[serde(default)]
+    pub carrier: PgmCarrier,
+    /// UDP port of the carrier `udp`, the same for unicast and multicast.
+    #[serde(default = "udp_port")]
+    pub udp_port: u16,
+    /// Data-destination port of PGM (RFC 3208, section 8).
+    #[serde(default = "data_port")]
+    pub data_port: u16,
+    /// Whether packets to the groups are looped back to their own host (IP_MULTICAST_LOOP).
+    #[serde(default)]
+    pub loopback: bool,
+    /// Packets that each source can repair, and that each receiver keeps behind a gap (TXW_SQNS, RXW_SQNS); a power of two.
+    #[serde(default = "window_packets")]
+    pub window_packets: u32,
+    /// Longest packet in bytes, without headers of IP and UDP.
+    #[serde(default = "packet_bytes")]
+    pub packet_bytes: u16,
+    /// Most bytes a second of a source, repairs included (TXW_MAX_RTE).
+    #[serde(default = "max_bytes_per_second")]
+    pub max_bytes_per_second: u64,
+    /// Longest random wait before the first NAK in µs (NAK_BO_IVL).
+    #[serde(default = "back_off_us")]
+    pub back_off_us: u32,
+    /// How long an NCF is waited for in µs (NAK_RPT_IVL).
+    #[serde(default = "repeat_us")]
+    pub repeat_us: u32,
+    /// How long a repair is waited for after an NCF in µs (NAK_RDATA_IVL).
+    #[serde(default = "data_us")]
+    pub data_us: u32,
+    /// How often a NAK may go without an NCF, and an NCF without a repair, before the packet is given up.
+    #[serde(default = "retries")]
+    pub retries: u32,
+    /// Time between two ambient SPMs in ms.
+    #[serde(default = "ambient_ms")]
+    pub ambient_ms: u32,
+    /// First pause without data after which a heartbeat SPM is sent in µs (IHB_MIN); it doubles up to `ambient_ms`. The
+    /// last message of a burst is missed no earlier than this.
+    #[serde(default = "heartbeat_us")]
+    pub heartbeat_us: u32,
+}
+
+fn udp_port() -> u16 {
+    3056
+}
+
+fn data_port() -> u16 {
+    7500
+}
+
+fn window_packets() -> u32 {
+    8192
+}
+
+fn packet_bytes() -> u16 {
+    1472
+}
+
+fn max_bytes_per_second() -> u64 {
+    125_000_000
+}
+
+fn back_off_us() -> u32 {
+    200
+}
+
+fn repeat_us() -> u32 {
+    2000
+}
+
+fn data_us() -> u32 {
+    5000
+}
+
+fn retries() -> u32 {
+    50
+}
+
+fn ambient_ms() -> u32 {
+    1000
+}
+
+fn heartbeat_us() -> u32 {
+    4000
+}
+
+impl PgmSpec {
+    /// The defaults, on a group.
+    #[must_use]
+    pub fn new(group: IpAddr) -> Self {
+        Self {
+            group,
+            reply_group: None,
+            interface: None,
+            carrier: PgmCarrier::Udp,
+            udp_port: udp_port(),
+            data_port: data_port(),
+            loopback: false,
+            window_packets: window_packets(),
+            packet_bytes: packet_bytes(),
+            max_bytes_per_second: max_bytes_per_second(),
+            back_off_us: back_off_us(),
+            repeat_us: repeat_us(),
+            data_us: data_us(),
+            retries: retries(),
+            ambient_ms: ambient_ms(),
+            heartbeat_us: heartbeat_us(),
+        }
+    }
+
+    /// The group that reflectors publish on.
+    #[must_use]
+    pub fn reply_group(&self) -> IpAddr {
+        self.reply_group.unwrap_or(match self.group {
+            IpAddr::V4(group) => IpAddr::V4(Ipv4Addr::from(u32::from(group).wrapping_add(1))),
+            IpAddr::V6(group) => IpAddr::V6(Ipv6Addr::from(u128::from(group).wrapping_add(1))),
+        })
+    }
+
+    /// The longest message in bytes: RFC 3208 lets a message have 65,535, and these cut it in pieces (each less 24 bytes of
+    /// header and 20 of the fragment option), at most half a window of them.
+    #[must_use]
+    pub fn max_size(&self) -> u32 {
+        let piece = u64::from(self.packet_bytes.saturating_sub(44));
+        let most = piece * u64::from(self.window_packets / 2).max(1);
+        u32::try_from(most).unwrap_or(u32::MAX).min(65_507)
+    }
+
+    /// Checks the groups and that windows and timers make sense.
+    ///
+    /// # Errors
+    /// The first thing wrong, with what is accepted.
+    pub fn check(&self) -> Result<(), ModelError> {
+        let range = |what, given: String, accepted: &str| {
+            Err(ModelError::OutOfRange { what, given, accepted: accepted.to_owned() })
+        };
+        let reply = self.reply_group();
+        for (what, group) in [("PGM group", self.group), ("PGM reply group", reply)] {
+            if !group.is_multicast() {
+                return range(what, group.to_string(), "224.0.0.0/4 or ff00::/8");
+            }
+        }
+        if reply == self.group || reply.is_ipv4() != self.group.is_ipv4() {
+            return range("PGM reply group", reply.to_string(), "another group of the same family");
+        }
+        if self.udp_port == 0 || self.data_port == 0 {
+            return range("PGM port", "0".to_owned(), "1 to 65535");
+        }
+        if !self.window_packets.is_power_of_two() || !(64..=65_536).contains(&self.window_packets) {
+            return range("PGM window", self.window_packets.to_string(), "a power of two from 64 to 65,536 packets");
+        }
+        if !(400..=9000).contains(&self.packet_bytes) {
+            return range("PGM packet", self.packet_bytes.to_string(), "400 to 9,000 bytes");
+        }
+        if !(10_000..=1_250_000_000).contains(&self.max_bytes_per_second) {
+            let given = self.max_bytes_per_second.to_string();
+            return range("PGM rate limit", given, "10,000 to 1,250,000,000 bytes a second");
+        }
+        let times = [
+            ("PGM NAK repeat", self.repeat_us),
+            ("PGM NAK data wait", self.data_us),
+            ("PGM heartbeat", self.heartbeat_us),
+            ("PGM ambient SPM", self.ambient_ms.saturating_mul(1000)),
+        ];
+        for (what, us) in times {
+            if !(10..=60_000_000).contains(&us) {
+                return range(what, format!("{us} µs"), "10 µs to 60 s");
+            }
+        }
+        if self.back_off_us > 10_000_000 {
+            return range("PGM NAK back-off", format!("{} µs", self.back_off_us), "0 to 10 s");
+        }
+        if u64::from(self.ambient_ms) * 1000 < u64::from(self.heartbeat_us) {
+            let given = format!("{} µs", self.heartbeat_us);
+            return range("PGM heartbeat", given, "at most the time between two ambient SPMs");
+        }
+        if self.retries == 0 || self.retries > 1000 {
+            return range("PGM retries", self.retries.to_string(), "1 to 1000");
+        }
+        Ok(())
+    }
+}
+
+/// What one end's source and receiver counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct PgmCounts {
+    /// Packets of new data sent.
+    pub odata_sent: u64,
+    /// Repairs sent.
+    pub rdata_sent: u64,
+    /// SPMs sent.
+    pub spms_sent: u64,
+    /// NCFs sent.
+    pub ncfs_sent: u64,
+    /// NAKs received.
+    pub naks_received: u64,
+    /// Numbers in them.
+    pub numbers_asked_of_us: u64,
+    /// Of these, no longer (or not yet) in the window: what is asked for cannot be repaired.
+    pub numbers_outside: u64,
+    /// Messages delivered.
+    pub messages: u64,
+    /// Data packets received that were missing until then or new.
+    pub packets: u64,
+    /// Data packets that had come already.
+    pub duplicates: u64,
+    /// Numbers that were missing when a later one (or an SPM) came.
+    pub missing: u64,
+    /// Of these, those that came after all.
+    pub recovered: u64,
+    /// Of these, those that did not: unrecoverable.
+    pub lost: u64,
+    /// Data packets dropped because the receive window was full.
+    pub overflows: u64,
+    /// NAKs sent.
+    pub naks_sent: u64,
+    /// Numbers in them.
+    pub numbers_asked: u64,
+    /// NCFs received.
+    pub ncfs: u64,
+    /// SPMs received.
+    pub spms: u64,
+    /// Events and repairs that found no room in the log and are in no figure of the steps.
+    pub unlogged: u64,
+}
+
+/// One end.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct PgmEnd {
+    /// `initiator`, or the reflector's host or address.
+    pub host: String,
+    /// What it counted.
+    pub counts: PgmCounts,
+}
+
+/// Steps of the repairs of one way to one receiver.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct PgmSteps {
+    /// `out` (to the reflector) or `back`.
+    pub way: String,
+    /// The reflector, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// From the gap's being seen to the first NAK: the back-off. Absent where others asked.
+    pub gap_to_nak: Option<Latency>,
+    /// From the first NAK to the first NCF.
+    pub nak_to_ncf: Option<Latency>,
+    /// From the first NCF to the repair's arrival.
+    pub ncf_to_repair: Option<Latency>,
+    /// From the gap's being seen to the repair's arrival.
+    pub gap_to_repair: Option<Latency>,
+    /// How long messages that had come waited behind one that was being repaired.
+    pub held: Option<Latency>,
+}
+
+/// Messages of one fate.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct PgmFate {
+    /// `repaired`: lost and repaired on either way; `held`: came by itself and waited behind a repair; `untouched`: neither,
+    /// so that its latency is that of scheduling and the path alone.
+    pub fate: String,
+    /// The reflector, where there are several; absent for all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Answered messages of it.
+    pub messages: u64,
+    /// Their RTT from the actual send.
+    pub latency: Option<Latency>,
+    /// Their RTT from the intended send.
+    pub latency_intended: Option<Latency>,
+    /// What repairs took of each: waiting for its own repair and behind others', both ways together.
+    pub in_repair: Option<Latency>,
+}
+
+/// What PGM did during a measurement.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct PgmReport {
+    /// What packets travelled in: `udp` or `raw`.
+    pub carrier: String,
+    /// The group of the initiator.
+    pub group: String,
+    /// The group of the reflectors.
+    pub reply_group: String,
+    /// The initiator, then each reflector.
+    pub ends: Vec<PgmEnd>,
+    /// Latency of loss and repair apart from the rest; those of all reflectors first.
+    pub fates: Vec<PgmFate>,
+    /// What repairs took, step by step.
+    #[serde(default)]
+    pub steps: Vec<PgmSteps>,
+}
+
+impl PgmReport {
+    /// The messages of a fate, all reflectors together.
+    #[must_use]
+    pub fn fate(&self, name: &str) -> Option<&PgmFate> {
+        self.fates.iter().find(|fate| fate.host.is_none() && fate.fate == name)
+    }
+
+    /// The sum of a count over all ends.
+    #[must_use]
+    pub fn sum(&self, pick: fn(&PgmCounts) -> u64) -> u64 {
+        self.ends.iter().map(|end| pick(&end.counts)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> PgmSpec {
+        PgmSpec::new("239.192.0.1".parse().unwrap())
+    }
+
+    #[test]
+    fn the_reply_group_is_the_next() {
+        assert_eq!(spec().reply_group().to_string(), "239.192.0.2");
+        assert_eq!(PgmSpec::new("ff05::142".parse().unwrap()).reply_group().to_string(), "ff05::143");
+        let own = PgmSpec { reply_group: Some("239.1.1.1".parse().unwrap()), ..spec() };
+        assert_eq!(own.reply_group().to_string(), "239.1.1.1");
+    }
+
+    #[test]
+    fn what_is_refused_and_how() {
+        spec().check().unwrap();
+        let with = |change: fn(&mut PgmSpec)| {
+            let mut spec = spec();
+            change(&mut spec);
+            spec.check().unwrap_err().to_string()
+        };
+        for (text, word) in [
+            (with(|spec| spec.group = "10.0.0.1".parse().unwrap()), "10.0.0.1"),
+            (with(|spec| spec.reply_group = Some(spec.group)), "another group"),
+            (with(|spec| spec.reply_group = "ff05::1".parse().ok()), "same family"),
+            (with(|spec| spec.group = "239.255.255.255".parse().unwrap()), "240.0.0.0"),
+            (with(|spec| spec.window_packets = 100), "power of two"),
+            (with(|spec| spec.packet_bytes = 100), "400"),
+            (with(|spec| spec.retries = 0), "1 to 1000"),
+            (with(|spec| spec.repeat_us = 0), "NAK repeat"),
+            (with(|spec| spec.heartbeat_us = 2_000_000), "heartbeat"),
+            (with(|spec| spec.udp_port = 0), "port"),
+        ] {
+            assert!(text.contains(word) && !text.contains('\n'), "{word}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_plan_need_only_name_the_group() {
+        let spec: PgmSpec = serde_json::from_str(r#"{"group":"239.192.0.1"}"#).unwrap();
+        assert_eq!(spec, self::spec());
+        assert!(serde_json::from_str::<PgmSpec>(r#"{"group":"239.192.0.1","grop":1}"#).is_err());
+        assert_eq!(spec.max_size(), 65_507);
+    }
+}
