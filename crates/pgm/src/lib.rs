@@ -16,6 +16,7 @@
 
 #[doc(hidden)]
 pub mod exercise;
+pub mod fec;
 pub mod packet;
 mod random;
 pub mod receiver;
