@@ -145,7 +145,8 @@ fn latency_under_load_beside_latency_without() {
 fn seconds_are_told_while_it_runs() {
     let served = Served::start();
     for direction in [Direction::Up, Direction::Down, Direction::Both] {
-        let stream = StreamSpec { direction, rate_pps: Some(1000.0), ..StreamSpec::default() };
+        let working_latency = direction != Direction::Down;
+        let stream = StreamSpec { direction, rate_pps: Some(1000.0), working_latency, ..StreamSpec::default() };
         let mut task = task(spec(Protocol::Udp, 2300, stream), served.address);
         task.live = true;
         let told = Arc::new(Mutex::new(Vec::<LiveInterval>::new()));
@@ -154,12 +155,21 @@ fn seconds_are_told_while_it_runs() {
         context.live = Some(LiveSink::new(move |interval| list.lock().unwrap().push(interval)));
         run_with(&task, &context).1.unwrap();
         let told = told.lock().unwrap();
-        assert_eq!(told.len(), 2, "{direction}: {told:?}");
-        for interval in told.iter() {
+        // A second whose word was late is told twice.
+        assert_eq!(told.iter().filter(|one| one.settled).count(), 2, "{direction}: {told:?}");
+        for interval in told.iter().filter(|one| one.settled) {
             let bytes = interval.bytes.unwrap();
             assert_eq!(bytes, interval.received * 1000, "{interval:?}");
             assert!(interval.received > 0 && interval.asked_pps == Some(1000.0), "{direction}: {interval:?}");
             assert_eq!(interval.sent > 0, direction != Direction::Down, "{interval:?}");
+            // The ping-pong beside it, of this second alone.
+            assert_eq!(
+                interval.rounds.is_some_and(|rounds| (1..=1600).contains(&rounds)),
+                working_latency,
+                "{interval:?}"
+            );
+            assert_eq!(interval.rtt_p99_ns.is_some_and(|ns| ns > 0), working_latency, "{interval:?}");
+            assert!(interval.rtt_p50_ns <= interval.rtt_max_ns, "{interval:?}");
         }
     }
 }

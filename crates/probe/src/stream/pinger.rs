@@ -131,11 +131,7 @@ impl Pinger {
         self.measure(|_| going.load(Ordering::Relaxed), beats)
     }
 
-    fn measure(
-        &mut self,
-        goes_on: impl Fn(u64) -> bool,
-        beats: &Beats,
-    ) -> Result<(Latency, String), ProbeError> {
+    fn measure(&mut self, goes_on: impl Fn(u64) -> bool, beats: &Beats) -> Result<(Latency, String), ProbeError> {
         let exchange = Exchange::new(&self.socket)?;
         let config = RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, self.longest_ms);
         let mut recorder = Recorder::new(config);

@@ -4,13 +4,14 @@
 use crate::output::{Failure, Output};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::{LiveInterval, ResultDocument};
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the progress line is drawn: drawing costs a CPU some 100 µs, and more often nobody reads it.
-const DRAW: Duration = Duration::from_millis(400);
+pub(crate) const DRAW: Duration = Duration::from_millis(400);
 
 enum News {
     Interval(LiveInterval),
@@ -110,20 +111,77 @@ fn line(news: &News) -> std::io::Result<()> {
 }
 
 /// An object as a line that says first what it is.
-fn typed(kind: &str, object: &str) -> String {
+pub(crate) fn typed(kind: &str, object: &str) -> String {
     let fields = object.strip_prefix('{').unwrap_or(object);
     format!("{{\"type\":\"{kind}\",{fields}\n")
 }
 
-/// The progress line. It sums what came since it was drawn last.
+/// What a progress line says: sums of what came since it was drawn last, and what was lost so far.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    sent: u64,
+    bytes: Option<u64>,
+    span_ns: u64,
+    lost: u64,
+    /// Losses and bytes of intervals that may still change, by their start.
+    open: BTreeMap<u64, (u64, u64)>,
+    /// What the sums belong to: another rate begins anew.
+    of: Option<(u32, Option<f64>)>,
+}
+
+impl Sums {
+    /// Adds an interval, or puts a corrected one in the place of what was told before. Whether it is a new one.
+    pub(crate) fn add(&mut self, interval: &LiveInterval) -> bool {
+        let of = Some((interval.size, interval.asked_pps));
+        if self.of != of {
+            *self = Self { of, ..Self::default() };
+        }
+        let before = self.open.remove(&interval.at_ns);
+        if interval.settled {
+            self.lost += interval.lost;
+        } else {
+            self.open.insert(interval.at_ns, (interval.lost, interval.bytes.unwrap_or(0)));
+        }
+        if before.is_none() {
+            self.sent += interval.sent;
+            self.span_ns += interval.interval_ns;
+        }
+        if let Some(bytes) = interval.bytes {
+            *self.bytes.get_or_insert(0) += bytes.saturating_sub(before.map_or(0, |(_, bytes)| bytes));
+        }
+        before.is_none()
+    }
+
+    /// The line, once drawn: the rates begin anew. `  3.4 s  1000 B  19,998/s of 20,000/s  RTT p50 14.2 µs  p99 269.1 µs
+    /// lost 0`.
+    pub(crate) fn words(&mut self, interval: &LiveInterval) -> String {
+        let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+        let at = interval.at_ns.saturating_add(interval.interval_ns) as f64 / 1e9;
+        let lost = self.lost + self.open.values().map(|(lost, _)| lost).sum::<u64>();
+        let a_second = |count: u64| if self.span_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.span_ns as f64 };
+        let rtt = format!("RTT p50 {} µs  p99 {} µs", us(interval.rtt_p50_ns), us(interval.rtt_p99_ns));
+        let text = if let Some(bytes) = self.bytes {
+            let beside = interval.rounds.map(|_| format!("  {rtt} beside it")).unwrap_or_default();
+            let mbit = a_second(bytes) * 8e-6;
+            format!("{at:5.1} s  {} B  {mbit:.1} Mbit/s delivered{beside}  lost {lost}", interval.size)
+        } else {
+            let asked = interval.asked_pps.map(|pps| format!(" of {pps:.0}/s")).unwrap_or_default();
+            let lateness = interval.lateness_p99_ns.map(|_| format!("  late p99 {} µs", us(interval.lateness_p99_ns)));
+            let lateness = lateness.unwrap_or_default();
+            let rate = a_second(self.sent);
+            format!("{at:5.1} s  {} B  {rate:.0}/s{asked}  {rtt}{lateness}  lost {lost}", interval.size)
+        };
+        (self.sent, self.span_ns) = (0, 0);
+        self.bytes = self.bytes.map(|_| 0);
+        text
+    }
+}
+
+/// The progress line.
 struct View {
     bar: ProgressBar,
     drawn: Option<Instant>,
-    sent: u64,
-    span_ns: u64,
-    lost: u64,
-    /// What the sums belong to: another rate begins anew.
-    of: Option<(u32, Option<f64>)>,
+    sums: Sums,
 }
 
 impl View {
@@ -133,23 +191,17 @@ impl View {
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
-        Self { bar, drawn: None, sent: 0, span_ns: 0, lost: 0, of: None }
+        Self { bar, drawn: None, sums: Sums::default() }
     }
 
     fn interval(&mut self, interval: &LiveInterval) {
-        let of = Some((interval.size, interval.asked_pps));
-        if self.of != of {
-            (self.of, self.sent, self.span_ns, self.lost) = (of, 0, 0, 0);
-        }
-        self.sent += interval.sent;
-        self.span_ns += interval.interval_ns;
-        self.lost += interval.lost;
-        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW) {
+        let is_new = self.sums.add(interval);
+        if is_new && self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW) {
             if self.bar.is_finished() {
                 self.bar.reset();
             }
-            self.bar.set_message(words(interval, self.sent, self.span_ns, self.lost));
-            (self.drawn, self.sent, self.span_ns) = (Some(Instant::now()), 0, 0);
+            self.bar.set_message(self.sums.words(interval));
+            self.drawn = Some(Instant::now());
         }
     }
 
@@ -157,27 +209,6 @@ impl View {
         self.bar.finish_and_clear();
         self.drawn = None;
     }
-}
-
-/// `  3.4 s  1000 B  19,998/s of 20,000/s  RTT p50 14.2 µs  p99 269.1 µs  lost 0`.
-fn words(interval: &LiveInterval, sent: u64, span_ns: u64, lost: u64) -> String {
-    let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
-    let rate = if span_ns == 0 { 0.0 } else { sent as f64 * 1e9 / span_ns as f64 };
-    let asked = interval.asked_pps.map(|pps| format!(" of {pps:.0}/s")).unwrap_or_default();
-    if let Some(bytes) = interval.bytes {
-        let mbit = bytes as f64 * 8e3 / interval.interval_ns.max(1) as f64;
-        let at = interval.at_ns.saturating_add(interval.interval_ns) as f64 / 1e9;
-        return format!("{at:5.1} s  {} B  {mbit:.1} Mbit/s delivered  lost {lost}", interval.size);
-    }
-    let at = interval.at_ns.saturating_add(interval.interval_ns) as f64 / 1e9;
-    let lateness = interval.lateness_p99_ns.map(|_| format!("  late p99 {} µs", us(interval.lateness_p99_ns)));
-    format!(
-        "{at:5.1} s  {} B  {rate:.0}/s{asked}  RTT p50 {} µs  p99 {} µs{}  lost {lost}",
-        interval.size,
-        us(interval.rtt_p50_ns),
-        us(interval.rtt_p99_ns),
-        lateness.unwrap_or_default()
-    )
 }
 
 #[cfg(test)]
@@ -191,13 +222,41 @@ mod tests {
             asked_pps: Some(20_000.0),
             at_ns: 300_000_000,
             interval_ns: 100_000_000,
+            sent: 2000,
+            lost: 3,
             rtt_p50_ns: Some(14_200),
             rtt_p99_ns: Some(269_100),
             ..LiveInterval::default()
         };
-        let text = words(&interval, 7999, 400_000_000, 3);
-        assert_eq!(text, "  0.4 s  1000 B  19998/s of 20000/s  RTT p50 14.2 µs  p99 269.1 µs  lost 3");
-        assert!(words(&LiveInterval::default(), 0, 0, 0).contains("p50 - µs"));
+        let mut sums = Sums::default();
+        assert!(sums.add(&interval));
+        let text = sums.words(&interval);
+        assert_eq!(text, "  0.4 s  1000 B  20000/s of 20000/s  RTT p50 14.2 µs  p99 269.1 µs  lost 3");
+        // A correction takes the place of what was told; messages are not counted twice.
+        assert!(!sums.add(&LiveInterval { lost: 5, settled: true, ..interval.clone() }));
+        let next = LiveInterval { at_ns: 400_000_000, sent: 1000, lost: 1, ..interval };
+        assert!(sums.add(&next));
+        let text = sums.words(&next);
+        assert!(text.contains("10000/s of") && text.ends_with("lost 6"), "{text}");
+        assert!(Sums::default().words(&LiveInterval::default()).contains("p50 - µs"));
+    }
+
+    #[test]
+    fn a_stream_says_what_arrives_and_what_the_ping_pong_beside_it_sees() {
+        let one = LiveInterval {
+            size: 1472,
+            interval_ns: 1_000_000_000,
+            bytes: Some(125_000_000),
+            rounds: Some(900),
+            rtt_p50_ns: Some(80_000),
+            rtt_p99_ns: Some(900_000),
+            settled: true,
+            ..LiveInterval::default()
+        };
+        let mut sums = Sums::default();
+        sums.add(&one);
+        let text = sums.words(&one);
+        assert!(text.contains("1000.0 Mbit/s") && text.contains("RTT p50 80.0 µs  p99 900.0 µs beside it"), "{text}");
     }
 
     #[test]
