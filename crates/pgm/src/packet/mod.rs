@@ -31,6 +31,7 @@ pub use checksum::checksum;
 pub use error::{ParseError, WriteError};
 pub use nla::is_group;
 pub use observe::{Head, Observed, RawOption, Sum};
+pub(crate) use options::ENCODED_FRAGMENT_BYTES;
 pub use options::{Fragment, MAX_OPTIONS, NakBackOff, NakBackOffRange, NakList, Options, ParityParameters, Reset};
 
 use crate::{Sqn, Tsi};
@@ -121,7 +122,7 @@ impl<'a> Packet<'a> {
         writer.u16(source_port)?;
         writer.u16(destination_port)?;
         writer.u8(self.body.kind())?;
-        writer.u8(self.options.flags())?;
+        writer.u8(self.options.flags(matches!(self.body, Body::Odata(_))))?;
         writer.u16(0)?;
         writer.bytes(&self.tsi.gsi.0)?;
         writer.u16(payload_bytes)?;

@@ -34,6 +34,8 @@ mod kind {
 /// Bit of OPT_RST: NAKs will go unanswered. Below it the error code (section 9.8.4).
 const RST_NAKS_UNANSWERED: u8 = 0x40;
 const RST_CODE: u8 = 0x3f;
+/// Bit of the head's third byte: the option is parity over those of the group's packets (OP_ENCODED, section 9).
+const ENCODED: u8 = 0x04;
 // Bits of OPT_PARITY_PRM (section 11.8.1).
 const PARITY_ON_DEMAND: u8 = 0x01;
 const PARITY_PROACTIVE: u8 = 0x02;
@@ -49,6 +51,36 @@ pub struct Fragment {
     /// Length of the message, in bytes.
     pub length: u32,
 }
+
+impl Fragment {
+    /// What parity is made over: the option from its fourth byte on, whose highest bit says that there is none
+    /// (OP_ENCODED_NULL, section 11.2).
+    pub(crate) fn encode(fragment: Option<Self>) -> [u8; ENCODED_FRAGMENT_BYTES] {
+        let mut bytes = [0; ENCODED_FRAGMENT_BYTES];
+        let Some(fragment) = fragment else {
+            bytes[0] = ENCODED_NULL;
+            return bytes;
+        };
+        bytes[1..5].copy_from_slice(&fragment.first.0.to_be_bytes());
+        bytes[5..9].copy_from_slice(&fragment.offset.to_be_bytes());
+        bytes[9..].copy_from_slice(&fragment.length.to_be_bytes());
+        bytes
+    }
+
+    /// The option that these bytes are, if they are one.
+    pub(crate) fn decode(bytes: &[u8; ENCODED_FRAGMENT_BYTES]) -> Option<Self> {
+        let word = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map(|word| u32::from_be_bytes(*word));
+        if bytes[0] & ENCODED_NULL != 0 {
+            return None;
+        }
+        Some(Self { first: Sqn(word(1)?), offset: word(5)?, length: word(9)? })
+    }
+}
+
+/// Bytes of OPT_FRAGMENT that parity is made over.
+pub(crate) const ENCODED_FRAGMENT_BYTES: usize = 13;
+/// The packet has no such option (OP_ENCODED_NULL).
+const ENCODED_NULL: u8 = 0x80;
 
 /// Back-off interval that receivers shall use (section 15.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +181,9 @@ impl std::fmt::Debug for NakList<'_> {
 pub struct Options<'a> {
     /// Part of a larger message.
     pub fragment: Option<Fragment>,
+    /// Parity over this option of the group's packets, from its fourth byte on; only in parity packets (OP_ENCODED, section
+    /// 11.2). It takes the place of `fragment`, and both together are not written.
+    pub encoded_fragment: Option<[u8; 13]>,
     /// Further numbers of a NAK or NCF.
     pub nak_list: NakList<'a>,
     /// The first data that a late joiner may ask for (section 9.4).
@@ -222,7 +257,7 @@ impl<'a> Options<'a> {
                 seen |= bit;
             }
             let mut value = Reader::new(reader.take(length - HEAD_BYTES)?);
-            options.one(option, head[3], &mut value).map_err(|_| wrong)?;
+            options.one(option, [head[2], head[3]], &mut value).map_err(|_| wrong)?;
             // A list takes all that is there; the others must be as long as they are defined.
             if value.left() != 0 {
                 return Err(wrong);
@@ -231,8 +266,13 @@ impl<'a> Options<'a> {
         if ended { Ok(options) } else { Err(ParseError::OptionEnd) }
     }
 
-    fn one(&mut self, option: u8, specific: u8, value: &mut Reader<'a>) -> Result<(), ParseError> {
+    fn one(&mut self, option: u8, [common, specific]: [u8; 2], value: &mut Reader<'a>) -> Result<(), ParseError> {
         match option {
+            kind::FRAGMENT if common & ENCODED != 0 => {
+                let mut encoded = [specific; ENCODED_FRAGMENT_BYTES];
+                encoded[1..].copy_from_slice(value.array::<12>()?);
+                self.encoded_fragment = Some(encoded);
+            }
             kind::FRAGMENT => {
                 let (first, offset, length) = (Sqn(value.u32()?), value.u32()?, value.u32()?);
                 self.fragment = Some(Fragment { first, offset, length });
@@ -282,8 +322,8 @@ impl<'a> Options<'a> {
         Self { unknown: 0, ..*self } == flags_only
     }
 
-    /// The header's field.
-    pub(super) fn flags(&self) -> u8 {
+    /// The header's field. What is for routers depends on the packet for one option (section 11.8.3).
+    pub(super) fn flags(&self, odata: bool) -> u8 {
         let mut flags = 0;
         if !self.has_no_extension() {
             flags |= flag::PRESENT;
@@ -293,7 +333,7 @@ impl<'a> Options<'a> {
             || self.nak_back_off_range.is_some()
             || self.redirect.is_some()
             || self.parity_parameters.is_some()
-            || self.current_group_size.is_some()
+            || (self.current_group_size.is_some() && !odata)
             || self.neighbour_unreachable;
         if network_significant {
             flags |= flag::NETWORK_SIGNIFICANT;
@@ -362,6 +402,10 @@ impl<'a> Options<'a> {
             writer.u32(fragment.first.0)?;
             writer.u32(fragment.offset)?;
             writer.u32(fragment.length)?;
+        } else if let Some([specific, value @ ..]) = self.encoded_fragment {
+            head(writer, kind::FRAGMENT, 16, specific)?;
+            writer.bytes(&value)?;
+            writer.again(writer.length() - 14, &[ENCODED]);
         }
         if let Some(first) = self.join {
             head(writer, kind::JOIN, 8, 0)?;

@@ -72,6 +72,24 @@ fn a_fragment_and_a_list_are_what_implementations_send() {
     assert_eq!((bytes[5], &bytes[36..]), (0x03, &[0, 4, 0, 16, 0x82, 12, 0, 0, 0, 0, 0, 6, 0, 0, 0, 9][..]));
 }
 
+/// Section 11.2: the fourth byte and what follows are parity, the flag F says so.
+#[test]
+fn an_encoded_fragment_keeps_its_type_and_says_that_it_is_encoded() {
+    let data = Data { sqn: Sqn(9), trail: Sqn(2), payload: b"p" };
+    let encoded_fragment = Some([0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    let options = Options { encoded_fragment, parity: true, current_group_size: Some(3), ..Options::default() };
+    let bytes = written(&packet(Body::Odata(data), options));
+    #[rustfmt::skip]
+    let expected = [
+        0x00, 4, 0, 28, 0x0a, 8, 0, 0, 0, 0, 0, 3,
+        0x81, 16, 0x04, 0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+    ];
+    // The group's size is for routers, but not on ODATA (section 11.8.3).
+    assert_eq!((bytes[5], &bytes[24..52]), (0x81, &expected[..]));
+    assert_eq!(written(&packet(Body::Rdata(data), options))[5], 0x83);
+    assert_eq!(Packet::parse(&bytes).unwrap().options, options);
+}
+
 #[test]
 fn what_has_no_form_is_refused() {
     let long = vec![0; 65_536];
@@ -187,7 +205,10 @@ prop_compose! {
         reset in proptest::option::of((any::<bool>(), 0_u8..64)),
     ) -> Options<'static> {
         Options {
-            fragment: fragment.map(|(first, offset, length)| Fragment { first, offset, length }),
+            fragment: fragment.filter(|_| !bits[3]).map(|(first, offset, length)| Fragment { first, offset, length }),
+            encoded_fragment: fragment
+                .filter(|_| bits[3])
+                .map(|(first, offset, length)| Fragment::encode(Some(Fragment { first, offset, length }))),
             nak_list: NakList::default(),
             join,
             nak_back_off: back_off.map(|(interval_us, poll)| NakBackOff { interval_us, poll }),
