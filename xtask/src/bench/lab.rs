@@ -10,24 +10,38 @@ use std::time::Duration;
 pub(crate) struct Lab {
     windhover: PathBuf,
     name: String,
+    /// IPv4 address of host `a`.
+    near: String,
     /// IPv4 address of host `b`.
     address: String,
 }
 
 impl Lab {
     pub(crate) fn up(windhover: &Path, name: &str) -> Result<Self> {
-        let mut lab = Self { windhover: windhover.to_owned(), name: name.to_owned(), address: String::new() };
+        let mut lab = Self {
+            windhover: windhover.to_owned(),
+            name: name.to_owned(),
+            near: String::new(),
+            address: String::new(),
+        };
         process::run(&windhover.to_string_lossy(), &["lab", "up", name])?;
         let listed = Command::new(windhover).args(["lab", "list", "--json"]).output().context("windhover lab list")?;
         let labs: serde_json::Value = serde_json::from_slice(&listed.stdout).context("windhover lab list --json")?;
-        labs.as_array()
-            .and_then(|labs| labs.iter().find(|lab| lab["name"] == name))
-            .and_then(|lab| lab["hosts"][1]["ipv4"].as_str())
-            .context("the lab has no address for its second host")?
-            .clone_into(&mut lab.address);
+        let hosts =
+            labs.as_array().and_then(|labs| labs.iter().find(|lab| lab["name"] == name)).map(|lab| &lab["hosts"]);
+        for (at, to) in [(0, &mut lab.near), (1, &mut lab.address)] {
+            let address = hosts.and_then(|hosts| hosts[at]["ipv4"].as_str());
+            address.context("the lab has no address for each of its hosts")?.clone_into(to);
+        }
         Ok(lab)
     }
 
+    /// Of host `a`.
+    pub(crate) fn near(&self) -> &str {
+        &self.near
+    }
+
+    /// Of host `b`.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }

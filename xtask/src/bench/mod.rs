@@ -4,6 +4,7 @@ mod capture;
 mod lab;
 mod pace;
 mod peers;
+mod pgm;
 mod render;
 mod shield;
 mod startup;
@@ -103,6 +104,21 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
+    /// `pace pgm` beside OpenPGM at both ends: RTT at the four rates, CPU time, highest rate, repairs; interleaved.
+    Pgm {
+        /// Rounds; in each both measure once.
+        #[arg(long, default_value_t = 12)]
+        rounds: u32,
+        /// Seconds a measurement.
+        #[arg(long, default_value_t = 2)]
+        seconds: u32,
+        /// What carries the packets: udp or raw (IP protocol 113).
+        #[arg(long, default_value = "udp")]
+        carrier: String,
+        /// Write the table to this Markdown file too.
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -123,6 +139,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Capture { rounds, seconds } => capture::run(*rounds, *seconds),
         Bench::Stream { rounds, seconds, protocol, output } => {
             stream::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
+        }
+        Bench::Pgm { rounds, seconds, carrier, output } => {
+            pgm::run(&pgm::Options { rounds: *rounds, seconds: *seconds, carrier, output: output.as_deref() })
         }
         Bench::Record => crate::process::run(
             &crate::process::cargo(),

@@ -1,0 +1,207 @@
+/* A socket of OpenPGM as the tests and the benchmarks need it. */
+#ifndef WINDHOVER_OPENPGM_H
+#define WINDHOVER_OPENPGM_H
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pgm/pgm.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <time.h>
+
+/* Debian's libpgm 5.3.128 copies and sums in one go, and stores 16 bytes at a time to where only 4 or 8 are aligned: every
+ * message in fragments ends the program. The library calls this function through its exported name, so a plain one in
+ * the program stands in for it. Ones' complement sum of 16-bit words in the host's order (RFC 1071). */
+uint32_t pgm_compat_csum_partial_copy(const void *from, void *to, uint16_t bytes, uint32_t sum)
+{
+    const unsigned char *source = from;
+    uint64_t total = sum;
+    memcpy(to, from, bytes);
+    for (unsigned at = 0; at + 1 < bytes; at += 2) {
+        uint16_t word;
+        memcpy(&word, source + at, sizeof word);
+        total += word;
+    }
+    if (bytes & 1) {
+        uint16_t word = 0;
+        memcpy(&word, source + bytes - 1, 1);
+        total += word;
+    }
+    while (total >> 16)
+        total = (total & 0xffff) + (total >> 16);
+    return (uint32_t)total;
+}
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal)
+{
+    (void)signal;
+    stopped = 1;
+}
+
+static void stop_on_signals(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = stop;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void fail(const char *what, pgm_error_t *error)
+{
+    fprintf(stderr, "openpgm: %s: %s\n", what, error != NULL && error->message != NULL ? error->message : strerror(errno));
+    exit(1);
+}
+
+static uint64_t now(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void option(pgm_sock_t *sock, int name, const char *words, const void *value, size_t bytes)
+{
+    if (!pgm_setsockopt(sock, IPPROTO_PGM, name, value, (socklen_t)bytes))
+        fail(words, NULL);
+}
+
+static void number(pgm_sock_t *sock, int name, const char *words, int value)
+{
+    option(sock, name, words, &value, sizeof value);
+}
+
+/* The index of the interface with this address. */
+static unsigned interface_of(struct in_addr address)
+{
+    struct ifaddrs *all, *one;
+    unsigned index = 0;
+    if (getifaddrs(&all) != 0)
+        fail("getifaddrs", NULL);
+    for (one = all; one != NULL; one = one->ifa_next) {
+        if (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET)
+            continue;
+        if (((struct sockaddr_in *)one->ifa_addr)->sin_addr.s_addr == address.s_addr)
+            index = if_nametoindex(one->ifa_name);
+    }
+    freeifaddrs(all);
+    if (index == 0) {
+        fprintf(stderr, "openpgm: no interface has that address\n");
+        exit(1);
+    }
+    return index;
+}
+
+static void group(pgm_sock_t *sock, int name, const char *words, const char *address, unsigned index)
+{
+    struct group_req wanted;
+    memset(&wanted, 0, sizeof wanted);
+    wanted.gr_interface = index;
+    struct sockaddr_in *to = (struct sockaddr_in *)&wanted.gr_group;
+    to->sin_family = AF_INET;
+    if (inet_pton(AF_INET, address, &to->sin_addr) != 1)
+        fail("group", NULL);
+    option(sock, name, words, &wanted, sizeof wanted);
+}
+
+/* Waits until something can be read, a timer of the library is due, or so long. */
+static void pause_for(pgm_sock_t *sock, uint64_t at_most_ns)
+{
+    struct timeval timer;
+    socklen_t bytes = sizeof timer;
+    if (pgm_getsockopt(sock, IPPROTO_PGM, PGM_TIME_REMAIN, &timer, &bytes)) {
+        uint64_t due = (uint64_t)timer.tv_sec * 1000000000u + (uint64_t)timer.tv_usec * 1000u;
+        if (due < at_most_ns)
+            at_most_ns = due;
+    }
+    fd_set readable;
+    int most = 0;
+    FD_ZERO(&readable);
+    pgm_select_info(sock, &readable, NULL, &most);
+    struct timespec wait = { (time_t)(at_most_ns / 1000000000u), (long)(at_most_ns % 1000000000u) };
+    pselect(most, &readable, NULL, NULL, &wait, NULL);
+}
+
+/* What a socket shall be; a group that is NULL is not sent to, or not joined. */
+struct setup {
+    const char *local, *send_group, *receive_group;
+    int data_port, udp_port, rate;
+    unsigned gsi;
+};
+
+static pgm_sock_t *open_socket(const struct setup *setup)
+{
+    pgm_error_t *error = NULL;
+    pgm_sock_t *sock = NULL;
+    struct in_addr address;
+    if (inet_pton(AF_INET, setup->local, &address) != 1)
+        fail("local address", NULL);
+    unsigned index = interface_of(address);
+    if (!pgm_socket(&sock, AF_INET, SOCK_SEQPACKET, setup->udp_port != 0 ? IPPROTO_UDP : IPPROTO_PGM, &error))
+        fail("pgm_socket", error);
+    if (setup->udp_port != 0) {
+        number(sock, PGM_UDP_ENCAP_UCAST_PORT, "unicast port", setup->udp_port);
+        number(sock, PGM_UDP_ENCAP_MCAST_PORT, "multicast port", setup->udp_port);
+    }
+    number(sock, PGM_IP_ROUTER_ALERT, "router alert", 0);
+    number(sock, PGM_MTU, "MTU", 1500);
+    number(sock, PGM_NOBLOCK, "no blocking", 1);
+    number(sock, PGM_MULTICAST_LOOP, "loop", 0);
+    number(sock, PGM_MULTICAST_HOPS, "hops", 16);
+    int room = 4 << 20;
+    pgm_setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    pgm_setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    if (setup->send_group != NULL) {
+        /* Heartbeats in microseconds: dense at first, so that a lost last packet is noticed soon. */
+        const int heartbeats[] = { 4000, 4000, 8000, 16000, 32000, 64000, 128000, 256000, 512000, 1000000 };
+        number(sock, PGM_TXW_SQNS, "transmit window", 8192);
+        number(sock, PGM_TXW_MAX_RTE, "rate", setup->rate);
+        number(sock, PGM_AMBIENT_SPM, "ambient SPM", 1000000);
+        option(sock, PGM_HEARTBEAT_SPM, "heartbeat SPM", heartbeats, sizeof heartbeats);
+        if (setup->receive_group == NULL)
+            number(sock, PGM_SEND_ONLY, "send only", 1);
+    }
+    if (setup->receive_group != NULL) {
+        number(sock, PGM_RXW_SQNS, "receive window", 8192);
+        number(sock, PGM_PEER_EXPIRY, "peer expiry", 30000000);
+        number(sock, PGM_SPMR_EXPIRY, "SPMR expiry", 25000);
+        number(sock, PGM_NAK_BO_IVL, "back-off", 2000);
+        number(sock, PGM_NAK_RPT_IVL, "repeat", 20000);
+        number(sock, PGM_NAK_RDATA_IVL, "data", 20000);
+        number(sock, PGM_NAK_DATA_RETRIES, "data retries", 50);
+        number(sock, PGM_NAK_NCF_RETRIES, "NCF retries", 50);
+        if (setup->send_group == NULL)
+            number(sock, PGM_RECV_ONLY, "receive only", 1);
+    }
+    struct pgm_sockaddr_t who;
+    memset(&who, 0, sizeof who);
+    who.sa_port = (uint16_t)setup->data_port;
+    who.sa_addr.sport = 0;
+    memcpy(who.sa_addr.gsi.identifier, &address, 4);
+    who.sa_addr.gsi.identifier[4] = (uint8_t)(setup->gsi >> 8);
+    who.sa_addr.gsi.identifier[5] = (uint8_t)setup->gsi;
+    struct pgm_interface_req_t where;
+    memset(&where, 0, sizeof where);
+    where.ir_interface = index;
+    struct sockaddr_in *ip = (struct sockaddr_in *)&where.ir_address;
+    ip->sin_family = AF_INET;
+    ip->sin_addr = address;
+    if (!pgm_bind3(sock, &who, sizeof who, &where, sizeof where, &where, sizeof where, &error))
+        fail("pgm_bind3", error);
+    if (setup->receive_group != NULL)
+        group(sock, PGM_JOIN_GROUP, "join", setup->receive_group, index);
+    if (setup->send_group != NULL)
+        group(sock, PGM_SEND_GROUP, "send group", setup->send_group, index);
+    if (!pgm_connect(sock, &error))
+        fail("pgm_connect", error);
+    return sock;
+}
+#endif

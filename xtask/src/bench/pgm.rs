@@ -1,0 +1,285 @@
+//! `pace pgm` beside OpenPGM at both ends: the same lab, CPUs, policy, schedule and timers, interleaved.
+//!
+//! OpenPGM's side is `openpgm.c`, built when the benchmark begins. Both are asked for the same figures; what a
+//! process uses before and after its messages is taken out by measuring twice, short and long.
+
+use super::lab::Lab;
+use crate::{packages, process, stats};
+use anyhow::{Context as _, Result, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const RATES: [u32; 4] = [10_000, 20_000, 30_000, 40_000];
+/// The rate at which CPU time is counted.
+const CPU_RATE: u32 = 20_000;
+/// The rate at which datagrams are dropped.
+const LOSS_RATE: u32 = 10_000;
+/// Rates tried for the highest without loss: each so much more than the one before, from here on.
+const LADDER_FROM: f64 = 40_000.0;
+const LADDER_STEP: f64 = 1.2;
+const LADDER_TOP: f64 = 1_000_000.0;
+/// Achieved of what was asked for, at least, or the rate does not count.
+const ACHIEVED: f64 = 0.99;
+const GROUP: &str = "239.192.7.1";
+const REPLY_GROUP: &str = "239.192.7.2";
+const UDP_PORT: &str = "3056";
+const BYTES: &str = "1000";
+/// Longest that a client may take beside what it measures.
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Windhover,
+    OpenPgm,
+}
+
+const TOOLS: [Tool; 2] = [Tool::Windhover, Tool::OpenPgm];
+
+/// One measurement; times in µs.
+#[derive(Debug, Clone, Copy)]
+struct Figure {
+    achieved: f64,
+    lost: f64,
+    p50: f64,
+    p99: f64,
+    p999: f64,
+    /// CPU time of both programs, in s.
+    cpu_s: f64,
+    messages: f64,
+}
+
+pub(crate) struct Options<'a> {
+    pub(crate) rounds: u32,
+    pub(crate) seconds: u32,
+    /// `udp` or `raw`.
+    pub(crate) carrier: &'a str,
+    pub(crate) output: Option<&'a Path>,
+}
+
+/// What measurements share.
+struct Bench<'a> {
+    windhover: PathBuf,
+    openpgm: PathBuf,
+    lab: Lab,
+    carrier: &'a str,
+}
+
+pub(crate) fn run(options: &Options<'_>) -> Result<()> {
+    packages::ensure(
+        &["libpgm-dev", "gcc", "libc6-dev", "pkg-config", "iproute2", "util-linux", "nftables"],
+        "for the comparison",
+    )?;
+    let windhover = process::release_binary()?;
+    let openpgm = build()?;
+    let lab = Lab::up(&windhover, "benchpgm")?;
+    let bench = Bench { windhover, openpgm, lab, carrier: options.carrier };
+    let mut text = String::new();
+    let rounds = options.rounds as usize;
+    let _ = writeln!(
+        text,
+        "{BYTES} bytes, {rounds} rounds of {} s, both in every round, {} encapsulation, SCHED_FIFO 50, sender on CPU 0, \
+         receiver and far end on CPU 1, back-off 2 ms, repeat and data 20 ms; RTT in µs, medians over the rounds.\n",
+        options.seconds,
+        if options.carrier == "raw" { "no" } else { "UDP" }
+    );
+    let _ = writeln!(text, "| what | windhover | OpenPGM | windhover / OpenPGM (95 %) |\n|---|---|---|---|");
+    for rate in RATES {
+        let pairs = bench.interleaved(rounds, |bench, tool| bench.once(tool, f64::from(rate), options.seconds))?;
+        row(&mut text, &format!("RTT p50 at {rate}/s"), &pairs, |one| one.p50);
+        row(&mut text, &format!("RTT p99 at {rate}/s"), &pairs, |one| one.p99);
+        let lost: f64 = pairs.iter().flatten().map(|one| one.lost).sum();
+        eprintln!("{rate}/s: {lost} lost");
+    }
+    let cpu = bench.interleaved(rounds, |bench, tool| {
+        let short = bench.once(tool, f64::from(CPU_RATE), 1)?;
+        let long = bench.once(tool, f64::from(CPU_RATE), 1 + options.seconds)?;
+        Ok(1e6 * (long.cpu_s - short.cpu_s) / (long.messages - short.messages))
+    })?;
+    row(&mut text, &format!("CPU time a message, both ends, at {CPU_RATE}/s"), &cpu, |one| *one);
+    let highest = bench.interleaved(rounds.div_ceil(3), |bench, tool| bench.highest(tool))?;
+    row(&mut text, "highest rate without loss, messages/s", &highest, |one| *one);
+    bench.drop_one_in_a_hundred()?;
+    let pairs = bench.interleaved(rounds, |bench, tool| bench.once(tool, f64::from(LOSS_RATE), options.seconds))?;
+    row(&mut text, &format!("RTT p99 at {LOSS_RATE}/s, 1 % dropped"), &pairs, |one| one.p99);
+    row(&mut text, &format!("RTT p99.9 at {LOSS_RATE}/s, 1 % dropped"), &pairs, |one| one.p999);
+    let lost: f64 = pairs.iter().flatten().map(|one| one.lost).sum();
+    let _ = writeln!(text, "\nNever delivered with 1 % dropped, both: {lost:.0}.");
+    println!("{text}");
+    if let Some(file) = options.output {
+        std::fs::write(file, text).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Compiles the peer.
+fn build() -> Result<PathBuf> {
+    let program = process::target().join("openpgm-bench");
+    let flags = process::output("pkg-config", &["--cflags", "--libs", "openpgm-5.3"])?;
+    let source = process::root().join("xtask/src/bench/openpgm.c");
+    let (program_name, source_name) = (program.to_string_lossy(), source.to_string_lossy());
+    let mut arguments = vec!["-O2", "-Wall", "-rdynamic", "-o", &program_name, &source_name];
+    arguments.extend(flags.split_whitespace());
+    arguments.push("-lpthread");
+    process::run("gcc", &arguments)?;
+    Ok(program)
+}
+
+impl Bench<'_> {
+    /// One figure of each tool a round, in an order that rotates.
+    fn interleaved<T>(&self, rounds: usize, mut measure: impl FnMut(&Self, Tool) -> Result<T>) -> Result<Vec<[T; 2]>> {
+        (0..rounds)
+            .map(|round| {
+                let (first, second) = (TOOLS[round % 2], TOOLS[(round + 1) % 2]);
+                let one = measure(self, first).with_context(|| format!("{first:?}, round {}", round + 1))?;
+                let other = measure(self, second).with_context(|| format!("{second:?}, round {}", round + 1))?;
+                Ok(if first == Tool::Windhover { [one, other] } else { [other, one] })
+            })
+            .collect()
+    }
+
+    fn once(&self, tool: Tool, rate: f64, seconds: u32) -> Result<Figure> {
+        let before = children_s()?;
+        let (rate, seconds) = (format!("{rate:.0}"), seconds.to_string());
+        let text = match tool {
+            Tool::Windhover => self.windhover(&rate, &seconds)?,
+            Tool::OpenPgm => self.openpgm(&rate, &seconds)?,
+        };
+        let cpu_s = children_s()? - before;
+        let document: serde_json::Value =
+            serde_json::from_str(text.trim()).with_context(|| format!("{tool:?} printed: {text}"))?;
+        let number = |path: &str| {
+            let found = path.split('/').fold(&document, |value, key| &value[key]).as_f64();
+            found.with_context(|| format!("{tool:?} says no {path}"))
+        };
+        Ok(match tool {
+            Tool::Windhover => Figure {
+                achieved: number("rate/achieved_pps")? / number("rate/asked_pps")?,
+                lost: number("messages/lost")?,
+                p50: number("latency/p50_ns")? / 1e3,
+                p99: number("latency/p99_ns")? / 1e3,
+                p999: number("latency/p99_9_ns")? / 1e3,
+                cpu_s,
+                messages: number("messages/sent")?,
+            },
+            Tool::OpenPgm => Figure {
+                achieved: number("achieved_pps")? / number("asked_pps")?,
+                lost: number("sent")? - number("answered")?,
+                p50: number("rtt/p50_ns")? / 1e3,
+                p99: number("rtt/p99_ns")? / 1e3,
+                p999: number("rtt/p99_9_ns")? / 1e3,
+                cpu_s,
+                messages: number("sent")?,
+            },
+        })
+    }
+
+    fn windhover(&self, rate: &str, seconds: &str) -> Result<String> {
+        let exe = self.windhover.to_string_lossy();
+        let address = self.lab.address();
+        let _server = self.lab.serve(&[&exe, "--quiet", "serve", "--bind", address])?;
+        let arguments: Vec<&str> = [
+            &exe,
+            "--quiet",
+            "pace",
+            "pgm",
+            GROUP,
+            address,
+            "--rate",
+            rate,
+            "--seconds",
+            seconds,
+            "--warm-up",
+            "200ms",
+            "--size",
+            BYTES,
+            "--policy",
+            "fifo:50",
+            "--remote-policy",
+            "fifo:50",
+            "--cpu",
+            "0",
+            "--receive-cpu",
+            "1",
+            "--remote-cpu",
+            "1",
+            "--receive-buffer",
+            "4194304",
+            "--pgm-carrier",
+            self.carrier,
+            "--format",
+            "json",
+        ]
+        .to_vec();
+        self.client(&arguments)
+    }
+
+    fn openpgm(&self, rate: &str, seconds: &str) -> Result<String> {
+        let exe = self.openpgm.to_string_lossy();
+        let port = if self.carrier == "raw" { "0" } else { UDP_PORT };
+        let (near, far) = (self.lab.near(), self.lab.address());
+        let far_end = [&*exe, "reflect", far, GROUP, REPLY_GROUP, port, "0", "0", BYTES, "50", "1", "1"];
+        let _server = self.lab.serve(&far_end)?;
+        self.client(&[&exe, "initiate", near, GROUP, REPLY_GROUP, port, rate, seconds, BYTES, "50", "0", "1"])
+    }
+
+    /// What a client on host `a` prints; its threads choose their CPUs.
+    fn client(&self, argv: &[&str]) -> Result<String> {
+        let mut child =
+            self.lab.command("a", "0,1", argv).stdout(Stdio::piped()).spawn().context("cannot start the client")?;
+        let began = Instant::now();
+        // A line or two: they fit the pipe, so the child never waits for its reader.
+        while child.try_wait().context("waiting for the client")?.is_none() {
+            if began.elapsed() > LIMIT {
+                child.kill().context("ending the client")?;
+                child.wait().context("waiting for the client")?;
+                bail!("{} did not end within {} s", argv.join(" "), LIMIT.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let output = child.wait_with_output().context("reading the client")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The highest rate of the ladder at which every message was answered and left in time.
+    fn highest(&self, tool: Tool) -> Result<f64> {
+        let (mut rate, mut best) = (LADDER_FROM, f64::NAN);
+        while rate < LADDER_TOP {
+            let figure = self.once(tool, rate, 1)?;
+            if figure.lost > 0.0 || figure.achieved < ACHIEVED {
+                break;
+            }
+            best = rate;
+            rate *= LADDER_STEP;
+        }
+        Ok(best)
+    }
+
+    /// From here on the far host drops one in a hundred multicast datagrams that come in.
+    fn drop_one_in_a_hundred(&self) -> Result<()> {
+        let rules = "table inet bench { chain in { type filter hook input priority 0; \
+                     ip daddr 224.0.0.0/4 meta l4proto { udp, 113 } numgen random mod 100 < 1 drop; } }";
+        let status = self.lab.command("b", "0,1", &["nft", rules]).status().context("nft")?;
+        anyhow::ensure!(status.success(), "nft ended with {status}");
+        Ok(())
+    }
+}
+
+/// CPU time of all children that were waited for, in s.
+fn children_s() -> Result<f64> {
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(used.user_time()) + seconds(used.system_time()))
+}
+
+fn row<T>(text: &mut String, what: &str, pairs: &[[T; 2]], pick: impl Fn(&T) -> f64) {
+    let column = |at: usize| pairs.iter().map(|pair| pick(&pair[at])).collect::<Vec<f64>>();
+    let (ours, theirs) = (column(0), column(1));
+    let (ratio, low, high) = stats::ratio(&ours, &theirs);
+    let (our, their) = (stats::median(&ours), stats::median(&theirs));
+    let digits = if their >= 1000.0 { 0 } else { 1 };
+    let _ = writeln!(text, "| {what} | {our:.digits$} | {their:.digits$} | {ratio:.3} ({low:.3} to {high:.3}) |");
+    eprintln!("{what}: {our:.digits$} {their:.digits$} {ratio:.3} ({low:.3} to {high:.3})");
+}
