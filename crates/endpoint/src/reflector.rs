@@ -289,10 +289,12 @@ fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
         clock_read_ns: Some(clock.read_cost_ns()),
         ticks: Some(clock.rate()),
         clock: Some(clock.source()),
+        stamps: None,
         notes,
         stack_environment: host::stack_environment(),
         preloads: host::stack::preloads(),
         stream: None,
+        pgm: None,
     }
 }
 
@@ -319,7 +321,7 @@ fn open(
     let address = request.end.bind.filter(|bind| !bind.is_unspecified());
     let opened = |port| {
         let (token, machine) = (token.clone(), host::boot_id());
-        link.report(Report::Opened(Opened { port, address, token, machine, ports: Vec::new() }));
+        link.report(Report::Opened(Opened { port, address, token, machine, ports: Vec::new(), source: None }));
     };
     let (local, client) = match source {
         Source::Inherited(data) => {

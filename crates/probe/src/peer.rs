@@ -117,7 +117,7 @@ fn pace_request(spec: &ProbeSpec) -> Option<PaceRequest> {
     let fastest = rates.fold(1.0, f64::max).ceil();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 or more; `as` saturates")]
     let rate_pps = fastest as u32;
-    Some(PaceRequest { rate_pps, every: pace.every, stamps: pace.stamps, port: None })
+    Some(PaceRequest { rate_pps, every: pace.every, stamps: pace.stamps, port: None, pgm: None })
 }
 
 fn over_network(spec: &ProbeSpec, context: &Context, asked: Asked) -> Result<Peer, ProbeError> {

@@ -91,7 +91,7 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
                 ServerEvent::Open(_) => {
                     let port = socket.as_ref().unwrap().local_addr().unwrap().port();
                     session
-                        .opened(Opened { port, address: None, token: Token([9; 16]), machine: None, ports: Vec::new() })
+                        .opened(Opened { port, address: None, token: Token([9; 16]), machine: None, ports: Vec::new(), source: None })
                         .unwrap();
                     session.proved(None).unwrap();
                 }

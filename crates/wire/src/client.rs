@@ -174,7 +174,11 @@ impl ClientSession {
         if self.state == State::Ready
             && let Some((_, hello, _)) = &self.hello
         {
-            let needed = [(request.pace.is_some(), capability::PACE), (request.stream.is_some(), capability::STREAM)];
+            let needed = [
+                (request.pace.is_some(), capability::PACE),
+                (request.stream.is_some(), capability::STREAM),
+                (request.socket.pgm.is_some(), capability::PGM),
+            ];
             let lacks = |word: &str| !hello.capabilities.iter().any(|known| known == word);
             if let Some((_, capability)) = needed.into_iter().find(|(needed, word)| *needed && lacks(word)) {
                 let build = hello.build.as_ref().map(|build| format!(", build {build}")).unwrap_or_default();

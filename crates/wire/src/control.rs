@@ -21,11 +21,14 @@
 //! Once both proofs are made, each frame of a keyed session carries a MAC. A `refused` ends the session at any point.
 
 use crate::hex;
+use crate::pgm::{PgmFarEnd, PgmRequest, SourceId};
 use crate::proof;
 use crate::stream::{StreamEnd, StreamRequest};
 use model::stream::StreamInterval;
 use model::usage::{Counters, EndUsage, Preload};
-use model::{ClockSource, EndSpec, Finding, Limits, Probe, Protocol, Receive, SocketSpec, Stamps, TickRate};
+use model::{
+    ClockSource, EndSpec, Finding, Limits, Probe, Protocol, Receive, SocketSpec, StampClock, Stamps, TickRate,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -111,6 +114,8 @@ pub mod capability {
     pub const STREAM: &str = "stream";
     /// Answers messages that come at a rate, one in so many, and stamps its answers.
     pub const PACE: &str = "pace";
+    /// Re-publishes messages that come over PGM ([`crate::pgm`]).
+    pub const PGM: &str = "pgm";
 }
 
 /// Why a reflector says no.
@@ -204,11 +209,14 @@ pub struct PaceRequest {
     /// The data port to bind; absent: any. Reflectors of one multicast group have to listen on one port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// The initiator's source, where messages go over PGM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pgm: Option<PgmRequest>,
 }
 
 impl Default for PaceRequest {
     fn default() -> Self {
-        Self { rate_pps: 1, every: 1, stamps: Stamps::None, port: None }
+        Self { rate_pps: 1, every: 1, stamps: Stamps::None, port: None, pgm: None }
     }
 }
 
@@ -230,6 +238,9 @@ pub struct Opened {
     /// Ports of all data sockets of a UDP stream, by the number of the flow; else empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
+    /// The reflector's own source of PGM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceId>,
 }
 
 /// What the reflector saw over one size.
@@ -257,6 +268,9 @@ pub struct StopReport {
     /// Where they come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockSource>,
+    /// What it stamps with beside its application, when stamps were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<StampClock>,
     /// What was asked for and not permitted, and other findings of this end.
     pub notes: Vec<Finding>,
     /// Environment variables of preloaded stacks (LD_PRELOAD, EF_*, VMA_*, XLIO_*).
@@ -266,6 +280,9 @@ pub struct StopReport {
     /// What this end sent and received of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamEnd>,
+    /// What PGM did at this end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pgm: Option<PgmFarEnd>,
 }
 
 /// What an initiator says.
@@ -415,6 +432,7 @@ impl OpenRequest {
                 return bad(format!("{} is no multicast group", multicast.group));
             }
         }
+        crate::pgm::check(self)?;
         self.check_pace(limits)?;
         if let Some(stream) = &self.stream {
             stream.check(self, limits)?;

@@ -89,7 +89,7 @@ pub fn exercise_data_header(bytes: &[u8]) {
 
 /// Captured frames, by every link layer, and the memory over them.
 pub fn exercise_dissect(bytes: &[u8]) {
-    let mut memory = crate::dissect::Recogniser::new(vec![7413]);
+    let mut memory = crate::dissect::Recogniser::new(vec![7413]).with_pgm_ports(&[7500]);
     for number in [0, 1, 101, 113, 276] {
         let Some(link) = crate::dissect::Link::from_number(number) else { continue };
         for leaving in [None, Some(true), Some(false)] {
@@ -97,7 +97,11 @@ pub fn exercise_dissect(bytes: &[u8]) {
                 let frame = bytes.get(..cut).unwrap_or_default();
                 if let Ok(packet) = crate::dissect::packet(link, frame, bytes.len()) {
                     assert!(packet.payload.len() <= frame.len());
-                    let _ = memory.look(&packet, leaving);
+                    if let crate::dissect::Message::Pgm(found) = memory.look(&packet, leaving).message {
+                        assert!(found.packet.options().count() <= pgm::packet::MAX_OPTIONS);
+                        let listed = found.packet.packet.map_or(0, |packet| packet.options.nak_list.iter().count());
+                        assert!(listed <= 62);
+                    }
                 }
             }
         }
@@ -175,7 +179,14 @@ fn answer(server: &mut ServerSession) {
     while let Some(event) = server.poll_event() {
         let answered = match event {
             ServerEvent::Open(_) => server
-                .opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None, ports: Vec::new() })
+                .opened(Opened {
+                    port: 1,
+                    address: None,
+                    token: Token([0; 16]),
+                    machine: None,
+                    ports: Vec::new(),
+                    source: None,
+                })
                 .and_then(|()| server.proved(None)),
             ServerEvent::Start { .. } => server.started(),
             ServerEvent::Stop => server.stopped(StopReport::default()),

@@ -15,6 +15,7 @@ pub mod exercise;
 pub mod frame;
 mod hex;
 pub mod key;
+pub mod pgm;
 mod proof;
 pub mod server;
 pub mod stream;
@@ -26,6 +27,7 @@ pub use data::Tier;
 pub use error::{FrameError, KeyError, SessionError};
 pub use frame::{AGENT_LIMIT, CONTROL_LIMIT, Decoder};
 pub use key::Key;
+pub use pgm::{FarRepair, PgmFarEnd, PgmRequest, SourceId};
 pub use server::{ServerConfig, ServerEvent, ServerSession};
 pub use stream::{StreamEnd, StreamRequest};
 

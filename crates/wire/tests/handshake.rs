@@ -89,7 +89,8 @@ fn a_whole_session_keyed_and_unkeyed() {
         to_server(&mut client, &mut server).unwrap();
         let Some(ServerEvent::Open(open)) = server.poll_event() else { panic!("no open") };
         assert_eq!(*open, request());
-        let opened = Opened { port: 7, address: None, token: Token([3; 16]), machine: None, ports: Vec::new() };
+        let opened =
+            Opened { port: 7, address: None, token: Token([3; 16]), machine: None, ports: Vec::new(), source: None };
         server.opened(opened.clone()).unwrap();
         server.proved(Some("127.0.0.1:9".parse().unwrap())).unwrap();
         to_client(&mut server, &mut client).unwrap();
@@ -328,7 +329,16 @@ fn limits_hold_at_both_ends() {
     shake(&mut client, &mut server).unwrap();
     client.open(change(&|_| ())).unwrap();
     to_server(&mut client, &mut server).unwrap();
-    server.opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None, ports: Vec::new() }).unwrap();
+    server
+        .opened(Opened {
+            port: 1,
+            address: None,
+            token: Token([0; 16]),
+            machine: None,
+            ports: Vec::new(),
+            source: None,
+        })
+        .unwrap();
     server.proved(None).unwrap();
     to_client(&mut server, &mut client).unwrap();
     client.start(32, 101).unwrap();
@@ -342,7 +352,16 @@ fn paced() -> (ClientSession, ServerSession) {
     let open = OpenRequest { probe: Probe::Pace, pace: Some(PaceRequest::default()), ..request() };
     client.open(open).unwrap();
     to_server(&mut client, &mut server).unwrap();
-    server.opened(Opened { port: 1, address: None, token: Token([0; 16]), machine: None, ports: Vec::new() }).unwrap();
+    server
+        .opened(Opened {
+            port: 1,
+            address: None,
+            token: Token([0; 16]),
+            machine: None,
+            ports: Vec::new(),
+            source: None,
+        })
+        .unwrap();
     server.proved(None).unwrap();
     to_client(&mut server, &mut client).unwrap();
     (client, server)

@@ -47,7 +47,7 @@ prop_compose! {
         protocol in protocols(), end in ends(), pings: u32, pongs: u32, max_size: u32, connect_each: bool, ttl: Option<u8>,
     ) -> OpenRequest {
         let socket = SocketSpec { ttl, ..SocketSpec::new(protocol) };
-        let pace = ttl.map(|every| PaceRequest { rate_pps: pings, every: u32::from(every), stamps: Stamps::Kernel, port: None });
+        let pace = ttl.map(|every| PaceRequest { rate_pps: pings, every: u32::from(every), stamps: Stamps::Kernel, port: None, pgm: None });
         OpenRequest { probe: Probe::Rr, socket, end, pings, pongs, max_size, connect_each, stream: None, pace }
     }
 }
@@ -104,7 +104,14 @@ fn server_messages() -> impl Strategy<Value = ServerMessage> {
         (proptest::sample::select(codes), any::<String>())
             .prop_map(|(code, reason)| ServerMessage::Refused { code, reason }),
         (any::<u16>(), any::<Option<std::net::IpAddr>>(), any::<[u8; 16]>()).prop_map(|(port, address, token)| {
-            ServerMessage::Opened(Opened { port, address, token: Token(token), machine: None, ports: Vec::new() })
+            ServerMessage::Opened(Opened {
+                port,
+                address,
+                token: Token(token),
+                machine: None,
+                ports: Vec::new(),
+                source: None,
+            })
         }),
         any::<Option<std::net::Ipv4Addr>>()
             .prop_map(|ip| ServerMessage::Proved { address: ip.map(|ip| (ip, 9).into()) }),
@@ -276,6 +283,7 @@ fn the_words_on_the_wire_stay_the_same() {
         token: Token([255; 16]),
         machine: None,
         ports: Vec::new(),
+        source: None,
     }))
     .unwrap();
     assert_eq!(json, format!(r#"{{"type":"opened","port":1,"token":"{}"}}"#, "f".repeat(32)));

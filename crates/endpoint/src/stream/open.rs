@@ -31,7 +31,7 @@ pub(super) fn open(
     let address = request.end.bind.filter(|bind| !bind.is_unspecified());
     let opened = |port, ports| {
         let (token, machine) = (token.clone(), host::boot_id());
-        link.report(Report::Opened(Opened { port, address, token, machine, ports }));
+        link.report(Report::Opened(Opened { port, address, token, machine, ports, source: None }));
     };
     let count = stream.spec.sockets();
     let deadline = Instant::now() + PROVE;

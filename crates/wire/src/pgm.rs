@@ -1,0 +1,211 @@
+//! What the two ends of a measurement over PGM tell each other beside the messages.
+//!
+//! The initiator publishes on one group and the reflectors on another. Who publishes is told over the control connection:
+//! the initiator names its source and the tag of its messages when it opens a data path, the reflector names its own source
+//! in its answer. The token that proves the path is published on the group like any message; a reflector takes nothing from
+//! any other source, and answers nothing that does not carry the tag.
+
+use crate::control::{OpenRequest, RefuseCode};
+use crate::hex;
+use model::{PgmCounts, Probe, ProbeSpec, Protocol, Receive};
+use pgm::{Gsi, Tsi};
+
+/// A source of PGM (TSI): 6 bytes of global source identifier, 2 of source port in network order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct SourceId(#[serde(with = "hex::array")] pub [u8; 8]);
+
+impl From<Tsi> for SourceId {
+    fn from(tsi: Tsi) -> Self {
+        let mut bytes = [0; 8];
+        bytes[..6].copy_from_slice(&tsi.gsi.0);
+        bytes[6..].copy_from_slice(&tsi.port.to_be_bytes());
+        Self(bytes)
+    }
+}
+
+impl From<SourceId> for Tsi {
+    fn from(SourceId([a, b, c, d, e, f, high, low]): SourceId) -> Self {
+        Self { gsi: Gsi([a, b, c, d, e, f]), port: u16::from_be_bytes([high, low]) }
+    }
+}
+
+/// What a reflector must know of the initiator's source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct PgmRequest {
+    /// Who it is.
+    pub source: SourceId,
+    /// What its messages carry as tag, in all sessions of one measurement: one message goes to all reflectors.
+    #[serde(with = "tag")]
+    pub tag: u64,
+}
+
+/// A tag as hexadecimal text: JSON has no whole numbers above 2^53 that everybody reads.
+mod tag {
+    use crate::hex;
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(tag: &u64, out: S) -> Result<S::Ok, S::Error> {
+        hex::array::serialize(&tag.to_be_bytes(), out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> {
+        hex::array::deserialize::<D, 8>(input).map(u64::from_be_bytes)
+    }
+}
+
+/// How a message that the reflector had missed came to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "Row", into = "Row")]
+pub struct FarRepair {
+    /// The message's number.
+    pub number: u64,
+    /// When it was missed, in the reflector's ticks.
+    pub gap: u64,
+    /// From then to the first NAK, in ns; absent where another one asked.
+    pub nak_ns: Option<u64>,
+    /// From then to the first NCF, in ns.
+    pub ncf_ns: Option<u64>,
+    /// From then to the repair, in ns.
+    pub data_ns: u64,
+}
+
+/// As it travels: an array, for there may be thousands.
+type Row = (u64, u64, Option<u64>, Option<u64>, u64);
+
+impl From<Row> for FarRepair {
+    fn from((number, gap, nak_ns, ncf_ns, data_ns): Row) -> Self {
+        Self { number, gap, nak_ns, ncf_ns, data_ns }
+    }
+}
+
+impl From<FarRepair> for Row {
+    fn from(FarRepair { number, gap, nak_ns, ncf_ns, data_ns }: FarRepair) -> Self {
+        (number, gap, nak_ns, ncf_ns, data_ns)
+    }
+}
+
+/// What one size left behind at the reflector.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct PgmFarEnd {
+    /// What its source and receiver counted.
+    pub counts: PgmCounts,
+    /// Repairs in the order of delivery: at most [`MOST_REPAIRS`] of them, evenly picked where there were more.
+    pub repairs: Vec<FarRepair>,
+    /// What was given up: when, in the reflector's ticks, and how many packets; at most [`MOST_LOSSES`].
+    pub losses: Vec<(u64, u32)>,
+}
+
+/// Repairs that one report tells, so that it fits into a frame.
+pub const MOST_REPAIRS: usize = 8192;
+/// Losses likewise.
+pub const MOST_LOSSES: usize = 1024;
+
+/// Bytes that both windows of an end may take.
+const MOST_WINDOW_BYTES: u64 = 128 << 20;
+
+/// Checks a request for PGM, and that others do not speak of it.
+pub(crate) fn check(open: &OpenRequest) -> Result<(), (RefuseCode, String)> {
+    let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
+    let is = open.socket.protocol == Protocol::Pgm;
+    let told = open.pace.as_ref().and_then(|pace| pace.pgm.as_ref());
+    let (Some(spec), Some(_)) = (&open.socket.pgm, told) else {
+        return match (is, open.socket.pgm.is_some() || told.is_some()) {
+            (true, _) => bad("pgm needs groups and the initiator's source".to_owned()),
+            (false, true) => bad(format!("groups of PGM say nothing to {}", open.socket.protocol)),
+            (false, false) => Ok(()),
+        };
+    };
+    if !is || open.probe != Probe::Pace {
+        return bad(format!("pgm is for pace, not for {} over {}", open.probe, open.socket.protocol));
+    }
+    if let Err(error) = spec.check() {
+        return bad(error.to_string());
+    }
+    if u64::from(spec.window_packets) * u64::from(spec.packet_bytes) * 2 > MOST_WINDOW_BYTES {
+        return Err((
+            RefuseCode::Limit,
+            format!(
+                "windows of {} packets of {} bytes are above the reflector's 128 MiB: use a smaller window",
+                spec.window_packets, spec.packet_bytes
+            ),
+        ));
+    }
+    if open.max_size < ProbeSpec::PGM_LEAST || open.max_size > spec.max_size() {
+        return bad(format!("size {} is not {} to {} bytes", open.max_size, ProbeSpec::PGM_LEAST, spec.max_size()));
+    }
+    if !matches!(open.end.receive, Receive::Block | Receive::Spin | Receive::Poll | Receive::Epoll) {
+        return bad(format!("pgm waits with block, poll, epoll or spin, not {}", open.end.receive));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::PaceRequest;
+    use model::{EndSpec, Limits, PgmSpec, SocketSpec};
+
+    fn open(change: impl FnOnce(&mut OpenRequest, &mut PgmSpec)) -> Result<(), (RefuseCode, String)> {
+        let mut pgm = PgmSpec::new("239.192.0.1".parse().unwrap());
+        let told = PgmRequest { source: SourceId([1; 8]), tag: 7 };
+        let mut open = OpenRequest {
+            probe: Probe::Pace,
+            socket: SocketSpec::new(Protocol::Pgm),
+            end: EndSpec::default(),
+            pings: 1,
+            pongs: 1,
+            max_size: 1000,
+            connect_each: false,
+            stream: None,
+            pace: Some(PaceRequest { pgm: Some(told), ..PaceRequest::default() }),
+        };
+        change(&mut open, &mut pgm);
+        open.socket.pgm = Some(pgm);
+        open.check(&Limits::default())
+    }
+
+    #[test]
+    fn what_is_refused_and_how() {
+        open(|_, _| {}).unwrap();
+        let refused = |change: fn(&mut OpenRequest, &mut PgmSpec), code, word: &str| {
+            let (is, reason) = open(change).unwrap_err();
+            assert!(is == code && reason.contains(word) && !reason.contains('\n'), "{word}: {is:?} {reason}");
+        };
+        let bad = RefuseCode::BadRequest;
+        refused(|open, _| open.socket.protocol = Protocol::Udp, bad, "udp");
+        refused(|open, _| open.pace = Some(PaceRequest::default()), bad, "source");
+        refused(|_, pgm| pgm.group = "10.1.2.3".parse().unwrap(), bad, "10.1.2.3");
+        refused(|open, _| open.max_size = 32, bad, "size 32");
+        refused(|open, _| open.end.receive = Receive::Select, bad, "select");
+        refused(|_, pgm| (pgm.window_packets, pgm.packet_bytes) = (65_536, 9000), RefuseCode::Limit, "smaller window");
+    }
+
+    #[test]
+    fn it_reads_back() {
+        let tsi = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 0x1234 };
+        let source = SourceId::from(tsi);
+        assert_eq!(serde_json::to_string(&source).unwrap(), "\"0102030405061234\"");
+        assert_eq!(Tsi::from(source), tsi);
+        let request = PgmRequest { source, tag: u64::MAX - 5 };
+        let text = serde_json::to_string(&request).unwrap();
+        assert_eq!(serde_json::from_str::<PgmRequest>(&text).unwrap(), request);
+        let repair = FarRepair { number: 9, gap: u64::MAX, nak_ns: Some(1), ncf_ns: None, data_ns: 3 };
+        let end = PgmFarEnd { repairs: vec![repair], losses: vec![(4, 5)], ..PgmFarEnd::default() };
+        let text = serde_json::to_string(&end).unwrap();
+        assert!(text.contains("[9,18446744073709551615,1,null,3]"), "{text}");
+        assert_eq!(serde_json::from_str::<PgmFarEnd>(&text).unwrap(), end);
+        // The most that a report tells fits into a frame.
+        let most = FarRepair {
+            number: u64::MAX,
+            gap: u64::MAX,
+            nak_ns: Some(u64::MAX),
+            ncf_ns: Some(u64::MAX),
+            data_ns: u64::MAX,
+        };
+        let most =
+            PgmFarEnd { repairs: vec![most; MOST_REPAIRS], losses: vec![(u64::MAX, u32::MAX); MOST_LOSSES], ..end };
+        assert!(serde_json::to_string(&most).unwrap().len() < crate::CONTROL_LIMIT - (16 << 10));
+    }
+}
