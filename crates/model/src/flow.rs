@@ -71,6 +71,17 @@ pub struct OneWay {
     pub drift_ppm: f64,
     /// Half the width within which the true offset lies; to be added to each one-way figure. 0 with `same-clock`.
     pub error_ns: u64,
+    /// Which stamps of the round trips the offset is from: `application`, `kernel` or `hardware`, the best there were at
+    /// both ends.
+    #[serde(default = "application")]
+    pub stamps: String,
+    /// With `kernel` and `hardware`: what this end and then the far one stamps with. Their errors are in `error_ns`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<crate::StampClock>,
+}
+
+fn application() -> String {
+    "application".to_owned()
 }
 
 /// A part of the round trip, between two stamps of one host each (so no offset of clocks is in it).

@@ -41,7 +41,7 @@ pub use flow::{FlowReport, OneWay, RateReport, ReflectorReport, Saturated, Segme
 pub use limits::Limits;
 pub use live::LiveInterval;
 pub use load::{LoadProfile, LoadReport, LoadSpec};
-pub use pace::{PaceSpec, Pacer, Shape, Stamps};
+pub use pace::{PaceSpec, Pacer, Shape, StampClock, Stamps};
 pub use pgm::{PgmCarrier, PgmCounts, PgmEnd, PgmFate, PgmReport, PgmSpec, PgmSteps};
 pub use plan::{Cell, Plan};
 pub use policy::Policy;

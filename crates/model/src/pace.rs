@@ -87,9 +87,14 @@ pub enum Stamps {
     Kernel,
     /// SO_TIMESTAMPING by the NIC; refused where it has none.
     Hardware,
+    /// The best that each end has: by the NIC, else in software.
+    Auto,
 }
 
 impl Stamps {
+    /// All, in the order that help texts list them.
+    pub const ALL: [Self; 4] = [Self::None, Self::Kernel, Self::Hardware, Self::Auto];
+
     /// The word used in flags, plans and documents.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -97,8 +102,23 @@ impl Stamps {
             Self::None => "none",
             Self::Kernel => "kernel",
             Self::Hardware => "hardware",
+            Self::Auto => "auto",
         }
     }
+}
+
+/// The time stamps that one end really takes, as times of its wall clock (CLOCK_REALTIME).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct StampClock {
+    /// `kernel` or `hardware`; `none` for an end that has the application's alone.
+    pub stamps: Stamps,
+    /// Hardware: how the NIC's clock is related to the wall clock, the closest that its driver has
+    /// (`PTP_SYS_OFFSET_PRECISE`, `PTP_SYS_OFFSET_EXTENDED`, `PTP_SYS_OFFSET` or `clock_gettime`), and which one it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relation: Option<String>,
+    /// Within how many ns of the wall clock the stamps are for that; 0 where the kernel stamps with the wall clock itself.
+    #[serde(default)]
+    pub error_ns: u64,
 }
 
 /// The part of a specification that only `pace` has.

@@ -42,7 +42,7 @@ impl Pair {
 }
 
 /// One of the timespecs of a control message in ns; 0 where there is none.
-fn timespec(data: &[u8], at: usize) -> u64 {
+pub(crate) fn timespec(data: &[u8], at: usize) -> u64 {
     const WORD: usize = size_of::<libc::c_long>();
     let word = |at: usize| {
         let bytes = data.get(at * WORD..).and_then(|rest| rest.first_chunk::<WORD>());
@@ -113,6 +113,7 @@ impl DataSocket {
             Stamps::None => return Ok(()),
             Stamps::Kernel => Asked::Kernel,
             Stamps::Hardware => Asked::Hardware(clock_towards(self.peer_address())?),
+            Stamps::Auto => clock_towards(self.peer_address()).map_or(Asked::Kernel, Asked::Hardware),
         };
         if matches!(self.kind(), Kind::Pipe) || self.protocol().is_local() {
             return Err(NetError::Unsupported { protocol: self.protocol(), why: "has no time stamps of the kernel" });

@@ -297,8 +297,7 @@ impl Book {
             },
             reflector: peer,
             stamps: StampTimes { sent_ns: slot.sent_ns, driver_ns: slot.driver_ns, ..StampTimes::default() },
-            out: Repaired::default(),
-            back: Repaired::default(),
+            ..PacedSample::default()
         }
     }
 

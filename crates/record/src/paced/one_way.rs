@@ -217,6 +217,8 @@ impl OneWays {
                 offset_ns: 0,
                 drift_ppm: 0.0,
                 error_ns: 0,
+                stamps: "application".to_owned(),
+                clocks: Vec::new(),
             });
         };
         let ((_, start), (until, end)) = estimate.lines.first().zip(estimate.lines.last())?;
@@ -239,6 +241,8 @@ impl OneWays {
             drift_ppm: slope * 1e6,
             // Ticks are brought to ns four times.
             error_ns: error_ns.saturating_add(2),
+            stamps: "application".to_owned(),
+            clocks: Vec::new(),
         })
     }
 }
