@@ -206,8 +206,12 @@ impl<'a, W: Write> Supervisor<'a, W> {
         match news {
             News::Event(event) => match *event {
                 WorkerEvent::Ready { address } => return self.ready(id, address),
-                // Whoever asked for them reads them from the worker itself; a campaign does not ask.
-                WorkerEvent::Interval(_) => {}
+                // Told only when the task asks for them.
+                WorkerEvent::Interval(interval) => {
+                    if (worker.role, worker.phase) == (Role::Probe, Phase::Working) {
+                        self.reply(&Reply::Interval(interval))?;
+                    }
+                }
                 WorkerEvent::Measured(measured) => worker.measured.push(*measured),
                 WorkerEvent::Load(report) => worker.report = Some(report),
                 WorkerEvent::Failed { code, message } => worker.failed = Some((code, message)),

@@ -5,7 +5,8 @@ use agent::{AgentError, Context};
 use model::result::{Ends, Messages, SelfCost};
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{
-    Limits, LoadProfile, LoadReport, LoadSpec, Probe, ProbeSpec, Protocol, ResultDocument, Verdict, WorkerEvent,
+    Limits, LiveInterval, LoadProfile, LoadReport, LoadSpec, Probe, ProbeSpec, Protocol, ResultDocument, Verdict,
+    WorkerEvent,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -231,6 +232,23 @@ fn results_come_after_the_probe_and_in_order() {
     };
     assert_eq!(sizes, [Some(32), Some(64)]);
     assert_eq!(last, Reply::Done);
+    runner.bye();
+}
+
+#[test]
+fn intervals_come_while_the_probe_runs() {
+    let interval = LiveInterval { size: 32, sent: 7, ..LiveInterval::default() };
+    let first = say(&[WorkerEvent::Interval(Box::new(interval.clone()))]);
+    let rest = say(&[WorkerEvent::Measured(Box::new(measured(32))), WorkerEvent::Done]);
+    // The probe goes on only after the interval was seen.
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let wait = format!("while [ ! -e '{}' ]; do sleep 0.01; done", gate.display());
+    let mut runner = Runner::new(&format!("{first}{wait}\n{rest}"));
+    assert_eq!(runner.ask(&run_probe(LaunchSpec::default())), Reply::Interval(Box::new(interval)));
+    fs::write(gate, "").unwrap();
+    assert!(matches!(runner.receive(), Reply::Measured(_)));
+    assert_eq!(runner.receive(), Reply::Done);
     runner.bye();
 }
 

@@ -3,7 +3,7 @@
 use crate::hosts::{HostError, Hosts, WorkerId};
 use crate::{CampaignError, Step, attach, key, prepare};
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
-use model::{CpuList, Event, Limits, LoadReport, LoadSpec, Prepared, Probe};
+use model::{CpuList, Event, Limits, LiveInterval, LoadReport, LoadSpec, Prepared, Probe};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +63,9 @@ impl From<HostError> for Failure {
     }
 }
 
+/// Who watches the intervals of a cell.
+pub(crate) type Live<'a> = Option<&'a mut dyn FnMut(LiveInterval)>;
+
 /// Measures one step. Whatever happens, what it started is ended when it returns, as far as the hosts still answer.
 pub(crate) fn measure(
     hosts: &mut dyn Hosts,
@@ -70,6 +73,7 @@ pub(crate) fn measure(
     step: &Step,
     prepared: Vec<Prepared>,
     stop: &AtomicBool,
+    live: Live<'_>,
 ) -> Result<Outcome, Failure> {
     let mut events = Vec::new();
     let mut started = Vec::new();
@@ -80,7 +84,7 @@ pub(crate) fn measure(
         start_loads(hosts, cast, step, stop, &mut started, &mut events)?;
         Ok(targets)
     });
-    let measured = ready.and_then(|targets| probe(hosts, cast, step, targets, stop));
+    let measured = ready.and_then(|targets| probe(hosts, cast, step, targets, stop, live));
     let loads = stop_loads(hosts, &started, &mut events);
     let measured = both(measured, loads);
     let ended = stop_endpoints(hosts, endpoints);
@@ -241,13 +245,16 @@ fn probe(
     step: &Step,
     targets: Vec<Target>,
     stop: &AtomicBool,
+    live: Live<'_>,
 ) -> Result<Measured, Failure> {
     let mut targets = targets.into_iter();
     let target = targets.next().unwrap_or(Target { control: String::new(), key: None });
     let mut task = ProbeTask { factors: step.cell.factors.clone(), ..ProbeTask::new(step.cell.spec.clone(), target) };
     task.others = targets.collect();
+    task.live = live.is_some();
     let initiator = &cast.initiator;
-    let mut results = hosts.probe(initiator, &task, &step.cell.stack_initiator, limit(step), stop)?;
+    let mut results =
+        hosts.probe(initiator, &task, &step.cell.stack_initiator, limit(step), stop, live.unwrap_or(&mut |_| {}))?;
     match (results.pop(), results.len()) {
         (Some(measured), 0) => Ok(measured),
         (measured, others) => {

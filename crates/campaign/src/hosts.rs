@@ -3,7 +3,7 @@
 use crate::Preparation;
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Prepared};
+use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Prepared};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -129,7 +129,8 @@ pub trait Hosts {
     /// [`HostError`].
     fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError>;
 
-    /// Measures and waits for the end. `limit`: how long it may take before it counts as hung.
+    /// Measures and waits for the end. `limit`: how long it may take before it counts as hung. `live` gets the intervals of
+    /// the running measurement where the task asks for them.
     ///
     /// # Errors
     /// [`HostError`]; what was measured before is lost then, because half a cell is none.
@@ -140,6 +141,7 @@ pub trait Hosts {
         stack: &StackPlan,
         limit: Option<Duration>,
         stop: &AtomicBool,
+        live: &mut dyn FnMut(LiveInterval),
     ) -> Result<Vec<Measured>, HostError>;
 
     /// What the hosts' agents wrote to stderr since the last call, one line each with the host's name. Asked between

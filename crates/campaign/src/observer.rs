@@ -1,7 +1,7 @@
 //! What a campaign tells whoever watches it.
 
 use model::run::RunStep;
-use model::{Prepared, ResultDocument, Substrate};
+use model::{LiveInterval, Prepared, ResultDocument, Substrate};
 use std::path::Path;
 
 /// One thing that happened.
@@ -44,6 +44,13 @@ pub enum Progress<'a> {
         /// Estimate until the end, this cell included.
         eta_ns: u64,
     },
+    /// An interval of the cell that is measured is over.
+    Interval {
+        /// The cell.
+        step: &'a RunStep,
+        /// The interval.
+        interval: &'a LiveInterval,
+    },
     /// A cell is measured and on disk.
     CellDone {
         /// Which.
@@ -64,8 +71,15 @@ pub enum Progress<'a> {
     },
 }
 
-/// Watches a campaign. Called between cells, never while one is measured, but for [`Progress::CellStarted`].
+/// Watches a campaign. Called between cells, and while one is measured only with [`Progress::Interval`], which has to be
+/// asked for.
 pub trait Observer {
+    /// Whether it wants [`Progress::Interval`]: they travel over the agents' pipes while a cell is measured, which are quiet
+    /// otherwise.
+    fn wants_intervals(&self) -> bool {
+        false
+    }
+
     /// Told of each thing as it happens.
     fn observe(&mut self, progress: &Progress<'_>);
 }

@@ -4,7 +4,7 @@ use crate::{CampaignError, HostError, Hosts, Options, Preparation, WorkerId};
 use lab::{AgentCommand, Client, Lab, LabSpec, PipeError, Registry};
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan, Prepared};
+use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Plan, Prepared};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -248,6 +248,7 @@ impl Hosts for LabHosts {
         stack: &StackPlan,
         limit: Option<Duration>,
         stop: &AtomicBool,
+        live: &mut dyn FnMut(LiveInterval),
     ) -> Result<Vec<Measured>, HostError> {
         let launch = launch(Client::start_endpoint, |launch| {
             launch.prefix.clone_from(&stack.prefix);
@@ -261,7 +262,7 @@ impl Hosts for LabHosts {
             let (finished, over) = mpsc::channel();
             let (cancel, too_long) = (&cancel, &too_long);
             scope.spawn(move || watch(over, limit, stop, cancel, too_long));
-            let ended = client.run_probe(task, &launch, cancel, &mut |measured| results.push(measured));
+            let ended = client.run_probe(task, &launch, cancel, live, &mut |measured| results.push(measured));
             drop(finished);
             ended
         });

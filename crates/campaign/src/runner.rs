@@ -360,8 +360,11 @@ impl Runner<'_> {
             self.observer.observe(&Progress::CellStarted { step: &record, eta_ns });
             let prepared = self.prepare(step, &mut estimate)?;
             let began = Instant::now();
-            let measured =
-                prepared.and_then(|prepared| cell::measure(self.hosts, &self.cast, step, prepared, &self.options.stop));
+            let wants = self.observer.wants_intervals();
+            let mut live = |interval| self.observer.observe(&Progress::Interval { step: &record, interval: &interval });
+            let live: cell::Live<'_> = if wants { Some(&mut live) } else { None };
+            let measured = prepared
+                .and_then(|prepared| cell::measure(self.hosts, &self.cast, step, prepared, &self.options.stop, live));
             for note in self.hosts.notes() {
                 self.observer.observe(&Progress::Warning(&note));
             }

@@ -11,10 +11,40 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::Ordering;
 use store::Run;
-use windhover_campaign::{CampaignError, HostError, Outcome, Progress, Silent, plan_order, resume_on, run_on};
+use windhover_campaign::{
+    CampaignError, HostError, Observer, Outcome, Progress, Silent, plan_order, resume_on, run_on,
+};
 
 fn failed(why: &str) -> HostError {
     HostError::Failed { host: "a".to_owned(), why: why.to_owned() }
+}
+
+/// Asks for intervals and keeps them.
+#[derive(Default)]
+struct Watching(Vec<(u32, u64, bool)>);
+
+impl Observer for Watching {
+    fn wants_intervals(&self) -> bool {
+        true
+    }
+
+    fn observe(&mut self, progress: &Progress<'_>) {
+        match progress {
+            Progress::Interval { step, interval } => self.0.push((step.index, interval.sent, false)),
+            Progress::CellDone { step, .. } => self.0.push((step.index, 0, true)),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn who_asks_is_told_the_intervals_of_each_cell_before_its_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut watching = Watching::default();
+    run_on(&plan(PLAN), &mut Fake::new(), &options(folder.path(), PLAN), &mut watching).unwrap();
+    let expected: Vec<(u32, u64, bool)> =
+        (1..=12).flat_map(|index| [(index, u64::from(index), false), (index, 0, true)]).collect();
+    assert_eq!(watching.0, expected);
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn a_cancelled_probe_ends_and_the_client_goes_on() {
             pid_in(&agent.file("pid"));
             cancel.store(true, Ordering::Relaxed);
         });
-        client.run_probe(&probe_task(), &LaunchSpec::default(), &cancel, &mut |_| {}).unwrap_err()
+        client.run_probe(&probe_task(), &LaunchSpec::default(), &cancel, &mut |_| {}, &mut |_| {}).unwrap_err()
     });
     assert_eq!(error.exit_code(), 130, "{error}");
     assert!(!lives(pid_in(&agent.file("pid"))));
@@ -209,7 +209,9 @@ fn a_killed_agent_is_a_lost_host_and_its_workers_die() {
             pid_in(&agent.file("pid"));
             assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
         });
-        client.run_probe(&probe_task(), &LaunchSpec::default(), &AtomicBool::new(false), &mut |_| {}).unwrap_err()
+        client
+            .run_probe(&probe_task(), &LaunchSpec::default(), &AtomicBool::new(false), &mut |_| {}, &mut |_| {})
+            .unwrap_err()
     });
     assert!(matches!(error, PipeError::Lost { .. }) && error.is_lost(), "{error}");
     assert_eq!(error.exit_code(), 5);

@@ -1,12 +1,12 @@
 //! What is said on an agent's pipe: requests one way, replies the other, in frames without MAC.
 //!
-//! The pipe is trusted (a child, or ssh) and both ends are the same build. It stays quiet while a cell is measured:
-//! results travel when the cell is done.
+//! The pipe is trusted (a child, or ssh) and both ends are the same build. It stays quiet while a cell is measured, unless
+//! somebody watches: results travel when the cell is done.
 
 use crate::error::FrameError;
 use crate::frame::{self, AGENT_LIMIT};
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Setting, ShieldReport, ShieldSpec};
+use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Setting, ShieldReport, ShieldSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -52,8 +52,8 @@ pub enum Request {
         /// As [`Reply::EndpointReady`] named it.
         id: u32,
     },
-    /// Runs a probe as a worker; answered by any number of [`Reply::Measured`] once it is over, then [`Reply::Done`] or
-    /// [`Reply::Failed`].
+    /// Runs a probe as a worker; answered by [`Reply::Interval`] while it runs where the task asks for them, by any number of
+    /// [`Reply::Measured`] once it is over, then [`Reply::Done`] or [`Reply::Failed`].
     RunProbe {
         /// What it is told.
         task: Box<ProbeTask>,
@@ -138,6 +138,8 @@ pub enum Reply {
         /// Which.
         id: u32,
     },
+    /// An interval of the probe that runs.
+    Interval(Box<LiveInterval>),
     /// One size of a probe.
     Measured(Box<Measured>),
     /// A probe is over.

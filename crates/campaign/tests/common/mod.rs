@@ -2,7 +2,7 @@
 
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Plan, Prepared, ShieldReport};
+use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Plan, Prepared, ShieldReport};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -183,6 +183,7 @@ impl Hosts for Fake {
         _stack: &StackPlan,
         _limit: Option<Duration>,
         stop: &AtomicBool,
+        live: &mut dyn FnMut(LiveInterval),
     ) -> Result<Vec<Measured>, HostError> {
         let targets: Vec<&str> =
             std::iter::once(&task.target).chain(&task.others).map(|target| target.control.as_str()).collect();
@@ -190,6 +191,9 @@ impl Hosts for Fake {
         self.probes += 1;
         if let Some(error) = (self.script)(task, self.probes) {
             return Err(error);
+        }
+        if task.live {
+            live(LiveInterval { interval_ns: 100, sent: u64::from(self.probes), ..LiveInterval::default() });
         }
         std::thread::sleep(self.length);
         if stop.load(Ordering::Relaxed) {

@@ -4,7 +4,7 @@ use super::transport::Transport;
 use super::{AgentCommand, Identity, PipeError, StartedEndpoint, StartedLoad};
 use crate::LabError;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LoadReport, LoadSpec, MachineFacts, Prepared, Setting, ShieldSpec};
+use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Prepared, Setting, ShieldSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::agent::{PROTOCOL, check_build};
@@ -146,7 +146,8 @@ impl Client {
         }
     }
 
-    /// Runs a probe to its end and gives each size's measurement to `sink`, once the probe is over. `cancel` is looked
+    /// Runs a probe to its end and gives each size's measurement to `sink`, once the probe is over; its intervals go to
+    /// `live` while it runs, where the task asks for them. `cancel` is looked
     /// at ten times a second; when it is set the probe is stopped, what it measured so far is given to `sink`, and the
     /// answer is [`PipeError::Failed`] with code 130.
     ///
@@ -157,6 +158,7 @@ impl Client {
         task: &ProbeTask,
         launch: &LaunchSpec,
         cancel: &AtomicBool,
+        live: &mut dyn FnMut(LiveInterval),
         sink: &mut dyn FnMut(Measured),
     ) -> Result<(), PipeError> {
         let step = "run a probe";
@@ -164,6 +166,7 @@ impl Client {
         let mut looks_left = None;
         loop {
             match self.transport.receive(LOOK)? {
+                Some(Reply::Interval(interval)) => live(*interval),
                 Some(Reply::Measured(measured)) => sink(*measured),
                 Some(Reply::Done) => return Ok(()),
                 Some(Reply::Failed { code, message }) => return Err(self.failed(code, message)),

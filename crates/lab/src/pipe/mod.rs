@@ -1,6 +1,7 @@
 //! Pipes to agents: opening them, and asking through them, one request at a time.
 //!
-//! While a probe runs nothing travels; this end only looks at its cancel flag ten times a second.
+//! While a probe runs nothing travels but the intervals that somebody watches; this end only looks at its cancel flag ten
+//! times a second.
 
 mod client;
 mod transport;
