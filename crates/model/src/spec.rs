@@ -223,6 +223,7 @@ impl ProbeSpec {
     /// # Errors
     /// The first thing wrong, with the remedy.
     pub fn check(&self) -> Result<(), ModelError> {
+        self.check_pgm()?;
         self.sizes.check(self.socket.protocol)?;
         let conflict =
             |what: &str, remedy: &str| Err(ModelError::Conflict { what: what.to_owned(), remedy: remedy.to_owned() });
@@ -248,7 +249,6 @@ impl ProbeSpec {
                 return conflict(&format!("pace does not go over {}", self.socket.protocol), "use udp, tcp or pgm");
             }
         }
-        self.check_pgm()?;
         if self.probe == Probe::Stream {
             crate::stream::check(self)?;
         }
@@ -345,6 +345,11 @@ impl ProbeSpec {
                 given: self.sizes.max().to_string(),
                 accepted: format!("at most {} bytes with this window", pgm.max_size()),
             });
+        }
+        for end in [&self.initiator, &self.reflector] {
+            if !matches!(end.receive, Receive::Block | Receive::Poll | Receive::Epoll | Receive::Spin) {
+                return conflict(format!("pgm does not wait with {}", end.receive), "use block, poll, epoll or spin");
+            }
         }
         let pace = self.pace.clone().unwrap_or_default();
         if pace.stamps != crate::Stamps::None {

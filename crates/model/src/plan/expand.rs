@@ -200,6 +200,9 @@ impl Plan {
         if protocol == Protocol::Udp {
             spec.socket.multicast = shared.mcast.map(|group| Multicast { group, interface: None, loopback: false });
         }
+        if protocol == Protocol::Pgm {
+            spec.socket.pgm.clone_from(&shared.pgm);
+        }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates; µs to ns")]
         let over_ns = shared.over_us.map(|us| (us * 1000.0) as u64);
         spec.outliers.over_ns = over_ns;

@@ -186,6 +186,9 @@ pub struct Measure {
     /// Multicast group for udp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcast: Option<std::net::IpAddr>,
+    /// Groups, windows and timers of PGM: `[measure.pgm]` with `group = "239.192.0.1"` at least, for `protocol = ["pgm"]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pgm: Option<crate::PgmSpec>,
     /// Response size of rr in bytes (default: as the request).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_size: Option<u32>,
@@ -295,7 +298,7 @@ pub struct Grid {
     /// `none`, a built-in profile, or a name from `[loads]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Vec<String>>,
-    /// `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`.
+    /// `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Vec<String>>,
     /// Receive modes.
@@ -419,7 +422,8 @@ impl Plan {
         }
         let known = self.host_names();
         let cells = self.cells()?;
-        self.check_pace_keys(cells.iter().any(|cell| cell.spec.probe == Probe::Pace))?;
+        let pgm = cells.iter().any(|cell| cell.spec.socket.protocol == crate::Protocol::Pgm);
+        self.check_pace_keys(cells.iter().any(|cell| cell.spec.probe == Probe::Pace), pgm)?;
         self.check_stream_keys(cells.iter().any(|cell| cell.spec.probe == Probe::Stream))?;
         if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
             return conflict("the plan has no reflector".to_owned(), "set roles.reflectors = [\"b\"]");

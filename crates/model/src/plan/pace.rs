@@ -2,7 +2,7 @@
 
 use super::{Plan, RateItem, Rates};
 use crate::schedule::{rate_value, rate_word};
-use crate::{ModelError, PaceSpec, Pacer, ProbeSpec, RateList, Shape, Stamps};
+use crate::{ModelError, PaceSpec, Pacer, PgmCarrier, ProbeSpec, RateList, Shape, Stamps};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -46,8 +46,14 @@ impl Plan {
     }
 
     /// Refuses keys of `pace` in a plan without it: they would do nothing.
-    pub(super) fn check_pace_keys(&self, any_pace: bool) -> Result<(), ModelError> {
+    pub(super) fn check_pace_keys(&self, any_pace: bool, any_pgm: bool) -> Result<(), ModelError> {
         let shared = &self.measure;
+        if shared.pgm.is_some() && !any_pgm {
+            return Err(ModelError::Conflict {
+                what: "measure.pgm has the groups of PGM, and no grid has it".to_owned(),
+                remedy: "add protocol = [\"pgm\"], or leave it out".to_owned(),
+            });
+        }
         let keys = [
             ("measure.pacer", shared.pacer.is_some()),
             ("measure.shape", shared.shape.is_some()),
@@ -82,6 +88,9 @@ pub fn schedule_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
     }
     if let Some(cpu) = pace.receive_cpu {
         factors.insert("receive_cpu".to_owned(), Value::from(cpu));
+    }
+    if let Some(pgm) = spec.socket.pgm.as_ref().filter(|pgm| pgm.carrier != PgmCarrier::default()) {
+        factors.insert("carrier".to_owned(), Value::from(pgm.carrier.word()));
     }
     if pace.stamps != Stamps::None {
         factors.insert("stamps".to_owned(), Value::from(pace.stamps.word()));
@@ -162,6 +171,36 @@ mod tests {
         ] {
             let text = plan("\"b\"", &rest).unwrap_err().to_string();
             assert!(text.contains(word) && !text.contains('\n'), "{rest}: {text}");
+        }
+    }
+
+    #[test]
+    fn pgm_is_a_protocol_of_pace() {
+        let group = "[measure.pgm]\ngroup = \"239.192.0.1\"\n";
+        let pgm = "[[grid]]\nprobe = [\"pace\"]\nprotocol = [\"udp\", \"pgm\"]\nsize = [1000]\n";
+        let plan = plan("\"b\", \"c\"", &format!("{group}{pgm}")).unwrap();
+        let cells = plan.cells().unwrap();
+        assert_eq!(cells.len(), 2);
+        assert_eq!((&cells[0].spec.socket.pgm, cells[0].spec.socket.protocol), (&None, crate::Protocol::Udp));
+        let spec = cells[1].spec.socket.pgm.as_ref().unwrap();
+        assert_eq!(spec.reply_group().to_string(), "239.192.0.2");
+        assert!(cells[1].key.contains("protocol=pgm") && !cells[1].key.contains("carrier"), "{}", cells[1].key);
+        assert_eq!(plan.cells().unwrap(), Plan::parse("again", &plan.to_text().unwrap()).unwrap().cells().unwrap());
+        let raw = self::plan("\"b\"", &format!("{group}carrier = \"raw\"\nback_off_us = 50\n{pgm}")).unwrap();
+        assert_eq!(raw.cells().unwrap()[1].factors["carrier"], "raw");
+        for (rest, words) in [
+            (pgm.to_owned(), ["group", "pgm.group"]),
+            (format!("{group}[[grid]]\nprobe = [\"pace\"]\n"), ["measure.pgm", "protocol"]),
+            (format!("{group}{}", pgm.replace("1000", "32")), ["size", "64"]),
+            (format!("{group}receive = \"x\"\n{pgm}"), ["receive", "unknown"]),
+            (format!("[measure]\nreceive = \"select\"\n{group}{pgm}"), ["select", "block"]),
+            (format!("[measure]\nstamps = \"kernel\"\n{group}{pgm}"), ["stamps", "pgm"]),
+            (format!("{group}{pgm}[[grid]]\nprotocol = [\"pgm\"]\nsize = [1000]\n"), ["pingpong", "pace pgm"]),
+            (format!("{group}{pgm}[[grid]]\nprobe = [\"rr\"]\nprotocol = [\"pgm\"]\n"), ["rr", "pace pgm"]),
+            (format!("{group}{pgm}[[grid]]\nprobe = [\"stream\"]\nprotocol = [\"pgm\"]\n"), ["stream", "pace pgm"]),
+        ] {
+            let text = self::plan("\"b\"", &rest).unwrap_err().to_string();
+            assert!(words.iter().all(|word| text.contains(word)), "{rest}: {text}");
         }
     }
 
