@@ -12,6 +12,7 @@ mod paced;
 pub mod raw;
 mod realtime;
 mod recorder;
+pub mod repairs;
 mod series;
 pub mod stream;
 pub mod timeline;

@@ -1,0 +1,194 @@
+//! Packets in order, and what is told of them.
+
+use super::*;
+use proptest::prelude::*;
+
+fn sight(kind: Kind, numbers: &[u32], time: u64) -> Sight<'_> {
+    Sight {
+        source: 0,
+        kind,
+        numbers,
+        parity: false,
+        bytes: 100,
+        leaving: None,
+        clock: 0,
+        time_ns: Some(time),
+        carried: None,
+    }
+}
+
+#[test]
+fn a_gap_is_asked_for_confirmed_and_repaired() {
+    let mut all = Repairs::default();
+    for (number, time) in [(0, 1000), (1, 2000)] {
+        all.see(&sight(Kind::Odata, &[number], time));
+    }
+    let gap = all.see(&sight(Kind::Odata, &[4], 5000));
+    assert_eq!((gap.order, gap.delta_ns), (Order::Gap(2), Some(3000)));
+    let nak = all.see(&sight(Kind::Nak, &[2, 3], 5400));
+    assert_eq!((nak.since_gap_ns, nak.since_data_ns, nak.times_before), (Some(400), None, 0));
+    assert_eq!(all.see(&sight(Kind::Ncf, &[2, 3], 5500)).since_nak_ns, Some(100));
+    let repair = all.see(&sight(Kind::Rdata, &[2], 6000));
+    assert_eq!((repair.order, repair.since_gap_ns), (Order::Late, Some(1000)));
+    assert_eq!((repair.since_nak_ns, repair.since_ncf_ns), (Some(600), Some(500)));
+    // Asked again, and repaired at last.
+    assert_eq!(all.see(&sight(Kind::Nak, &[3], 9000)).times_before, 1);
+    assert_eq!(all.see(&sight(Kind::Rdata, &[3], 9900)).since_gap_ns, Some(4900));
+    let again = all.see(&sight(Kind::Rdata, &[3], 9950));
+    assert_eq!((again.order, again.times_before, again.since_nak_ns), (Order::Repeated, 1, None));
+    let figures = all.finish().remove(0);
+    let point = &figures.points[0];
+    assert_eq!((point.gaps, point.missing, point.filled, point.unneeded), (2, 0, 2, 1));
+    assert_eq!((figures.asked, figures.asked_again, figures.unrepaired), (2, 1, 0));
+    assert_eq!((figures.nak_to_rdata.count(), figures.nak_to_rdata.max()), (2, Some(4500)));
+    assert_eq!(figures.gap_to_rdata.count(), 2);
+    let two = Repair {
+        number: 2,
+        gap_ns: Some(5000),
+        nak_ns: Some(5400),
+        naks: 1,
+        ncf_ns: Some(5500),
+        ncfs: 1,
+        rdata_ns: Some(6000),
+        last_rdata_ns: Some(6000),
+        rdatas: 1,
+        ..Repair::default()
+    };
+    assert_eq!((figures.repairs[0], figures.repairs[0].latency_ns()), (two, Some(600)));
+    assert_eq!((figures.repairs[1].naks, figures.repairs[1].rdatas), (2, 2));
+}
+
+#[test]
+fn at_the_source_repairs_follow_data_that_was_seen() {
+    let mut all = Repairs::default();
+    fn out(kind: Kind, numbers: &[u32], time: u64) -> Sight<'_> {
+        Sight { leaving: Some(true), ..sight(kind, numbers, time) }
+    }
+    fn back(kind: Kind, numbers: &[u32], time: u64) -> Sight<'_> {
+        Sight { leaving: Some(false), ..sight(kind, numbers, time) }
+    }
+    for number in 0..5_u32 {
+        all.see(&out(Kind::Odata, &[number], u64::from(number) * 1000));
+    }
+    let nak = all.see(&back(Kind::Nak, &[3], 4500));
+    assert_eq!((nak.since_data_ns, nak.since_gap_ns), (Some(1500), None));
+    assert_eq!(all.see(&out(Kind::Ncf, &[3], 4600)).since_nak_ns, Some(100));
+    let repair = all.see(&out(Kind::Rdata, &[3], 4700));
+    assert_eq!((repair.order, repair.since_nak_ns, repair.since_data_ns), (Order::Repeated, Some(200), Some(1700)));
+    assert_eq!(all.see(&back(Kind::Nak, &[4], 4900)).since_data_ns, Some(900));
+    let figures = all.finish().remove(0);
+    assert_eq!((figures.asked, figures.unrepaired), (2, 1));
+    assert_eq!(figures.points.len(), 2);
+    assert_eq!((figures.points[0].unneeded, figures.points[0].missing), (1, 0));
+}
+
+#[test]
+fn on_loopback_nothing_counts_twice() {
+    let mut all = Repairs::default();
+    let mut time = 0;
+    for (kind, number) in [(Kind::Odata, 7), (Kind::Odata, 8), (Kind::Nak, 7), (Kind::Ncf, 7), (Kind::Rdata, 7)] {
+        for leaving in [true, false] {
+            time += 100;
+            let told = all.see(&Sight { leaving: Some(leaving), ..sight(kind, &[number], time) });
+            assert_eq!(told.times_before, 0);
+        }
+    }
+    let figures = all.finish().remove(0);
+    assert!(figures.points.iter().all(|point| point.repeated == 0 && point.packets[&Kind::Odata] == 2));
+    assert_eq!((figures.repairs[0].naks, figures.repairs[0].rdatas, figures.asked_again), (1, 1, 0));
+    assert_eq!(figures.nak_to_rdata.max(), Some(400));
+}
+
+#[test]
+fn an_spm_shows_what_is_missing_and_how_often_it_comes() {
+    let mut all = Repairs::default();
+    // An empty window: trail 0, lead the number before it.
+    assert_eq!(all.see(&sight(Kind::Spm, &[0, u32::MAX], 0)).order, Order::Next);
+    all.see(&sight(Kind::Odata, &[0], 500));
+    let spm = all.see(&sight(Kind::Spm, &[0, 2], 4000));
+    assert_eq!((spm.order, spm.delta_ns), (Order::Gap(2), Some(4000)));
+    assert_eq!(all.see(&sight(Kind::Rdata, &[1], 4200)).since_gap_ns, Some(200));
+    // No window told.
+    assert_eq!(all.see(&sight(Kind::Spm, &[0, 0x8000_0000], 9000)).order, Order::Next);
+    let figures = all.finish().remove(0);
+    assert_eq!((figures.points[0].missing, figures.points[0].between_spms.count()), (1, 2));
+}
+
+#[test]
+fn numbers_go_around_and_begin_anew() {
+    let mut all = Repairs::default();
+    for (index, number) in (0..).zip([u32::MAX - 1, u32::MAX, 0, 2, 1]) {
+        let order = all.see(&sight(Kind::Odata, &[number], index)).order;
+        let expected = [Order::Next, Order::Next, Order::Next, Order::Gap(1), Order::Late];
+        assert_eq!(order, expected[usize::try_from(index).unwrap()], "{number}");
+    }
+    assert_eq!(all.see(&sight(Kind::Odata, &[0x4000_0000], 9)).order, Order::Jump);
+    let figures = all.finish().remove(0);
+    assert_eq!((figures.points[0].late, figures.points[0].missing), (1, 0));
+}
+
+#[test]
+fn times_of_two_clocks_are_never_subtracted() {
+    let mut all = Repairs::default();
+    all.see(&sight(Kind::Nak, &[5], 1000));
+    assert_eq!(all.see(&Sight { clock: 1, ..sight(Kind::Ncf, &[5], 1500) }).since_nak_ns, None);
+    assert_eq!(all.see(&sight(Kind::Rdata, &[5], 1700)).since_nak_ns, Some(700));
+    assert_eq!(all.see(&Sight { time_ns: None, ..sight(Kind::Rdata, &[6], 0) }), Told::default());
+}
+
+#[test]
+fn answers_belong_to_questions_of_another_source() {
+    let mut all = Repairs::default();
+    let carried = |source, answer, seq, time| Sight {
+        source,
+        carried: Some(Carried { seq, tag: 9, answer }),
+        ..sight(Kind::Odata, &[0], time)
+    };
+    all.see(&carried(0, false, 1, 1000));
+    assert_eq!(all.see(&carried(1, true, 1, 1400)).answer, Some((Span::RoundTrip, 400)));
+    assert_eq!(all.see(&carried(2, true, 1, 1600)).answer, Some((Span::RoundTrip, 600)), "each reflector");
+    assert_eq!(all.see(&carried(2, true, 2, 1600)).answer, None);
+    let figures = all.finish();
+    assert_eq!(figures[1].answers[0].1.max(), Some(400));
+}
+
+#[test]
+fn what_a_flood_costs_is_bounded() {
+    let mut all = Repairs::default();
+    for source in 0..1000 {
+        for number in (0..400_000_u32).step_by(1000) {
+            all.see(&Sight { source, ..sight(Kind::Odata, &[number], 1) });
+            all.see(&Sight { source, ..sight(Kind::Nak, &[number, number + 1, number + 2], 1) });
+        }
+    }
+    assert_eq!(all.sources.len(), MOST_SOURCES);
+    assert!(all.troubles <= MOST_NUMBERS);
+    let sum: usize = all.sources.values().map(|source| source.troubles.len()).sum();
+    assert_eq!(sum, all.troubles);
+    let figures = all.finish();
+    assert!(figures.iter().all(|one| one.asked == 1200), "{:?}", figures[0].asked);
+    assert!(figures.iter().any(|one| one.forgotten > 0));
+}
+
+proptest! {
+    /// Whatever comes: what was seen and what is missing add up, and nothing breaks.
+    #[test]
+    fn numbers_add_up(script in proptest::collection::vec((0_u8..6, 0_u32..50, any::<bool>()), 1..120), base: u32) {
+        let mut all = Repairs::default();
+        let mut seen = std::collections::BTreeSet::new();
+        let mut first = None;
+        let mut highest = 0;
+        for (time, (kind, number, _)) in (0..).zip(script.iter().copied()) {
+            let kind = [Kind::Odata, Kind::Rdata, Kind::Nak, Kind::Ncf, Kind::Odata, Kind::Nnak][usize::from(kind)];
+            all.see(&sight(kind, &[base.wrapping_add(number)], time));
+            if matches!(kind, Kind::Odata | Kind::Rdata) {
+                first.get_or_insert(number);
+                highest = highest.max(number);
+                seen.insert(number);
+            }
+        }
+        let figures = all.finish().remove(0);
+        let missing = first.map_or(0, |first| (first..=highest).filter(|number| !seen.contains(number)).count());
+        prop_assert_eq!(figures.points[0].missing, missing as u64);
+    }
+}
