@@ -15,10 +15,11 @@ mod record;
 mod ring;
 mod write;
 
-pub use filter::Flow;
+pub use filter::{Flow, GroupCarrier, GroupFlow};
 pub use live::{Live, LiveLink};
 #[doc(hidden)]
 pub use read::exercise;
 pub use read::{CaptureError, Entry, Reader, Record};
 pub use record::{Capture, CaptureCounts, CaptureLoop, CaptureSpec};
 pub use ring::{Addressed, Taken, Way};
+pub use write::Writer;

@@ -24,6 +24,42 @@ impl Flow {
     }
 }
 
+/// What carries a group-based protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupCarrier {
+    /// UDP from and to this port.
+    Udp(u16),
+    /// IP itself, by the protocol's number: 113 is PGM.
+    Ip(u8),
+}
+
+/// All that a group-based protocol sends: to its groups from anybody, and unicast between its members both ways.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupFlow {
+    /// What carries it.
+    pub carrier: GroupCarrier,
+    /// Its groups, of one family or of both.
+    pub groups: Vec<IpAddr>,
+}
+
+/// What a filter lets through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Followed {
+    One(Flow),
+    Group(GroupFlow),
+}
+
+impl Followed {
+    /// Whether `other` is the same, perhaps known better.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::One(one), Self::One(other)) => one.is(other),
+            (Self::Group(one), Self::Group(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
 /// One instruction, as the kernel takes it (struct sock_filter of linux/filter.h).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,9 +162,24 @@ impl Block {
 
 /// The program for these flows. `link` is the length of the header before IP, `payload` the bytes kept behind the
 /// headers. No flow lets nothing through.
-pub(crate) fn program(flows: &[Flow], link: u32, payload: u32) -> Vec<Instruction> {
+pub(crate) fn program(flows: &[Followed], link: u32, payload: u32) -> Vec<Instruction> {
     let mut program = Vec::new();
     for flow in flows {
+        let flow = match flow {
+            Followed::One(flow) => flow,
+            Followed::Group(group) => {
+                for six in [false, true] {
+                    let mut block = Block::new();
+                    if six {
+                        group_ipv6(&mut block, group, link, payload)
+                    } else {
+                        group_ipv4(&mut block, group, link, payload)
+                    }
+                    block.finish(&mut program);
+                }
+                continue;
+            }
+        };
         let mut block = Block::new();
         match flow.far.ip().to_canonical() {
             IpAddr::V4(far) => {
@@ -284,6 +335,99 @@ fn ipv6(block: &mut Block, flow: &Flow, far: [u32; 4], group: Option<[u32; 4]>, 
     block.plain(LOAD_BYTE, link + 40);
     block.require(if flow.tcp { TCP } else { UDP }, To::End);
     block.plain(RETURN, link + 56 + payload);
+}
+
+/// Headers that such a protocol has of its own behind UDP's or IP's, in bytes: a NAK of PGM with a list of 62 numbers and
+/// IPv6 addresses has 316. They are kept whole, so that what has no payload can be read and checked.
+pub(crate) const GROUP_HEAD: u32 = 320;
+
+/// To a group, or to no group at all: what members send one another. A packet to another group is not theirs.
+fn group_ipv4(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
+    let (ours, later) = (block.place(), block.place());
+    block.plain(LOAD_WORD, PROTOCOL);
+    block.require(0x0800, To::End);
+    block.plain(LOAD_BYTE, link + 9);
+    let (protocol, port, head) = match flow.carrier {
+        GroupCarrier::Udp(port) => (UDP, Some(port), 8),
+        GroupCarrier::Ip(number) => (u32::from(number), None, 0),
+    };
+    block.require(protocol, To::End);
+    block.plain(HEADER_LENGTH_TO_X, link);
+    block.plain(LOAD_WORD, link + 16);
+    for group in &flow.groups {
+        if let IpAddr::V4(group) = group {
+            block.branch(IF_EQUAL, u32::from(*group), To::Place(ours), To::Next);
+        }
+    }
+    // 224.0.0.0/4 are groups (RFC 1112).
+    block.plain(AND, 0xf000_0000);
+    block.branch(IF_EQUAL, 0xe000_0000, To::End, To::Next);
+    block.here(ours);
+    if let Some(port) = port {
+        block.plain(LOAD_HALF, link + 6);
+        // Later fragments have no ports; the protocol and the addresses have to do.
+        block.branch(IF_ANY_BIT, 0x1fff, To::Place(later), To::Next);
+        either_port(block, LOAD_HALF_AT_X, link, port, later);
+    }
+    block.here(later);
+    block.plain(X_TO_A, 0);
+    block.plain(ADD, link + head + GROUP_HEAD + payload);
+    block.plain(RETURN_A, 0);
+}
+
+/// The source port or the destination port: those of a NAK's sender may be any.
+fn either_port(block: &mut Block, load: u16, at: u32, port: u16, accept: usize) {
+    block.plain(load, at + 2);
+    block.branch(IF_EQUAL, u32::from(port), To::Place(accept), To::Next);
+    block.plain(load, at);
+    block.require(u32::from(port), To::End);
+}
+
+/// Behind a hop-by-hop header (router alert, RFC 2711) and a fragment header too.
+fn group_ipv6(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
+    const HOP_BY_HOP: u32 = 0;
+    let (ours, plain, behind, accept) = (block.place(), block.place(), block.place(), block.place());
+    let (protocol, port, head) = match flow.carrier {
+        GroupCarrier::Udp(port) => (UDP, Some(port), 8),
+        GroupCarrier::Ip(number) => (u32::from(number), None, 0),
+    };
+    block.plain(LOAD_WORD, PROTOCOL);
+    block.require(0x86dd, To::End);
+    for group in &flow.groups {
+        let IpAddr::V6(group) = group else { continue };
+        let other = block.place();
+        for (index, word) in (0..).zip(words(*group)) {
+            block.plain(LOAD_WORD, link + 24 + 4 * index);
+            block.require(word, To::Place(other));
+        }
+        block.branch(JUMP, 0, To::Place(ours), To::Next);
+        block.here(other);
+    }
+    // ff00::/8 are groups (RFC 4291).
+    block.plain(LOAD_BYTE, link + 24);
+    block.branch(IF_EQUAL, 0xff, To::End, To::Next);
+    block.here(ours);
+    block.plain(LOAD_BYTE, link + 6);
+    block.branch(IF_EQUAL, protocol, To::Place(plain), To::Next);
+    block.branch(IF_EQUAL, HOP_BY_HOP, To::Place(behind), To::Next);
+    block.require(FRAGMENT, To::End);
+    // Either of those headers has eight bytes, and the protocol first; of a fragment the ports may be missing.
+    block.plain(LOAD_BYTE, link + 40);
+    block.require(protocol, To::End);
+    block.branch(JUMP, 0, To::Place(accept), To::Next);
+    block.here(behind);
+    block.plain(LOAD_BYTE, link + 40);
+    block.require(protocol, To::End);
+    if let Some(port) = port {
+        either_port(block, LOAD_HALF, link + 48, port, accept);
+    }
+    block.branch(JUMP, 0, To::Place(accept), To::Next);
+    block.here(plain);
+    if let Some(port) = port {
+        either_port(block, LOAD_HALF, link + 40, port, accept);
+    }
+    block.here(accept);
+    block.plain(RETURN, link + 48 + head + GROUP_HEAD + payload);
 }
 
 #[cfg(test)]

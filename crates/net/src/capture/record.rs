@@ -1,12 +1,13 @@
 //! A capture of a measurement's flows into a file, on a thread of its own.
 
-use super::filter::{self, Flow};
+use super::filter::{self, Flow, Followed, GroupFlow};
 use super::link::Link;
 use super::ring::{RETIRE, Ring, Taken};
 use super::write::{self, Interface, Statistics};
 use crate::{NetError, interface, route, sys};
 use std::fs::File;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -43,7 +44,7 @@ pub struct CaptureCounts {
 }
 
 enum Command {
-    Follow(Flow, String, SyncSender<Result<(), NetError>>),
+    Follow(Followed, String, SyncSender<Result<(), NetError>>),
     Count(SyncSender<CaptureCounts>),
     Stop,
 }
@@ -92,6 +93,26 @@ impl Capture {
                 route::lookup(flow.far)?.interface.ok_or(NetError::NoInterfaceWithAddress { address: flow.far.ip() })?
             }
         };
+        self.tell(Followed::One(flow), name)
+    }
+
+    /// Captures what a group-based protocol sends too, from now on: to its groups, from anybody, and unicast between
+    /// its members, both ways. `device` is the interface of its groups; without one the routing table says.
+    ///
+    /// # Errors
+    /// There is no such interface or no route, or the kernel refuses.
+    pub fn follow_group(&self, flow: GroupFlow, device: Option<&str>) -> Result<(), NetError> {
+        let name = match (device, flow.groups.first()) {
+            (Some(device), _) => interface::name_of(interface::named(device)?)?,
+            (None, Some(group)) => route::lookup(SocketAddr::new(*group, 9))?
+                .interface
+                .ok_or(NetError::NoInterfaceWithAddress { address: *group })?,
+            (None, None) => return Ok(()),
+        };
+        self.tell(Followed::Group(flow), name)
+    }
+
+    fn tell(&self, flow: Followed, name: String) -> Result<(), NetError> {
         let (answer, heard) = sync_channel(1);
         self.send(Command::Follow(flow, name, answer));
         // A loop that is over captures nothing more, and has said why.
@@ -124,7 +145,7 @@ impl Capture {
 struct Port {
     link: Link,
     ring: Ring,
-    flows: Vec<Flow>,
+    flows: Vec<Followed>,
     /// Its number in the file for packets stamped by the system's clock, and for those stamped by the NIC's.
     numbers: [Option<u32>; 2],
     passed: u64,
@@ -204,7 +225,7 @@ impl CaptureLoop {
         }
     }
 
-    fn follow(&mut self, flow: Flow, name: &str) -> Result<(), NetError> {
+    fn follow(&mut self, flow: Followed, name: &str) -> Result<(), NetError> {
         if self.sink.failed.is_some() {
             return Ok(());
         }
@@ -307,8 +328,8 @@ impl Sink {
     /// A new interface of the file.
     fn interface(&mut self, link: &Link, hardware: bool) -> u32 {
         let description = if hardware { "time stamps of the NIC's clock" } else { "time stamps of the system's clock" };
-        // The longest headers: Ethernet with a tag, IPv6, TCP with options.
-        let snap = 18 + 40 + 60 + self.spec.payload_bytes;
+        // The longest headers: Ethernet with a tag, IPv6, TCP with options; or what a group-based protocol has of its own.
+        let snap = 18 + 40 + 60 + filter::GROUP_HEAD + self.spec.payload_bytes;
         let interface = Interface {
             link: link.head.number(),
             snap,

@@ -3,6 +3,43 @@
 
 use super::ring::{Addressed, Taken, Way};
 
+/// A pcapng file made packet by packet, for those who have packets of their own.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    interfaces: u32,
+}
+
+impl Writer {
+    /// An empty file: who wrote it, and what it holds.
+    #[must_use]
+    pub fn new(application: &str, comment: &str) -> Self {
+        let mut bytes = Vec::new();
+        section(&mut bytes, application, "", comment);
+        Self { bytes, interfaces: 0 }
+    }
+
+    /// One more interface by its link type's number; returns the number that packets name it by.
+    pub fn interface(&mut self, name: &str, link: u16) -> u32 {
+        // Nothing is cut here.
+        let described = Interface { link, snap: 1 << 18, name, ..Interface::default() };
+        interface(&mut self.bytes, &described);
+        self.interfaces += 1;
+        self.interfaces - 1
+    }
+
+    /// One more packet. Its time, its way and its length on the wire are `taken`'s.
+    pub fn packet(&mut self, interface: u32, taken: &Taken<'_>) {
+        packet(&mut self.bytes, interface, taken);
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;

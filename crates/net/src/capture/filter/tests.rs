@@ -75,11 +75,11 @@ fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-fn flow(tcp: bool, far: &str, near_port: Option<u16>, group: Option<&str>) -> Flow {
-    Flow { tcp, far: at(far), near_port, group: group.map(|group| group.parse().unwrap()) }
+fn flow(tcp: bool, far: &str, near_port: Option<u16>, group: Option<&str>) -> Followed {
+    Followed::One(Flow { tcp, far: at(far), near_port, group: group.map(|group| group.parse().unwrap()) })
 }
 
-fn kept(flows: &[Flow], from: &str, to: &str, tcp: bool) -> u32 {
+fn kept(flows: &[Followed], from: &str, to: &str, tcp: bool) -> u32 {
     let (frame, kind) = frame(at(from), at(to), tcp);
     run(&program(flows, 14, 64), &frame, kind)
 }
@@ -182,9 +182,65 @@ fn the_link_header_may_be_missing_and_all_be_kept() {
     assert_eq!(run(&program(&flows, 0, 65_535), &frame[14..], kind), 24 + 8 + 65_535);
 }
 
+fn group(carrier: GroupCarrier, groups: &[&str]) -> [Followed; 1] {
+    [Followed::Group(GroupFlow { carrier, groups: groups.iter().map(|group| group.parse().unwrap()).collect() })]
+}
+
+#[test]
+fn a_group_based_protocol_passes_both_ways() {
+    let flows = group(GroupCarrier::Udp(3056), &["239.192.0.1", "239.192.0.2", "ff05::7"]);
+    let whole = 14 + 24 + 8 + GROUP_HEAD + 64;
+    for (from, to) in [
+        ("192.0.2.1:3056", "239.192.0.1:3056"),
+        // A reflector's group, and a NAK that goes back.
+        ("192.0.2.2:3056", "239.192.0.2:3056"),
+        ("192.0.2.2:3056", "192.0.2.1:3056"),
+        ("192.0.2.2:40000", "192.0.2.1:3056"),
+        ("192.0.2.1:3056", "192.0.2.2:40000"),
+    ] {
+        assert_eq!(kept(&flows, from, to, false), whole, "{from} {to}");
+        assert_eq!(kept(&flows, from, to, true), 0, "{from} {to}");
+    }
+    for (from, to) in [
+        ("192.0.2.1:3056", "239.192.0.3:3056"),
+        ("192.0.2.1:3057", "239.192.0.1:3057"),
+        ("192.0.2.1:5000", "192.0.2.2:5001"),
+        ("[2001:db8::1]:3056", "[ff05::8]:3056"),
+        ("[2001:db8::1]:3057", "[ff05::7]:3055"),
+    ] {
+        assert_eq!(kept(&flows, from, to, false), 0, "{from} {to}");
+    }
+    for (from, to) in [("[2001:db8::1]:3056", "[ff05::7]:3056"), ("[2001:db8::2]:40000", "[2001:db8::1]:3056")] {
+        assert_eq!(kept(&flows, from, to, false), 14 + 48 + 8 + GROUP_HEAD + 64, "{from} {to}");
+    }
+}
+
+#[test]
+fn a_protocol_of_ip_passes_without_ports_and_behind_a_router_alert() {
+    let flows = group(GroupCarrier::Ip(113), &["239.192.0.1", "ff05::7"]);
+    let of = |from: &str, to: &str| {
+        let (mut made, kind) = frame(at(from), at(to), false);
+        let place = if kind == 0x0800 { 23 } else { 20 };
+        made[place] = 113;
+        (made, kind)
+    };
+    let passes = |(made, kind): (Vec<u8>, u16)| run(&program(&flows, 14, 64), &made, kind) > 0;
+    assert!(passes(of("192.0.2.1:0", "239.192.0.1:0")));
+    assert!(passes(of("192.0.2.2:0", "192.0.2.1:0")));
+    assert!(!passes(of("192.0.2.1:0", "239.192.0.9:0")));
+    assert!(!passes(frame(at("192.0.2.1:0"), at("239.192.0.1:0"), false)), "UDP");
+    assert!(passes(of("[2001:db8::1]:0", "[ff05::7]:0")));
+    let (mut alert, kind) = of("[2001:db8::1]:0", "[ff05::7]:0");
+    alert[20] = 0;
+    alert[54..62].copy_from_slice(&[113, 0, 5, 2, 0, 0, 1, 0]);
+    assert!(passes((alert.clone(), kind)));
+    alert[54] = 17;
+    assert!(!passes((alert, kind)));
+}
+
 #[test]
 fn many_flows_stay_within_what_the_kernel_takes() {
-    let flows: Vec<Flow> =
+    let flows: Vec<Followed> =
         (0..60).map(|port| flow(true, &format!("[2001:db8::2]:{}", 1000 + port), Some(9), Some("ff05::1"))).collect();
     let program = program(&flows, 14, 64);
     assert!(program.len() < 4096, "{}", program.len());
