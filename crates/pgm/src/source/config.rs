@@ -1,6 +1,6 @@
 //! What a source is told, with defaults for a local network.
 
-use crate::{Sqn, Tsi};
+use crate::{Sqn, Tsi, fec};
 use std::net::IpAddr;
 
 const MS: u64 = 1_000_000;
@@ -27,7 +27,8 @@ pub struct SourceConfig {
     /// Most bytes a second of all packets together, headers of PGM included (TXW_MAX_RTE, section 5.1.1). Default
     /// 125,000,000: 1 Gbit/s.
     pub max_bytes_per_second: u64,
-    /// How many bytes may go out at once after a pause (size of the token bucket, section 5.1.2). Default 64 KiB.
+    /// How many bytes may go out at once after a pause (size of the token bucket, section 5.1.2). NCFs, which are not to
+    /// wait, may use as much again. Default 64 KiB.
     pub burst_bytes: u64,
     /// Most bytes a second between two neighbouring packets (leaky bucket, section 5.1.2). Default 1,250,000,000:
     /// 10 Gbit/s.
@@ -45,10 +46,14 @@ pub struct SourceConfig {
     /// 5.2. Default 1 ms.
     pub ncf_pause_ns: u64,
     /// How far back late joiners may ask for data, in packets (OPT_JOIN, section 9.4); absent: only what is sent after they
-    /// joined.
+    /// joined. Takes 12 bytes of each packet.
     pub join_packets: Option<u32>,
-    /// SPMs with OPT_FIN that end the session (section 9.7), a heartbeat apart. Default 3.
+    /// SPMs with OPT_FIN that end the session (section 9.7), `heartbeat_min_ns` apart; further ones follow as heartbeats.
+    /// Default 3.
     pub fin_spms: u32,
+    /// Parity for those that miss packets (appendix A). Default none: repairs are the packets themselves. It takes 38 bytes
+    /// of each packet's longest payload, so that parity over the longest fits into a packet.
+    pub fec: Option<fec::Config>,
 }
 
 impl SourceConfig {
@@ -73,6 +78,7 @@ impl SourceConfig {
             ncf_pause_ns: MS,
             join_packets: None,
             fin_spms: 3,
+            fec: None,
         }
     }
 
@@ -103,6 +109,16 @@ impl SourceConfig {
         }
         if self.ambient_ns == 0 || self.heartbeat_min_ns == 0 || self.heartbeat_max_ns < self.heartbeat_min_ns {
             return wrong("ambient_ns, heartbeat_min_ns, heartbeat_max_ns", "times above 0, the last the longest");
+        }
+        let Some(fec) = self.fec else { return Ok(()) };
+        if let Some((field, accepted)) = fec.wrong() {
+            return wrong(field, accepted);
+        }
+        if self.window_packets < 4 * fec.group_packets {
+            return wrong("window_packets", "four groups of fec.group_packets or more");
+        }
+        if !self.first.0.is_multiple_of(fec.group_packets) {
+            return wrong("first", "a multiple of fec.group_packets");
         }
         Ok(())
     }

@@ -22,6 +22,7 @@
 //! ```
 
 mod config;
+mod parity;
 mod rate;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,8 @@ mod window;
 pub use config::{ConfigError, SourceConfig};
 
 use crate::Sqn;
-use crate::packet::{Body, Data, Fragment, Nak, NakList, Options, Packet, ParseError, Spm};
+use crate::packet::{Body, Data, Fragment, Nak, NakList, Options, Packet, ParseError, Reset, Spm};
+use parity::Parity;
 use rate::Limiter;
 use window::Window;
 
@@ -38,8 +40,19 @@ use window::Window;
 const DATA_HEAD_BYTES: usize = 24;
 /// Length option and fragment option.
 const FRAGMENT_BYTES: usize = 20;
-/// Length option and SYN option.
-const SYN_BYTES: usize = 8;
+/// The option that tells the length of the others.
+const LENGTH_BYTES: usize = 4;
+const SYN_BYTES: usize = 4;
+const JOIN_BYTES: usize = 8;
+/// An SPM with all its options and an IPv6 address, at most.
+const SPM_BYTES: usize = 100;
+/// An NCF without its list, at most.
+const NCF_BYTES: usize = 80;
+/// What a packet with parity has beside a packet with the same payload: the length option, OPT_CURR_TGSIZE, OPT_PARITY_GRP,
+/// the encoded OPT_FRAGMENT, and the encoded length.
+const PARITY_BYTES: usize = LENGTH_BYTES + GROUP_SIZE_BYTES + 8 + 16 + 2;
+/// OPT_CURR_TGSIZE.
+const GROUP_SIZE_BYTES: usize = 8;
 /// Numbers that one NCF confirms: its own and a list.
 const CONFIRMED: usize = 63;
 /// NAKed numbers that may wait for their NCF; more are passed over, and asked for again.
@@ -96,10 +109,20 @@ pub enum SendError {
 /// What a source did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceCounts {
-    /// Packets of new data.
+    /// Packets of new data, parity not included.
     pub odata: u64,
-    /// Repairs.
+    /// Repairs, parity not included.
     pub rdata: u64,
+    /// Parity packets that nobody had to ask for (section 11.3.4).
+    pub parity_odata: u64,
+    /// Parity packets on demand (section 11.3.3).
+    pub parity_rdata: u64,
+    /// NAKs for parity received; they are among `naks` too.
+    pub parity_naks: u64,
+    /// Parity packets asked for in them.
+    pub parity_asked: u64,
+    /// Transmission groups that were ended before they were full (section 11.2).
+    pub short_groups: u64,
     /// SPMs.
     pub spms: u64,
     /// NCFs.
@@ -149,14 +172,41 @@ pub struct Source {
     /// Repairs sent since the last new data.
     repairs_in_row: u32,
     spm_sqn: Sqn,
-    /// An SPM is to go out at once.
-    spm_due: bool,
+    /// When an SPM is to go out that was asked for; absent: only by the timers.
+    spm_ns: Option<u64>,
+    /// When the last one went out.
+    last_spm_ns: Option<u64>,
+    /// When numbers outside the window were confirmed last.
+    outside_ns: Option<u64>,
     ambient_ns: u64,
     heartbeat_ns: u64,
     heartbeat_ivl_ns: u64,
-    /// SPMs with OPT_FIN that are still to be sent; absent: the session goes on.
+    /// SPMs with OPT_FIN or OPT_RST that have to be sent before the end is told well enough; absent: the session goes on.
     fins: Option<u32>,
+    reset: Option<Reset>,
+    parity: Option<Parity>,
     counts: SourceCounts,
+}
+
+/// Which data go out next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    New(Sqn),
+    Repair(Sqn),
+    /// Parity over the group that begins with this number, asked for or not.
+    Parity {
+        group: Sqn,
+        on_demand: bool,
+    },
+}
+
+impl Next {
+    fn class(self) -> Class {
+        match self {
+            Self::New(_) | Self::Parity { on_demand: false, .. } => Class::Odata,
+            Self::Repair(_) | Self::Parity { on_demand: true, .. } => Class::Rdata,
+        }
+    }
 }
 
 impl Source {
@@ -169,17 +219,26 @@ impl Source {
         let (rate, peak) = (config.max_bytes_per_second, config.peak_bytes_per_second);
         Ok(Self {
             config,
-            window: Window::new(config.first, config.window_packets, config.max_packet_bytes - DATA_HEAD_BYTES),
+            window: Window::new(
+                config.first,
+                config.window_packets,
+                config.max_packet_bytes - DATA_HEAD_BYTES,
+                config.fec.map_or(1, |fec| fec.group_packets),
+            ),
             limiter: Limiter::new(rate, peak, config.burst_bytes, now_ns),
             ncfs: Queue::new(MOST_NCFS),
             repairs: Queue::new(config.window_packets as usize),
             repairs_in_row: 0,
             spm_sqn: Sqn(0),
-            spm_due: true,
+            spm_ns: Some(now_ns),
+            last_spm_ns: None,
+            outside_ns: None,
             ambient_ns: now_ns.saturating_add(config.ambient_ns),
             heartbeat_ns: now_ns.saturating_add(config.heartbeat_min_ns),
             heartbeat_ivl_ns: config.heartbeat_min_ns,
             fins: None,
+            reset: None,
+            parity: config.fec.map(|fec| Parity::new(fec, &config)),
             counts: SourceCounts::default(),
         })
     }
@@ -187,12 +246,17 @@ impl Source {
     /// The longest message that goes into one packet.
     #[must_use]
     pub fn packet_payload_bytes(&self) -> usize {
-        self.config.max_packet_bytes - DATA_HEAD_BYTES
+        let join = if self.config.join_packets.is_some() { LENGTH_BYTES + JOIN_BYTES } else { 0 };
+        let options = if self.parity.is_some() { PARITY_BYTES.max(join + GROUP_SIZE_BYTES) } else { join };
+        self.config.max_packet_bytes - DATA_HEAD_BYTES - options
     }
 
     /// Payload of a fragment.
     fn fragment_bytes(&self) -> usize {
-        self.config.max_packet_bytes - DATA_HEAD_BYTES - FRAGMENT_BYTES
+        let join = if self.config.join_packets.is_some() { JOIN_BYTES } else { 0 };
+        let options = FRAGMENT_BYTES + join;
+        let options = if self.parity.is_some() { PARITY_BYTES.max(options + GROUP_SIZE_BYTES) } else { options };
+        self.config.max_packet_bytes - DATA_HEAD_BYTES - options
     }
 
     /// Takes a message, in fragments where it is longer than a packet (section 9.2); returns the number of its first packet.
@@ -205,7 +269,7 @@ impl Source {
         }
         if message.len() <= self.packet_payload_bytes() {
             self.room(1)?;
-            return Ok(self.window.push(message, None));
+            return Ok(self.push(message, None));
         }
         let most = self.fragment_bytes();
         let packets = message.len().div_ceil(most);
@@ -219,30 +283,58 @@ impl Source {
         for (at, part) in message.chunks(most).enumerate() {
             let offset = u32::try_from(at * most).unwrap_or(u32::MAX);
             let begin = *first.get_or_insert_with(|| self.window.next());
-            self.window.push(part, Some(Fragment { first: begin, offset, length }));
+            self.push(part, Some(Fragment { first: begin, offset, length }));
         }
         Ok(first.unwrap_or_default())
     }
 
+    fn push(&mut self, payload: &[u8], fragment: Option<Fragment>) -> Sqn {
+        let sqn = self.window.push(payload, fragment);
+        if let Some(parity) = &mut self.parity {
+            parity.pushed(sqn, payload.len(), fragment.is_some());
+        }
+        sqn
+    }
+
     fn room(&self, packets: usize) -> Result<(), SendError> {
-        if self.window.has_room(packets) {
+        if self.window.has_room(packets, self.parity.as_ref().and_then(Parity::due)) {
             return Ok(());
         }
         Err(SendError::Full { packets, waiting: self.window.waiting() })
     }
 
-    /// Ends the session: what waits is still sent, then SPMs with OPT_FIN (section 9.7). Repairs go on as long as it is driven.
+    /// Ends the session: what waits is still sent, then SPMs with OPT_FIN (section 9.7). They and repairs go on as long as it
+    /// is driven, the SPMs ever more seldom.
     pub fn close(&mut self) {
         if self.fins.is_none() {
             self.fins = Some(self.config.fin_spms.max(1));
-            self.spm_due = true;
+            self.spm_ns = Some(0);
+            self.end_group(0);
         }
     }
 
-    /// Whether the session was ended and nothing is left to be sent of itself.
+    /// Gives up: nothing more is sent but SPMs with OPT_RST (section 9.8), which tell receivers that it is in vain to ask.
+    /// The code, 0 to 63, is the application's; 0: not known.
+    pub fn abort(&mut self, code: u8) {
+        if self.reset.is_none() {
+            self.reset = Some(Reset { naks_unanswered: true, code: code.min(63) });
+            self.fins = Some(self.config.fin_spms.max(1));
+            self.spm_ns = Some(0);
+            self.ncfs.0.clear();
+            self.repairs.0.clear();
+            if let Some(parity) = &mut self.parity {
+                parity.clear();
+            }
+            self.window.forget_unsent();
+        }
+    }
+
+    /// Whether the session was ended or given up, that was told (`fin_spms` times), and no data wait. Who can drive it
+    /// longer should, for receivers that still miss something: the RFC names TXW_SECS (section 9.7.2).
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.fins == Some(0) && self.window.waiting() == 0 && self.repairs.0.is_empty() && self.ncfs.0.is_empty()
+        let idle = self.window.waiting() == 0 && self.repairs.0.is_empty() && self.ncfs.0.is_empty();
+        self.fins == Some(0) && idle && self.parity.as_ref().is_none_or(Parity::is_idle)
     }
 
     /// What it did so far.
@@ -271,15 +363,22 @@ impl Source {
         };
         let mine = packet.tsi == self.config.tsi && packet.data_port == self.config.data_port;
         match packet.body {
-            Body::Nak(nak) if mine && !packet.options.parity => {
+            Body::Nak(_) if mine && self.reset.is_some() => self.counts.naks += 1,
+            Body::Nak(nak) if mine => {
                 self.counts.naks += 1;
+                self.counts.parity_naks += u64::from(packet.options.parity);
                 for sqn in std::iter::once(nak.sqn).chain(packet.options.nak_list.iter()) {
-                    self.asked(now_ns, sqn);
+                    if packet.options.parity {
+                        self.asked_parity(now_ns, sqn);
+                    } else {
+                        self.asked(now_ns, sqn);
+                    }
                 }
             }
             Body::Spmr if mine => {
                 self.counts.spmrs += 1;
-                self.spm_due = true;
+                // Section 13.4: not more than one each IHB_MIN.
+                self.spm_soon(now_ns, self.config.heartbeat_min_ns);
             }
             _ => self.counts.ignored += 1,
         }
@@ -288,13 +387,24 @@ impl Source {
 
     fn asked(&mut self, now_ns: u64, sqn: Sqn) {
         self.counts.numbers_asked += 1;
-        if !self.window.has(sqn) {
+        let pause = self.config.ncf_pause_ns;
+        if !self.window.has(sqn) && !self.window.has_skipped(sqn) {
             self.counts.numbers_outside += 1;
-            // The trail of an SPM tells the receiver that asking is in vain.
-            self.spm_due |= sqn.is_before(self.window.trail());
+            // What was not sent yet nobody can miss.
+            if !sqn.is_before(self.window.trail()) {
+                return;
+            }
+            // The trail of an SPM tells the receiver that asking is in vain. It is confirmed all the same (section 5.2); all
+            // of one NAK, and then none for a while.
+            self.spm_soon(now_ns, pause);
+            let confirm = self.outside_ns.is_none_or(|at| at == now_ns || now_ns.saturating_sub(at) >= pause);
+            if !confirm || !self.ncfs.push(sqn) {
+                self.counts.ncfs_spared += 1;
+                return;
+            }
+            self.outside_ns = Some(now_ns);
             return;
         }
-        let pause = self.config.ncf_pause_ns;
         let (mut confirm, mut repair) = (false, false);
         if let Some(slot) = self.window.slot(sqn) {
             confirm = slot.ncf_ns.is_none_or(|sent| now_ns.saturating_sub(sent) >= pause);
@@ -307,18 +417,45 @@ impl Source {
         if !confirm || !self.ncfs.push(sqn) {
             self.counts.ncfs_spared += 1;
         }
-        if repair {
+        if repair && !self.parity_instead(sqn) {
             self.repairs.push(sqn);
         }
+    }
+
+    /// An SPM is to go out now, or so long after the last one.
+    fn spm_soon(&mut self, now_ns: u64, pause_ns: u64) {
+        let due = self.last_spm_ns.map_or(now_ns, |last| now_ns.max(last.saturating_add(pause_ns)));
+        self.spm_ns = Some(self.spm_ns.map_or(due, |sooner| sooner.min(due)));
+    }
+
+    /// When an SPM is due, as far as the rate does not hold it back.
+    fn spm_due_ns(&self) -> u64 {
+        self.ambient_ns.min(self.heartbeat_ns).min(self.spm_ns.unwrap_or(u64::MAX))
+    }
+
+    /// When the NCFs that wait may go out. They are not held back by what the token bucket lacks, up to its size.
+    fn ncf_ready_ns(&mut self, now_ns: u64) -> u64 {
+        let waiting = self.ncfs.0.len().max(self.parity.as_ref().map_or(0, Parity::ncfs));
+        let bytes = NCF_BYTES + 4 * waiting.min(CONFIRMED);
+        self.limiter.earliest_urgent(now_ns, bytes)
+    }
+
+    /// Whether NCFs wait.
+    fn confirms(&self) -> bool {
+        !self.ncfs.0.is_empty() || self.parity.as_ref().is_some_and(|parity| parity.ncfs() > 0)
     }
 
     /// When to ask for a packet again although nothing has arrived; at or before the caller's now: at once.
     #[must_use]
     pub fn poll_timeout(&mut self, now_ns: u64) -> Option<u64> {
-        if self.spm_due || !self.ncfs.0.is_empty() {
-            return Some(now_ns);
+        if self.confirms() {
+            return Some(self.ncf_ready_ns(now_ns));
         }
-        let mut next = if self.fins == Some(0) { u64::MAX } else { self.ambient_ns.min(self.heartbeat_ns) };
+        let mut next = self.spm_due_ns();
+        if next < u64::MAX {
+            next = next.max(self.limiter.earliest(now_ns, SPM_BYTES));
+        }
+        next = next.min(self.parity.as_ref().and_then(Parity::pause_over).unwrap_or(u64::MAX));
         if let Some((_, bytes)) = self.next_data() {
             next = next.min(self.limiter.earliest(now_ns, bytes));
         }
@@ -326,58 +463,83 @@ impl Source {
     }
 
     /// Which data go out next, and the most bytes they take.
-    fn next_data(&mut self) -> Option<(Class, usize)> {
+    fn next_data(&mut self) -> Option<(Next, usize)> {
         // What left the window meanwhile can no longer be repaired.
         while let Some(&sqn) = self.repairs.0.front()
             && !self.window.has(sqn)
         {
             self.repairs.0.pop_front();
         }
-        let repair = self.repairs.0.front().copied();
-        let data = self.window.first_unsent();
-        let (class, sqn) = match (repair, data) {
-            (Some(_), Some(sqn)) if self.repairs_in_row >= self.config.repairs_before_data => (Class::Odata, sqn),
-            (Some(sqn), _) => (Class::Rdata, sqn),
-            (None, Some(sqn)) => (Class::Odata, sqn),
-            (None, None) => return None,
+        let repair = self.parity_repair().or_else(|| self.repairs.0.front().copied().map(Next::Repair));
+        let due = self.parity.as_ref().and_then(Parity::due).map(|group| Next::Parity { group, on_demand: false });
+        let new = due.or_else(|| self.window.first_unsent().map(Next::New));
+        let next = match (repair, new) {
+            (Some(_), Some(new)) if self.repairs_in_row >= self.config.repairs_before_data => new,
+            (Some(repair), _) => repair,
+            (None, new) => new?,
         };
+        let (Next::New(sqn) | Next::Repair(sqn)) = next else { return Some((next, self.parity_packet_bytes(next))) };
         let (payload, fragment) = self.window.payload(sqn);
-        let options = if fragment.is_some() { FRAGMENT_BYTES } else { 0 };
-        Some((class, DATA_HEAD_BYTES + options + payload.len()))
+        let fragment = if fragment.is_some() { FRAGMENT_BYTES } else { 0 };
+        let join = if self.config.join_packets.is_some() { LENGTH_BYTES + JOIN_BYTES } else { 0 };
+        Some((next, DATA_HEAD_BYTES + fragment + join + payload.len()))
     }
 
     /// The next packet to be sent now, written into `buffer`, which has to hold `max_packet_bytes`: what does not
     /// fit is lost. NCFs come first, then SPMs,
     /// then data as far as the rate allows (section 5.1.3).
     pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
-        if !self.ncfs.0.is_empty() {
-            return self.ncf(now_ns, buffer);
+        if self.confirms() {
+            let ready = self.ncf_ready_ns(now_ns) <= now_ns;
+            return if ready { self.ncf(now_ns, buffer) } else { None };
         }
-        let quiet = self.fins == Some(0);
-        if !quiet && now_ns >= self.ambient_ns.min(self.heartbeat_ns) {
-            self.spm_due = true;
+        if self.parity.as_ref().and_then(Parity::pause_over).is_some_and(|over| over <= now_ns) {
+            self.end_group(now_ns);
         }
-        if self.spm_due {
-            return self.spm(now_ns, buffer);
+        if self.spm_due_ns() <= now_ns {
+            let ready = self.limiter.earliest(now_ns, SPM_BYTES) <= now_ns;
+            return if ready { self.spm(now_ns, buffer) } else { None };
         }
-        let (class, bytes) = self.next_data()?;
+        let (next, bytes) = self.next_data()?;
         if self.limiter.earliest(now_ns, bytes) > now_ns {
             return None;
         }
-        self.data(now_ns, class, buffer)
+        let class = next.class();
+        self.repairs_in_row = if class == Class::Rdata { self.repairs_in_row.saturating_add(1) } else { 0 };
+        match next {
+            Next::New(_) | Next::Repair(_) => self.data(now_ns, class, buffer),
+            Next::Parity { group, on_demand } => self.parity_data(now_ns, group, on_demand, buffer),
+        }
     }
 
     fn ncf(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
         let mut numbers = [Sqn::default(); CONFIRMED];
         let mut count = 0;
+        // A list is of single packets or of parity, never of both (section 9.3).
+        let parity = self.ncfs.0.is_empty();
+        let queue = if parity { &mut self.parity.as_mut()?.ncfs } else { &mut self.ncfs };
         for place in &mut numbers {
-            let Some(sqn) = self.ncfs.0.pop_front() else { break };
+            let Some(sqn) = queue.0.pop_front() else { break };
             *place = sqn;
             count += 1;
         }
-        let (first, list) = numbers.get(..count)?.split_first()?;
+        // Sections 6.3 and 9.3: the oldest first, none twice.
+        let oldest = self.window.trail().plus(1 << 31);
+        let numbers = numbers.get_mut(..count)?;
+        numbers.sort_unstable_by_key(|sqn| sqn.distance_from(oldest));
+        let mut kept = 1;
+        for at in 1..count {
+            if let (Some(sqn), Some(last)) = (numbers.get(at).copied(), numbers.get(kept - 1).copied())
+                && sqn != last
+                && let Some(place) = numbers.get_mut(kept)
+            {
+                *place = sqn;
+                kept += 1;
+            }
+        }
+        let (first, list) = numbers.get(..kept)?.split_first()?;
         let nak = Nak { sqn: *first, source: self.config.address, group: self.config.group };
-        let options = Options { nak_list: NakList::Numbers(list), ..Options::default() };
+        let options = Options { nak_list: NakList::Numbers(list), parity, ..Options::default() };
         self.counts.ncfs += 1;
         self.write(now_ns, Body::Ncf(nak), options, Class::Ncf, buffer)
     }
@@ -386,7 +548,8 @@ impl Source {
         let spm =
             Spm { sqn: self.spm_sqn, trail: self.window.trail(), lead: self.window.lead(), path: self.config.address };
         self.spm_sqn = self.spm_sqn.next();
-        self.spm_due = false;
+        self.spm_ns = None;
+        self.last_spm_ns = Some(now_ns);
         if now_ns >= self.ambient_ns {
             self.ambient_ns = now_ns.saturating_add(self.config.ambient_ns);
         }
@@ -394,20 +557,31 @@ impl Source {
             self.heartbeat_ivl_ns = self.heartbeat_ivl_ns.saturating_mul(2).min(self.config.heartbeat_max_ns);
         }
         self.heartbeat_ns = now_ns.saturating_add(self.heartbeat_ivl_ns);
-        // The end is announced once all data were sent.
-        let fin = self.window.waiting() == 0 && self.fins.is_some_and(|left| left > 0);
-        if fin {
+        // The end is announced once all data were sent: some times soon after each other, then as heartbeats.
+        let ended = self.window.waiting() == 0 && self.fins.is_some();
+        if ended && self.fins.is_some_and(|left| left > 0) {
             self.fins = self.fins.map(|left| left - 1);
             self.heartbeat_ivl_ns = self.config.heartbeat_min_ns;
             self.heartbeat_ns = now_ns.saturating_add(self.heartbeat_ivl_ns);
         }
-        let join = self.config.join_packets.map(|packets| {
-            let held = self.window.lead().next().distance_from(self.window.trail());
-            self.window.lead().next().plus(packets.min(held).wrapping_neg())
-        });
-        let ended = fin || self.fins == Some(0);
+        let reset = self.reset;
+        let options = Options {
+            join: self.join(),
+            fin: ended && reset.is_none(),
+            reset,
+            parity_parameters: self.parity.as_ref().map(Parity::parameters),
+            current_group_size: self.short_group_of(spm.lead),
+            ..Options::default()
+        };
         self.counts.spms += 1;
-        self.write(now_ns, Body::Spm(spm), Options { join, fin: ended, ..Options::default() }, Class::Spm, buffer)
+        self.write(now_ns, Body::Spm(spm), options, Class::Spm, buffer)
+    }
+
+    /// The oldest data that late joiners may ask for (section 9.4).
+    fn join(&self) -> Option<Sqn> {
+        let end = self.window.lead().next();
+        let held = end.distance_from(self.window.trail());
+        self.config.join_packets.map(|packets| end.plus(packets.min(held).wrapping_neg()))
     }
 
     fn data(&mut self, now_ns: u64, class: Class, buffer: &mut [u8]) -> Option<Transmit> {
@@ -416,16 +590,16 @@ impl Source {
             _ => self.window.first_unsent()?,
         };
         if class == Class::Rdata {
-            self.repairs_in_row = self.repairs_in_row.saturating_add(1);
             self.counts.rdata += 1;
             if let Some(slot) = self.window.slot(sqn) {
                 slot.repair = false;
             }
         } else {
-            self.repairs_in_row = 0;
             self.counts.odata += 1;
             self.window.sent();
+            self.sent_for_parity(now_ns, sqn);
         }
+        let current_group_size = self.short_group_of(sqn);
         let trail = self.window.trail();
         let (payload, fragment) = self.window.payload(sqn);
         let data = Data { sqn, trail, payload };
@@ -433,14 +607,22 @@ impl Source {
         // The first number comes again when the numbers have gone around. A first packet without room does without OPT_SYN,
         // which is a MAY (section 9.6.2).
         let first = sqn == self.config.first && self.counts.odata <= u64::from(u32::MAX);
-        let options = if fragment.is_some() { FRAGMENT_BYTES + SYN_BYTES / 2 } else { SYN_BYTES };
-        let syn = first && DATA_HEAD_BYTES + options + payload.len() <= self.config.max_packet_bytes;
-        let options = Options { fragment, syn, ..Options::default() };
+        let join = self.join();
+        let others = if fragment.is_some() { FRAGMENT_BYTES } else { LENGTH_BYTES };
+        let others = others + if join.is_some() { JOIN_BYTES } else { 0 };
+        let others = others + if current_group_size.is_some() { GROUP_SIZE_BYTES } else { 0 };
+        let syn = first && DATA_HEAD_BYTES + others + SYN_BYTES + payload.len() <= self.config.max_packet_bytes;
+        let options = Options { fragment, join, syn, current_group_size, ..Options::default() };
         let packet = Packet { tsi: self.config.tsi, data_port: self.config.data_port, body, options };
         let length = packet.write(buffer).ok()?;
+        Some(self.data_out(now_ns, length, class))
+    }
+
+    /// Data restart the heartbeat.
+    fn data_out(&mut self, now_ns: u64, length: usize, class: Class) -> Transmit {
         self.heartbeat_ivl_ns = self.config.heartbeat_min_ns;
         self.heartbeat_ns = now_ns.saturating_add(self.heartbeat_ivl_ns);
-        Some(self.transmit(now_ns, length, class))
+        self.transmit(now_ns, length, class)
     }
 
     fn write(

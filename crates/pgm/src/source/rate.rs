@@ -7,7 +7,7 @@ const SECOND: u128 = 1_000_000_000;
 pub(super) struct Limiter {
     rate: u128,
     peak: u128,
-    /// Bucket size and content, in bytes x 10⁹. The content may go below nothing: NCFs and SPMs never wait.
+    /// Bucket size and content, in bytes x 10⁹. The content may go below nothing, as far down as the size: by NCFs.
     size: i128,
     tokens: i128,
     filled_ns: u64,
@@ -34,7 +34,18 @@ impl Limiter {
     /// When a packet of so many bytes may go out; `now_ns` or before: at once.
     pub(super) fn earliest(&mut self, now_ns: u64, bytes: usize) -> u64 {
         self.fill(now_ns);
-        let missing = signed(bytes as u128 * SECOND).saturating_sub(self.tokens);
+        self.when(now_ns, bytes, self.tokens)
+    }
+
+    /// When a packet may go out that is not to wait for tokens. It borrows, up to one more bucket: so that over any interval
+    /// no more goes out than two buckets and the rate.
+    pub(super) fn earliest_urgent(&mut self, now_ns: u64, bytes: usize) -> u64 {
+        self.fill(now_ns);
+        self.when(now_ns, bytes, self.tokens.saturating_add(self.size))
+    }
+
+    fn when(&self, now_ns: u64, bytes: usize, tokens: i128) -> u64 {
+        let missing = signed(bytes as u128 * SECOND).saturating_sub(tokens);
         let wait = u128::try_from(missing).unwrap_or(0).div_ceil(self.rate.max(1));
         let by_tokens = now_ns.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX));
         by_tokens.max(self.free_ns)
@@ -73,6 +84,18 @@ mod tests {
         let mut limiter = Limiter::new(1_000_000, 1_000_000, 100_000, 5);
         limiter.take(5, 1000);
         assert_eq!(limiter.earliest(5, 1000), 5 + 1_000_000);
+    }
+
+    #[test]
+    fn what_is_urgent_borrows_one_bucket_more() {
+        let mut limiter = Limiter::new(1000, 1_000_000_000, 300, 0);
+        limiter.take(0, 300);
+        assert!(limiter.earliest(1000, 100) > 99_000_000);
+        for _ in 0..3 {
+            assert!(limiter.earliest_urgent(1000, 100) <= 1300);
+            limiter.take(1000, 100);
+        }
+        assert!(limiter.earliest_urgent(1000, 100) > 99_000_000);
     }
 
     proptest! {

@@ -101,10 +101,10 @@ fn confirmations_come_before_paths_and_paths_before_data() {
     source.send(b"two").unwrap();
     assert_eq!(classes(&drain(&mut source, 0)), [Class::Spm, Class::Odata, Class::Odata]);
     source.send(b"three").unwrap();
-    source.handle_datagram(MS, &nak(&[1])).unwrap();
+    source.handle_datagram(5 * MS, &nak(&[1])).unwrap();
     let spmr = Packet { tsi: TSI, data_port: 7500, body: Body::Spmr, options: Options::default() };
-    source.handle_datagram(MS, &bytes(&spmr)).unwrap();
-    let out = drain(&mut source, MS);
+    source.handle_datagram(5 * MS, &bytes(&spmr)).unwrap();
+    let out = drain(&mut source, 5 * MS);
     assert_eq!(classes(&out), [Class::Ncf, Class::Spm, Class::Rdata, Class::Odata]);
     let Body::Rdata(data) = out[2].packet().body else { panic!("{out:?}") };
     assert_eq!((data.sqn, data.payload), (Sqn(1), &b"two"[..]));
@@ -177,9 +177,13 @@ fn what_left_the_window_is_not_repaired_and_the_trail_says_so() {
     }
     source.handle_datagram(MS, &nak(&[2])).unwrap();
     let out = drain(&mut source, MS);
-    let Body::Spm(spm) = out[0].packet().body else { panic!("{out:?}") };
-    assert_eq!((out.len(), spm.trail, spm.lead), (1, Sqn(4), Sqn(11)));
-    assert_eq!(source.counts().numbers_outside, 1);
+    // It is confirmed all the same (section 5.2), and the SPM tells that it is in vain.
+    let Body::Spm(spm) = out[1].packet().body else { panic!("{out:?}") };
+    assert_eq!((classes(&out), spm.trail, spm.lead), (vec![Class::Ncf, Class::Spm], Sqn(4), Sqn(11)));
+    // Not again for a while.
+    source.handle_datagram(MS + 1, &nak(&[2])).unwrap();
+    assert!(drain(&mut source, MS + 1).is_empty());
+    assert_eq!((source.counts().numbers_outside, source.counts().ncfs_spared), (2, 1));
     // Neither is what was not sent yet.
     source.handle_datagram(MS, &nak(&[12])).unwrap();
     assert!(drain(&mut source, MS).is_empty());
@@ -260,6 +264,53 @@ fn repairs_leave_room_for_new_data() {
     assert_eq!((out.len(), new), (24, vec![5, 10, 15]));
 }
 
+/// Section 9.8.
+#[test]
+fn giving_up_is_told_and_nothing_else() {
+    let mut source = source(SourceConfig { max_bytes_per_second: 1000, burst_bytes: 1472, ..config() });
+    send_all(&mut source, 4, &[0; 1000]);
+    assert_eq!(drain(&mut source, 0).len(), 2, "an SPM and the first data");
+    source.abort(9);
+    source.handle_datagram(MS, &nak(&[0])).unwrap();
+    let out = run(&mut source, MS, 60_000 * MS);
+    for (_, one) in &out {
+        let packet = one.packet();
+        let Body::Spm(spm) = packet.body else { panic!("{packet:?}") };
+        assert_eq!((spm.lead, packet.options.reset), (Sqn(0), Some(Reset { naks_unanswered: true, code: 9 })));
+    }
+    assert!(out.len() > 10 && source.is_finished());
+    assert_eq!(source.send(b"late"), Err(SendError::Closed));
+}
+
+/// Section 13.4.
+#[test]
+fn requests_for_spms_are_answered_at_once_but_not_too_often() {
+    let mut source = source(config());
+    drain(&mut source, 0);
+    let spmr = bytes(&Packet { tsi: TSI, data_port: 7500, body: Body::Spmr, options: Options::default() });
+    source.handle_datagram(MS, &spmr).unwrap();
+    assert!(drain(&mut source, MS).is_empty());
+    assert_eq!(source.poll_timeout(MS), Some(4 * MS));
+    assert_eq!(classes(&drain(&mut source, 4 * MS)), [Class::Spm]);
+    source.handle_datagram(9 * MS, &spmr).unwrap();
+    assert_eq!(classes(&drain(&mut source, 9 * MS)), [Class::Spm]);
+}
+
+/// Section 9.3: a list is in order and has no number twice.
+#[test]
+fn confirmations_are_in_order() {
+    let mut source = source(SourceConfig { ncf_pause_ns: 0, ..config() });
+    send_all(&mut source, 8, b"x");
+    drain(&mut source, 0);
+    source.handle_datagram(MS, &nak(&[3, 6])).unwrap();
+    source.handle_datagram(MS, &nak(&[1, 3])).unwrap();
+    let out = drain(&mut source, MS);
+    let ncf = out[0].packet();
+    let listed: Vec<u32> = ncf.sqn().into_iter().chain(ncf.options.nak_list.iter()).map(|sqn| sqn.0).collect();
+    assert_eq!(listed, [1, 3, 6]);
+    assert_eq!(classes(&out[1..]), [Class::Rdata; 3]);
+}
+
 /// Section 9.7.
 #[test]
 fn the_end_is_announced_after_the_data() {
@@ -270,9 +321,10 @@ fn the_end_is_announced_after_the_data() {
     let out = run(&mut source, 0, 60_000 * MS);
     let last_data = out.iter().rposition(|(_, one)| one.class == Class::Odata).unwrap();
     let fins: Vec<usize> = (0..out.len()).filter(|&at| out[at].1.packet().options.fin).collect();
-    assert_eq!(fins.len(), 3);
     assert!(fins[0] > last_data && source.is_finished());
-    assert_eq!(source.poll_timeout(60_001 * MS), None);
+    assert_eq!(fins, (fins[0]..out.len()).collect::<Vec<_>>(), "section 9.7: in every SPM after the last data");
+    let pauses: Vec<u64> = fins.windows(2).take(5).map(|pair| (out[pair[1]].0 - out[pair[0]].0) / MS).collect();
+    assert_eq!(pauses, [4, 4, 4, 8, 16], "three close together, then as heartbeats");
     // Repairs are still made.
     source.handle_datagram(61_000 * MS, &nak(&[3])).unwrap();
     assert!(classes(&drain(&mut source, 61_000 * MS)).contains(&Class::Rdata));

@@ -10,6 +10,8 @@ pub(super) struct Slot {
     pub(super) fragment: Option<Fragment>,
     /// Waits for its repair to go out.
     pub(super) repair: bool,
+    /// No packet has this number: its group was ended before it (section 11.2).
+    pub(super) skipped: bool,
     /// When its last NCF went out; absent: never.
     pub(super) ncf_ns: Option<u64>,
 }
@@ -20,24 +22,31 @@ pub(super) struct Window {
     slots: Vec<Slot>,
     bytes: Vec<u8>,
     slot_bytes: usize,
+    /// Packets leave the window by so many: a transmission group, or 1.
+    group: u32,
     /// The oldest that can be repaired.
     trail: Sqn,
     /// The number that the next packet from the application gets.
     next: Sqn,
     /// The number that goes out next: all before it were sent.
     unsent: Sqn,
+    /// The newest that was sent; one before the trail when nothing was.
+    newest: Sqn,
 }
 
 impl Window {
-    pub(super) fn new(first: Sqn, packets: u32, slot_bytes: usize) -> Self {
+    /// `group` and `packets` are powers of two, and `first` begins a group.
+    pub(super) fn new(first: Sqn, packets: u32, slot_bytes: usize, group: u32) -> Self {
         let packets = packets as usize;
         Self {
             slots: vec![Slot::default(); packets],
             bytes: vec![0; packets * slot_bytes],
             slot_bytes,
+            group,
             trail: first,
             next: first,
             unsent: first,
+            newest: first.previous(),
         }
     }
 
@@ -51,7 +60,7 @@ impl Window {
 
     /// The newest that was sent; one before the trail when nothing was.
     pub(super) fn lead(&self) -> Sqn {
-        self.unsent.previous()
+        self.newest
     }
 
     /// Packets that wait to be sent for the first time.
@@ -59,9 +68,12 @@ impl Window {
         self.next.distance_from(self.unsent)
     }
 
-    /// Whether so many packets more find room. Those that were sent make room, those that were not do not.
-    pub(super) fn has_room(&self, packets: usize) -> bool {
-        self.waiting() as usize + packets <= self.slots.len()
+    /// Whether so many packets more find room. Those that were sent make room, those that were not do not, and neither do
+    /// others of their group nor what comes from `kept` on.
+    pub(super) fn has_room(&self, packets: usize, kept: Option<Sqn>) -> bool {
+        let oldest = kept.unwrap_or(self.unsent);
+        let oldest = oldest.plus((oldest.0 & (self.group - 1)).wrapping_neg());
+        self.next.distance_from(oldest) as usize + packets <= self.slots.len()
     }
 
     /// The number that the next packet gets.
@@ -73,11 +85,11 @@ impl Window {
         let sqn = self.next;
         let held = self.next.distance_from(self.trail) as usize;
         if held == self.slots.len() {
-            self.trail = self.trail.next();
+            self.trail = self.trail.plus(self.group);
         }
         let place = self.place(sqn);
         if let Some(slot) = self.slots.get_mut(place) {
-            *slot = Slot { length: payload.len(), fragment, repair: false, ncf_ns: None };
+            *slot = Slot { length: payload.len(), fragment, ..Slot::default() };
         }
         let begin = place * self.slot_bytes;
         if let Some(bytes) = self.bytes.get_mut(begin..begin + payload.len()) {
@@ -87,8 +99,37 @@ impl Window {
         sqn
     }
 
+    /// What was not sent yet is taken back.
+    pub(super) fn forget_unsent(&mut self) {
+        self.next = self.unsent;
+    }
+
+    /// Passes over the numbers up to one that begins the next group: no packet gets them.
+    pub(super) fn skip_to(&mut self, until: Sqn) {
+        let all_sent = self.waiting() == 0;
+        while self.next.is_before(until) {
+            let place = self.place(self.next);
+            if let Some(slot) = self.slots.get_mut(place) {
+                *slot = Slot { skipped: true, ..Slot::default() };
+            }
+            self.next = self.next.next();
+        }
+        if all_sent {
+            self.unsent = self.next;
+        }
+    }
+
     /// Whether a packet was sent and is still there.
     pub(super) fn has(&self, sqn: Sqn) -> bool {
+        self.spans(sqn) && self.slots.get(self.place(sqn)).is_some_and(|slot| !slot.skipped)
+    }
+
+    /// Whether a number was passed over, and its group is still there.
+    pub(super) fn has_skipped(&self, sqn: Sqn) -> bool {
+        self.spans(sqn) && self.slots.get(self.place(sqn)).is_some_and(|slot| slot.skipped)
+    }
+
+    fn spans(&self, sqn: Sqn) -> bool {
         sqn.distance_from(self.trail) < self.unsent.distance_from(self.trail)
     }
 
@@ -98,7 +139,11 @@ impl Window {
     }
 
     pub(super) fn sent(&mut self) {
+        self.newest = self.unsent;
         self.unsent = self.unsent.next();
+        while self.unsent != self.next && self.slots.get(self.place(self.unsent)).is_some_and(|slot| slot.skipped) {
+            self.unsent = self.unsent.next();
+        }
     }
 
     pub(super) fn slot(&mut self, sqn: Sqn) -> Option<&mut Slot> {
