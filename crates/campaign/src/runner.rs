@@ -369,9 +369,12 @@ impl Runner<'_> {
                 self.observer.observe(&Progress::Warning(&note));
             }
             match measured {
-                Ok(outcome) => {
+                Ok(mut outcome) => {
                     let files = CellFiles::of(&outcome.measured, &outcome.events);
-                    self.dir.write_cell(step.index, &files, now_ns())?;
+                    if let Some(finding) = self.dir.write_cell(step.index, &files, now_ns())? {
+                        self.observer.observe(&Progress::Warning(&finding.detail));
+                        outcome.measured.result.verdict.add(finding);
+                    }
                     self.done += 1;
                     self.untrusted += usize::from(!outcome.measured.result.verdict.trusted);
                     alike = Alike::default();

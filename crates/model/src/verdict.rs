@@ -52,6 +52,8 @@ pub enum FindingId {
     FewSamples,
     /// The capture beside the measurement lacks packets; the figures do not (disturbed).
     CaptureIncomplete,
+    /// Raw samples found no room on the disk; the figures are whole (disturbed).
+    RawNotKept,
 }
 
 impl FindingId {

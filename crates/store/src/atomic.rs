@@ -29,6 +29,26 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     })
 }
 
+/// Takes space under a name that a resume removes, until [`remove`] gives it back.
+pub(crate) fn reserve(path: &Path, bytes: usize) -> Result<(), StoreError> {
+    let written = File::create(path).and_then(|mut file| {
+        file.write_all(&vec![0; bytes])?;
+        file.sync_all()
+    });
+    written.map_err(|cause| {
+        let _ = fs::remove_file(path);
+        StoreError::writing(path, cause)
+    })
+}
+
+/// Removes a file that need not be there.
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(StoreError::writing(path, cause)),
+        _ => Ok(()),
+    }
+}
+
 /// Makes names made or changed in a directory survive a power cut (fsync(2): syncing a file does not sync its entry).
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|cause| StoreError::writing(path, cause))

@@ -4,10 +4,13 @@ use crate::{StoreError, atomic};
 use base64::Engine as _;
 use model::result::{Outlier, Series};
 use model::worker::Measured;
-use model::{Event, ResultDocument};
+use model::{Event, Finding, FindingId, ResultDocument};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// Bytes that raw samples leave free at least.
+const RESERVE: usize = 64 << 10;
 
 /// What one cell left behind, to be written.
 #[derive(Debug, Clone, Copy)]
@@ -43,17 +46,38 @@ pub(crate) fn path(run: &Path, index: u32, suffix: &str) -> PathBuf {
     run.join("cells").join(format!("{index:04}{suffix}"))
 }
 
-/// Writes all files of a cell, the result document last, and waits until they are on disk.
-pub(crate) fn write(run: &Path, index: u32, files: &CellFiles<'_>) -> Result<(), StoreError> {
+/// Writes all files of a cell, the result document last, and waits until they are on disk. Raw samples are the largest of
+/// them by far and the figures do without: where all do not find room they are given up, which the verdict says then.
+/// `done` is called when the files are there, and may find that the disk is full too. Gives what it added to the verdict.
+pub(crate) fn write(
+    run: &Path,
+    index: u32,
+    files: &CellFiles<'_>,
+    mut done: impl FnMut() -> Result<(), StoreError>,
+) -> Result<Option<Finding>, StoreError> {
+    match write_all(run, index, files).and_then(|()| done()) {
+        Err(StoreError::DiskFull { .. }) if files.raw.is_some() => {}
+        written => return written.map(|()| None),
+    }
+    let raw = path(run, index, ".raw.zst");
+    atomic::remove(&raw)?;
+    let mut result = files.result.clone();
+    let name = raw.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let detail = format!("{name} was not kept: the disk was full; the figures and the interval log are whole");
+    let finding = Finding::new(FindingId::RawNotKept, detail);
+    result.verdict.add(finding.clone());
+    write_all(run, index, &CellFiles { result: &result, raw: None, ..*files })?;
+    done()?;
+    Ok(Some(finding))
+}
+
+fn write_all(run: &Path, index: u32, files: &CellFiles<'_>) -> Result<(), StoreError> {
     let document = document(run, index, files.result)?;
     let put = |suffix: &str, bytes: &[u8]| {
         let path = path(run, index, suffix);
         if bytes.is_empty() {
             // A cell measured again must not keep a file of the attempt that was cut short.
-            return match std::fs::remove_file(&path) {
-                Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(StoreError::writing(&path, cause)),
-                _ => Ok(()),
-            };
+            return atomic::remove(&path);
         }
         atomic::write(&path, bytes)
     };
@@ -63,7 +87,15 @@ pub(crate) fn write(run: &Path, index: u32, files: &CellFiles<'_>) -> Result<(),
     let losses = files.outliers.iter().filter(|outlier| outlier.lost).map(loss);
     let events: Vec<Event> = files.events.iter().cloned().chain(losses).collect();
     put(".events.jsonl", &lines("event", &events)?)?;
-    put(".raw.zst", &raw(run, index, files.raw)?)?;
+    let packed = raw(run, index, files.raw)?;
+    let reserve = path(run, index, ".reserve.tmp");
+    if !packed.is_empty() {
+        // What raw samples leave must be enough for the result documents of some cells.
+        atomic::reserve(&reserve, RESERVE.max(4 * document.len() + 4 * files.hlog.len()))?;
+    }
+    let kept = put(".raw.zst", &packed);
+    let released = atomic::remove(&reserve);
+    kept.and(released)?;
     put(".json", &document)?;
     atomic::sync_directory(&run.join("cells"))
 }

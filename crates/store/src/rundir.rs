@@ -2,7 +2,7 @@
 
 use crate::journal::JournalWriter;
 use crate::{CellFiles, Run, StoreError, atomic, cell, utc_text};
-use model::{JournalLine, RunDocument};
+use model::{Finding, JournalLine, RunDocument};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -125,13 +125,19 @@ impl RunDir {
     }
 
     /// Writes the files of a cell, waits until they are on disk, and only then writes its `Done` line. `utc_ns`: wall
-    /// clock since 1970.
+    /// clock since 1970. Where the disk has no room for its raw samples, it goes without them: the verdict that is
+    /// stored says so, with the finding that comes back.
     ///
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::Write`], [`StoreError::Encode`]; the cell is not done then.
-    pub fn write_cell(&mut self, index: u32, files: &CellFiles<'_>, utc_ns: u64) -> Result<(), StoreError> {
-        cell::write(&self.path, index, files)?;
-        self.journal.append(&JournalLine::Done { index, at_ns: utc_ns })
+    pub fn write_cell(
+        &mut self,
+        index: u32,
+        files: &CellFiles<'_>,
+        utc_ns: u64,
+    ) -> Result<Option<Finding>, StoreError> {
+        let journal = &mut self.journal;
+        cell::write(&self.path, index, files, || journal.append(&JournalLine::Done { index, at_ns: utc_ns }))
     }
 
     /// Removes the whole directory again: for a run that ended before its first cell.

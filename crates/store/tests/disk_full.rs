@@ -30,6 +30,53 @@ fn fill(path: &Path) {
     }
 }
 
+/// Raw samples that do not get smaller by packing, in base64.
+fn noise(bytes: usize) -> String {
+    let mut state = 1_u64;
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let letter = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(letters[usize::try_from(state >> 58).unwrap()])
+    };
+    (0..bytes / 3 * 4).map(letter).collect()
+}
+
+#[test]
+fn raw_samples_that_find_no_room_cost_their_own_file_only() {
+    let folder = tempfile::tempdir().unwrap();
+    if let Err(error) = small_disk(folder.path()) {
+        eprintln!("SKIPPED raw_samples_that_find_no_room_cost_their_own_file_only: cannot mount a tmpfs: {error}");
+        return;
+    }
+    let mut dir = make_run(folder.path(), 4, 1);
+    let path = dir.path().to_owned();
+    // The first fits, the second fits only if nothing is left for the cells that follow, the third is larger than the disk.
+    for (index, bytes) in [(2, 60_000), (3, 100_000), (4, 300_000)] {
+        dir.journal(&JournalLine::Start { index, at_ns: 4 }).unwrap();
+        let mut one = measured(index);
+        one.raw = Some(noise(bytes));
+        let lost = dir.write_cell(index, &CellFiles::of(&one, &[]), 5).unwrap();
+        assert_eq!(lost.is_some(), index > 2, "{index}: {lost:?}");
+        let raw = path.join(format!("cells/{index:04}.raw.zst"));
+        assert_eq!(raw.is_file(), index == 2);
+        let run = Run::load(&path).unwrap();
+        let (_, stored) = run.results.iter().find(|(step, _)| step.index == index).unwrap();
+        assert!(stored.verdict.trusted, "the figures are whole");
+        let said: Vec<_> =
+            stored.verdict.disturbed.iter().filter(|one| one.id == model::FindingId::RawNotKept).collect();
+        assert_eq!(said, lost.iter().collect::<Vec<_>>());
+        if let Some(lost) = lost {
+            assert_eq!(lost.id, model::FindingId::RawNotKept);
+            assert!(lost.detail.contains(&format!("{index:04}.raw.zst")), "{}", lost.detail);
+        }
+    }
+    assert!(Run::load(&path).unwrap().missing().is_empty());
+    let left = fs::read_dir(path.join("cells")).unwrap().map(|entry| entry.unwrap().path());
+    assert!(left.into_iter().all(|path| path.extension().is_none_or(|extension| extension != "tmp")));
+    drop(dir);
+    umount2(folder.path(), MntFlags::MNT_DETACH).unwrap();
+}
+
 #[test]
 fn a_full_disk_costs_the_cell_in_flight_only() {
     let folder = tempfile::tempdir().unwrap();
