@@ -20,6 +20,9 @@ mod verdict;
 
 pub use evidence::{EndEvidence, Evidence, PathFacts};
 pub use latency::{Distribution, latency};
-pub use paced::{Arrears, FarEnd, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, saturated};
+pub use paced::{
+    Arrears, FarEnd, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, RepairFigures, RepairNote,
+    saturated,
+};
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
 pub use verdict::verdict;

@@ -54,6 +54,8 @@ pub struct PacedConfig {
     pub peers: Vec<PacedPeer>,
     /// Which time stamps come with the samples.
     pub stamps: Stamps,
+    /// Whether messages say what repairs cost them.
+    pub repairs: bool,
 }
 
 impl PacedConfig {
@@ -82,6 +84,7 @@ impl PacedConfig {
             line_pps: None,
             peers: vec![PacedPeer::default()],
             stamps: Stamps::None,
+            repairs: false,
         }
     }
 

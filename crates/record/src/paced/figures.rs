@@ -1,5 +1,6 @@
 //! What `pace` has beside the figures of every recorder.
 
+use super::RepairFigures;
 use model::{OneWay, RateReport, ReflectorReport, Segment};
 
 /// What `pace` has beside the figures of every recorder.
@@ -27,6 +28,8 @@ pub struct PaceFigures {
     pub unsent: u64,
     /// Sends that had to wait or be repeated because the path took no more.
     pub blocked: u64,
+    /// Losses and repairs apart, where the protocol repairs.
+    pub repairs: Option<RepairFigures>,
 }
 
 /// Whether the sender ever caught up with its schedule towards the end.

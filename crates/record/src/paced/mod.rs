@@ -8,6 +8,7 @@ mod figures;
 mod intervals;
 mod offset;
 mod one_way;
+mod repaired;
 mod saturated;
 mod segments;
 mod signed;
@@ -15,6 +16,7 @@ mod stalls;
 
 pub use config::{PacedConfig, PacedPeer, PeerClock};
 pub use figures::{Arrears, PaceFigures};
+pub use repaired::{RepairFigures, RepairNote};
 pub use saturated::{FarEnd, RateEvidence, saturated};
 
 use crate::hlog::Log;
@@ -25,10 +27,11 @@ use crate::recorder::{FIRST_LOOK, MOST_RAW, Recorded, Schedule};
 use intervals::{Fate, Intervals, Message};
 use model::result::Outlier;
 use model::{
-    ClockMap, LatencyKind, LiveInterval, Messages, PacedSample, RateReport, ReflectorReport, Sample, SampleFlags,
-    StampTimes,
+    ClockMap, LatencyKind, LiveInterval, Messages, PacedSample, RateReport, ReflectorReport, Repaired, Sample,
+    SampleFlags, StampTimes,
 };
 use one_way::OneWays;
+use repaired::Repairs;
 use segments::Segments;
 use stalls::Stalls;
 use std::cmp::Reverse;
@@ -48,6 +51,8 @@ struct More {
     peer_rx: u64,
     peer_tx: u64,
     stamps: [u64; 7],
+    /// What repairs cost there and back.
+    repaired: [u64; 2],
 }
 
 impl More {
@@ -68,6 +73,7 @@ impl More {
                 stamps.stack_ns,
                 stamps.received_ns,
             ],
+            repaired: [one.out.word(), one.back.word()],
         }
     }
 
@@ -131,6 +137,7 @@ pub struct Paced {
     intervals: Intervals,
     peers: Vec<Peer>,
     segments: Option<Box<Segments>>,
+    repairs: Option<Box<Repairs>>,
     outliers: Outliers<More>,
     /// Messages that take at least this long from the intended time are offered to the outliers.
     notable_from: u64,
@@ -179,6 +186,7 @@ impl Paced {
             intervals: Intervals::new(config.interval_ns, config.rate.ticks(wait_ns), &hosts),
             peers: config.peers.iter().map(peer).collect(),
             segments: Segments::new(config.stamps),
+            repairs: config.repairs.then(|| Repairs::new(config.peers.len())),
             notable_from: outliers.notable_from(),
             outliers,
             stalls: Stalls::default(),
@@ -299,6 +307,9 @@ impl Paced {
         }
         if let Some(segments) = &mut self.segments {
             segments.take(&one.stamps);
+        }
+        if let Some(repairs) = &mut self.repairs {
+            repairs.take(one, peer, rtt_ns, intended_ns);
         }
         let first = self.first.unwrap_or(0);
         let of_peer = &mut self.peers[peer];
@@ -421,6 +432,13 @@ impl Paced {
         self.intervals.told().map(|told| LiveInterval { size, asked_pps, ..told }).collect()
     }
 
+    /// How a message was repaired, as the receivers tell at the end; before [`Self::finish`].
+    pub fn repair(&mut self, note: RepairNote) {
+        if let Some(repairs) = &mut self.repairs {
+            repairs.note(note);
+        }
+    }
+
     /// Closes all intervals, so that [`Self::intervals`] has the last ones too: nothing more will come.
     pub fn close_intervals(&mut self) {
         self.intervals.end();
@@ -467,6 +485,7 @@ impl Paced {
         });
         let reflectors: Vec<ReflectorReport> = reflectors.collect();
         let (kept, outliers_dropped) = self.outliers.finish();
+        let repaired = self.repairs.as_ref().map(|repairs| repairs.told()).unwrap_or_default();
         let outliers = kept.iter().map(|kept| {
             let more = &kept.more;
             let mut parts_ns = BTreeMap::new();
@@ -482,6 +501,10 @@ impl Paced {
                     one_way.parts(rate, first_tick, &sample, &mut parts_ns);
                 }
                 segments::name(&more.stamps(), &mut parts_ns);
+            }
+            if self.repairs.is_some() {
+                let key = (kept.seq.0, u16::try_from(more.peer).unwrap_or(u16::MAX));
+                Repairs::name(&repaired, key, more.repaired.map(Repaired::from_word), &mut parts_ns);
             }
             Outlier {
                 seq: kept.seq.0,
@@ -517,6 +540,10 @@ impl Paced {
             arrears,
             unsent: self.unsent,
             blocked: self.blocked,
+            repairs: self.repairs.as_ref().map(|repairs| {
+                let hosts: Vec<String> = self.config.peers.iter().map(|peer| peer.host.clone()).collect();
+                repairs.finish(&hosts, kind)
+            }),
         };
         let (series, lines) = self.intervals.finish();
         Recorded {
