@@ -3,8 +3,8 @@
 //! It is driven from outside, as [`crate::Source`] is: datagrams go in by [`Receiver::handle_datagram`], NAKs and SPMRs come
 //! out of [`Receiver::poll_transmit`], messages out of [`Receiver::next_message`], everything else that happens out of
 //! [`Receiver::poll_event`]. [`Receiver::poll_timeout`] says when to call [`Receiver::handle_timeout`] although nothing
-//! arrived. It hears any number of sources up to a limit, each with a window and timers of its own; memory is taken when a
-//! source is heard first, and kept for the next one.
+//! arrived. It hears any number of sources up to a limit, each with a window and timers of its own. After [`Receiver::new`]
+//! nothing is allocated.
 //!
 //! Every message tells whether it was repaired, and if so when its gap was seen, when it was asked for, confirmed and
 //! received: what a late message was late for.
@@ -25,17 +25,12 @@ use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
 use peer::{Peer, With};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Numbers that one NAK asks for: its own and a list.
 const ASKED: usize = 63;
 /// Events that wait to be taken; the oldest go when there are more.
 const MOST_EVENTS: usize = 1024;
-/// Between two SPMRs without an answer, in ns, times their number so far (section 13.5 wants them to back off).
-const SPMR_PAUSE_NS: u64 = 20_000_000;
-/// SPMRs for one source without an answer.
-const MOST_SPMRS: u32 = 10;
-
 /// Where a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
@@ -139,15 +134,25 @@ impl Receiver {
     /// [`ConfigError`].
     pub fn new(config: ReceiverConfig) -> Result<Self, ConfigError> {
         config.check()?;
+        let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let spare = std::iter::repeat_with(|| Peer::new(Tsi::default(), nowhere, &config));
         Ok(Self {
             config,
             peers: Vec::with_capacity(config.max_sources),
-            spare: Vec::new(),
+            spare: spare.take(config.max_sources).collect(),
             random: Random::new(config.seed),
             counts: Counts::default(),
             events: Events { waiting: VecDeque::with_capacity(MOST_EVENTS), dropped: 0 },
             turn: 0,
         })
+    }
+
+    /// Writes to the memory of so many sources that were not heard yet, so that the operating system, which maps memory when
+    /// it is touched first, does so now.
+    pub fn reserve(&mut self, sources: usize) {
+        for peer in self.spare.iter_mut().rev().take(sources) {
+            peer.touch();
+        }
     }
 
     /// What it counted so far.
@@ -168,7 +173,6 @@ impl Receiver {
                 return Err(error);
             }
         };
-        let from_source = matches!(packet.body, Body::Spm(_) | Body::Odata(_) | Body::Rdata(_) | Body::Ncf(_));
         let wanted = packet.data_port == self.config.data_port && !packet.options.parity;
         let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_));
         let place = if wanted { self.peer(now_ns, packet.tsi, from, opens) } else { None };
@@ -178,9 +182,6 @@ impl Receiver {
             return Ok(());
         };
         let mut with = With { config, random, counts, events };
-        if from_source {
-            peer.heard_ns = now_ns;
-        }
         match &packet.body {
             Body::Odata(data) | Body::Rdata(data) => peer.data(now_ns, data, &packet.options, &mut with),
             Body::Spm(spm) => {
@@ -194,7 +195,8 @@ impl Receiver {
                     peer.heard(now_ns, sqn, is_ncf, &mut with);
                 }
             }
-            Body::Poll(_) | Body::Polr(_) | Body::Nnak(_) | Body::Spmr | Body::Ack(_) => {}
+            Body::Spmr => peer.others_spmr(now_ns, &mut with),
+            Body::Poll(_) | Body::Polr(_) | Body::Nnak(_) | Body::Ack(_) => {}
         }
         Ok(())
     }
@@ -206,13 +208,8 @@ impl Receiver {
         if !opens || self.peers.len() >= self.config.max_sources {
             return None;
         }
-        let peer = match self.spare.pop() {
-            Some(mut peer) => {
-                peer.reuse(tsi, from);
-                peer
-            }
-            None => Peer::new(tsi, from, &self.config),
-        };
+        let mut peer = self.spare.pop()?;
+        peer.reuse(tsi, from);
         self.peers.push(peer);
         if let Some(peer) = self.peers.last_mut() {
             peer.heard_ns = now_ns;
@@ -253,10 +250,10 @@ impl Receiver {
     /// The next packet to be sent now, written into `buffer`, which has to hold 400 bytes: NAKs, and SPMRs while nobody has
     /// said where NAKs go.
     pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
-        let Self { peers, config, counts, .. } = self;
+        let Self { peers, config, random, counts, events, .. } = self;
         for peer in peers {
             if peer.spmr_ns.is_some_and(|due| due <= now_ns) {
-                return Self::spmr(now_ns, peer, config, counts, buffer);
+                return Self::spmr(now_ns, peer, &mut With { config, random, counts, events }, buffer);
             }
             let Some(path) = peer.path else { continue };
             let mut numbers = [Sqn::default(); ASKED];
@@ -265,6 +262,10 @@ impl Receiver {
                 let Some(sqn) = peer.next_nak() else { break };
                 *place = sqn;
                 count += 1;
+            }
+            // Section 6.3: the oldest first.
+            if let Some(numbers) = numbers.get_mut(..count) {
+                numbers.sort_unstable_by_key(|sqn| peer.ahead(*sqn));
             }
             let Some((first, list)) = numbers.get(..count).and_then(<[Sqn]>::split_first) else { continue };
             let body = Body::Nak(Nak { sqn: *first, source: peer.address, group: config.group });
@@ -278,22 +279,18 @@ impl Receiver {
         None
     }
 
-    /// Appendix C: first to the group on this link, then to the source, ever more seldom.
-    fn spmr(
-        now_ns: u64,
-        peer: &mut Peer,
-        config: &ReceiverConfig,
-        counts: &mut Counts,
-        buffer: &mut [u8],
-    ) -> Option<Transmit> {
-        let packet =
-            Packet { tsi: peer.tsi, data_port: config.data_port, body: Body::Spmr, options: Options::default() };
+    /// Section 13.5: to the group on this link, so that others need not ask, then to the source.
+    fn spmr(now_ns: u64, peer: &mut Peer, with: &mut With<'_>, buffer: &mut [u8]) -> Option<Transmit> {
+        let data_port = with.config.data_port;
+        let packet = Packet { tsi: peer.tsi, data_port, body: Body::Spmr, options: Options::default() };
         let length = packet.write(buffer).ok()?;
-        peer.spmrs += 1;
-        let again = now_ns.saturating_add(SPMR_PAUSE_NS.saturating_mul(u64::from(peer.spmrs)));
-        peer.spmr_ns = (peer.spmrs < MOST_SPMRS).then_some(again);
-        counts.spmrs += 1;
-        let to = if peer.spmrs == 1 { Destination::GroupOnLink } else { Destination::Unicast(peer.address) };
+        with.counts.spmrs += 1;
+        let to = if peer.spmr_told { Destination::Unicast(peer.address) } else { Destination::GroupOnLink };
+        if peer.spmr_told {
+            peer.spmr_again(now_ns, with);
+        } else {
+            peer.spmr_told = true;
+        }
         Some(Transmit { length, to })
     }
 

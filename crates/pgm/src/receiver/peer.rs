@@ -11,6 +11,9 @@ use std::net::IpAddr;
 /// NAKs that may wait to be sent; a number that finds no room backs off again.
 const MOST_NAKS: usize = 4096;
 
+/// SPMRs for one source without an answer.
+const MOST_SPMRS: u32 = 10;
+
 /// Where the repair of a missing number stands (the state machine of section 6.3, with two states before it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -42,6 +45,8 @@ struct Slot {
     fragment: Option<Fragment>,
     repair: Repair,
     was_missing: bool,
+    /// Stands among the NAKs that wait to be sent.
+    queued: bool,
     ncf_retries: u32,
     data_retries: u32,
 }
@@ -63,7 +68,9 @@ pub(super) struct Peer {
     pub(super) heard_ns: u64,
     /// When an SPMR is due; absent: none is needed.
     pub(super) spmr_ns: Option<u64>,
-    pub(super) spmrs: u32,
+    spmrs: u32,
+    /// The group was told of the SPMR that is due.
+    pub(super) spmr_told: bool,
     pub(super) naks: VecDeque<Sqn>,
     spm: Option<Sqn>,
     started: bool,
@@ -78,6 +85,8 @@ pub(super) struct Peer {
     fin: Option<Sqn>,
     told_fin: bool,
     told_reset: bool,
+    /// The source has said that it answers no NAK any more.
+    deaf: bool,
     slots: Vec<Slot>,
     bytes: Vec<u8>,
     slot_bytes: usize,
@@ -94,6 +103,7 @@ impl Peer {
             heard_ns: 0,
             spmr_ns: None,
             spmrs: 0,
+            spmr_told: false,
             naks: VecDeque::with_capacity(MOST_NAKS),
             spm: None,
             started: false,
@@ -104,11 +114,17 @@ impl Peer {
             fin: None,
             told_fin: false,
             told_reset: false,
+            deaf: false,
             slots: vec![Slot::default(); places],
             bytes: vec![0; places * config.max_packet_bytes],
             slot_bytes: config.max_packet_bytes,
             timers: Timers::new(config.window_packets),
         }
+    }
+
+    /// Writes to all of its memory, which the system else maps only when it is needed.
+    pub(super) fn touch(&mut self) {
+        self.bytes.fill(1);
     }
 
     /// Forgets everything, keeps the memory.
@@ -120,7 +136,7 @@ impl Peer {
         self.naks.clear();
         (self.tsi, self.address, self.path, self.spm) = (tsi, address, None, None);
         (self.spmr_ns, self.spmrs, self.started, self.fin) = (None, 0, false, None);
-        (self.told_fin, self.told_reset) = (false, false);
+        (self.told_fin, self.told_reset, self.deaf, self.spmr_told) = (false, false, false, false);
     }
 
     fn capacity(&self) -> u32 {
@@ -140,6 +156,11 @@ impl Peer {
         self.slots.get_mut(place)
     }
 
+    /// How far a number is ahead of what was delivered.
+    pub(super) fn ahead(&self, sqn: Sqn) -> u32 {
+        sqn.distance_from(self.base)
+    }
+
     /// Whether a number is known of and was not delivered.
     fn holds(&self, sqn: Sqn) -> bool {
         self.started && sqn.distance_from(self.base) < self.end.distance_from(self.base)
@@ -157,7 +178,7 @@ impl Peer {
     pub(super) fn data(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut With<'_>) {
         if !self.started {
             // Section 6.1: what is asked for begins with the first data heard, unless the source offers more.
-            self.start(data.sqn);
+            self.start(self.join(data.sqn, data.trail, options, with.config));
         }
         self.advance(data.trail, with);
         if data.payload.len() > self.slot_bytes {
@@ -186,8 +207,11 @@ impl Peer {
                 return;
             }
             State::Missing(_) => self.timers.clear(self.place(data.sqn)),
-            State::Empty | State::Lost => {}
+            // It was given up too early, and nobody was told yet.
+            State::Lost => with.counts.lost = with.counts.lost.saturating_sub(1),
+            State::Empty => {}
         }
+        self.heard_ns = now_ns;
         let begin = self.place(data.sqn) as usize * self.slot_bytes;
         if let Some(bytes) = self.bytes.get_mut(begin..begin + data.payload.len()) {
             bytes.copy_from_slice(data.payload);
@@ -225,6 +249,10 @@ impl Peer {
     }
 
     fn back_off(&mut self, now_ns: u64, sqn: Sqn, with: &mut With<'_>) {
+        if self.deaf {
+            self.give_up(sqn, with);
+            return;
+        }
         let wait = with.random.below(with.config.back_off_ns.saturating_add(1));
         if let Some(slot) = self.slot_mut(sqn) {
             slot.state = State::Missing(Phase::BackOff);
@@ -326,16 +354,17 @@ impl Peer {
             return;
         }
         self.spm = Some(spm.sqn);
+        self.heard_ns = now_ns;
         let known = self.path.is_some();
         self.path = (!options.neighbour_unreachable).then_some(spm.path);
-        self.spmr_ns = None;
-        self.spmrs = 0;
+        (self.spmr_ns, self.spmrs, self.spmr_told) = (None, 0, false);
         if let Some(reset) = options.reset
             && !self.told_reset
         {
             self.told_reset = true;
             with.events.push(Event::Reset { tsi: self.tsi, code: reset.code });
         }
+        self.deaf |= options.reset.is_some_and(|reset| reset.naks_unanswered);
         if !known && self.path.is_some() {
             self.release(now_ns, with);
         }
@@ -343,8 +372,7 @@ impl Peer {
             return;
         }
         if !self.started {
-            let join = options.join.filter(|_| with.config.join).filter(|join| !join.is_before(spm.trail));
-            self.start(join.filter(|join| !join.is_after(spm.lead.next())).unwrap_or(spm.lead.next()));
+            self.start(self.join(spm.lead.next(), spm.trail, options, with.config));
         }
         self.advance(spm.trail, with);
         let end = spm.lead.next();
@@ -358,7 +386,47 @@ impl Peer {
         if options.fin {
             self.fin = Some(spm.lead.next());
         }
+        if self.deaf {
+            self.give_all_up(with);
+        }
         self.settle(with);
+    }
+
+    /// The first number that is wanted where `first` was the first that was heard: farther back where the source offers it
+    /// (section 9.4), as far as it has it and half of the window leaves room for what comes meanwhile.
+    fn join(&self, first: Sqn, trail: Sqn, options: &Options<'_>, config: &ReceiverConfig) -> Sqn {
+        let Some(join) = options.join.filter(|join| config.join && join.is_before(first)) else { return first };
+        let room = first.plus((self.capacity() / 2).wrapping_neg());
+        let join = if join.is_before(trail) { trail } else { join };
+        let join = if join.is_before(room) { room } else { join };
+        if join.is_before(first) { join } else { first }
+    }
+
+    /// Section 9.8.1: nothing that is missing will come.
+    fn give_all_up(&mut self, with: &mut With<'_>) {
+        let mut at = self.base;
+        while self.started && at.is_before(self.end) {
+            if let State::Missing(_) = self.slot(at).state {
+                self.give_up(at, with);
+            }
+            at = at.next();
+        }
+    }
+
+    /// Somebody else has asked for an SPM: it is waited for (section 13.5).
+    pub(super) fn others_spmr(&mut self, now_ns: u64, with: &mut With<'_>) {
+        if self.spmr_ns.is_some() {
+            self.spmr_again(now_ns, with);
+        }
+    }
+
+    /// The SPM is waited for, ever longer, before it is asked for again.
+    pub(super) fn spmr_again(&mut self, now_ns: u64, with: &mut With<'_>) {
+        self.spmrs += 1;
+        self.spmr_told = false;
+        let wait = with.config.spmr_repeat_ns.saturating_mul(u64::from(self.spmrs));
+        let wait = wait.saturating_add(with.random.below(with.config.spmr_back_off_ns.saturating_add(1)));
+        self.spmr_ns = (self.spmrs < MOST_SPMRS).then_some(now_ns.saturating_add(wait));
     }
 
     /// The first SPM has come: what was held may be asked for.
@@ -377,14 +445,20 @@ impl Peer {
         if !self.holds(sqn) {
             return;
         }
-        let State::Missing(phase) = self.slot(sqn).state else { return };
-        let phase = match (is_ncf, phase) {
+        let State::Missing(before) = self.slot(sqn).state else { return };
+        let phase = match (is_ncf, before) {
             (true, _) | (false, Phase::WaitData) => Phase::WaitData,
             (false, _) => Phase::WaitNcf,
         };
-        let wait = if phase == Phase::WaitData { with.config.data_ns } else { with.config.repeat_ns };
+        let wait = match (phase, before) {
+            (Phase::WaitNcf, Phase::WaitNcf) => with.config.repeat_ns,
+            // The state machine of section 6.3 waits NAK_RPT_IVL for an NCF here; its "NAK suppression" at least NAK_RDATA_IVL.
+            (Phase::WaitNcf, _) => with.config.repeat_ns.max(with.config.data_ns),
+            _ => with.config.data_ns,
+        };
         if let Some(slot) = self.slot_mut(sqn) {
             slot.state = State::Missing(phase);
+            slot.queued = false;
             if is_ncf {
                 slot.repair.ncf_ns.get_or_insert(now_ns);
             }
@@ -420,27 +494,37 @@ impl Peer {
         let again = now_ns.saturating_add(with.config.repeat_ns);
         self.timers.set(self.place(sqn), again);
         if self.path.is_none() {
-            self.spmr_ns.get_or_insert(now_ns);
+            if self.spmr_ns.is_none() && self.spmrs < MOST_SPMRS {
+                let wait = with.random.below(with.config.spmr_back_off_ns.saturating_add(1));
+                self.spmr_ns = Some(now_ns.saturating_add(wait));
+            }
             if let Some(slot) = self.slot_mut(sqn) {
                 slot.state = State::Missing(Phase::Held);
             }
             return;
         }
-        if self.naks.len() >= MOST_NAKS {
-            return;
+        if !self.slot(sqn).queued {
+            if self.naks.len() >= MOST_NAKS {
+                return;
+            }
+            self.naks.push_back(sqn);
         }
-        self.naks.push_back(sqn);
         if let Some(slot) = self.slot_mut(sqn) {
+            slot.queued = true;
             slot.state = State::Missing(Phase::WaitNcf);
             slot.repair.nak_ns.get_or_insert(now_ns);
             slot.repair.naks += 1;
         }
     }
 
-    /// The next number to be asked for that is still missing.
+    /// The next number to be asked for that is still missing, and for which no NCF has come meanwhile.
     pub(super) fn next_nak(&mut self) -> Option<Sqn> {
         while let Some(sqn) = self.naks.pop_front() {
-            if self.holds(sqn) && matches!(self.slot(sqn).state, State::Missing(_)) {
+            if !self.holds(sqn) {
+                continue;
+            }
+            let Some(slot) = self.slot_mut(sqn) else { continue };
+            if std::mem::take(&mut slot.queued) && slot.state == State::Missing(Phase::WaitNcf) {
                 return Some(sqn);
             }
         }
