@@ -102,7 +102,8 @@ pub fn with_duplex<V: DuplexVisitor>(
         [] => Err(NetError::NoPeer),
         [one] if !one.is_special() => plain(one, &options, &idle, visitor),
         [one] => {
-            let transport = Member::new(one, 0)?;
+            let by_readiness = !matches!(options.receive, Receive::Block | Receive::Spin);
+            let transport = Member::new(one, 0, by_readiness)?;
             match one.kind() {
                 Kind::Connected => {
                     incoming(&mut Out(Connected::new(one.write_fd())), transport, &options, &idle, visitor)
@@ -117,7 +118,7 @@ pub fn with_duplex<V: DuplexVisitor>(
         }
         several => {
             let mut out = Everyone::new(several)?;
-            let transport = Many::new(several)?;
+            let transport = Many::new(several, options.receive != Receive::Spin)?;
             let stop = options.stop;
             Ok(match options.receive {
                 Receive::Spin => {

@@ -228,6 +228,23 @@ pub enum NetError {
         /// What is not possible, with the remedy.
         why: &'static str,
     },
+    /// An IP protocol of its own without the capability for it.
+    #[error(
+        "IP protocol {protocol} needs CAP_NET_RAW: run as root, allow it with 'setcap cap_net_raw+ep' on the program, or use UDP"
+    )]
+    RawNotPermitted {
+        /// The protocol's number.
+        protocol: u8,
+    },
+    /// IPv6's router alert without the capability for it.
+    #[error("the IPv6 router alert needs CAP_NET_RAW: run as root, or do without it")]
+    RouterAlertNotPermitted,
+    /// A way of waiting that takes one socket without a time-out.
+    #[error("the sockets of a group cannot be waited for by {mode}: use block, poll, epoll or spin")]
+    GroupWait {
+        /// The way.
+        mode: model::Receive,
+    },
     /// The peer of an unconnected socket is not known yet.
     #[error("the data socket has no peer yet")]
     NoPeer,

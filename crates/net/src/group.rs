@@ -1,4 +1,37 @@
-//! Datagram sockets of a protocol that speaks to a group and from one address.
+//! Datagram sockets of a protocol that multicasts to a group and answers to one address, such as PGM: over UDP, or as an
+//! IP protocol of its own.
+//!
+//! An end has one socket that is bound to its unicast address, which sends everything and hears what is sent to it alone
+//! ([`GroupSocket::own`]), and one that is bound to the group ([`GroupSocket::member`]). Datagrams are sent and received in
+//! batches (sendmmsg(2), recvmmsg(2)) whose memory is taken once; [`GroupWait`] waits for one or both sockets with a
+//! time-out. Nothing here knows what is in the datagrams.
+
+mod receive;
+mod send;
+mod wait;
+
+pub use receive::{Datagram, ReceiveBatch};
+pub use send::{Extra, SendBatch, Target};
+pub use wait::{GroupWait, Woken};
+
+use crate::resolve::with_scope;
+use crate::socket::bind;
+use crate::{NetError, interface, multicast, options, sys};
+use libc::c_int;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Buffers where none is named, as far as the system allows them, in bytes.
+const SEND_BUFFER: u32 = 1 << 20;
+const RECEIVE_BUFFER: u32 = 4 << 20;
+
+/// Headers below the protocol's own.
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+const UDP_BYTES: usize = 8;
+/// The router alert in IPv4's options (RFC 2113) and as a hop-by-hop header of IPv6 (RFC 2711).
+const ALERT_V4_BYTES: usize = 4;
+const ALERT_V6_BYTES: usize = 8;
 
 /// What carries the packets of such a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,4 +46,190 @@ pub enum Carrier {
         /// The number.
         protocol: u8,
     },
+}
+
+impl Carrier {
+    /// The longest packet that goes into an IP packet of `mtu` bytes.
+    #[must_use]
+    pub fn room(self, mtu: u32, v6: bool, router_alert: bool) -> usize {
+        let ip = if v6 { IPV6_BYTES } else { IPV4_BYTES };
+        let udp = if matches!(self, Self::Udp { .. }) { UDP_BYTES } else { 0 };
+        let alert = match (router_alert, v6) {
+            (false, _) => 0,
+            (true, false) => ALERT_V4_BYTES,
+            (true, true) => ALERT_V6_BYTES,
+        };
+        (mtu as usize).saturating_sub(ip + udp + alert)
+    }
+}
+
+/// What both sockets of an end have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupOptions {
+    /// The carrier.
+    pub carrier: Carrier,
+    /// The own unicast address.
+    pub local: IpAddr,
+    /// The interface to join and send on ([`interface_of`] finds it).
+    pub interface: u32,
+    /// Whether this host hears what it sends (IP_MULTICAST_LOOP).
+    pub loopback: bool,
+    /// TTL or hop limit of multicast.
+    pub ttl: u8,
+    /// Whether packets may bear the IP router alert. With IPv6 it takes CAP_NET_RAW.
+    pub router_alert: bool,
+    /// Whether the kernel stamps what is received (SO_TIMESTAMPNS).
+    pub stamps: bool,
+    /// Send buffer in bytes; absent: 1 MiB, or what the system allows of it.
+    pub send_buffer_bytes: Option<u32>,
+    /// Receive buffer in bytes; absent: 4 MiB, or what the system allows of it.
+    pub receive_buffer_bytes: Option<u32>,
+    /// SO_BUSY_POLL in µs (socket(7)).
+    pub busy_poll_us: Option<u32>,
+}
+
+/// The interface that owns `local`; the loopback interface for all of its addresses.
+///
+/// # Errors
+/// None does.
+pub fn interface_of(local: IpAddr) -> Result<u32, NetError> {
+    if local.is_loopback() {
+        // 127.0.0.2 is loopback too, but no interface lists it.
+        return interface::index_of("lo");
+    }
+    interface::index_of(&interface::with_address(local)?)
+}
+
+/// One socket of an end. Closed when dropped.
+#[derive(Debug)]
+pub struct GroupSocket {
+    fd: OwnedFd,
+    carrier: Carrier,
+    interface: u32,
+    v6: bool,
+}
+
+impl GroupSocket {
+    /// The socket that sends, bound to the own address. With `hears` it is bound to the carrier's port too, so that
+    /// what is sent to this end alone arrives; otherwise its port is any, and nothing is received.
+    ///
+    /// # Errors
+    /// An option or the address is refused; [`NetError::InUse`] when another socket has it.
+    pub fn own(options: &GroupOptions, hears: bool) -> Result<Self, NetError> {
+        let socket = Self::open(options, options.local)?;
+        let fd = socket.fd.as_raw_fd();
+        multicast::send_through(fd, socket.v6, options.interface, options.local, options.loopback, options.ttl)?;
+        socket.alert(options.router_alert)?;
+        if !hears {
+            // The smallest there is: what comes all the same takes no memory.
+            options::int(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, "SO_RCVBUF", 0)?;
+        }
+        bind(fd, socket.place(options.local, hears), socket.name())?;
+        Ok(socket)
+    }
+
+    /// The socket that hears `group` and nothing else. Other sockets of this host may hear it as well.
+    ///
+    /// # Errors
+    /// An option, the group or the interface is refused, or the interface has no route to it (IPv6).
+    pub fn member(options: &GroupOptions, group: IpAddr) -> Result<Self, NetError> {
+        if group.is_ipv4() != options.local.is_ipv4() {
+            return Err(NetError::FamilyMismatch { one: group, other: options.local });
+        }
+        multicast::check_route(group, options.interface)?;
+        let socket = Self::open(options, group)?;
+        let fd = socket.fd.as_raw_fd();
+        if matches!(socket.carrier, Carrier::Udp { .. }) {
+            options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
+        }
+        bind(fd, socket.place(group, true), socket.name())?;
+        multicast::enter(fd, group, options.interface, options.local)?;
+        Ok(socket)
+    }
+
+    fn open(options: &GroupOptions, address: IpAddr) -> Result<Self, NetError> {
+        let v6 = address.is_ipv6();
+        let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let (kind, protocol) = match options.carrier {
+            Carrier::Udp { .. } => (libc::SOCK_DGRAM, 0),
+            Carrier::Raw { protocol } => (libc::SOCK_RAW, protocol),
+        };
+        let socket = Self {
+            fd: sys::socket(domain, kind, c_int::from(protocol)).map_err(|cause| match cause.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) if protocol != 0 => NetError::RawNotPermitted { protocol },
+                _ => NetError::Socket { what: if protocol == 0 { "UDP" } else { "raw IP" }, cause },
+            })?,
+            carrier: options.carrier,
+            interface: options.interface,
+            v6,
+        };
+        let fd = socket.fd.as_raw_fd();
+        if v6 {
+            options::int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, "IPV6_V6ONLY", 1)?;
+        }
+        options::group_buffers(fd, options, SEND_BUFFER, RECEIVE_BUFFER)?;
+        if let Some(microseconds) = options.busy_poll_us {
+            options::busy_poll(fd, microseconds)?;
+        }
+        if options.stamps {
+            options::int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, "SO_TIMESTAMPNS", 1)?;
+        }
+        options::int(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL", 1)?;
+        Ok(socket)
+    }
+
+    /// Whether IPv6's hop-by-hop header is permitted: tried and taken back, because each packet brings its own. IPv4's
+    /// option always is.
+    fn alert(&self, wanted: bool) -> Result<(), NetError> {
+        if !wanted || !self.v6 {
+            return Ok(());
+        }
+        let fd = self.fd.as_raw_fd();
+        let refused = |cause: std::io::Error| match cause.raw_os_error() {
+            Some(libc::EPERM) => NetError::RouterAlertNotPermitted,
+            _ => NetError::Option { option: "IPV6_HOPOPTS", value: "the router alert".to_owned(), cause },
+        };
+        sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, &send::ALERT_V6).map_err(refused)?;
+        sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, &[0_u8; 0]).map_err(refused)
+    }
+
+    /// An address with this carrier's port, and with the interface where the address alone does not say it.
+    fn place(&self, address: IpAddr, with_port: bool) -> SocketAddr {
+        let port = match self.carrier {
+            Carrier::Udp { port } if with_port => port,
+            _ => 0,
+        };
+        let on_link = match address {
+            IpAddr::V4(_) => false,
+            // fe80::/10, ff01::/16 and ff02::/16.
+            IpAddr::V6(v6) => v6.is_unicast_link_local() || (v6.is_multicast() && v6.octets()[1] & 0xf <= 2),
+        };
+        with_scope(address, port, if on_link { self.interface } else { 0 })
+    }
+
+    fn name(&self) -> &'static str {
+        match self.carrier {
+            Carrier::Udp { .. } => "UDP",
+            Carrier::Raw { .. } => "raw IP",
+        }
+    }
+
+    /// Where packets go: to a group, or to another end's own address.
+    #[must_use]
+    pub fn target(&self, address: IpAddr) -> Target {
+        Target::new(self.place(address, true))
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Whether what is received begins with the IP header.
+    pub(crate) fn has_ip_header(&self) -> bool {
+        !self.v6 && matches!(self.carrier, Carrier::Raw { .. })
+    }
+
+    pub(crate) fn is_v6(&self) -> bool {
+        self.v6
+    }
 }

@@ -6,10 +6,11 @@ use crate::address::RawAddress;
 use crate::duplex::Outbox;
 use crate::path::PathError;
 use crate::socket::{DataSocket, Kind};
-use crate::stamps::{self, Origin};
+use crate::stamps::{self, Origin, Passed, Stamping};
 use crate::sys;
 use crate::transport::{Connected, Step, Stream, Transport, Unconnected, failed_receive};
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 /// One socket, read with recvmsg(2).
 pub(crate) struct Member {
@@ -22,12 +23,17 @@ pub(crate) struct Member {
     source: RawAddress,
     origin: Origin,
     stamped: Option<stamps::Reader>,
+    /// Where stamps of what was sent go when this is waited for by readiness: what the error queue holds would end every
+    /// such wait at once.
+    passed: Option<Arc<Passed>>,
     filled: usize,
     foreign: u64,
 }
 
 impl Member {
-    pub(crate) fn new(socket: &DataSocket, first: u16) -> Result<Self, NetError> {
+    /// `by_readiness`: it is waited for with poll(2) and the like.
+    pub(crate) fn new(socket: &DataSocket, first: u16, by_readiness: bool) -> Result<Self, NetError> {
+        let stamping = socket.stamps.as_ref();
         let from = match socket.kind() {
             Kind::Unconnected => socket.sources()?,
             Kind::Connected | Kind::Stream => Vec::new(),
@@ -40,7 +46,8 @@ impl Member {
             from,
             source: RawAddress::EMPTY,
             origin: Origin { from: first, stack_ns: 0 },
-            stamped: socket.stamp_reader()?,
+            stamped: stamping.map(|stamping| stamping.reader.clone()),
+            passed: stamping.filter(|_| by_readiness).and_then(|Stamping { passed, .. }| passed.clone()),
             filled: 0,
             foreign: 0,
         })
@@ -51,7 +58,7 @@ impl Member {
         let mut stamp = stamps::Pair::default();
         let result = sys::recvmsg_from(self.fd, buffer, flags, &mut self.source, &mut stamp);
         if result >= 0 {
-            self.origin.stack_ns = self.stamped.as_mut().map_or(0, |reader| reader.ns(stamp));
+            self.origin.stack_ns = self.stamped.as_ref().map_or(0, |reader| reader.ns(stamp));
         }
         result
     }
@@ -112,7 +119,14 @@ impl Transport for Member {
 
     #[inline]
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
-        if self.stream { self.part(buffer, WAIT) } else { self.datagram(buffer, WAIT) }
+        let step = if self.stream { self.part(buffer, WAIT) } else { self.datagram(buffer, WAIT) };
+        if !WAIT
+            && matches!(step, Step::Nothing)
+            && let (Some(passed), Some(reader)) = (&self.passed, &self.stamped)
+        {
+            passed.collect(self.fd, reader);
+        }
+        step
     }
 
     fn foreign(&self) -> u64 {
@@ -135,11 +149,12 @@ pub(crate) struct Many {
 }
 
 impl Many {
-    pub(crate) fn new(sockets: &[DataSocket]) -> Result<Self, NetError> {
+    /// `by_readiness`: it waits with poll(2), and does not only look.
+    pub(crate) fn new(sockets: &[DataSocket], by_readiness: bool) -> Result<Self, NetError> {
         let mut members = Vec::with_capacity(sockets.len());
         for (at, socket) in sockets.iter().enumerate() {
             let first = u16::try_from(at).map_err(|_| NetError::NoPeer)?;
-            members.push((Member::new(socket, first)?, Vec::new()));
+            members.push((Member::new(socket, first, by_readiness)?, Vec::new()));
         }
         let entry = |(member, _): &(Member, Vec<u8>)| libc::pollfd { fd: member.fd, events: libc::POLLIN, revents: 0 };
         let set = members.iter().map(entry).collect();

@@ -27,34 +27,49 @@ pub(crate) fn interface_for(named: Option<&str>, end: &EndSpec, local: IpAddr) -
     interface::index_of(&interface::with_address(address)?)
 }
 
-/// Joins the group on interface `index`, and makes the socket send through it. Only groups that this socket joined
-/// are delivered to it (IP_MULTICAST_ALL off, ip(7)); without that it would hear those of all other programs.
-/// `source` is the address that messages are sent from, so that the peer can tell whose they are.
+/// Joins the group on interface `index`, and makes the socket send through it. `source` is the address that messages are
+/// sent from, so that the peer can tell whose they are.
 pub(crate) fn join(fd: RawFd, multicast: &Multicast, index: u32, source: IpAddr, ttl: u8) -> Result<(), NetError> {
-    let failed = |option, value: String| move |cause| NetError::Option { option, value, cause };
+    enter(fd, multicast.group, index, source)?;
+    let v6 = multicast.group.is_ipv6();
+    send_through(fd, v6, index, source, multicast.loopback, ttl)?;
+    if let IpAddr::V6(source) = source
+        && v6
+        && !source.is_unspecified()
+    {
+        let request = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: source.octets() }, ipi6_ifindex: index };
+        sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &request)
+            .map_err(refused("IPV6_PKTINFO", source.to_string()))?;
+    }
+    Ok(())
+}
+
+fn refused(option: &'static str, value: String) -> impl FnOnce(std::io::Error) -> NetError {
+    move |cause| NetError::Option { option, value, cause }
+}
+
+fn request(group: Ipv4Addr, index: u32, source: IpAddr) -> libc::ip_mreqn {
+    let source = if let IpAddr::V4(v4) = source { v4 } else { Ipv4Addr::UNSPECIFIED };
+    libc::ip_mreqn {
+        imr_multiaddr: in_addr(group),
+        imr_address: in_addr(source),
+        imr_ifindex: c_int::try_from(index).unwrap_or(c_int::MAX),
+    }
+}
+
+/// Joins the group on interface `index`. Only groups that this socket joined are delivered to it (IP_MULTICAST_ALL off,
+/// ip(7)); without that it would hear those of all other programs.
+pub(crate) fn enter(fd: RawFd, group: IpAddr, index: u32, source: IpAddr) -> Result<(), NetError> {
     let joined = |cause| NetError::Join {
-        group: multicast.group,
+        group,
         interface: interface::name_of(index).unwrap_or_else(|_| index.to_string()),
         cause,
     };
     let off: c_int = 0;
-    let loopback = c_int::from(multicast.loopback);
-    let ttl = c_int::from(ttl);
-    match multicast.group {
+    match group {
         IpAddr::V4(group) => {
-            let source = if let IpAddr::V4(v4) = source { v4 } else { Ipv4Addr::UNSPECIFIED };
-            let request = libc::ip_mreqn {
-                imr_multiaddr: in_addr(group),
-                imr_address: in_addr(source),
-                imr_ifindex: c_int::try_from(index).unwrap_or(c_int::MAX),
-            };
+            let request = request(group, index, source);
             sys::set_option(fd, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request).map_err(joined)?;
-            sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)
-                .map_err(failed("IP_MULTICAST_IF", index.to_string()))?;
-            sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, &loopback)
-                .map_err(failed("IP_MULTICAST_LOOP", loopback.to_string()))?;
-            sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, &ttl)
-                .map_err(failed("IP_MULTICAST_TTL", ttl.to_string()))?;
             // Best effort: a preloaded stack may not know it.
             let _ = sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &off);
         }
@@ -64,25 +79,38 @@ pub(crate) fn join(fd: RawFd, multicast: &Multicast, index: u32, source: IpAddr,
                 ipv6mr_interface: index,
             };
             sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &request).map_err(joined)?;
-            let signed = c_int::try_from(index).unwrap_or(c_int::MAX);
-            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &signed)
-                .map_err(failed("IPV6_MULTICAST_IF", index.to_string()))?;
-            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, &loopback)
-                .map_err(failed("IPV6_MULTICAST_LOOP", loopback.to_string()))?;
-            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, &ttl)
-                .map_err(failed("IPV6_MULTICAST_HOPS", ttl.to_string()))?;
             let _ = sys::set_option(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off);
-            if let IpAddr::V6(source) = source
-                && !source.is_unspecified()
-            {
-                let request =
-                    libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: source.octets() }, ipi6_ifindex: index };
-                sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &request)
-                    .map_err(failed("IPV6_PKTINFO", source.to_string()))?;
-            }
         }
     }
     Ok(())
+}
+
+/// Makes the socket send multicast through interface `index`, joined or not.
+pub(crate) fn send_through(
+    fd: RawFd,
+    v6: bool,
+    index: u32,
+    source: IpAddr,
+    loopback: bool,
+    ttl: u8,
+) -> Result<(), NetError> {
+    let (loopback, ttl) = (c_int::from(loopback), c_int::from(ttl));
+    if v6 {
+        let signed = c_int::try_from(index).unwrap_or(c_int::MAX);
+        sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &signed)
+            .map_err(refused("IPV6_MULTICAST_IF", index.to_string()))?;
+        sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, &loopback)
+            .map_err(refused("IPV6_MULTICAST_LOOP", loopback.to_string()))?;
+        return sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, &ttl)
+            .map_err(refused("IPV6_MULTICAST_HOPS", ttl.to_string()));
+    }
+    let request = request(Ipv4Addr::UNSPECIFIED, index, source);
+    sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)
+        .map_err(refused("IP_MULTICAST_IF", index.to_string()))?;
+    sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, &loopback)
+        .map_err(refused("IP_MULTICAST_LOOP", loopback.to_string()))?;
+    sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, &ttl)
+        .map_err(refused("IP_MULTICAST_TTL", ttl.to_string()))
 }
 
 /// Whether messages to the group find a route through interface `index`: connecting a second socket tells, and sends

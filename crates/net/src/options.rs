@@ -71,7 +71,7 @@ pub(crate) fn bind_device(fd: RawFd, device: &str) -> Result<(), NetError> {
 }
 
 /// SO_BUSY_POLL (socket(7)): raising it takes CAP_NET_ADMIN.
-fn busy_poll(fd: RawFd, microseconds: u32) -> Result<(), NetError> {
+pub(crate) fn busy_poll(fd: RawFd, microseconds: u32) -> Result<(), NetError> {
     let value = c_int::try_from(microseconds).unwrap_or(c_int::MAX);
     match int(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, "SO_BUSY_POLL", value) {
         Err(NetError::Option { cause, .. }) if cause.raw_os_error() == Some(libc::EPERM) => {
@@ -100,6 +100,25 @@ fn buffer(
         got = read_buffer(fd, name)? / 2;
     }
     if got < asked { Err(NetError::BufferCut { option, asked, got, sysctl }) } else { Ok(()) }
+}
+
+/// The buffers of a group's socket: those that are named exactly, the others as far as the system allows them.
+pub(crate) fn group_buffers(
+    fd: RawFd,
+    options: &crate::group::GroupOptions,
+    send: u32,
+    receive: u32,
+) -> Result<(), NetError> {
+    for (name, option, sysctl, asked, otherwise) in [
+        (libc::SO_SNDBUF, "SO_SNDBUF", "net.core.wmem_max", options.send_buffer_bytes, send),
+        (libc::SO_RCVBUF, "SO_RCVBUF", "net.core.rmem_max", options.receive_buffer_bytes, receive),
+    ] {
+        match buffer(fd, name, option, sysctl, Some(asked.unwrap_or(otherwise))) {
+            Err(NetError::BufferCut { .. }) if asked.is_none() => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 /// A buffer's size as the kernel counts it: twice what can be used.

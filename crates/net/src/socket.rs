@@ -3,7 +3,7 @@
 use crate::NetError;
 use crate::address::RawAddress;
 use crate::resolve::with_scope;
-use crate::stamps::Asked;
+use crate::stamps::Stamping;
 use crate::transport::Addressing;
 use crate::{multicast, options, route, sys, tcp};
 use model::{EndSpec, Protocol, Receive, SocketSpec};
@@ -42,7 +42,7 @@ pub struct DataSocket {
     /// UDP: peers beside the first whose messages are taken too.
     others: Vec<RawAddress>,
     /// Which time stamps were asked for.
-    pub(crate) stamps: Option<Asked>,
+    pub(crate) stamps: Option<Stamping>,
 }
 
 impl DataSocket {

@@ -1,7 +1,8 @@
 //! Time stamps of the kernel and of the NIC (SO_TIMESTAMPING; kernel: Documentation/networking/timestamping.rst).
 //!
 //! Stamps of what was received come with the message. Stamps of what was sent come through the socket's error queue,
-//! numbered by the order of sending: [`SentStamps`] reads them there, from any thread, without disturbing the sender.
+//! numbered by the order of sending (of a stream: by its bytes): [`SentStamps`] reads them, from any thread, without
+//! disturbing the sender.
 //! Nothing of a device is changed: a NIC stamps only when its owner has switched that on.
 
 use crate::NetError;
@@ -9,15 +10,23 @@ use crate::route;
 use crate::socket::{DataSocket, Kind};
 use crate::sys;
 use libc::c_int;
-use model::Stamps;
-use std::io;
+use model::{StampClock, Stamps};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
 
 mod hardware;
+mod phc;
+mod sent;
 
-use hardware::HardwareClock;
 pub use hardware::{NicStamps, nic_stamps};
+use phc::Phc;
+pub(crate) use sent::Passed;
+pub use sent::SentStamps;
+
+/// How long a stream's peer may take to acknowledge what was sent before: longer than acknowledgements are held back.
+const ACKNOWLEDGED: Duration = Duration::from_secs(2);
 
 /// Times of one message, as the kernel gives them; 0: none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,88 +78,133 @@ pub(crate) struct Origin {
     pub(crate) stack_ns: u64,
 }
 
-/// Which stamps a socket was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
-    Kernel,
-    /// By the NIC with this PTP hardware clock (/dev/ptpN).
-    Hardware(u32),
+/// What a socket was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Stamping {
+    pub(crate) reader: Reader,
+    /// Where waits put stamps of what was sent; absent when those were not asked for.
+    pub(crate) passed: Option<Arc<Passed>>,
 }
 
 /// Makes wall-clock times of stamps.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Reader {
     Kernel,
-    Hardware(HardwareClock),
+    Hardware(Arc<Phc>),
 }
 
 impl Reader {
-    fn new(asked: Asked) -> Result<Self, NetError> {
-        match asked {
-            Asked::Kernel => Ok(Self::Kernel),
-            Asked::Hardware(index) => HardwareClock::open(index).map(Self::Hardware),
-        }
-    }
-
     #[inline]
-    pub(crate) fn ns(&mut self, stamp: Pair) -> u64 {
+    pub(crate) fn ns(&self, stamp: Pair) -> u64 {
         match self {
             Self::Kernel => stamp.software_ns,
             Self::Hardware(_) if stamp.hardware_ns == 0 => 0,
             Self::Hardware(clock) => clock.realtime(stamp.hardware_ns),
         }
     }
+
+    /// Looks after the clock.
+    fn refresh(&self) {
+        if let Self::Hardware(clock) = self {
+            clock.refresh();
+        }
+    }
 }
 
 impl DataSocket {
-    /// Has messages stamped from now on; with `sent` those that are sent too, which takes datagrams. To be called once
-    /// the peer is known. Numbers of sent messages count from 0 here.
+    /// Has messages stamped from now on; with `sent` those that are sent too. To be called once the peer is known, and
+    /// again for numbers of sent messages to begin at 0 again: before a stream's messages are of another length, and after
+    /// a send failed, because the kernel may or may not have counted that one.
     ///
     /// # Errors
-    /// Stamps by hardware that the NIC towards the peer does not take, with what it has; or a refused option.
+    /// Stamps by hardware that the NIC towards the peer does not take, with what it has; a stream whose peer does not
+    /// acknowledge what was sent before; or a refused option.
     pub fn stamp(&mut self, stamps: Stamps, sent: bool) -> Result<(), NetError> {
-        let asked = match stamps {
-            Stamps::None => return Ok(()),
-            Stamps::Kernel => Asked::Kernel,
-            Stamps::Hardware => Asked::Hardware(clock_towards(self.peer_address())?),
-            Stamps::Auto => clock_towards(self.peer_address()).map_or(Asked::Kernel, Asked::Hardware),
+        let hardware = |peer| clock_towards(peer).and_then(Phc::open).map(Reader::Hardware);
+        let known = self.stamps.take().map(|known| known.reader);
+        let reader = match (stamps, known) {
+            (Stamps::None, _) => return Ok(()),
+            (_, Some(reader)) => reader,
+            (Stamps::Kernel, None) => Reader::Kernel,
+            (Stamps::Hardware, None) => hardware(self.peer_address())?,
+            (Stamps::Auto, None) => hardware(self.peer_address()).unwrap_or(Reader::Kernel),
         };
         if matches!(self.kind(), Kind::Pipe) || self.protocol().is_local() {
             return Err(NetError::Unsupported { protocol: self.protocol(), why: "has no time stamps of the kernel" });
         }
-        let sent = sent && !self.protocol().is_stream();
-        let mut wanted = match asked {
-            Asked::Kernel => libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE,
-            Asked::Hardware(_) => libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE,
+        let (received, of_sent) = match reader {
+            Reader::Kernel => (
+                libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE,
+                libc::SOF_TIMESTAMPING_TX_SOFTWARE,
+            ),
+            Reader::Hardware(_) => (
+                libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE,
+                libc::SOF_TIMESTAMPING_TX_HARDWARE,
+            ),
         };
+        // The count begins anew when it is switched on again.
+        self.ask_stamps(received)?;
         if sent {
-            wanted |= libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
-            wanted |= match asked {
-                Asked::Kernel => libc::SOF_TIMESTAMPING_TX_SOFTWARE,
-                Asked::Hardware(_) => libc::SOF_TIMESTAMPING_TX_HARDWARE,
-            };
+            if self.protocol().is_stream() {
+                // The kernel counts a stream's bytes from the first one that is not acknowledged.
+                self.wait_acknowledged()?;
+            }
+            sent::discard(self.read_fd());
+            let counted = libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+            self.ask_stamps(received | of_sent | counted)?;
         }
-        sys::set_option(self.read_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &wanted)
-            .map_err(|cause| NetError::Option { option: "SO_TIMESTAMPING", value: format!("{wanted:#x}"), cause })?;
-        self.stamps = Some(asked);
+        self.stamps = Some(Stamping { reader, passed: sent.then(|| Arc::new(Passed::new())) });
         Ok(())
     }
 
-    pub(crate) fn stamp_reader(&self) -> Result<Option<Reader>, NetError> {
-        self.stamps.map(Reader::new).transpose()
+    fn ask_stamps(&self, wanted: u32) -> Result<(), NetError> {
+        sys::set_option(self.read_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &wanted)
+            .map_err(|cause| NetError::Option { option: "SO_TIMESTAMPING", value: format!("{wanted:#x}"), cause })
     }
 
-    /// The stamps of what this socket sends; absent when it was not asked for any.
+    fn wait_acknowledged(&self) -> Result<(), NetError> {
+        let began = std::time::Instant::now();
+        loop {
+            let left = sys::unacknowledged(self.read_fd()).map_err(|cause| NetError::Stamps {
+                what: format!("SIOCOUTQ on the data connection failed: {cause}"),
+            })?;
+            if left == 0 {
+                return Ok(());
+            }
+            if began.elapsed() > ACKNOWLEDGED {
+                let what = format!("the peer has not acknowledged {left} bytes for 2 s: see what holds it up");
+                return Err(NetError::Stamps { what });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What the stamps are of; absent when none were asked for.
+    #[must_use]
+    pub fn stamp_clock(&self) -> Option<StampClock> {
+        let stamping = self.stamps.as_ref()?;
+        Some(match &stamping.reader {
+            Reader::Kernel => StampClock { stamps: Stamps::Kernel, relation: None, error_ns: 0 },
+            Reader::Hardware(clock) => StampClock {
+                stamps: Stamps::Hardware,
+                relation: Some(clock.name().to_owned()),
+                error_ns: clock.error_ns(),
+            },
+        })
+    }
+
+    /// The stamps of what this socket sends, messages of `bytes`; absent when it was not asked for any.
     ///
     /// # Errors
-    /// The descriptor cannot be copied, or the NIC's clock cannot be read.
-    pub fn sent_stamps(&self) -> Result<Option<SentStamps>, NetError> {
-        let Some(reader) = self.stamp_reader()? else { return Ok(None) };
+    /// The descriptor cannot be copied.
+    pub fn sent_stamps(&self, bytes: usize) -> Result<Option<SentStamps>, NetError> {
+        let Some(Stamping { reader, passed: Some(passed) }) = &self.stamps else { return Ok(None) };
         let socket = self
             .as_fd()
             .try_clone_to_owned()
             .map_err(|cause| NetError::Descriptors { what: "a copy of the data socket", cause })?;
-        Ok(Some(SentStamps { socket, reader }))
+        let bytes = self.protocol().is_stream().then_some(bytes as u64);
+        Ok(Some(SentStamps::new(socket, reader.clone(), Arc::clone(passed), bytes)))
     }
 }
 
@@ -163,39 +217,6 @@ fn clock_towards(peer: Option<SocketAddr>) -> Result<u32, NetError> {
     nic_stamps(&device)
         .map_err(|cause| refused(format!("{device} does not say what it can stamp ({cause})")))?
         .usable(&device)
-}
-
-/// Reads the stamps of sent messages from the error queue.
-#[derive(Debug)]
-pub struct SentStamps {
-    socket: OwnedFd,
-    reader: Reader,
-}
-
-impl SentStamps {
-    /// Hands all stamps that are there to `with`: the number of the message, from 0 since [`DataSocket::stamp`], and
-    /// when the driver (or the NIC) sent it, in ns since 1970. Does not wait, does not allocate.
-    ///
-    /// # Errors
-    /// The call fails for another reason than that nothing is there.
-    pub fn drain(&mut self, mut with: impl FnMut(u32, u64)) -> io::Result<()> {
-        loop {
-            let (mut stamp, mut id) = (Pair::default(), None);
-            if sys::recvmsg_sent(self.socket.as_raw_fd(), &mut stamp, &mut id) < 0 {
-                return match sys::errno() {
-                    libc::EAGAIN => Ok(()),
-                    libc::EINTR => continue,
-                    _ => Err(sys::last()),
-                };
-            }
-            let ns = self.reader.ns(stamp);
-            if let Some(id) = id
-                && ns > 0
-            {
-                with(id, ns);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

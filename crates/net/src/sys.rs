@@ -290,7 +290,7 @@ pub(crate) fn recvmsg_sent(fd: RawFd, stamp: &mut crate::stamps::Pair, id: &mut 
 /// # Safety
 /// `message` must have been filled by recvmsg(2), and its control buffer must live and not be written to.
 #[inline]
-unsafe fn each_control(message: &libc::msghdr, mut with: impl FnMut(c_int, c_int, &[u8])) {
+pub(crate) unsafe fn each_control(message: &libc::msghdr, mut with: impl FnMut(c_int, c_int, &[u8])) {
     // SAFETY: by the caller's promise the walk stays within the control buffer; each entry's length says how many bytes
     // of data follow its header, and the kernel never lets them reach beyond the buffer (MSG_CTRUNC cuts them).
     unsafe {
@@ -322,6 +322,32 @@ pub(crate) fn interface_ioctl<T>(fd: RawFd, number: libc::c_ulong, device: &str,
     // call.
     let done = unsafe { libc::ioctl(fd, number as _, &raw mut request) };
     if done < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// An ioctl of a device with a structure of its own.
+pub(crate) fn device_ioctl<T>(fd: RawFd, number: libc::Ioctl, data: &mut T) -> io::Result<()> {
+    // SAFETY: the callers' `data` is the plain structure that the number means, and it lives through the call.
+    if unsafe { libc::ioctl(fd, number, std::ptr::from_mut(data)) } < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// Kernel structures that are whole with all zeros.
+pub(crate) trait Plain {}
+impl Plain for libc::ptp_sys_offset {}
+impl Plain for libc::ptp_sys_offset_extended {}
+impl Plain for libc::ptp_sys_offset_precise {}
+
+/// Such a structure with all zeros.
+pub(crate) fn plain<T: Plain>() -> T {
+    // SAFETY: the types that are `Plain` are made of integers alone.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Bytes of a stream that the peer has not acknowledged yet (SIOCOUTQ, tcp(7)).
+pub(crate) fn unacknowledged(fd: RawFd) -> io::Result<u32> {
+    let mut bytes: c_int = 0;
+    // SIOCOUTQ is the number of TIOCOUTQ.
+    device_ioctl(fd, libc::TIOCOUTQ, &mut bytes)?;
+    Ok(u32::try_from(bytes).unwrap_or(0))
 }
 
 /// The time of a clock that is an open file (clock_gettime(2), dynamic clocks).

@@ -1,8 +1,7 @@
-//! What a NIC can stamp, and its clock against the wall clock.
+//! What a NIC can stamp.
 
 use crate::NetError;
 use crate::sys;
-use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -102,66 +101,6 @@ impl NicStamps {
     }
 }
 
-/// How often the two clocks are compared.
-const AGAIN_NS: u64 = 100_000_000;
-/// Comparisons at once, of which the closest counts.
-const TRIES: usize = 5;
-
-/// A NIC's clock against CLOCK_REALTIME. Stamps are moved by the offset of the last comparison, which is never older than
-/// 100 ms: two clocks that differ by 50 parts per million are then 5 µs apart.
-#[derive(Debug)]
-pub(crate) struct HardwareClock {
-    device: File,
-    /// The clock's time at the last comparison, and the wall clock less it.
-    compared_ns: u64,
-    offset_ns: i64,
-}
-
-impl HardwareClock {
-    pub(super) fn open(index: u32) -> Result<Self, NetError> {
-        let path = format!("/dev/ptp{index}");
-        let failed =
-            |cause: io::Error| NetError::Stamps { what: format!("the NIC's clock {path} cannot be read: {cause}") };
-        let device = File::open(&path).map_err(failed)?;
-        let mut clock = Self { device, compared_ns: 0, offset_ns: 0 };
-        clock.compare().map_err(failed)?;
-        Ok(clock)
-    }
-
-    fn compare(&mut self) -> io::Result<()> {
-        let mut closest = u64::MAX;
-        for _ in 0..TRIES {
-            let before = clock::realtime_ns();
-            let now = sys::clock_of(self.device.as_raw_fd())?;
-            let width = clock::realtime_ns().saturating_sub(before);
-            if width < closest {
-                closest = width;
-                self.compared_ns = now;
-                self.offset_ns = difference(before + width / 2, now);
-            }
-        }
-        Ok(())
-    }
-
-    /// A stamp as wall-clock time.
-    #[inline]
-    pub(crate) fn realtime(&mut self, stamp_ns: u64) -> u64 {
-        if stamp_ns.abs_diff(self.compared_ns) > AGAIN_NS {
-            // A clock that could be read a moment ago and cannot now keeps its offset.
-            let _ = self.compare();
-        }
-        moved(stamp_ns, self.offset_ns)
-    }
-}
-
-fn difference(one: u64, other: u64) -> i64 {
-    i64::try_from(i128::from(one) - i128::from(other)).unwrap_or(0)
-}
-
-fn moved(ns: u64, by: i64) -> u64 {
-    u64::try_from(i128::from(ns) + i128::from(by)).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,12 +130,5 @@ mod tests {
             assert!(text.contains("hwstamp_ctl -i eth0") && text.contains("/dev/ptp3"), "{text}");
         }
         assert!(NicStamps { clock: None, ..nic }.usable("eth0").is_err());
-    }
-
-    #[test]
-    fn a_stamp_is_moved_by_the_offset() {
-        assert_eq!(moved(100, difference(1_000_000, 400)), 999_700);
-        assert_eq!(moved(100, difference(400, 1_000_000)), 0, "before 1970");
-        assert_eq!(difference(0, u64::MAX), 0, "no clock is 300 years off");
     }
 }

@@ -1,0 +1,219 @@
+//! Packets in batches (sendmmsg(2)), each with its own destination and IP options.
+
+use super::GroupSocket;
+use crate::PathError;
+use crate::address::RawAddress;
+use crate::sys;
+use crate::transport::is_lost;
+use libc::{c_int, c_void, socklen_t};
+use std::net::SocketAddr;
+
+/// RFC 2113: option 148, 4 bytes, value 0: routers look at the packet.
+const ALERT_V4: [u8; 4] = [148, 4, 0, 0];
+/// RFC 2711: a hop-by-hop header of 8 bytes with option 5, value 0, and two bytes of padding. No value is assigned to PGM.
+pub(super) const ALERT_V6: [u8; 8] = [0, 0, 5, 2, 0, 0, 1, 0];
+
+/// Where a packet goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Target(RawAddress);
+
+impl Target {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self(RawAddress::new(address))
+    }
+}
+
+/// What a packet bears beside its destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extra {
+    /// Nothing.
+    None,
+    /// The IP router alert.
+    RouterAlert,
+    /// TTL or hop limit 1.
+    OnLink,
+}
+
+/// A control message ready to be sent, aligned as cmsghdr is.
+#[derive(Clone, Copy)]
+struct Control {
+    words: [u64; 8],
+    length: usize,
+}
+
+impl Control {
+    fn new(level: c_int, kind: c_int, data: &[u8]) -> Self {
+        let mut control = Self { words: [0; 8], length: 0 };
+        let length = libc::c_uint::try_from(data.len()).unwrap_or(0);
+        // SAFETY: no pointers; the result is a constant expression of the length.
+        let (space, exact) = unsafe { (libc::CMSG_SPACE(length) as usize, libc::CMSG_LEN(length)) };
+        if space > size_of_val(&control.words) {
+            return control;
+        }
+        // SAFETY: cmsghdr is plain data, and all zeros is a valid value of it.
+        let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
+        header.cmsg_len = exact as _;
+        (header.cmsg_level, header.cmsg_type) = (level, kind);
+        // SAFETY: `words` is aligned for a header and, as was checked, has room for it and the data behind it.
+        unsafe {
+            let place = control.words.as_mut_ptr().cast::<libc::cmsghdr>();
+            place.write(header);
+            std::ptr::copy_nonoverlapping(data.as_ptr(), libc::CMSG_DATA(place), data.len());
+        }
+        control.length = space;
+        control
+    }
+}
+
+/// Room for some packets, taken once.
+pub struct SendBatch {
+    bytes: Vec<u8>,
+    slot: usize,
+    names: Vec<RawAddress>,
+    /// Router alert, TTL 1.
+    controls: Box<[Control; 2]>,
+    parts: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    held: usize,
+    sent: usize,
+    lost: u64,
+}
+
+// SAFETY: the pointers in `parts` and `headers` lead into the memory behind this very value's vectors and box, which stays
+// where it is when the value moves, and nobody else has them.
+unsafe impl Send for SendBatch {}
+
+impl std::fmt::Debug for SendBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SendBatch").field("held", &self.held).field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
+impl SendBatch {
+    /// Room for `count` packets of up to `packet_bytes`, to be sent by `socket`.
+    #[must_use]
+    pub fn new(socket: &GroupSocket, count: usize, packet_bytes: usize) -> Self {
+        let one: c_int = 1;
+        let controls = if socket.is_v6() {
+            [
+                Control::new(libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, &ALERT_V6),
+                Control::new(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &one.to_ne_bytes()),
+            ]
+        } else {
+            [
+                Control::new(libc::IPPROTO_IP, libc::IP_RETOPTS, &ALERT_V4),
+                Control::new(libc::IPPROTO_IP, libc::IP_TTL, &one.to_ne_bytes()),
+            ]
+        };
+        let count = count.max(1);
+        let mut batch = Self {
+            bytes: vec![1; count * packet_bytes],
+            slot: packet_bytes,
+            names: vec![RawAddress::EMPTY; count],
+            controls: Box::new(controls),
+            parts: Vec::with_capacity(count),
+            headers: Vec::with_capacity(count),
+            held: 0,
+            sent: 0,
+            lost: 0,
+        };
+        for bytes in batch.bytes.chunks_exact_mut(packet_bytes.max(1)) {
+            batch.parts.push(libc::iovec { iov_base: bytes.as_mut_ptr().cast::<c_void>(), iov_len: 0 });
+        }
+        for (part, name) in batch.parts.iter_mut().zip(&mut batch.names) {
+            // SAFETY: mmsghdr is plain data, and all zeros is a valid value of it.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_name = name.room().as_mut_ptr().cast::<c_void>();
+            header.msg_hdr.msg_iov = std::ptr::from_mut(part);
+            header.msg_hdr.msg_iovlen = 1;
+            batch.headers.push(header);
+        }
+        batch
+    }
+
+    /// Where the next packet is to be written; absent when [`Self::flush`] comes first.
+    #[inline]
+    pub fn place(&mut self) -> Option<&mut [u8]> {
+        if self.held == self.headers.len() {
+            return None;
+        }
+        let begin = self.held * self.slot;
+        self.bytes.get_mut(begin..begin + self.slot)
+    }
+
+    /// The packet in [`Self::place`] is complete.
+    #[inline]
+    pub fn push(&mut self, length: usize, to: &Target, extra: Extra) {
+        let at = self.held;
+        let (Some(header), Some(part), Some(name)) =
+            (self.headers.get_mut(at), self.parts.get_mut(at), self.names.get_mut(at))
+        else {
+            return;
+        };
+        part.iov_len = length.min(self.slot);
+        *name = to.0;
+        header.msg_hdr.msg_namelen = socklen_t::try_from(to.0.as_bytes().len()).unwrap_or(0);
+        let [alert, on_link] = &mut *self.controls;
+        let (control, length) = match extra {
+            Extra::None => (std::ptr::null_mut(), 0),
+            Extra::RouterAlert => (alert.words.as_mut_ptr(), alert.length),
+            Extra::OnLink => (on_link.words.as_mut_ptr(), on_link.length),
+        };
+        header.msg_hdr.msg_control = control.cast::<c_void>();
+        header.msg_hdr.msg_controllen = length as _;
+        self.held += 1;
+    }
+
+    /// Packets that wait to be sent.
+    #[inline]
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.held - self.sent
+    }
+
+    /// Sends all of them, waiting for buffer space where it must. Packets that are dropped on their way out for a reason
+    /// that may pass are counted as lost.
+    ///
+    /// # Errors
+    /// The socket is broken, or a signal interrupted the wait: the next call goes on.
+    #[inline]
+    pub fn flush(&mut self, socket: &GroupSocket) -> Result<(), PathError> {
+        while self.sent < self.held {
+            let Some(headers) = self.headers.get_mut(self.sent..self.held) else { break };
+            let count = libc::c_uint::try_from(headers.len()).unwrap_or(1);
+            // SAFETY: each header describes a name, a part and a control message that live through the call.
+            let sent = unsafe { libc::sendmmsg(socket.fd(), headers.as_mut_ptr(), count, libc::MSG_NOSIGNAL as _) };
+            match usize::try_from(sent) {
+                Ok(sent) => self.sent += sent.max(1),
+                Err(_) => self.failed()?,
+            }
+        }
+        (self.held, self.sent) = (0, 0);
+        Ok(())
+    }
+
+    /// The first that waits was not sent.
+    #[cold]
+    fn failed(&mut self) -> Result<(), PathError> {
+        let errno = sys::errno();
+        if errno == libc::EINTR || errno == libc::EAGAIN {
+            return Err(PathError::Interrupted);
+        }
+        let bytes = self.parts.get(self.sent).map_or(0, |part| part.iov_len);
+        self.sent += 1;
+        if is_lost(errno) {
+            self.lost += 1;
+            return Ok(());
+        }
+        Err(match errno {
+            libc::EMSGSIZE => PathError::TooLarge { bytes },
+            errno => PathError::Failed { call: "sendmmsg", errno },
+        })
+    }
+
+    /// Packets so far that never left this host.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
