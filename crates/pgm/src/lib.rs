@@ -10,7 +10,8 @@
 //! - [`Sqn`]: sequence numbers and their order;
 //! - [`Tsi`]: who a source is;
 //! - [`Source`]: the sending end as a state machine;
-//! - [`Receiver`]: the receiving end as a state machine.
+//! - [`Receiver`]: the receiving end as a state machine;
+//! - [`sim`]: a network in virtual time, to test with.
 //!
 //! Routers' parts of the RFC (section 7, DLRs) and congestion control (PGMCC) are left out on purpose.
 
@@ -20,6 +21,7 @@ pub mod fec;
 pub mod packet;
 mod random;
 pub mod receiver;
+pub mod sim;
 pub mod source;
 mod sqn;
 mod tsi;

@@ -19,7 +19,8 @@ pub struct ReceiverConfig {
     pub window_packets: u32,
     /// Longest packet in bytes, PGM header included; longer ones are dropped. Default 1472.
     pub max_packet_bytes: usize,
-    /// Sources at once; data of further ones are dropped. Default 4.
+    /// Sources at once; data of further ones are dropped. The memory of all is taken at the start: `window_packets` times
+    /// `max_packet_bytes` and about 150 bytes for each. Default 4.
     pub max_sources: usize,
     /// Longest random wait before the first NAK for a number, in ns (NAK_BO_IVL, section 6.3). It gives others the chance to
     /// ask first, and reordered packets the chance to come. Default 200 µs: for a few receivers on one link.
@@ -35,7 +36,14 @@ pub struct ReceiverConfig {
     /// Packets with higher numbers that must have come before one counts as missing (section 6.3 names 2). Default 0: the
     /// back-off alone tolerates disorder.
     pub reorder_packets: u32,
-    /// How long a source may be silent before it is forgotten, in ns. Default 30 s.
+    /// Longest random wait before an SPM is asked for, while gaps are known and no SPM has told where NAKs go, in ns
+    /// (SPMR_BO_IVL, section 13.5, which names 250 ms). Default 10 ms.
+    pub spmr_back_off_ns: u64,
+    /// How long the SPM is waited for before it is asked for again, in ns (SPMR_SPM_IVL, section 13.5); the second time
+    /// twice as long, and so on, ten times. Default 20 ms.
+    pub spmr_repeat_ns: u64,
+    /// How long a source may send nothing that fits before it is forgotten, in ns: then another session with the same
+    /// identifier can begin. Default 30 s.
     pub expiry_ns: u64,
     /// Whether data sent before the first packet that was heard are asked for, as far back as the source's OPT_JOIN
     /// (section 9.4). Default true.
@@ -60,6 +68,8 @@ impl ReceiverConfig {
             ncf_retries: 50,
             data_retries: 50,
             reorder_packets: 0,
+            spmr_back_off_ns: 10 * MS,
+            spmr_repeat_ns: 20 * MS,
             expiry_ns: 30_000 * MS,
             join: true,
             seed,

@@ -1,0 +1,511 @@
+//! Nodes, their links, and the order in which everything happens.
+
+use super::link::{Link, LinkCounts, Wire};
+use super::node::{Arrival, Node};
+use crate::packet::Packet;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::fmt;
+use std::net::IpAddr;
+
+/// How often a node may ask to be called again at once.
+const PATIENCE: u32 = 10_000;
+/// Packets that a node may send at one moment.
+const MOST_AT_ONCE: u32 = 1 << 22;
+/// The longest packet.
+const BUFFER_BYTES: usize = 65_535;
+
+/// A node of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(usize);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A node asks for ever to be called again at once, and does nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("node {node} asks for ever to be called at {at_ns} ns")]
+pub struct Stuck {
+    /// Which.
+    pub node: NodeId,
+    /// When.
+    pub at_ns: u64,
+}
+
+/// A packet that a node sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// When, in ns.
+    pub at_ns: u64,
+    /// Who.
+    pub from: NodeId,
+    /// Whom to: a node's address, or a group.
+    pub to: IpAddr,
+    /// What it carries.
+    pub bytes: Vec<u8>,
+}
+
+impl Sent {
+    /// The packet in it, if it is one.
+    #[must_use]
+    pub fn packet(&self) -> Option<Packet<'_>> {
+        Packet::parse(&self.bytes).ok()
+    }
+}
+
+/// A packet on its way to one node, as a filter sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Crossing<'a> {
+    /// When it is at the switch, in ns.
+    pub at_ns: u64,
+    /// Who sent it.
+    pub from: NodeId,
+    /// Whom it goes to; a packet to a group is seen once for each node.
+    pub to: NodeId,
+    /// What it carries.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Crossing<'a> {
+    /// The packet in it, if it is one.
+    #[must_use]
+    pub fn packet(&self) -> Option<Packet<'a>> {
+        Packet::parse(self.bytes).ok()
+    }
+}
+
+type Filter = Box<dyn FnMut(&Crossing<'_>) -> bool>;
+
+/// A node and its links.
+struct Place<N> {
+    node: N,
+    address: IpAddr,
+    up: Wire,
+    down: Wire,
+    groups: Vec<IpAddr>,
+    side: u32,
+    /// When it is to be called.
+    wake_ns: Option<u64>,
+    /// Its owner may have changed it.
+    touched: bool,
+    away: bool,
+}
+
+/// A packet on its way; several events may mean the same.
+#[derive(Default)]
+struct Flying {
+    bytes: Vec<u8>,
+    from: usize,
+    to: Option<IpAddr>,
+    users: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Switch { packet: usize },
+    Arrive { packet: usize, node: usize },
+    Wake { node: usize },
+}
+
+/// By time, and of the same time in the order of their making.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event {
+    at_ns: u64,
+    order: u64,
+    what: What,
+}
+
+/// Nodes on a switch, in virtual time.
+pub struct Network<N> {
+    now_ns: u64,
+    seed: u64,
+    places: Vec<Place<N>>,
+    by_address: HashMap<IpAddr, usize>,
+    events: BinaryHeap<Reverse<Event>>,
+    order: u64,
+    flying: Vec<Flying>,
+    free: Vec<usize>,
+    touched: Vec<usize>,
+    buffer: Vec<u8>,
+    filter: Option<Filter>,
+    record: bool,
+    sent: Vec<Sent>,
+    arrived: u64,
+}
+
+impl<N: Node> Network<N> {
+    /// A network without nodes at time 0. The same seed and the same calls give the same packets.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            now_ns: 0,
+            seed,
+            places: Vec::new(),
+            by_address: HashMap::new(),
+            events: BinaryHeap::new(),
+            order: 0,
+            flying: Vec::new(),
+            free: Vec::new(),
+            touched: Vec::new(),
+            buffer: vec![0; BUFFER_BYTES],
+            filter: None,
+            record: false,
+            sent: Vec::new(),
+            arrived: 0,
+        }
+    }
+
+    /// Adds a node with the same link for both directions. Of two nodes with the same address the later one gets what is
+    /// sent there.
+    pub fn add(&mut self, address: IpAddr, link: Link, node: N) -> NodeId {
+        let at = self.places.len();
+        // Each link draws for itself: one more node changes nothing for the others.
+        let seed = |way: u64| self.seed ^ (2 * at as u64 + way + 1).wrapping_mul(0xd134_2543_de82_ef95);
+        self.places.push(Place {
+            node,
+            address,
+            up: Wire::new(link, seed(0)),
+            down: Wire::new(link, seed(1)),
+            groups: Vec::new(),
+            side: 0,
+            wake_ns: None,
+            touched: false,
+            away: false,
+        });
+        self.by_address.insert(address, at);
+        self.touch(at);
+        NodeId(at)
+    }
+
+    /// A node hears a group from now on.
+    pub fn join(&mut self, node: NodeId, group: IpAddr) {
+        if let Some(place) = self.places.get_mut(node.0)
+            && !place.groups.contains(&group)
+        {
+            place.groups.push(group);
+        }
+    }
+
+    /// A node does not hear a group any more.
+    pub fn leave(&mut self, node: NodeId, group: IpAddr) {
+        if let Some(place) = self.places.get_mut(node.0) {
+            place.groups.retain(|joined| *joined != group);
+        }
+    }
+
+    /// Puts a node on a side: sides do not hear each other. All nodes begin on side 0.
+    pub fn put_on_side(&mut self, node: NodeId, side: u32) {
+        if let Some(place) = self.places.get_mut(node.0) {
+            place.side = side;
+        }
+    }
+
+    /// All nodes hear each other again.
+    pub fn heal(&mut self) {
+        for place in &mut self.places {
+            place.side = 0;
+        }
+    }
+
+    /// Takes a node away for good: it neither sends nor hears any more. What it knew can still be looked at.
+    pub fn stop(&mut self, node: NodeId) {
+        if let Some(place) = self.places.get_mut(node.0) {
+            (place.away, place.wake_ns) = (true, None);
+            if self.by_address.get(&place.address) == Some(&node.0) {
+                self.by_address.remove(&place.address);
+            }
+        }
+    }
+
+    /// Another link from a node to the switch.
+    pub fn set_up(&mut self, node: NodeId, link: Link) {
+        if let Some(place) = self.places.get_mut(node.0) {
+            place.up.change(link);
+        }
+    }
+
+    /// Another link from the switch to a node.
+    pub fn set_down(&mut self, node: NodeId, link: Link) {
+        if let Some(place) = self.places.get_mut(node.0) {
+            place.down.change(link);
+        }
+    }
+
+    /// The link from a node to the switch.
+    #[must_use]
+    pub fn up_link(&self, node: NodeId) -> Link {
+        self.places.get(node.0).map(|place| place.up.link()).unwrap_or_default()
+    }
+
+    /// The link from the switch to a node.
+    #[must_use]
+    pub fn down_link(&self, node: NodeId) -> Link {
+        self.places.get(node.0).map(|place| place.down.link()).unwrap_or_default()
+    }
+
+    /// What the link from a node to the switch did.
+    #[must_use]
+    pub fn up(&self, node: NodeId) -> LinkCounts {
+        self.places.get(node.0).map(|place| place.up.counts).unwrap_or_default()
+    }
+
+    /// What the link from the switch to a node did.
+    #[must_use]
+    pub fn down(&self, node: NodeId) -> LinkCounts {
+        self.places.get(node.0).map(|place| place.down.counts).unwrap_or_default()
+    }
+
+    /// Every packet on its way to a node is shown to this, at the switch; false loses it.
+    pub fn set_filter(&mut self, filter: impl FnMut(&Crossing<'_>) -> bool + 'static) {
+        self.filter = Some(Box::new(filter));
+    }
+
+    /// Nothing is filtered any more.
+    pub fn clear_filter(&mut self) {
+        self.filter = None;
+    }
+
+    /// Keeps every packet that is sent from now on, or does so no more.
+    pub fn record(&mut self, record: bool) {
+        self.record = record;
+    }
+
+    /// The packets that were kept, in the order of their sending.
+    #[must_use]
+    pub fn sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// Forgets them.
+    pub fn forget_sent(&mut self) {
+        self.sent.clear();
+    }
+
+    /// Packets that reached a node so far.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Virtual time in ns.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// A node.
+    ///
+    /// # Panics
+    /// Where it is a node of another network.
+    #[must_use]
+    pub fn node(&self, node: NodeId) -> &N {
+        &self.places[node.0].node
+    }
+
+    /// A node, to be changed: the network looks after it when time goes on.
+    ///
+    /// # Panics
+    /// Where it is a node of another network.
+    pub fn node_mut(&mut self, node: NodeId) -> &mut N {
+        self.touch(node.0);
+        &mut self.places[node.0].node
+    }
+
+    fn touch(&mut self, at: usize) {
+        if let Some(place) = self.places.get_mut(at)
+            && !place.touched
+        {
+            place.touched = true;
+            self.touched.push(at);
+        }
+    }
+
+    /// Sends a packet in a node's name.
+    pub fn send_as(&mut self, node: NodeId, to: IpAddr, bytes: &[u8]) {
+        self.send(node.0, to, bytes);
+    }
+
+    fn schedule(&mut self, at_ns: u64, what: What) {
+        self.order += 1;
+        self.events.push(Reverse(Event { at_ns, order: self.order, what }));
+    }
+
+    fn send(&mut self, from: usize, to: IpAddr, bytes: &[u8]) {
+        if self.record {
+            self.sent.push(Sent { at_ns: self.now_ns, from: NodeId(from), to, bytes: bytes.to_vec() });
+        }
+        let Some(place) = self.places.get_mut(from) else { return };
+        let arrivals = place.up.carry(self.now_ns, bytes.len());
+        let users = arrivals.iter().flatten().count();
+        if users == 0 {
+            return;
+        }
+        let packet = self.free.pop().unwrap_or_else(|| {
+            self.flying.push(Flying::default());
+            self.flying.len() - 1
+        });
+        if let Some(flying) = self.flying.get_mut(packet) {
+            flying.bytes.clear();
+            flying.bytes.extend_from_slice(bytes);
+            (flying.from, flying.to) = (from, Some(to));
+            flying.users = u32::try_from(users).unwrap_or(u32::MAX);
+        }
+        for at_ns in arrivals.into_iter().flatten() {
+            self.schedule(at_ns, What::Switch { packet });
+        }
+    }
+
+    /// One that meant a packet is done with it.
+    fn release(&mut self, packet: usize) {
+        if let Some(flying) = self.flying.get_mut(packet) {
+            flying.users -= 1;
+            if flying.users == 0 {
+                self.free.push(packet);
+            }
+        }
+    }
+
+    fn switch(&mut self, packet: usize) {
+        let Some(flying) = self.flying.get(packet) else { return };
+        if let Some(to) = flying.to {
+            if to.is_multicast() {
+                for node in 0..self.places.len() {
+                    if self.places.get(node).is_some_and(|place| place.groups.contains(&to)) {
+                        self.downwards(packet, node);
+                    }
+                }
+            } else if let Some(node) = self.by_address.get(&to).copied() {
+                self.downwards(packet, node);
+            }
+        }
+        self.release(packet);
+    }
+
+    fn downwards(&mut self, packet: usize, node: usize) {
+        let Some(flying) = self.flying.get(packet) else { return };
+        let side = |at: usize| self.places.get(at).map(|place| place.side);
+        let from = flying.from;
+        if node == from || side(node) != side(from) {
+            return;
+        }
+        let crossing = Crossing { at_ns: self.now_ns, from: NodeId(from), to: NodeId(node), bytes: &flying.bytes };
+        if self.filter.as_mut().is_some_and(|filter| !filter(&crossing)) {
+            return;
+        }
+        let bytes = flying.bytes.len();
+        let Some(place) = self.places.get_mut(node).filter(|place| !place.away) else { return };
+        for at_ns in place.down.carry(self.now_ns, bytes).into_iter().flatten() {
+            if let Some(flying) = self.flying.get_mut(packet) {
+                flying.users += 1;
+            }
+            self.schedule(at_ns, What::Arrive { packet, node });
+        }
+    }
+
+    fn arrive(&mut self, packet: usize, node: usize) -> Result<(), Stuck> {
+        let Some(flying) = self.flying.get(packet) else { return Ok(()) };
+        let from = self.places.get(flying.from).map(|place| place.address);
+        if let (Some(from), Some(to)) = (from, flying.to)
+            && let Some(place) = self.places.get_mut(node).filter(|place| !place.away)
+        {
+            self.arrived += 1;
+            place.node.handle_datagram(self.now_ns, Arrival { from, to, bytes: &flying.bytes });
+        }
+        self.release(packet);
+        self.serve(node)
+    }
+
+    /// Something happened to a node.
+    fn serve(&mut self, at: usize) -> Result<(), Stuck> {
+        let now = self.now_ns;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut rounds = 0;
+        let done = loop {
+            let Some(place) = self.places.get_mut(at).filter(|place| !place.away) else { break true };
+            if place.node.poll_timeout(now).is_some_and(|due| due <= now) {
+                place.node.handle_timeout(now);
+            }
+            place.node.act(now);
+            let mut packets = 0;
+            while let Some(place) = self.places.get_mut(at)
+                && let Some(out) = place.node.poll_transmit(now, &mut buffer)
+            {
+                self.send(at, out.to, buffer.get(..out.length).unwrap_or_default());
+                packets += 1;
+                if packets > MOST_AT_ONCE {
+                    break;
+                }
+            }
+            let Some(place) = self.places.get_mut(at) else { break true };
+            let due = place.node.poll_timeout(now);
+            if due.is_none_or(|due| due > now) {
+                let wake = due.filter(|_| place.wake_ns != due);
+                place.wake_ns = due;
+                if let Some(at_ns) = wake {
+                    self.schedule(at_ns, What::Wake { node: at });
+                }
+                break true;
+            }
+            rounds += 1;
+            if rounds > PATIENCE || packets > MOST_AT_ONCE {
+                break false;
+            }
+        };
+        self.buffer = buffer;
+        if done { Ok(()) } else { Err(Stuck { node: NodeId(at), at_ns: now }) }
+    }
+
+    /// Does the next thing that happens until then; false where nothing does.
+    ///
+    /// # Errors
+    /// [`Stuck`].
+    pub fn step(&mut self, until_ns: u64) -> Result<bool, Stuck> {
+        if let Some(at) = self.touched.pop() {
+            if let Some(place) = self.places.get_mut(at) {
+                place.touched = false;
+            }
+            self.serve(at)?;
+            return Ok(true);
+        }
+        let Some(Reverse(event)) = self.events.peek().copied().filter(|Reverse(event)| event.at_ns <= until_ns) else {
+            return Ok(false);
+        };
+        self.events.pop();
+        self.now_ns = self.now_ns.max(event.at_ns);
+        match event.what {
+            What::Switch { packet } => self.switch(packet),
+            What::Arrive { packet, node } => self.arrive(packet, node)?,
+            What::Wake { node } => {
+                // An earlier or later call may have been asked for since.
+                if self.places.get(node).is_some_and(|place| place.wake_ns == Some(event.at_ns)) {
+                    if let Some(place) = self.places.get_mut(node) {
+                        place.wake_ns = None;
+                    }
+                    self.serve(node)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lets everything happen until then.
+    ///
+    /// # Errors
+    /// [`Stuck`].
+    pub fn run_until(&mut self, until_ns: u64) -> Result<(), Stuck> {
+        while self.step(until_ns)? {}
+        self.now_ns = self.now_ns.max(until_ns);
+        Ok(())
+    }
+
+    /// Lets everything happen for so long.
+    ///
+    /// # Errors
+    /// [`Stuck`].
+    pub fn run_for(&mut self, ns: u64) -> Result<(), Stuck> {
+        self.run_until(self.now_ns.saturating_add(ns))
+    }
+}

@@ -1,0 +1,11 @@
+//! Source and receivers over simulated networks: scenarios by section of RFC 3208, properties, and the golden table.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod golden;
+mod options;
+mod property;
+mod receiver;
+mod repair;
+mod source;
+mod topology;
+mod world;
