@@ -66,8 +66,13 @@ impl Output {
 
     /// Writes a part of a long result; false once its reader went away.
     pub(crate) fn part(&self, text: &str) -> Result<bool, Failure> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Writes a part of a result that is no text; false once its reader went away.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<bool, Failure> {
         let mut stdout = std::io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(Failure::new(1, anyhow::anyhow!("cannot write to standard output: {error}"))),

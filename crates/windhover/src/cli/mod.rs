@@ -8,6 +8,7 @@ pub(crate) mod lab;
 pub(crate) mod launch;
 pub(crate) mod measure;
 pub(crate) mod pace;
+pub(crate) mod pgm;
 pub(crate) mod plot;
 pub(crate) mod serve;
 pub(crate) mod shield;
@@ -61,6 +62,9 @@ pub(crate) enum Command {
     Pace(Box<pace::Pace>),
     /// Send bulk data one way or both and count what arrives; shows what the load does to latency
     Stream(Box<stream::Stream>),
+    /// Speak PGM, the reliable multicast protocol (RFC 3208), by hand
+    #[command(subcommand)]
+    Pgm(pgm::Pgm),
     /// Decode captured packets: Windhover's messages and the time between them
     Dump(dump::Dump),
     /// Run a background load and report how even it was

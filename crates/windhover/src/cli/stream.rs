@@ -89,7 +89,7 @@ fn scaled(text: &str) -> Result<f64, String> {
     if number.is_finite() && number > 0.0 { Ok(number * factor) } else { Err("use a number above 0".to_owned()) }
 }
 
-fn bits(text: &str) -> Result<u64, String> {
+pub(crate) fn bits(text: &str) -> Result<u64, String> {
     let bits = scaled(text)?.round();
     if !(1.0..=1e13).contains(&bits) {
         return Err("use 1 bit to 10,000 Gbit a second".to_owned());
@@ -103,7 +103,7 @@ pub(crate) fn bits_or_none(text: &str) -> Result<u64, String> {
     if text == "0" { Ok(0) } else { bits(text) }
 }
 
-fn pps(text: &str) -> Result<f64, String> {
+pub(crate) fn pps(text: &str) -> Result<f64, String> {
     scaled(text)
 }
 

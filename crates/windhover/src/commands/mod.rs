@@ -16,6 +16,7 @@ mod launch;
 mod live;
 mod load;
 mod measure;
+mod pgm;
 mod plot;
 mod raw;
 mod report;
@@ -42,6 +43,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Ping(arguments) => measure::ping(&arguments, output, started),
         Command::Pace(arguments) => measure::pace(&arguments, output, started),
         Command::Stream(arguments) => stream::run(&arguments, output, started),
+        Command::Pgm(command) => pgm::run(command, output),
         Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Load(arguments) => load::run(&arguments, output),
         Command::Run(arguments) => launch::run(&arguments, output),

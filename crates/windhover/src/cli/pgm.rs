@@ -1,0 +1,320 @@
+//! Flags of `pgm`: one end of a PGM conversation by hand.
+
+use clap::{Args, Subcommand, ValueEnum};
+use model::PgmCarrier;
+use pgm::Gsi;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `windhover pgm`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Pgm {
+    /// Publish lines, a file or numbered messages on a group, and repair what receivers miss
+    ///
+    /// Each line of standard input is a message, unless --file or --count says otherwise. Ends the session (OPT_FIN) at the
+    /// end and at Ctrl-C.
+    Send(Box<Send>),
+    /// Print or count what the sources of a group publish, in order and repaired
+    ///
+    /// Tells of losses, repairs and how long they took, and of sources that come and end. Exit code 3 when --check finds a
+    /// message lost, damaged or out of order, 1 when the time is over before --count messages came.
+    Recv(Box<Recv>),
+    /// Publish numbered messages and time the answers of one `pgm reflect` or several
+    ///
+    /// Messages that were lost and repaired on either way, and those that had to wait behind them, are told apart from the
+    /// rest, whose times are those of the path and of scheduling alone.
+    Ping(Box<Ping>),
+    /// Publish each message of a group again on the next one, for `pgm ping`
+    Reflect(Box<Reflect>),
+}
+
+/// `windhover pgm send`
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    /// Multicast group
+    pub(crate) group: IpAddr,
+    /// Send this file in messages of --size bytes; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "count")]
+    pub(crate) file: Option<PathBuf>,
+    /// Send so many numbered messages, which `recv --check` knows: number and time of sending in 8 bytes each, then a
+    /// pattern
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Bytes of a message of --count [default: 64] or --file [default: what a packet carries]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) size: Option<usize>,
+    /// Messages a second, such as 500 or 10k [default: 1000 with --count, else as fast as they come]
+    #[arg(long, value_name = "PPS", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Lines of standard input are bytes in hexadecimal
+    #[arg(long, conflicts_with_all = ["file", "count"])]
+    pub(crate) hex: bool,
+    /// Wait before the first message, so that receivers hear of the source before it sends
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
+    pub(crate) wait: Duration,
+    /// Repair for so long after the last message
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    pub(crate) linger: Duration,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) way: Way,
+    /// Print the summary as a JSON line
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+/// `windhover pgm recv`
+#[derive(Debug, Args)]
+pub(crate) struct Recv {
+    /// Multicast group
+    pub(crate) group: IpAddr,
+    /// End after so many messages
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub(crate) lasts: Option<Duration>,
+    /// End when nothing came for so long, counted from the first message
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) idle: Option<Duration>,
+    /// End when every source that was heard has ended its session
+    #[arg(long)]
+    pub(crate) until_fin: bool,
+    /// The messages are those of `send --count`: check number and pattern of each
+    #[arg(long)]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) receiver: Receiver,
+    #[command(flatten)]
+    pub(crate) way: Way,
+    /// How messages are printed
+    #[arg(long, value_enum, default_value_t = Form::Text, help_heading = "Output")]
+    pub(crate) format: Form,
+    /// Print no messages, only the summary
+    #[arg(long, help_heading = "Output")]
+    pub(crate) summary: bool,
+    /// Tell of each repair too, with its times
+    #[arg(long, help_heading = "Output")]
+    pub(crate) repairs: bool,
+}
+
+/// `windhover pgm ping`
+#[derive(Debug, Args)]
+pub(crate) struct Ping {
+    /// Multicast group to publish on
+    pub(crate) group: IpAddr,
+    /// Group of the answers [default: the next address]
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) reply_group: Option<IpAddr>,
+    /// Messages to send
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) count: u64,
+    /// Messages a second, such as 10 or 10k
+    #[arg(long, value_name = "PPS", default_value = "10", value_parser = rate)]
+    pub(crate) rate: f64,
+    /// Bytes of a message, 32 or more
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(32..=65_507))]
+    pub(crate) size: u32,
+    /// How long an answer to the last message is waited for
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
+    pub(crate) linger: Duration,
+    /// Do not send before so many reflectors were heard of, for at most 10 s
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) reflectors: usize,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) receiver: Receiver,
+    #[command(flatten)]
+    pub(crate) way: Way,
+    /// Print the result as a JSON line
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+/// `windhover pgm reflect`
+#[derive(Debug, Args)]
+pub(crate) struct Reflect {
+    /// Multicast group to receive from
+    pub(crate) group: IpAddr,
+    /// Group to publish on [default: the next address]
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) reply_group: Option<IpAddr>,
+    /// End after so many messages
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub(crate) lasts: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) receiver: Receiver,
+    #[command(flatten)]
+    pub(crate) way: Way,
+    /// Print the summary as a JSON line
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+/// How received messages are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// One line a message; what is no printable text is escaped
+    Text,
+    /// One line of hexadecimal a message
+    Hex,
+    /// The bytes as they came, with nothing between messages
+    Raw,
+    /// One JSON object a message, event or repair; the last one is the summary
+    Json,
+}
+
+/// What is the same for all ends.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Way")]
+pub(crate) struct Way {
+    /// Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]
+    #[arg(long, value_name = "IF")]
+    pub(crate) interface: Option<String>,
+    /// Own address, which NAKs come to [default: the interface's]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) local: Option<IpAddr>,
+    /// What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)
+    #[arg(long, value_name = "CARRIER", default_value = "udp")]
+    pub(crate) carrier: PgmCarrier,
+    /// UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq
+    /// --port]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) udp_port: Option<u16>,
+    /// Data-destination port of PGM; both ends need the same
+    #[arg(long, visible_alias = "data-port", value_name = "PORT", default_value_t = 7500, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Time to live, or hop limit, of what goes to the group
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) ttl: u8,
+    /// Do not loop own packets back to other programs on this host
+    #[arg(long)]
+    pub(crate) no_loop: bool,
+    /// Longest packet in bytes, without headers of IP and UDP
+    #[arg(long, value_name = "BYTES", default_value_t = 1472, value_parser = clap::value_parser!(u16).range(400..=9000))]
+    pub(crate) packet: u16,
+    /// Packets that can be repaired, and that are kept behind a gap: a power of two
+    #[arg(long, value_name = "PACKETS", default_value_t = 8192)]
+    pub(crate) window: u32,
+    /// The other end is ZeroMQ's `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames
+    #[arg(long)]
+    pub(crate) zeromq: bool,
+}
+
+impl Way {
+    /// The UDP port.
+    pub(crate) fn udp(&self) -> u16 {
+        self.udp_port.unwrap_or(if self.zeromq { self.port } else { 3056 })
+    }
+}
+
+/// The sending half.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Source")]
+pub(crate) struct Source {
+    /// Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: random]
+    #[arg(long, value_name = "GSI", value_parser = gsi)]
+    pub(crate) gsi: Option<Gsi>,
+    /// Data-source port [default: random]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) source_port: Option<u16>,
+    /// Most bits a second of all packets, such as 100M or 1G
+    #[arg(long, value_name = "BITS", default_value = "1G", value_parser = super::stream::bits)]
+    pub(crate) bandwidth: u64,
+    /// Time between two ambient SPMs, which tell where the source is and what it can repair
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    pub(crate) ambient: Duration,
+    /// First pause without data after which an SPM tells what was sent last; it doubles up to --ambient
+    #[arg(long, value_name = "TIME", default_value = "4ms", value_parser = time)]
+    pub(crate) heartbeat: Duration,
+}
+
+/// The receiving half.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Receiver")]
+pub(crate) struct Receiver {
+    /// Longest random wait before the first NAK for a packet
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = time)]
+    pub(crate) back_off: Duration,
+    /// How long the confirmation of a NAK (NCF) is waited for before the next one
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = time)]
+    pub(crate) repeat: Duration,
+    /// How long a confirmed repair is waited for before the next NAK
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = time)]
+    pub(crate) data: Duration,
+    /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) retries: u32,
+    /// Sources at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) sources: u16,
+    /// Forget a source that was silent for so long
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub(crate) expiry: Duration,
+}
+
+/// The group after this one.
+pub(crate) fn next_group(group: IpAddr) -> IpAddr {
+    match group {
+        IpAddr::V4(group) => IpAddr::V4(Ipv4Addr::from(u32::from(group).wrapping_add(1))),
+        IpAddr::V6(group) => IpAddr::V6(Ipv6Addr::from(u128::from(group).wrapping_add(1))),
+    }
+}
+
+/// A time with a unit; without one, seconds.
+fn time(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 6] = [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0)];
+    let (number, factor) =
+        UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor))).unwrap_or((text, 1.0));
+    let seconds: f64 = number.trim_end().parse().map_err(|_| "write it as 200us, 5ms, 2s or 1m".to_owned())?;
+    let seconds = seconds * factor;
+    if (0.0..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("use 0 to 86400 seconds".to_owned())
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let pps = super::stream::pps(text)?;
+    if (0.001..=1e7).contains(&pps) { Ok(pps) } else { Err("use 0.001 to 10M messages a second".to_owned()) }
+}
+
+fn gsi(text: &str) -> Result<Gsi, String> {
+    let wrong = || "write six numbers from 0 to 255 with dots between them".to_owned();
+    let bytes: Vec<u8> = text.split('.').map(|part| part.parse().map_err(|_| wrong())).collect::<Result<_, _>>()?;
+    bytes.try_into().map(Gsi).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("200us").unwrap(), Duration::from_micros(200));
+        assert_eq!(time("5 ms").unwrap(), Duration::from_millis(5));
+        assert_eq!(time("1.5").unwrap(), Duration::from_millis(1500));
+        assert_eq!(time("2m").unwrap(), Duration::from_secs(120));
+        assert_eq!(time("0").unwrap(), Duration::ZERO);
+        for text in ["", "ms", "-1s", "1h", "1e9"] {
+            time(text).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_gsi_is_six_numbers() {
+        assert_eq!(gsi("10.1.2.3.4.255").unwrap(), Gsi([10, 1, 2, 3, 4, 255]));
+        for text in ["", "1.2.3.4.5", "1.2.3.4.5.6.7", "1.2.3.4.5.256", "a.2.3.4.5.6"] {
+            gsi(text).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `windhover pgm`: one end of a PGM conversation by hand.
+
+mod numbered;
+mod ping;
+mod recv;
+mod reflect;
+mod send;
+mod tell;
+mod zmtp;
+
+use crate::cli::pgm::{Pgm, Receiver, Source, Way as WayFlags, next_group};
+use crate::output::{Failure, Output};
+use anyhow::{Context as _, anyhow};
+use model::PgmCarrier;
+use pgm::{Gsi, ReceiverConfig, SourceConfig, Tsi};
+use pgm_io::{Carrier, PgmIoError, Way, WayOptions};
+use std::io::Read as _;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// IP protocol number of PGM (RFC 3208, section 8).
+const PROTOCOL: u8 = 113;
+/// Longest message (RFC 3208 gives fragments 32 bits of length; other implementations stop here).
+const MOST_BYTES: usize = 65_535;
+/// How often a loop looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long the end of a session may take.
+const END: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(command: Pgm, output: &Output) -> Result<u8, Failure> {
+    match command {
+        Pgm::Send(arguments) => send::run(&arguments, output),
+        Pgm::Recv(arguments) => recv::run(&arguments, output),
+        Pgm::Ping(arguments) => ping::run(&arguments, output),
+        Pgm::Reflect(arguments) => reflect::run(&arguments, output),
+    }
+}
+
+/// A group to publish on, and how.
+struct Publishes<'a> {
+    group: IpAddr,
+    flags: &'a Source,
+}
+
+/// A group to hear, and how.
+struct Hears<'a> {
+    group: IpAddr,
+    flags: &'a Receiver,
+}
+
+/// Opens one end.
+fn open(flags: &WayFlags, publishes: Option<&Publishes<'_>>, hears: Option<&Hears<'_>>) -> Result<Way, Failure> {
+    let groups = [publishes.map(|publishes| publishes.group), hears.map(|hears| hears.group)];
+    for group in groups.into_iter().flatten().filter(|group| !group.is_multicast()) {
+        return Err(Failure::usage(anyhow!("{group} is no multicast group: use one of 224.0.0.0/4 or ff00::/8")));
+    }
+    let group = groups.into_iter().flatten().next().context("neither a source nor a receiver")?;
+    let (local, interface) = own(flags, group)?;
+    let carrier = match flags.carrier {
+        PgmCarrier::Udp => Carrier::Udp { port: flags.udp() },
+        PgmCarrier::Raw => Carrier::Raw { protocol: PROTOCOL },
+    };
+    let mut options = WayOptions::new(carrier, local);
+    options.interface = interface;
+    options.loopback = !flags.no_loop;
+    options.ttl = flags.ttl;
+    if let Some(publishes) = publishes {
+        options.source = Some(source(flags, publishes, local)?);
+    }
+    if let Some(hears) = hears {
+        options.receiver = Some(receiver(flags, hears)?);
+    }
+    Way::open(&options).map_err(|error| match error {
+        PgmIoError::Source(_)
+        | PgmIoError::Receiver(_)
+        | PgmIoError::Family { .. }
+        | PgmIoError::AddressInUse { .. } => Failure::usage(error),
+        error => Failure::new(1, error),
+    })
+}
+
+/// The own address, and the number of the interface where it was asked for.
+fn own(flags: &WayFlags, group: IpAddr) -> Result<(IpAddr, Option<u32>), Failure> {
+    let same_family = |address: &IpAddr| address.is_ipv4() == group.is_ipv4();
+    let Some(text) = &flags.interface else {
+        let local = match flags.local {
+            Some(local) => local,
+            None => net::route::source_for(SocketAddr::new(group, 9))
+                .context("say which way to take with --interface")
+                .map_err(Failure::usage)?,
+        };
+        return Ok((local, None));
+    };
+    let index = net::interface::named(text).map_err(Failure::usage)?;
+    let given = flags.local.or_else(|| text.parse().ok());
+    if let Some(local) = given {
+        return Ok((local, Some(index)));
+    }
+    let name = net::interface::name_of(index).map_err(Failure::usage)?;
+    let found = net::interface::addresses()?.into_iter().find(|own| own.name == name && same_family(&own.address));
+    let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
+    let found = found.ok_or_else(|| Failure::usage(anyhow!("interface {name} has no {family} address")))?;
+    Ok((found.address, Some(index)))
+}
+
+fn source(flags: &WayFlags, publishes: &Publishes<'_>, local: IpAddr) -> Result<SourceConfig, Failure> {
+    let random = random()?;
+    let [a, b, c, d, port @ ..] = random;
+    let gsi = publishes.flags.gsi.unwrap_or(match local {
+        // People know the source by its address then.
+        IpAddr::V4(local) => {
+            let [first, second, third, fourth] = local.octets();
+            Gsi([first, second, third, fourth, a, b])
+        }
+        IpAddr::V6(_) => Gsi([a, b, c, d, port[0] ^ 0x5a, port[1] ^ 0x5a]),
+    });
+    let port = publishes.flags.source_port.unwrap_or_else(|| u16::from_be_bytes([port[2], port[3]]).max(1));
+    let mut config = SourceConfig::new(Tsi { gsi, port }, flags.port, publishes.group, local);
+    config.max_packet_bytes = usize::from(flags.packet);
+    config.window_packets = flags.window;
+    config.max_bytes_per_second = (publishes.flags.bandwidth / 8).max(1);
+    config.peak_bytes_per_second = config.peak_bytes_per_second.max(config.max_bytes_per_second);
+    config.ambient_ns = ns(publishes.flags.ambient);
+    config.heartbeat_min_ns = ns(publishes.flags.heartbeat);
+    config.heartbeat_max_ns = config.ambient_ns.max(config.heartbeat_min_ns);
+    config.check().map_err(|error| Failure::usage(PgmIoError::Source(error)))?;
+    Ok(config)
+}
+
+fn receiver(flags: &WayFlags, hears: &Hears<'_>) -> Result<ReceiverConfig, Failure> {
+    let mut config = ReceiverConfig::new(flags.port, hears.group, u64::from_be_bytes(random()?));
+    config.window_packets = flags.window;
+    config.max_packet_bytes = usize::from(flags.packet);
+    config.max_sources = usize::from(hears.flags.sources);
+    config.back_off_ns = ns(hears.flags.back_off);
+    config.repeat_ns = ns(hears.flags.repeat);
+    config.data_ns = ns(hears.flags.data);
+    config.ncf_retries = hears.flags.retries;
+    config.data_retries = hears.flags.retries;
+    config.expiry_ns = ns(hears.flags.expiry);
+    config.check().map_err(|error| Failure::usage(PgmIoError::Receiver(error)))?;
+    Ok(config)
+}
+
+fn random() -> Result<[u8; 8], Failure> {
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .context("cannot read /dev/urandom")?;
+    Ok(bytes)
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The group that answers go to.
+fn reply_group(group: IpAddr, asked: Option<IpAddr>) -> Result<IpAddr, Failure> {
+    let reply = asked.unwrap_or_else(|| next_group(group));
+    if reply == group || !reply.is_multicast() || reply.is_ipv4() != group.is_ipv4() {
+        let why = anyhow!("answers cannot go to {reply}: give another group of the same family with --reply-group");
+        return Err(Failure::usage(why));
+    }
+    Ok(reply)
+}

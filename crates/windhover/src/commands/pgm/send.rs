@@ -1,0 +1,247 @@
+//! `windhover pgm send`
+
+use super::{END, LOOK, MOST_BYTES, Publishes, numbered, open, zmtp};
+use crate::cli::pgm::Send;
+use crate::commands::signals;
+use crate::output::{Failure, Output};
+use anyhow::{Context as _, anyhow};
+use pgm_io::{Way, WayCounts};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
+
+/// While nobody types, NAKs are served for so long between two looks.
+const TYPING: Duration = Duration::from_millis(5);
+
+pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
+    let stop = signals::stop_flag()?;
+    let publishes = Publishes { group: arguments.group, flags: &arguments.source };
+    let mut way = open(&arguments.way, Some(&publishes), None)?;
+    let mut input = Input::new(arguments, way.packet_payload_bytes())?;
+    drive(&mut way, arguments.wait, &stop)?;
+    let began = Instant::now();
+    let sent = publish(&mut way, &mut input, arguments, &stop);
+    let lasted = began.elapsed();
+    if sent.is_ok() {
+        drive(&mut way, arguments.linger, &stop)?;
+    }
+    let closed = way.close(END);
+    let (messages, bytes) = sent?;
+    let finished = closed?.finished;
+    let counts = way.counts();
+    if arguments.json {
+        output.result(&json(messages, bytes, lasted, finished, &counts))?;
+    } else {
+        output.note(text(messages, bytes, lasted, &counts));
+    }
+    if counts.source.numbers_outside > 0 {
+        output.warning(format_args!(
+            "{} packets were asked for that were no longer in the window: receivers lost them; --window makes it larger",
+            counts.source.numbers_outside
+        ));
+    }
+    if !finished {
+        output.warning("the end of the session could not be announced in time");
+    }
+    Ok(if stop.load(Ordering::Relaxed) { 130 } else { 0 })
+}
+
+/// Serves NAKs for so long.
+fn drive(way: &mut Way, time: Duration, stop: &AtomicBool) -> Result<(), Failure> {
+    let end = Instant::now() + time;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        way.drive(left.min(LOOK))?;
+    }
+}
+
+/// Publishes everything and says how many messages and bytes that were.
+fn publish(way: &mut Way, input: &mut Input, arguments: &Send, stop: &AtomicBool) -> Result<(u64, u64), Failure> {
+    let rate = arguments.rate.or_else(|| arguments.count.map(|_| 1000.0));
+    let (mut messages, mut bytes) = (0_u64, 0_u64);
+    let (mut message, mut framed) = (Vec::with_capacity(MOST_BYTES), Vec::new());
+    let began = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        match input.next(messages, &mut message)? {
+            Next::Message => {}
+            Next::NotYet => {
+                way.drive(TYPING)?;
+                continue;
+            }
+            Next::End => break,
+        }
+        if let Some(rate) = rate {
+            let due = began + Duration::from_secs_f64(messages as f64 / rate);
+            drive(way, due.saturating_duration_since(Instant::now()), stop)?;
+        }
+        if let Input::Numbered { .. } = input {
+            numbered::write(messages, realtime_ns(), &mut message);
+        }
+        let payload = if arguments.way.zeromq {
+            zmtp::frame(&message, &mut framed);
+            &framed
+        } else {
+            &message
+        };
+        way.send(payload)?;
+        messages += 1;
+        bytes += message.len() as u64;
+    }
+    Ok((messages, bytes))
+}
+
+fn realtime_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    super::ns(since)
+}
+
+/// Where messages come from.
+enum Input {
+    Numbered { count: u64, size: usize },
+    File { file: Box<dyn Read>, name: String, size: usize },
+    Lines { lines: Receiver<std::io::Result<Vec<u8>>>, hex: bool },
+}
+
+enum Next {
+    Message,
+    NotYet,
+    End,
+}
+
+impl Input {
+    fn new(arguments: &Send, packet_payload: Option<usize>) -> Result<Self, Failure> {
+        let most = MOST_BYTES.min(65_000);
+        if let Some(size) = arguments.size.filter(|size| !(1..=most).contains(size)) {
+            return Err(Failure::usage(anyhow!("--size {size} is not from 1 to {most} bytes")));
+        }
+        if let Some(count) = arguments.count {
+            let size = arguments.size.unwrap_or(64);
+            if size < numbered::LEAST_NUMBERED {
+                let least = numbered::LEAST_NUMBERED;
+                return Err(Failure::usage(anyhow!(
+                    "--size {size} has no room for a number: use {least} bytes or more"
+                )));
+            }
+            return Ok(Self::Numbered { count, size });
+        }
+        if let Some(path) = &arguments.file {
+            let name = path.display().to_string();
+            let file: Box<dyn Read> = if path == Path::new("-") {
+                Box::new(std::io::stdin())
+            } else {
+                let file = File::open(path).with_context(|| format!("cannot read {name}")).map_err(Failure::usage)?;
+                Box::new(BufReader::new(file))
+            };
+            // A frame of ZeroMQ takes up to twelve bytes more.
+            let size = arguments.size.unwrap_or_else(|| packet_payload.unwrap_or(1448).saturating_sub(12).max(1));
+            return Ok(Self::File { file, name, size });
+        }
+        if arguments.size.is_some() {
+            return Err(Failure::usage(anyhow!("--size goes with --count or --file: a line is as long as it is")));
+        }
+        Ok(Self::Lines { lines: lines()?, hex: arguments.hex })
+    }
+
+    /// The next message; what is numbered is written when it is due.
+    fn next(&mut self, number: u64, message: &mut Vec<u8>) -> Result<Next, Failure> {
+        match self {
+            Self::Numbered { count, size } => {
+                message.resize(*size, 0);
+                Ok(if number < *count { Next::Message } else { Next::End })
+            }
+            Self::File { file, name, size } => {
+                message.clear();
+                let most = u64::try_from(*size).unwrap_or(u64::MAX);
+                file.by_ref().take(most).read_to_end(message).with_context(|| format!("cannot read {name}"))?;
+                Ok(if message.is_empty() { Next::End } else { Next::Message })
+            }
+            Self::Lines { lines, hex } => match lines.try_recv() {
+                Err(TryRecvError::Empty) => Ok(Next::NotYet),
+                Err(TryRecvError::Disconnected) => Ok(Next::End),
+                Ok(line) => {
+                    let line = line.context("cannot read standard input")?;
+                    message.clear();
+                    if *hex {
+                        let what = || format!("line {} of standard input", number + 1);
+                        message.extend(unhex(&line).with_context(what).map_err(Failure::usage)?);
+                    } else {
+                        message.extend(line);
+                    }
+                    Ok(Next::Message)
+                }
+            },
+        }
+    }
+}
+
+/// Lines of standard input, read on a thread of their own: NAKs are served while nobody types.
+fn lines() -> Result<Receiver<std::io::Result<Vec<u8>>>, Failure> {
+    let (out, lines) = sync_channel(1024);
+    let read = move || {
+        for line in std::io::stdin().lock().split(b'\n') {
+            let line = line.map(|mut line| {
+                if line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                line
+            });
+            let last = line.is_err();
+            if out.send(line).is_err() || last {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("lines".to_owned()).spawn(read).context("cannot start a thread")?;
+    Ok(lines)
+}
+
+fn unhex(line: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let digits: Vec<u8> = line
+        .iter()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .map(|byte| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+        .collect::<Option<_>>()
+        .context("it is not all hexadecimal")?;
+    let (pairs, odd) = digits.as_chunks::<2>();
+    anyhow::ensure!(odd.is_empty(), "it has an odd number of digits");
+    Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+fn text(messages: u64, bytes: u64, lasted: Duration, counts: &WayCounts) -> String {
+    let source = &counts.source;
+    format!(
+        "{messages} messages, {bytes} bytes sent in {:.3} s as {} packets; {} NAKs asked for {} packets, {} repairs sent",
+        lasted.as_secs_f64(),
+        source.odata,
+        source.naks,
+        source.numbers_asked,
+        source.rdata
+    )
+}
+
+fn json(messages: u64, bytes: u64, lasted: Duration, finished: bool, counts: &WayCounts) -> String {
+    let summary = serde_json::json!({
+        "type": "summary", "messages": messages, "bytes": bytes, "seconds": lasted.as_secs_f64(), "finished": finished,
+        "source": super::tell::source_counts(&counts.source), "unsent": counts.unsent,
+    });
+    format!("{summary}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unhex;
+
+    #[test]
+    fn hexadecimal_is_bytes() {
+        assert_eq!(unhex(b"00fF 10\r").unwrap(), [0, 255, 16]);
+        assert!(unhex(b"").unwrap().is_empty());
+        unhex(b"0").unwrap_err();
+        unhex(b"0g").unwrap_err();
+    }
+}

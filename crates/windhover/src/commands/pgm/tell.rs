@@ -1,0 +1,154 @@
+//! Counts, events and repairs in words and as JSON.
+
+use pgm::receiver::{Counts, Event, Repair};
+use pgm::source::SourceCounts;
+use serde_json::{Value, json};
+use stats::Histogram;
+
+/// What a source counted.
+pub(super) fn source_counts(counts: &SourceCounts) -> Value {
+    json!({
+        "odata": counts.odata, "rdata": counts.rdata, "spms": counts.spms, "ncfs": counts.ncfs, "naks": counts.naks,
+        "numbers_asked": counts.numbers_asked, "numbers_outside": counts.numbers_outside, "spmrs": counts.spmrs,
+        "ignored": counts.ignored, "bytes": counts.bytes,
+    })
+}
+
+/// What a receiver counted.
+pub(super) fn receiver_counts(counts: &Counts) -> Value {
+    json!({
+        "messages": counts.messages, "packets": counts.packets, "duplicates": counts.duplicates,
+        "missing": counts.missing, "recovered": counts.recovered, "lost": counts.lost,
+        "parts_dropped": counts.parts_dropped, "overflows": counts.overflows, "naks": counts.naks,
+        "numbers_asked": counts.numbers_asked, "ncfs": counts.ncfs, "spms": counts.spms, "spmrs": counts.spmrs,
+        "ignored": counts.ignored,
+    })
+}
+
+/// An event in a sentence.
+pub(super) fn event_text(event: &Event) -> String {
+    match event {
+        Event::Source { tsi } => format!("source {tsi} is heard"),
+        Event::Lost { tsi, first, count: 1 } => format!("source {tsi}: packet {} is lost", first.0),
+        Event::Lost { tsi, first, count } => format!("source {tsi}: {count} packets from {} on are lost", first.0),
+        Event::Finished { tsi } => format!("source {tsi} has ended its session, and all of it was delivered or lost"),
+        Event::Reset { tsi, code } => format!("source {tsi} has given up (OPT_RST, reason {code})"),
+        Event::Expired { tsi } => format!("source {tsi} was silent for too long and is forgotten"),
+    }
+}
+
+/// An event as an object.
+pub(super) fn event_json(event: &Event) -> Value {
+    match event {
+        Event::Source { tsi } => json!({ "type": "source", "source": tsi.to_string() }),
+        Event::Lost { tsi, first, count } => {
+            json!({ "type": "lost", "source": tsi.to_string(), "first": first.0, "count": count })
+        }
+        Event::Finished { tsi } => json!({ "type": "finished", "source": tsi.to_string() }),
+        Event::Reset { tsi, code } => json!({ "type": "reset", "source": tsi.to_string(), "reason": code }),
+        Event::Expired { tsi } => json!({ "type": "expired", "source": tsi.to_string() }),
+    }
+}
+
+/// A repair in a sentence: each step from the one before.
+pub(super) fn repair_text(repair: &Repair) -> String {
+    let step = |name: &str, at: Option<u64>, since: u64| {
+        at.map_or_else(String::new, |at| format!("{name} after {:.0} us, ", us(at.saturating_sub(since))))
+    };
+    let nak = step("NAK", repair.nak_ns, repair.gap_ns);
+    let ncf = step("NCF", repair.ncf_ns, repair.gap_ns);
+    format!("{nak}{ncf}repair after {:.0} us, NAKs {}", us(repair.data_ns.saturating_sub(repair.gap_ns)), repair.naks)
+}
+
+/// A repair as an object: times since the gap was seen.
+pub(super) fn repair_json(repair: &Repair) -> Value {
+    let since = |at: u64| us(at.saturating_sub(repair.gap_ns));
+    json!({
+        "nak_us": repair.nak_ns.map(since), "ncf_us": repair.ncf_ns.map(since), "data_us": since(repair.data_ns),
+        "naks": repair.naks,
+    })
+}
+
+/// Repairs, step by step.
+#[derive(Debug)]
+pub(super) struct Steps {
+    gap_to_nak: Histogram,
+    nak_to_ncf: Histogram,
+    ncf_to_repair: Histogram,
+    gap_to_repair: Histogram,
+}
+
+impl Steps {
+    pub(super) fn new() -> Self {
+        let histogram = Histogram::new;
+        Self {
+            gap_to_nak: histogram(),
+            nak_to_ncf: histogram(),
+            ncf_to_repair: histogram(),
+            gap_to_repair: histogram(),
+        }
+    }
+
+    pub(super) fn add(&mut self, repair: &Repair) {
+        self.gap_to_repair.record(repair.data_ns.saturating_sub(repair.gap_ns));
+        if let Some(nak_ns) = repair.nak_ns {
+            self.gap_to_nak.record(nak_ns.saturating_sub(repair.gap_ns));
+            if let Some(ncf_ns) = repair.ncf_ns {
+                self.nak_to_ncf.record(ncf_ns.saturating_sub(nak_ns));
+            }
+        }
+        if let Some(ncf_ns) = repair.ncf_ns {
+            self.ncf_to_repair.record(repair.data_ns.saturating_sub(ncf_ns));
+        }
+    }
+
+    fn named(&self) -> [(&'static str, &'static str, &Histogram); 4] {
+        [
+            ("gap to NAK", "gap_to_nak", &self.gap_to_nak),
+            ("NAK to NCF", "nak_to_ncf", &self.nak_to_ncf),
+            ("NCF to repair", "ncf_to_repair", &self.ncf_to_repair),
+            ("gap to repair", "gap_to_repair", &self.gap_to_repair),
+        ]
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let steps = self.named().into_iter().map(|(_, name, histogram)| (name.to_owned(), figures(histogram)));
+        Value::Object(steps.collect())
+    }
+
+    /// One line a step that was seen.
+    pub(super) fn text(&self) -> String {
+        let seen = self.named().into_iter().filter(|(_, _, histogram)| !histogram.is_empty());
+        seen.map(|(name, _, histogram)| format!("  {name:<14} {}\n", row(histogram))).collect()
+    }
+}
+
+/// Quantiles of tables.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// The names of the columns of [`row`].
+pub(super) fn heading() -> String {
+    let names = ["count", "min", "p50", "p90", "p99", "p99.9", "max (us)"];
+    names.map(|name| format!("{name:>10}")).concat()
+}
+
+/// Count, minimum, quantiles and maximum in µs, for a table.
+pub(super) fn row(histogram: &Histogram) -> String {
+    let quantiles = QUANTILES.iter().map(|(_, q)| histogram.quantile(*q));
+    let all = std::iter::once(histogram.min()).chain(quantiles).chain([histogram.max()]);
+    let cells = all.map(|ns| ns.map_or_else(|| format!("{:>10}", "-"), |ns| format!("{:>10.1}", us(ns))));
+    format!("{:>10}{}", histogram.count(), cells.collect::<String>())
+}
+
+/// Count, minimum, quantiles and maximum in ns.
+pub(super) fn figures(histogram: &Histogram) -> Value {
+    json!({
+        "count": histogram.count(), "min_ns": histogram.min(), "p50_ns": histogram.quantile(0.5),
+        "p90_ns": histogram.quantile(0.9), "p99_ns": histogram.quantile(0.99), "p999_ns": histogram.quantile(0.999),
+        "max_ns": histogram.max(),
+    })
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}

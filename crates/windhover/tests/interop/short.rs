@@ -1,0 +1,54 @@
+//! The short cut of the matrix: a case of each kind, in seconds.
+
+use crate::case::{BEGIN, Carrier, Case, End, GROUP, LIMIT, can_run, number};
+use crate::network::{Network, address};
+use crate::process::{Process, Program};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+fn openpgm(test: &str, cases: &[Case]) {
+    if can_run(test, &[Program::OpenPgm]) {
+        cases.iter().for_each(Case::run);
+    }
+}
+
+fn short(from: End, to: End, carrier: Carrier, loss: u32, bytes: usize) -> Case {
+    Case { count: 1500, ..Case::new(from, to, carrier, loss, bytes) }
+}
+
+#[test]
+fn openpgm_hears_us() {
+    let case = |carrier, loss, bytes| short(End::Windhover, End::OpenPgm, carrier, loss, bytes);
+    openpgm(
+        "openpgm_hears_us",
+        &[case(Carrier::Udp, 1, 64), case(Carrier::Raw, 10, 1448), case(Carrier::Udp, 1, 5000)],
+    );
+}
+
+#[test]
+fn we_hear_openpgm() {
+    let case = |carrier, loss, bytes| short(End::OpenPgm, End::Windhover, carrier, loss, bytes);
+    openpgm("we_hear_openpgm", &[case(Carrier::Raw, 1, 64), case(Carrier::Udp, 10, 1448), case(Carrier::Raw, 1, 5000)]);
+}
+
+#[test]
+fn who_comes_late_hears_the_rest() {
+    let late = Some(Duration::from_millis(300));
+    let cases = [
+        Case { late, ..short(End::OpenPgm, End::Windhover, Carrier::Udp, 1, 64) },
+        // OpenPGM counts what it misses before the first SPM as lost: without losses.
+        Case { late, ..short(End::Windhover, End::OpenPgm, Carrier::Udp, 0, 64) },
+    ];
+    openpgm("who_comes_late_hears_the_rest", &cases);
+}
+
+#[test]
+fn zeromq_publishes_and_subscribes() {
+    if !can_run("zeromq_publishes_and_subscribes", &[Program::ZeroMq]) {
+        return;
+    }
+    for (from, to) in [(End::Windhover, End::ZeroMq), (End::ZeroMq, End::Windhover)] {
+        short(from, to, Carrier::Udp, 1, 64).run();
+    }
+}
