@@ -37,10 +37,15 @@ mod duplex;
 mod error;
 mod log;
 mod options;
+mod receiving;
+mod sending;
+mod spec;
+mod stamps;
 mod way;
 
 pub use error::PgmIoError;
 pub use log::{EventKind, EventNote, RepairNote, WayLog};
 pub use net::group::Carrier;
 pub use options::WayOptions;
+pub use spec::Ends;
 pub use way::{Closed, Delivered, Incoming, Way, WayCounts};

@@ -1,0 +1,117 @@
+//! From a measurement's settings to a way's, and from a way's counts to a result's.
+
+use crate::{Carrier, PgmIoError, WayCounts, WayOptions};
+use clock::Clock;
+use model::{EndSpec, PgmCarrier, PgmCounts, PgmSpec};
+use pgm::{ReceiverConfig, SourceConfig, Tsi};
+use std::net::IpAddr;
+
+const US: u64 = 1_000;
+/// The number of PGM among IP's protocols (IANA).
+const PROTOCOL: u8 = 113;
+
+/// One end of a measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a> {
+    /// Groups, windows and timers.
+    pub spec: &'a PgmSpec,
+    /// This end's settings.
+    pub end: &'a EndSpec,
+    /// TTL or hop limit of multicast; absent: 1.
+    pub ttl: Option<u8>,
+    /// The own unicast address.
+    pub local: IpAddr,
+    /// The interface by name or address, before that of `end`.
+    pub interface: Option<&'a str>,
+    /// What this end publishes as, and where.
+    pub publish: (Tsi, IpAddr),
+    /// What it subscribes to, and the most sources there.
+    pub subscribe: (IpAddr, usize),
+    /// The clock of the measurement.
+    pub clock: Clock,
+}
+
+impl WayOptions {
+    /// The options of one end of a measurement.
+    ///
+    /// # Errors
+    /// There is no such interface.
+    pub fn of(ends: &Ends<'_>) -> Result<Self, PgmIoError> {
+        let Ends { spec, end, .. } = ends;
+        let carrier = match spec.carrier {
+            PgmCarrier::Udp => Carrier::Udp { port: spec.udp_port },
+            PgmCarrier::Raw => Carrier::Raw { protocol: PROTOCOL },
+        };
+        let named = ends.interface.or(end.device.as_deref());
+        let micro = |us: u32| u64::from(us) * US;
+        let ambient_ns = micro(spec.ambient_ms) * 1000;
+        let (tsi, group) = ends.publish;
+        let source = SourceConfig {
+            max_packet_bytes: usize::from(spec.packet_bytes),
+            window_packets: spec.window_packets,
+            max_bytes_per_second: spec.max_bytes_per_second,
+            peak_bytes_per_second: spec.max_bytes_per_second.saturating_mul(10),
+            ambient_ns,
+            heartbeat_min_ns: micro(spec.heartbeat_us),
+            heartbeat_max_ns: ambient_ns,
+            // No receiver asks again sooner, so this holds back only what others ask for too.
+            ncf_pause_ns: micro(spec.repeat_us) / 2,
+            ..SourceConfig::new(tsi, spec.data_port, group, ends.local)
+        };
+        let (group, sources) = ends.subscribe;
+        let receiver = ReceiverConfig {
+            window_packets: spec.window_packets,
+            max_packet_bytes: usize::from(spec.packet_bytes),
+            max_sources: sources,
+            back_off_ns: micro(spec.back_off_us),
+            repeat_ns: micro(spec.repeat_us),
+            data_ns: micro(spec.data_us),
+            ncf_retries: spec.retries,
+            data_retries: spec.retries,
+            ..ReceiverConfig::new(spec.data_port, group, clock::realtime_ns())
+        };
+        Ok(Self {
+            interface: named.map(net::interface::named).transpose()?,
+            source: Some(source),
+            receiver: Some(receiver),
+            loopback: spec.loopback || ends.local.is_loopback(),
+            ttl: ends.ttl.unwrap_or(1),
+            send_buffer_bytes: end.send_buffer_bytes,
+            receive_buffer_bytes: end.receive_buffer_bytes,
+            busy_poll_us: end.busy_poll_us,
+            clock: Some(ends.clock),
+            ..Self::new(carrier, ends.local)
+        })
+    }
+}
+
+impl WayCounts {
+    /// What was counted between an earlier look and this one, as results tell it.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> PgmCounts {
+        let (source, receiver) = (&self.source, &self.receiver);
+        let (was_source, was_receiver) = (&before.source, &before.receiver);
+        let events = receiver.events_dropped.saturating_sub(was_receiver.events_dropped);
+        PgmCounts {
+            odata_sent: source.odata.saturating_sub(was_source.odata),
+            rdata_sent: source.rdata.saturating_sub(was_source.rdata),
+            spms_sent: source.spms.saturating_sub(was_source.spms),
+            ncfs_sent: source.ncfs.saturating_sub(was_source.ncfs),
+            naks_received: source.naks.saturating_sub(was_source.naks),
+            numbers_asked_of_us: source.numbers_asked.saturating_sub(was_source.numbers_asked),
+            numbers_outside: source.numbers_outside.saturating_sub(was_source.numbers_outside),
+            messages: receiver.messages.saturating_sub(was_receiver.messages),
+            packets: receiver.packets.saturating_sub(was_receiver.packets),
+            duplicates: receiver.duplicates.saturating_sub(was_receiver.duplicates),
+            missing: receiver.missing.saturating_sub(was_receiver.missing),
+            recovered: receiver.recovered.saturating_sub(was_receiver.recovered),
+            lost: receiver.lost.saturating_sub(was_receiver.lost),
+            overflows: receiver.overflows.saturating_sub(was_receiver.overflows),
+            naks_sent: receiver.naks.saturating_sub(was_receiver.naks),
+            numbers_asked: receiver.numbers_asked.saturating_sub(was_receiver.numbers_asked),
+            ncfs: receiver.ncfs.saturating_sub(was_receiver.ncfs),
+            spms: receiver.spms.saturating_sub(was_receiver.spms),
+            unlogged: events,
+        }
+    }
+}
