@@ -1,7 +1,7 @@
 //! The reflector's loop for messages at a rate: answers those whose number is asked for, and stamps its answers.
 //!
 //! Between the first and the last line of the loop nothing is allocated, locked, printed or logged, and no system call
-//! is made beside the path's own; the clock is read after each receive and before each send, because both are in the
+//! is made beside the path's own (with stamps: and one a message that takes a stamp, after the send); the clock is read after each receive and before each send, because both are in the
 //! answer. An answer is as long as its message.
 
 use crate::halt::Halt;
@@ -11,7 +11,12 @@ use host::{CounterSampler, UsageSampler};
 use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use wire::Tier;
 use wire::data::{self, FarStamps};
+
+mod telling;
+
+pub(crate) use telling::Telling;
 
 /// Messages between two looks at the CPU that the thread is on.
 const BATCH: u32 = 1024;
@@ -30,6 +35,9 @@ pub(crate) struct Shape {
     pub(crate) wall: bool,
     /// Whether messages may be dropped to keep the owner's limit; a stream is only read later.
     pub(crate) datagrams: bool,
+    /// Over PGM: the tag without which nothing is answered, for anybody may publish on a group. Answers then say what
+    /// repairs cost their messages.
+    pub(crate) tag: Option<u64>,
 }
 
 /// Keeps the owner's limit of messages a second. What was not used up within the last second may come at once, so that
@@ -74,6 +82,7 @@ pub(crate) struct Answer<'a, F> {
     pub(crate) shape: Shape,
     pub(crate) clock: Clock,
     pub(crate) budget: Budget,
+    pub(crate) telling: Telling,
     pub(crate) buffer: &'a mut [u8],
     pub(crate) halt: &'a Halt,
     /// The CPU that the thread is pinned to.
@@ -86,7 +95,7 @@ impl<F: FnOnce()> DuplexVisitor for Answer<'_, F> {
     type Output = Outcome;
 
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Outcome {
-        let Self { shape, clock, mut budget, buffer, halt, cpu, started } = self;
+        let Self { shape, clock, mut budget, mut telling, buffer, halt, cpu, started } = self;
         let message = buffer.get_mut(..shape.size).unwrap_or_default();
         if shape.datagrams
             && let Err(broken) = clear(inbox, message)
@@ -101,7 +110,7 @@ impl<F: FnOnce()> DuplexVisitor for Answer<'_, F> {
         started();
         let mut usage = UsageSampler::start(cpu);
         let mut tally = Tally::default();
-        let end = answer(outbox, inbox, shape, clock, message, &mut budget, halt, &mut tally, || usage.observe_cpu());
+        let end = answer(outbox, inbox, shape, clock, message, &mut budget, &mut telling, halt, &mut tally, || usage.observe_cpu());
         halt.leave();
         let usage = usage.finish();
         let counters = counters.finish();
@@ -134,17 +143,26 @@ fn answer<O: Outbox, I: Inbox>(
     clock: Clock,
     buffer: &mut [u8],
     budget: &mut Budget,
+    telling: &mut Telling,
     halt: &Halt,
     tally: &mut Tally,
     mut between: impl FnMut(),
 ) -> Result<(), PathError> {
+    let mut unsent = outbox.unsent();
     loop {
         for _ in 0..BATCH {
-            let Some(Message { bytes, stack_ns, .. }) = receive(inbox, buffer, halt)? else { return Ok(()) };
+            let Some(Message { bytes, stack_ns, repaired, .. }) = receive(inbox, buffer, halt)? else { return Ok(()) };
             let rx = clock.now();
             if bytes != shape.size {
                 tally.ignored += 1;
                 continue;
+            }
+            if let Some(tag) = shape.tag {
+                if data::read(Tier::Tagged, tag, buffer).is_none() {
+                    tally.ignored += 1;
+                    continue;
+                }
+                data::write_repaired(repaired, buffer);
             }
             let received_ns = if shape.wall { clock::realtime_ns() } else { 0 };
             tally.received += 1;
@@ -161,17 +179,28 @@ fn answer<O: Outbox, I: Inbox>(
             if shape.every > 1 && !number(buffer).is_multiple_of(shape.every) {
                 continue;
             }
-            if shape.wall {
+            let tx = if shape.wall {
+                data::write_told(telling.next(), buffer);
                 let sent_ns = clock::realtime_ns();
                 let stamps = FarStamps { rx, tx: clock.now(), stack_ns, received_ns, sent_ns };
                 data::write_stamps(&stamps, buffer);
+                stamps.tx
             } else {
                 data::write_ticks(rx, clock.now(), buffer);
-            }
-            if !give(outbox, buffer, halt)? {
+                0
+            };
+            let given = give(outbox, buffer, halt)?;
+            if given == Given::Not {
                 return Ok(());
             }
             tally.sent += 1;
+            if shape.wall {
+                if shape.datagrams && (given == Given::Unsure || outbox.unsent() != unsent) {
+                    unsent = outbox.unsent();
+                    telling.lose_count();
+                }
+                telling.sent(tx);
+            }
         }
         between();
     }
@@ -196,16 +225,29 @@ fn receive<I: Inbox>(inbox: &mut I, buffer: &mut [u8], halt: &Halt) -> Result<Op
     }
 }
 
-/// Sends one answer; `false` when the loop is to end.
+/// What became of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Sent,
+    /// Perhaps not, or not by one call.
+    Unsure,
+    /// Not: the loop is to end.
+    Not,
+}
+
+/// Sends one answer.
 #[inline(always)]
-fn give<O: Outbox>(outbox: &mut O, answer: &[u8], halt: &Halt) -> Result<bool, PathError> {
+fn give<O: Outbox>(outbox: &mut O, answer: &[u8], halt: &Halt) -> Result<Given, PathError> {
+    let mut given = Given::Sent;
     loop {
         match outbox.send(0, answer) {
-            Ok(()) | Err(PathError::Refused) => return Ok(true),
+            Ok(()) => return Ok(given),
+            Err(PathError::Refused) => return Ok(Given::Unsure),
             Err(PathError::Interrupted) => {
                 if halt.flag().load(Ordering::Relaxed) {
-                    return Ok(false);
+                    return Ok(Given::Not);
                 }
+                given = Given::Unsure;
             }
             Err(error) => return Err(error),
         }

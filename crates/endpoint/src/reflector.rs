@@ -7,12 +7,12 @@
 use crate::EndpointError;
 use crate::halt::Halt;
 use crate::inherited::InheritedData;
-use crate::pace::{self, Answer, Budget};
+use crate::pace::{self, Answer, Budget, Telling};
 use crate::reflect::{Outcome, Pace, Reflect, Shape};
 use crate::transactions;
 use clock::Clock;
 use model::stream::StreamInterval;
-use model::{Finding, FindingId, Protocol, Receive, Stamps};
+use model::{Finding, FindingId, Protocol, Receive, StampClock, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -35,7 +35,7 @@ pub(crate) const SHOW: Duration = Duration::from_millis(500);
 const END: Duration = Duration::from_secs(5);
 /// Stack of the thread, all of it locked where memory is; what the loop needs is touched before it begins.
 const STACK_BYTES: usize = 512 << 10;
-const STACK_TOUCHED: usize = 128 << 10;
+pub(crate) const STACK_TOUCHED: usize = 128 << 10;
 /// What a spinning real-time reflector may use beyond the longest session before the kernel ends the process.
 const SPARE: Duration = Duration::from_secs(60);
 
@@ -199,11 +199,15 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
     if plan.request.stream.is_some() {
         return crate::stream::run(plan, orders, link);
     }
+    if plan.request.socket.protocol == Protocol::Pgm {
+        return crate::pgm::run(plan, orders, link);
+    }
     let Plan { request, source, token, clock, max_rate_pps, longest, notes, .. } = plan;
     link.halt.attach(Interrupter::for_current_thread().map_err(failed)?);
     let Some(mut data) = open(&request, source, &token, longest, link)? else { return Ok(()) };
+    let unsupported = |error: NetError| (RefuseCode::Unsupported, error.to_string());
     if let (Some(pace), Data::Socket(socket)) = (&request.pace, &mut data) {
-        socket.stamp(pace.stamps, false).map_err(|error| (RefuseCode::Unsupported, error.to_string()))?;
+        socket.stamp(pace.stamps, true).map_err(unsupported)?;
     }
     let bytes = usize::try_from(request.max_size).map_err(failed)?.max(PROVE_BYTES);
     // Filled with another value than zero, so that each page is really there.
@@ -238,12 +242,16 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
         };
         let outcome = match (&mut data, &request.pace) {
             (Data::Socket(socket), Some(asked)) => {
+                // The numbers of what is sent begin anew with each size.
+                socket.stamp(asked.stamps, true).map_err(failed)?;
                 let loop_ = Answer {
+                    telling: Telling::new(socket.sent_stamps(shape.size).map_err(failed)?),
                     shape: pace::Shape {
                         size: shape.size,
                         every: u64::from(asked.every),
                         wall: asked.stamps != Stamps::None,
                         datagrams: shape.datagrams,
+                        tag: None,
                     },
                     clock,
                     budget: Budget::new(clock, max_rate_pps),
@@ -260,6 +268,7 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
             }
         };
         let mut report = summary(outcome, &notes, clock);
+        report.stamps = data.stamp_clock();
         report.counters.socket_overflow += u64::from(data.dropped().saturating_sub(dropped));
         link.report(Report::Stopped(Box::new(report)));
         if link.halt.is_over() {
@@ -269,7 +278,7 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
     Ok(())
 }
 
-fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
+pub(crate) fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
     let mut notes = notes.to_vec();
     match outcome.broken {
         // An initiator that closes its data connection first does so because it is done or broken itself: it knows.
@@ -299,6 +308,14 @@ fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
 }
 
 impl Data {
+    /// What it stamps with.
+    fn stamp_clock(&self) -> Option<StampClock> {
+        match self {
+            Self::Socket(socket) => socket.stamp_clock(),
+            Self::Transactions { .. } => None,
+        }
+    }
+
     /// Datagrams that the socket dropped so far for want of buffer.
     fn dropped(&self) -> u32 {
         match self {

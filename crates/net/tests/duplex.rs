@@ -201,10 +201,10 @@ fn sources_beside_the_first_are_taken_and_strangers_are_not() {
 fn what_is_sent_is_stamped_by_its_number() {
     let (echo, stop) = (Echo::start("127.0.0.1:0"), AtomicBool::new(false));
     let mut socket = echo.socket(true);
-    assert!(socket.sent_stamps().unwrap().is_none(), "nobody asked");
+    assert!(socket.sent_stamps(100).unwrap().is_none(), "nobody asked");
     let before = clock::realtime_ns();
     socket.stamp(Stamps::Kernel, true).unwrap();
-    let mut stamps = socket.sent_stamps().unwrap().unwrap();
+    let mut stamps = socket.sent_stamps(100).unwrap().unwrap();
     let plan = Exchange { peers: 1, count: 30, bytes: 100, looks: false };
     let got = with_duplex(std::slice::from_mut(&mut socket), &options(Receive::Block, &stop), plan).unwrap();
     let mut told = Vec::new();
@@ -216,6 +216,138 @@ fn what_is_sent_is_stamped_by_its_number() {
     let mut none = 0;
     stamps.drain(|_, _| none += 1).unwrap();
     assert_eq!(none, 0, "each is told once");
+}
+
+/// Every way of waiting, with stamps of what is sent: none is kept awake, all are told.
+#[test]
+fn stamps_of_sends_do_not_keep_a_wait_from_waiting() {
+    let (one, other, stop) = (Echo::start("127.0.0.1:0"), Echo::start("127.0.0.1:0"), AtomicBool::new(false));
+    for receive in Receive::ALL {
+        for several in [false, true] {
+            let mut sockets = vec![one.socket(true)];
+            if several {
+                sockets.push(other.socket(false));
+            }
+            let mut stamps = Vec::new();
+            for socket in &mut sockets {
+                socket.stamp(Stamps::Kernel, true).unwrap();
+                stamps.push(socket.sent_stamps(100).unwrap().unwrap());
+            }
+            let peers = u16::try_from(sockets.len()).unwrap();
+            let plan = Exchange { peers, count: 50, bytes: 100, looks: false };
+            let got = with_duplex(&mut sockets, &options(receive, &stop), plan).unwrap();
+            assert!((0..peers).all(|from| all_of(&got, from, 50)), "{receive} {several}");
+            for one in &mut stamps {
+                let mut told = Vec::new();
+                one.drain(|number, _| told.push(number)).unwrap();
+                told.sort_unstable();
+                assert!(told.iter().copied().eq(0..50), "{receive} {several}: {told:?}");
+            }
+        }
+    }
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    #[expect(unsafe_code, reason = "a clock that std does not read")]
+    // SAFETY: `time` is a valid timespec that lives through the call.
+    let done = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(done, 0);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+#[test]
+fn a_wait_by_readiness_sleeps_although_stamps_are_there() {
+    /// Sends, and waits for an answer that takes its time.
+    struct Slow;
+    impl DuplexVisitor for Slow {
+        type Output = Duration;
+        fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Duration {
+            outbox.send(0, &[1; 100]).unwrap();
+            let before = cpu_time();
+            while !matches!(inbox.wait(&mut [0; 100]).unwrap(), Arrival::Message(_)) {}
+            cpu_time().saturating_sub(before)
+        }
+    }
+    let pause = Duration::from_millis(400);
+    let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = far.local_addr().unwrap();
+    let stop = AtomicBool::new(false);
+    for (receive, several) in [(Receive::Poll, false), (Receive::Epoll, false), (Receive::Block, true)] {
+        let open = || {
+            let mut socket =
+                DataSocket::connect(&SocketSpec::new(Protocol::Udp), &EndSpec::default(), address, PATIENCE).unwrap();
+            socket.stamp(Stamps::Kernel, true).unwrap();
+            socket
+        };
+        let mut sockets: Vec<DataSocket> = (0..if several { 2 } else { 1 }).map(|_| open()).collect();
+        let used = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut buffer = [0; 100];
+                let (bytes, from) = far.recv_from(&mut buffer).unwrap();
+                std::thread::sleep(pause);
+                far.send_to(&buffer[..bytes], from).unwrap();
+            });
+            with_duplex(&mut sockets, &options(receive, &stop), Slow).unwrap()
+        });
+        assert!(used < pause / 4, "{receive} {several}: it was awake for {used:?}");
+    }
+}
+
+#[test]
+fn a_stream_is_stamped_by_its_messages() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_nodelay(true).unwrap();
+            let mut message = vec![0; 3000];
+            // The proof, and then messages of two lengths.
+            stream.read_exact(&mut message[..20]).unwrap();
+            for (count, bytes) in [(30, 100), (20, 3000)] {
+                for _ in 0..count {
+                    stream.read_exact(&mut message[..bytes]).unwrap();
+                    stream.write_all(&message[..bytes]).unwrap();
+                }
+            }
+        });
+        let spec = SocketSpec { nodelay: true, ..SocketSpec::new(Protocol::Tcp) };
+        let mut socket = DataSocket::connect(&spec, &EndSpec::default(), address, PATIENCE).unwrap();
+        socket.send_once(&[0; 20], PATIENCE).unwrap();
+        for (count, bytes) in [(30_u8, 100), (20, 3000)] {
+            socket.stamp(Stamps::Kernel, true).unwrap();
+            let before = clock::realtime_ns();
+            let mut stamps = socket.sent_stamps(bytes).unwrap().unwrap();
+            let plan = OneByOne { count, bytes };
+            with_duplex(std::slice::from_mut(&mut socket), &options(Receive::Block, &stop), plan).unwrap();
+            let mut told = Vec::new();
+            stamps.drain(|number, ns| told.push((number, ns))).unwrap();
+            assert!(told.iter().map(|(number, _)| *number).eq(0..u64::from(count)), "{bytes}: {told:?}");
+            assert!(told.windows(2).all(|pair| pair[0].1 <= pair[1].1) && told[0].1 >= before);
+        }
+    });
+}
+
+/// One message after the other, so that no two leave in one piece.
+struct OneByOne {
+    count: u8,
+    bytes: usize,
+}
+
+impl DuplexVisitor for OneByOne {
+    type Output = ();
+
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) {
+        let mut buffer = vec![0; self.bytes];
+        for number in 0..self.count {
+            outbox.send(0, &vec![number; self.bytes]).unwrap();
+            while !matches!(inbox.wait(&mut buffer).unwrap(), Arrival::Message(_)) {}
+            assert_eq!(buffer[0], number);
+        }
+    }
 }
 
 #[test]

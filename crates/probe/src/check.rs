@@ -45,7 +45,7 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
         };
     }
     let pace = spec.pace.clone().unwrap_or_default();
-    let (protocol, receive) = (spec.socket.protocol, spec.initiator.receive);
+    let protocol = spec.socket.protocol;
     if let Some(size) = spec.sizes.iter().find(|size| (*size as usize) < data::PACED_BYTES) {
         return conflict(
             format!(
@@ -81,12 +81,6 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
     if pace.stamps != Stamps::None {
         if protocol.is_local() {
             return conflict(format!("{protocol} has no time stamps of the kernel"), "leave --stamps out");
-        }
-        if !matches!(receive, Receive::Block | Receive::Spin) && pace.pacer != Pacer::Spin {
-            return conflict(
-                format!("stamps of what is sent keep {receive} from waiting (the socket's error queue wakes it)"),
-                "use --receive block or spin, or leave --stamps out",
-            );
         }
     }
     if let Some(cpu) = pace.receive_cpu {

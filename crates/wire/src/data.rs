@@ -21,6 +21,8 @@
 //! | 40 to 47 | when its receive call had returned, wall clock | likewise |
 //! | 48 to 55 | when it made the send call, wall clock | likewise |
 //! | 56 to 63 | what repairs cost the message on its way there ([`model::Repaired::word`]) | 64 bytes and more, over PGM |
+//! | 64 to 71 | the reflector's tick (bytes 24 to 31) in an earlier answer of this session (u64 LE) | 80 bytes and more, when stamps are asked for |
+//! | 72 to 79 | when its driver (or NIC) sent that one, wall clock: that is known only once it has left | likewise |
 
 use crate::control::Token;
 use model::Repaired;
@@ -129,6 +131,39 @@ pub const WALL_BYTES: usize = 56;
 
 /// A message of so many bytes has room for what repairs cost it too.
 pub const REPAIRED_BYTES: usize = 64;
+
+/// A message of so many bytes has room for the stamp of an earlier answer too.
+pub const TOLD_BYTES: usize = 80;
+
+/// When an earlier answer was really sent; zeros for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Told {
+    /// The reflector's tick in that answer ([`FarStamps::tx`]): no two answers have the same.
+    pub tx: u64,
+    /// When its driver (or NIC) sent it, in ns since 1970.
+    pub driver_ns: u64,
+}
+
+/// Writes when an earlier answer was sent, where `message` has room for it.
+#[inline]
+pub fn write_told(told: Told, message: &mut [u8]) {
+    if let Some(room) = message.get_mut(REPAIRED_BYTES..TOLD_BYTES) {
+        room[..8].copy_from_slice(&told.tx.to_le_bytes());
+        room[8..].copy_from_slice(&told.driver_ns.to_le_bytes());
+    }
+}
+
+/// Reads when an earlier answer was sent; nothing where it has no room.
+#[must_use]
+#[inline]
+pub fn read_told(message: &[u8]) -> Told {
+    let Some(room) = message.get(REPAIRED_BYTES..TOLD_BYTES) else { return Told::default() };
+    let word = |at: usize| {
+        let bytes = room.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    };
+    Told { tx: word(0), driver_ns: word(8) }
+}
 
 /// What a reflector writes into an answer; 0 where a stamp was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -306,6 +341,19 @@ mod tests {
             assert_eq!(read_repaired(&message), expected, "{size}");
             write_stamps(&FarStamps { sent_ns: u64::MAX, ..FarStamps::default() }, &mut message);
             assert_eq!(read_repaired(&message), expected, "{size}: stamps lie before it");
+        }
+    }
+
+    #[test]
+    fn what_is_told_of_an_earlier_answer_reads_back() {
+        let told = Told { tx: 7, driver_ns: u64::MAX };
+        for (size, expected) in [(79, Told::default()), (80, told), (1000, told)] {
+            let mut message = vec![0; size];
+            write_told(told, &mut message);
+            assert_eq!(read_told(&message), expected, "{size}");
+            write_stamps(&FarStamps { sent_ns: u64::MAX, ..FarStamps::default() }, &mut message);
+            write_repaired(Repaired::new(u64::MAX, u64::MAX), &mut message);
+            assert_eq!(read_told(&message), expected, "{size}: the others lie before it");
         }
     }
 

@@ -59,7 +59,7 @@ impl Outbox for Sent {
 }
 
 fn shape(size: usize, every: u64, wall: bool) -> Shape {
-    Shape { size, every, wall, datagrams: true }
+    Shape { size, every, wall, datagrams: true, tag: None }
 }
 
 fn play(shape: Shape, pps: u32, acts: Vec<Act>) -> (Outcome, Vec<Vec<u8>>) {
@@ -70,6 +70,7 @@ fn play(shape: Shape, pps: u32, acts: Vec<Act>) -> (Outcome, Vec<Vec<u8>>) {
     let clock = Clock::raw();
     let mut told = 0;
     let plan = Answer {
+        telling: Telling::new(None),
         shape,
         clock,
         budget: Budget::new(clock, pps),
@@ -206,6 +207,7 @@ fn the_loop_allocates_nothing() {
             clock,
             &mut buffer,
             &mut budget,
+            &mut Telling::new(None),
             &halt,
             &mut tally,
             || looks += 1,

@@ -1,7 +1,7 @@
 //! What became of each message. Pure: entries of both loops and the time in, samples out, each message once for each of
 //! its reflectors, in the order that its fate was known.
 
-use super::loops::{ALL, GotEntry, SentEntry};
+use super::loops::{ALL, GotEntry, SentEntry, UNCOUNTED};
 use model::{PacedSample, Repaired, Sample, SampleFlags, StampTimes};
 use std::collections::VecDeque;
 
@@ -69,8 +69,10 @@ pub(crate) struct Book {
     /// Newest message answered, by reflector.
     newest: Vec<Option<u64>>,
     early: VecDeque<GotEntry>,
-    /// Stamps of messages that are not known yet, by number.
-    early_stamps: VecDeque<(u64, u64)>,
+    /// Stamps of messages that are not known yet: number, whom it went to, time.
+    early_stamps: VecDeque<(u64, u64, u64)>,
+    /// From this message on the kernel may count otherwise.
+    uncounted_from: u64,
     /// Messages that had to be given up, and answers that had to be dropped, for want of room.
     overrun: u64,
     /// Answers that belong to no message of this run.
@@ -98,6 +100,7 @@ impl Book {
             newest: vec![None; peers],
             early: VecDeque::with_capacity(EARLY),
             early_stamps: VecDeque::with_capacity(EARLY),
+            uncounted_from: u64::MAX,
             overrun: 0,
             strays: 0,
             answered: 0,
@@ -126,6 +129,10 @@ impl Book {
     pub(crate) fn sent(&mut self, entry: &SentEntry, out: &mut Vec<PacedSample>) {
         let [number, whom, intended, sent, sent_ns] = *entry;
         let seq = number.saturating_sub(self.terms.first_number);
+        if whom & UNCOUNTED != 0 {
+            self.uncounted_from = self.uncounted_from.min(seq);
+        }
+        let whom = whom & !UNCOUNTED;
         while seq >= self.tail + self.held {
             // The oldest must go although its time is not over.
             self.overrun += self.give_up(self.tail, out);
@@ -150,25 +157,32 @@ impl Book {
         }
         self.last_sent = self.last_sent.max(sent);
         self.last_intended = self.last_intended.max(intended);
-        while let Some((stamped, driver_ns)) = self.early_stamps.front().copied().filter(|(stamped, _)| *stamped <= seq)
-        {
-            self.early_stamps.pop_front();
-            self.driver(stamped, driver_ns);
+        // Usually none.
+        for _ in 0..self.early_stamps.len() {
+            if let Some((stamped, whom, driver_ns)) = self.early_stamps.pop_front() {
+                self.driver(stamped, whom, driver_ns);
+            }
         }
     }
 
-    /// The driver (or the NIC) sent a message to all. That may be told before the message is.
-    pub(crate) fn driver(&mut self, seq: u64, driver_ns: u64) {
-        let head = self.heads.first().copied().unwrap_or(0);
+    /// The driver (or the NIC) sent a message to a reflector, or to [`ALL`]. That may be told before the message is. Only
+    /// the first time counts: a stream sends again what was lost.
+    pub(crate) fn driver(&mut self, seq: u64, whom: u64, driver_ns: u64) {
+        let peers = if whom == ALL { 0..self.terms.peers.max(1) } else { one(whom) };
+        let head = self.heads.get(usize::from(peers.start)).copied().unwrap_or(0);
+        if seq >= self.uncounted_from {
+            return;
+        }
         if seq >= head {
-            // One of an earlier phase looks as if it were far ahead.
+            // Nothing that far ahead is of this phase.
             if seq - head < self.held && self.early_stamps.len() < EARLY {
-                self.early_stamps.push_back((seq, driver_ns));
+                self.early_stamps.push_back((seq, whom, driver_ns));
             }
             return;
         }
-        for peer in 0..self.terms.peers.max(1) {
+        for peer in peers {
             if let Some(slot) = self.slot(seq, peer)
+                && slot.driver_ns == 0
                 && slot.sent_ns <= driver_ns
             {
                 slot.driver_ns = driver_ns;
@@ -302,12 +316,13 @@ impl Book {
     }
 
     fn stamped(&self, slot: &Slot, peer: u16, entry: &GotEntry, flags: SampleFlags) -> PacedSample {
-        let [_, _, received, rx, tx, stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns, out, back] =
-            *entry;
+        let [_, _, received, rx, tx, stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns, ..] = *entry;
+        let [.., out, back, told_tx, told_ns] = *entry;
         let mut sample = self.sample(slot, peer, received, flags);
         (sample.sample.peer_rx, sample.sample.peer_tx) = (rx, tx);
         sample.stamps =
             StampTimes { stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns, ..sample.stamps };
+        (sample.told_tx, sample.told_ns) = (told_tx, told_ns);
         (sample.out, sample.back) = (Repaired::from_word(out), Repaired::from_word(back));
         sample
     }

@@ -13,19 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wire::{Tier, data};
 
 /// To all reflectors at once.
-pub(crate) const ALL: u64 = u64::MAX;
+pub(crate) const ALL: u64 = u32::MAX as u64;
+/// Beside the reflector: a send before this one failed, so the kernel may not have counted as we do.
+pub(crate) const UNCOUNTED: u64 = 1 << 32;
 
 /// Messages between two looks at the CPU that a thread is on.
 const BATCH: u64 = 1024;
 
-/// A message that was sent: number, reflector (or [`ALL`]), intended and actual time in ticks, wall clock.
+/// A message that was sent: number, reflector (or [`ALL`], and perhaps [`UNCOUNTED`]), intended and actual time in ticks, wall clock.
 pub(crate) type SentEntry = [u64; 5];
 pub(crate) const SENT_WORDS: usize = 5;
 
 /// An answer: number, reflector, time in ticks, the reflector's two ticks, wall clock (stack, here), the far wall clock
-/// (stack, received, sent), what repairs cost there and back.
-pub(crate) type GotEntry = [u64; 12];
-pub(crate) const GOT_WORDS: usize = 12;
+/// (stack, received, sent), what repairs cost there and back, what it tells of an earlier answer (the reflector's tick,
+/// when it was sent).
+pub(crate) type GotEntry = [u64; 14];
+pub(crate) const GOT_WORDS: usize = 14;
 
 /// What both loops must know.
 #[derive(Debug, Clone)]
@@ -100,6 +103,9 @@ pub(crate) struct Sender<'a, O> {
     message: Vec<u8>,
     number: u64,
     blocked: u64,
+    /// Datagrams that never left, and whether one of these sends may be counted otherwise by the kernel.
+    unsent: u64,
+    uncounted: u64,
 }
 
 impl<'a, O: Outbox> Sender<'a, O> {
@@ -109,7 +115,9 @@ impl<'a, O: Outbox> Sender<'a, O> {
         // Where the reflector's stamps will be: 0 is none.
         data::write_stamps(&data::FarStamps::default(), &mut message);
         data::write_repaired(model::Repaired::default(), &mut message);
-        Self { number: course.first_number, course, outbox, ring, message, blocked: 0 }
+        data::write_told(data::Told::default(), &mut message);
+        let unsent = outbox.unsent();
+        Self { number: course.first_number, course, outbox, ring, message, blocked: 0, unsent, uncounted: 0 }
     }
 
     /// Sends all messages of the schedule, each at its time or, when that is past, at once.
@@ -188,11 +196,16 @@ impl<'a, O: Outbox> Sender<'a, O> {
                 if halt.load(Ordering::Relaxed) {
                     return Step::End(Ended::Halted);
                 }
+                self.uncounted = UNCOUNTED;
             }
             let after = time.now();
             self.blocked += u64::from(after.wrapping_sub(sent) > course.slow);
             let whom = if single && course.peers > 1 { ALL } else { u64::from(to) };
-            self.ring.push([self.number, whom, due, sent, wall]);
+            self.ring.push([self.number, whom | self.uncounted, due, sent, wall]);
+        }
+        if course.wall && self.outbox.unsent() != self.unsent {
+            self.unsent = self.outbox.unsent();
+            self.uncounted = UNCOUNTED;
         }
         self.number += 1;
         Step::Sent
@@ -260,6 +273,7 @@ impl<'a, I: Inbox> Receiver<'a, I> {
             return;
         };
         let far = data::read_stamps(&self.buffer, course.wall);
+        let told = if course.wall { data::read_told(&self.buffer) } else { data::Told::default() };
         self.ring.push([
             number,
             u64::from(message.from),
@@ -273,6 +287,8 @@ impl<'a, I: Inbox> Receiver<'a, I> {
             far.sent_ns,
             if course.repairs { data::read_repaired(&self.buffer).word() } else { 0 },
             message.repaired.word(),
+            told.tx,
+            told.driver_ns,
         ]);
     }
 }

@@ -224,8 +224,7 @@ impl Engine<'_> {
                 room: whole(in_flight),
             },
             room: whole(room),
-            sent_stamps: sockets.sent_stamps()?,
-            stamps_from: sockets.sends,
+            sent_stamps: sockets.sent_stamps(pass.size as usize)?,
             stream: spec.socket.protocol.is_stream(),
             halt: &halt,
             count,
@@ -239,7 +238,6 @@ impl Engine<'_> {
         };
         let done = net::with_duplex(&mut sockets.list, &options, phase)??;
         self.number += done.send.sent;
-        sockets.sends = sockets.sends.wrapping_add(low(done.send.sent));
         Ok(done)
     }
 
@@ -449,12 +447,6 @@ fn longest_pass(spec: &ProbeSpec) -> Duration {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and bounded; `as` saturates")]
 fn whole(count: f64) -> usize {
     count as usize
-}
-
-/// The kernel counts sent messages in 32 bits.
-#[expect(clippy::cast_possible_truncation, reason = "that is the meaning")]
-fn low(count: u64) -> u32 {
-    count as u32
 }
 
 fn overrun(messages: u64) -> Option<Finding> {

@@ -6,7 +6,7 @@ use crate::peer::{self, Asked};
 use crate::session::Session;
 use crate::{Context, ProbeError, local};
 use model::worker::{ProbeTask, Target};
-use model::{ProbeSpec, Protocol, Stamps};
+use model::{ProbeSpec, Protocol, StampClock, Stamps};
 use net::DataSocket;
 use net::stamps::SentStamps;
 use std::net::SocketAddr;
@@ -40,8 +40,6 @@ pub(crate) struct Sockets {
     tags: Vec<u64>,
     peers: u16,
     stamps: Stamps,
-    /// Messages sent since stamps were asked for: the kernel numbers them.
-    pub sends: u32,
 }
 
 impl Sockets {
@@ -60,13 +58,21 @@ impl Sockets {
         self.stamps != Stamps::None
     }
 
-    /// The stamps of what is sent. With a socket for each of several reflectors there are none: their error queues would
-    /// keep poll(2) from waiting.
-    pub(crate) fn sent_stamps(&self) -> Result<Option<SentStamps>, ProbeError> {
-        match self.list.as_slice() {
-            [one] if !one.protocol().is_stream() => Ok(one.sent_stamps()?),
-            _ => Ok(None),
+    /// The stamps of what is sent from now on, messages of `bytes`, by socket. Each phase asks anew, because the kernel's
+    /// numbers begin anew then.
+    pub(crate) fn sent_stamps(&mut self, bytes: usize) -> Result<Vec<SentStamps>, ProbeError> {
+        let mut all = Vec::with_capacity(self.list.len());
+        for socket in &mut self.list {
+            socket.stamp(self.stamps, true)?;
+            all.extend(socket.sent_stamps(bytes)?);
         }
+        Ok(all)
+    }
+
+    /// What this end's stamps are of.
+    pub(crate) fn stamp_clock(&self) -> Option<StampClock> {
+        let clocks = self.list.iter().filter_map(DataSocket::stamp_clock);
+        clocks.max_by_key(|clock| (clock.stamps == Stamps::Kernel, clock.error_ns))
     }
 }
 
@@ -137,12 +143,11 @@ pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Ways, ProbeErr
         tags.push(tag);
         fars.push(Far { session, place, _child });
     }
-    let sent = list.len() == 1;
     for socket in &mut list {
-        socket.stamp(stamps, sent)?;
+        socket.stamp(stamps, true)?;
     }
     let route = list.first().and_then(|socket| line(spec, socket));
-    Ok(Ways { sockets: Sockets { list, tags, peers, stamps, sends: 0 }, fars, route })
+    Ok(Ways { sockets: Sockets { list, tags, peers, stamps }, fars, route })
 }
 
 /// One more reflector of a group whose socket is there.

@@ -2,7 +2,7 @@
 //! come to an end together. A warm-up is a phase like the measured one, with another schedule.
 
 use super::book::{Book, Terms};
-use super::loops::{Course, Ended, GOT_WORDS, ReceiveDone, Receiver, SENT_WORDS, SendDone, Sender, spin};
+use super::loops::{ALL, Course, Ended, GOT_WORDS, ReceiveDone, Receiver, SENT_WORDS, SendDone, Sender, spin};
 use super::ring::{Consumer, Producer, Ring};
 use super::schedule::Schedule;
 use super::settle::{Hand, Meeting, Places, settle};
@@ -99,10 +99,8 @@ pub(crate) struct Phase<'a, C> {
     pub terms: Terms,
     /// Messages that the rings have room for.
     pub room: usize,
-    /// Stamps of what is sent.
-    pub sent_stamps: Option<SentStamps>,
-    /// The kernel's number of the first message that this phase sends.
-    pub stamps_from: u32,
+    /// Stamps of what is sent, numbered from this phase's first message: of each socket.
+    pub sent_stamps: Vec<SentStamps>,
     /// Whether messages have no borders, so that none is ever lost.
     pub stream: bool,
     /// What the loops look at. The way's own waits look at it too.
@@ -114,7 +112,7 @@ impl<C: Count> DuplexVisitor for Phase<'_, C> {
     type Output = Result<PhaseDone, ProbeError>;
 
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output {
-        let Self { clock, places, course, schedule, terms, room, sent_stamps, stamps_from, stream, halt, count } = self;
+        let Self { clock, places, course, schedule, terms, room, sent_stamps, stream, halt, count } = self;
         let mut sent_ring = Ring::<SENT_WORDS>::new(room.saturating_mul(course.tags.len()));
         let mut got_ring = Ring::<GOT_WORDS>::new(room.saturating_mul(usize::from(course.peers)));
         let (sent_in, sent_out) = sent_ring.ends();
@@ -122,7 +120,6 @@ impl<C: Count> DuplexVisitor for Phase<'_, C> {
         let mut clerk = Clerk {
             clock,
             sent_stamps,
-            stamps_from,
             sent: sent_out,
             got: got_out,
             book: Book::new(terms),
@@ -300,8 +297,7 @@ impl Hands<'_> {
 /// The counting thread's own things.
 struct Clerk<'a> {
     clock: Clock,
-    sent_stamps: Option<SentStamps>,
-    stamps_from: u32,
+    sent_stamps: Vec<SentStamps>,
     sent: Consumer<'a, SENT_WORDS>,
     got: Consumer<'a, GOT_WORDS>,
     book: Book,
@@ -322,7 +318,7 @@ impl Clerk<'_> {
         map: &mut MapRecorder,
     ) -> Option<Cut> {
         let cut = loop {
-            std::thread::sleep(if self.sent_stamps.is_some() { LOOK_FOR_STAMPS } else { LOOK });
+            std::thread::sleep(if self.sent_stamps.is_empty() { LOOK } else { LOOK_FOR_STAMPS });
             // In this order: when it had sent everything before we looked, what we find now is all.
             let (all_sent, lost_the_way) = (hands.have_sent(work), hands.have_lost_the_way());
             self.collect(count);
@@ -379,10 +375,11 @@ impl Clerk<'_> {
                 self.hand_over(count);
             }
         }
-        if let Some(stamps) = &mut self.sent_stamps {
-            let (book, from) = (&mut self.book, self.stamps_from);
+        let single = self.sent_stamps.len() <= 1;
+        for (whom, stamps) in (0_u64..).zip(&mut self.sent_stamps) {
+            let (book, whom) = (&mut self.book, if single { ALL } else { whom });
             // A stamp less is no reason to end.
-            let _ = stamps.drain(|id, ns| book.driver(u64::from(id.wrapping_sub(from)), ns));
+            let _ = stamps.drain(|number, ns| book.driver(number, whom, ns));
         }
         while let Some(entry) = self.got.pop(until) {
             self.book.got(&entry, &mut self.samples);

@@ -1,0 +1,131 @@
+//! When an answer was really sent is known only once it has left, so a later answer tells it.
+//!
+//! Used within the measured loop, after each send: one call takes one stamp from the socket, so as many are taken as are
+//! made, and nothing has to wait. Nothing is allocated there.
+
+use net::stamps::SentStamps;
+use std::collections::VecDeque;
+use wire::data::Told;
+
+/// Answers whose ticks are remembered: more than a NIC stamps later, and than error queues hold.
+const HELD: u64 = 4096;
+
+/// What is to be told of answers already sent.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    stamps: Option<SentStamps>,
+    notes: Notes,
+}
+
+impl Telling {
+    /// Without stamps nothing is told.
+    pub(crate) fn new(stamps: Option<SentStamps>) -> Self {
+        let held = if stamps.is_some() { HELD } else { 0 };
+        Self { stamps, notes: Notes::new(held) }
+    }
+
+    /// What the next answer is to tell.
+    #[inline]
+    pub(super) fn next(&mut self) -> Told {
+        self.notes.waiting.pop_front().unwrap_or_default()
+    }
+
+    /// An answer with this tick in it was sent.
+    #[inline]
+    pub(super) fn sent(&mut self, tx: u64) {
+        if let Some(stamps) = &mut self.stamps {
+            self.notes.sent(tx);
+            // A stamp less is no reason to end.
+            if let Ok(Some((number, ns))) = stamps.take() {
+                self.notes.stamped(number, ns);
+            }
+        }
+    }
+
+    /// A send failed: whether the kernel counted it is not known, so no later stamp can be told whose it is.
+    #[cold]
+    pub(super) fn lose_count(&mut self) {
+        self.stamps = None;
+        self.notes.waiting.clear();
+    }
+}
+
+#[derive(Debug)]
+struct Notes {
+    /// Ticks of the answers sent last, by their numbers.
+    ticks: Vec<u64>,
+    sent: u64,
+    waiting: VecDeque<Told>,
+}
+
+impl Notes {
+    fn new(held: u64) -> Self {
+        let held = usize::try_from(held).unwrap_or(0);
+        // Filled with another value than zero, so that each page is really there.
+        Self { ticks: vec![u64::MAX; held], sent: 0, waiting: VecDeque::with_capacity(held) }
+    }
+
+    fn held(&self) -> u64 {
+        self.ticks.len() as u64
+    }
+
+    fn at(&mut self, number: u64) -> Option<&mut u64> {
+        let at = number.checked_rem(self.held())?;
+        self.ticks.get_mut(usize::try_from(at).ok()?)
+    }
+
+    #[inline]
+    fn sent(&mut self, tx: u64) {
+        let number = self.sent;
+        if let Some(slot) = self.at(number) {
+            *slot = tx;
+        }
+        self.sent += 1;
+    }
+
+    #[inline]
+    fn stamped(&mut self, number: u64, driver_ns: u64) {
+        if number >= self.sent || self.sent - number > self.held() || self.waiting.len() >= self.ticks.len() {
+            return;
+        }
+        if let Some(&mut tx) = self.at(number) {
+            self.waiting.push_back(Told { tx, driver_ns });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stamp_is_told_once_with_the_tick_of_its_answer() {
+        let mut telling = Telling { stamps: None, notes: Notes::new(8) };
+        assert_eq!(telling.next(), Told::default());
+        for tx in 100..110 {
+            telling.notes.sent(tx);
+        }
+        telling.notes.stamped(9, 5009);
+        telling.notes.stamped(2, 5002);
+        // Longer ago than is remembered, and one that was never sent.
+        telling.notes.stamped(1, 5001);
+        telling.notes.stamped(10, 5010);
+        assert_eq!(telling.next(), Told { tx: 109, driver_ns: 5009 });
+        assert_eq!(telling.next(), Told { tx: 102, driver_ns: 5002 });
+        assert_eq!(telling.next(), Told::default());
+        for _ in 0..20 {
+            telling.notes.stamped(9, 1);
+        }
+        assert_eq!(telling.notes.waiting.len(), 8, "no more than there is room for");
+        telling.lose_count();
+        assert_eq!(telling.next(), Told::default());
+    }
+
+    #[test]
+    fn without_stamps_nothing_is_told_and_nothing_taken() {
+        let mut telling = Telling::new(None);
+        telling.sent(5);
+        telling.notes.stamped(0, 7);
+        assert_eq!((telling.next(), telling.notes.ticks.capacity()), (Told::default(), 0));
+    }
+}
