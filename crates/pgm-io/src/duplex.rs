@@ -1,12 +1,23 @@
 //! The way under a measuring loop.
 
+use crate::receiving::{Got, Receiving, Until};
+use crate::sending::{PublishError, Shared, Step};
 use crate::{PgmIoError, Way};
-use net::{DuplexVisitor, PathOptions};
+use model::Repaired;
+use net::group::GroupWait;
+use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError, PathOptions};
+use pgm::Sqn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Below this a wait for the rate limit spins: a sleep would last longer, in ns.
+const SPIN_NS: u64 = 60_000;
 
 impl Way {
-    /// Runs a visitor's loops over this way: [`net::Outbox::send`] publishes to all, whatever its `to`;
-    /// [`net::Inbox::wait`] and [`net::Inbox::look`] deliver messages in order, [`net::Message::from`] being the number of
-    /// the peer. The own source is served by whichever half runs, so it repairs as long as one of them does.
+    /// Runs a visitor's loops over this way: [`net::Outbox::send`] publishes to all, whatever its `to`, and returns when the
+    /// message has left, as the source's rate allows; [`net::Inbox::wait`] and [`net::Inbox::look`] deliver messages in
+    /// order, [`net::Message::from`] being the number of the peer. The own source is served by the receiving half while
+    /// it waits and between deliveries, and by each send.
     ///
     /// Waits are by block, poll, epoll or spin. [`PathOptions::clock`] and [`PathOptions::timeout_ns`] are not looked at.
     ///
@@ -14,9 +25,111 @@ impl Way {
     /// The set to wait on could not be made, or the waiting mode is another.
     pub fn with_duplex<V: DuplexVisitor>(
         &mut self,
-        _options: &PathOptions<'_>,
-        _visitor: V,
+        options: &PathOptions<'_>,
+        visitor: V,
     ) -> Result<V::Output, PgmIoError> {
-        Err(PgmIoError::Nothing)
+        let (shared, receiving) = self.halves();
+        receiving.drop_events();
+        let wait = GroupWait::new(&receiving.sockets(shared), options.receive, &options.idle)?;
+        let mut outbox = Out { shared, taken: None };
+        let mut inbox = In { shared, receiving, wait, stop: options.stop };
+        Ok(visitor.visit(&mut outbox, &mut inbox))
     }
+}
+
+/// The sending half.
+struct Out<'a> {
+    shared: &'a Shared,
+    /// The message that a signal interrupted: it is in the window already.
+    taken: Option<Sqn>,
+}
+
+impl Outbox for Out<'_> {
+    #[inline]
+    fn send(&mut self, _to: u16, message: &[u8]) -> Result<(), PathError> {
+        loop {
+            let until_ns = match self.shared.publish(message, &mut self.taken) {
+                Ok(Step::Sent) => {
+                    self.taken = None;
+                    return Ok(());
+                }
+                Ok(Step::Taken { until_ns } | Step::Full { until_ns }) => until_ns,
+                Err(PublishError::Path(error)) => return Err(error),
+                Err(PublishError::Send(pgm::source::SendError::TooLong { bytes, .. })) => {
+                    return Err(PathError::TooLarge { bytes });
+                }
+                Err(PublishError::Send(_)) => return Err(PathError::Closed),
+                Err(PublishError::NoSource) => {
+                    return Err(PathError::Failed { call: "send", errno: NO_DESTINATION });
+                }
+            };
+            wait_until(self.shared, until_ns);
+        }
+    }
+
+    fn unsent(&self) -> u64 {
+        self.shared.lock().map_or(0, |sending| sending.lost())
+    }
+}
+
+/// EDESTADDRREQ: this end publishes nothing.
+const NO_DESTINATION: i32 = 89;
+
+/// The rate allows no more before then.
+fn wait_until(shared: &Shared, until_ns: u64) {
+    loop {
+        let left = until_ns.saturating_sub(shared.now());
+        if left == 0 {
+            return;
+        }
+        if left > SPIN_NS {
+            std::thread::sleep(Duration::from_nanos(left - SPIN_NS));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The receiving half.
+struct In<'a> {
+    shared: &'a Shared,
+    receiving: &'a mut Receiving,
+    wait: GroupWait,
+    stop: &'a AtomicBool,
+}
+
+impl Inbox for In<'_> {
+    #[inline]
+    fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
+        let until = Until { deadline_ns: u64::MAX, stop: self.stop, events: false, deliver: true };
+        Ok(match self.receiving.wait(self.shared, &mut self.wait, until, buffer)? {
+            Got::Message(message) => arrival(&message),
+            Got::Event | Got::TimedOut | Got::Interrupted => Arrival::Interrupted,
+            Got::Stopped => Arrival::Stopped,
+        })
+    }
+
+    #[inline]
+    fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
+        Ok(match self.receiving.look(self.shared, buffer)? {
+            Some(message) => arrival(&message),
+            None if self.stop.load(Ordering::Relaxed) => Arrival::Stopped,
+            None => Arrival::Nothing,
+        })
+    }
+
+    fn foreign(&self) -> u64 {
+        self.receiving.foreign()
+    }
+}
+
+#[inline]
+fn arrival(message: &crate::Delivered) -> Arrival {
+    let repair_ns = message.repair.map_or(0, |repair| repair.data_ns.saturating_sub(repair.gap_ns));
+    Arrival::Message(Message {
+        bytes: message.bytes,
+        from: message.from,
+        stack_ns: message.stack_ns,
+        repaired: Repaired::new(repair_ns, message.held_ns),
+    })
 }

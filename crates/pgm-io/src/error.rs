@@ -44,6 +44,14 @@ pub enum PgmIoError {
     /// The message was not taken.
     #[error("the message was not taken: {0}")]
     Send(#[source] pgm::source::SendError),
+    /// More peers than the receiver holds windows for.
+    #[error("{peers} peers are more than the {most} sources that the receiver hears at once: raise max_sources")]
+    TooManyPeers {
+        /// Peers.
+        peers: usize,
+        /// Most of them.
+        most: usize,
+    },
     /// Sending on an end that does not publish.
     #[error("this end does not publish")]
     NoSource,

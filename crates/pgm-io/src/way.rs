@@ -1,13 +1,28 @@
 //! One end of a conversation.
 
+use crate::receiving::{Got, Parts, Receiving, Until};
+use crate::sending::{PublishError, Sending, Shared, Step};
 use crate::{EventNote, PgmIoError, RepairNote, WayLog, WayOptions};
 use clock::Clock;
+use net::NetError;
+use net::group::{Carrier, GroupOptions, GroupSocket, GroupWait, ReceiveBatch, SendBatch, interface_of};
 use pgm::receiver::{Counts, Event, Repair};
 use pgm::source::SourceCounts;
-use pgm::{Sqn, Tsi};
-use std::net::IpAddr;
+use pgm::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+/// Datagrams that are taken, and packets that are sent, with one system call.
+const BATCH: usize = 32;
+/// Enough for every packet to a source: a NAK of 63 numbers with IPv6 addresses has 316 bytes, an end's options included
+/// fewer than 400.
+const SMALL: usize = 1500;
+/// Addresses of 127.0.0.0/8 that are tried when the one asked for has an end already.
+const LOOPBACKS: u8 = 64;
+/// Nothing ends a wait by hand but a signal and its deadline.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A message that was delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +39,8 @@ pub struct Delivered {
     pub repair: Option<Repair>,
     /// Whether it had to wait for another that was repaired.
     pub held: bool,
+    /// From the moment that it had come to the moment that all before it had come too; 0: nothing held it.
+    pub held_ns: u64,
     /// When its last packet was taken from the kernel.
     pub received_ns: u64,
     /// When the kernel received that packet, in ns since 1970; 0 without stamps.
@@ -69,8 +86,14 @@ pub struct WayCounts {
 /// One end: an optional source on one group, an optional receiver on one group, and their sockets.
 #[derive(Debug)]
 pub struct Way {
-    clock: Clock,
-    log: Arc<WayLog>,
+    shared: Shared,
+    receiving: Receiving,
+    wait: GroupWait,
+    local: IpAddr,
+    payload_bytes: Option<usize>,
+    max_sources: usize,
+    heartbeat_ns: u64,
+    linger_ns: u64,
 }
 
 impl Way {
@@ -79,97 +102,304 @@ impl Way {
     /// # Errors
     /// Parameters that make no sense, sockets that are refused, or an address that another end has.
     pub fn open(options: &WayOptions) -> Result<Self, PgmIoError> {
+        if options.source.is_none() && options.receiver.is_none() {
+            return Err(PgmIoError::Nothing);
+        }
+        for group in [options.source.map(|one| one.group), options.receiver.map(|one| one.group)].into_iter().flatten()
+        {
+            if group.is_ipv4() != options.local.is_ipv4() {
+                return Err(PgmIoError::Family { one: group, other: options.local });
+            }
+        }
         let clock = options.clock.map_or_else(Clock::calibrate, Ok)?;
-        Ok(Self { clock, log: Arc::new(WayLog::new(options.notes)) })
+        let interface = options.interface.map_or_else(|| interface_of(options.local), Ok)?;
+        let group = GroupOptions {
+            carrier: options.carrier,
+            local: options.local,
+            interface,
+            loopback: options.loopback,
+            ttl: options.ttl,
+            router_alert: options.router_alert,
+            stamps: options.stamps,
+            send_buffer_bytes: options.send_buffer_bytes,
+            receive_buffer_bytes: options.receive_buffer_bytes,
+            busy_poll_us: options.busy_poll_us,
+        };
+        let (own, local) = own(&group, options.source.is_some())?;
+        let mtu = net::interface::mtu(&net::interface::name_of(interface)?)?;
+        let room = options.carrier.room(mtu, local.is_ipv6(), options.router_alert);
+        let log = Arc::new(WayLog::new(options.notes));
+        let mut payload_bytes = None;
+        let now = clock.ns(clock.now());
+        let sending = match &options.source {
+            None => None,
+            Some(config) => {
+                let config = fitted(config, local, room);
+                let source = Source::new(config, now).map_err(PgmIoError::Source)?;
+                payload_bytes = Some(source.packet_payload_bytes());
+                let batch = SendBatch::new(&own, BATCH, config.max_packet_bytes);
+                let to = own.target(config.group);
+                Some(Sending::new(source, batch, to, options.router_alert, Arc::clone(&log)))
+            }
+        };
+        let (mut member, mut receiver) = (None, None);
+        let mut longest = SMALL;
+        if let Some(config) = &options.receiver {
+            let mut engine = Receiver::new(*config).map_err(PgmIoError::Receiver)?;
+            engine.reserve(1);
+            receiver = Some(engine);
+            member = Some(GroupSocket::member(&GroupOptions { local, ..group }, config.group)?);
+            longest = (mtu as usize).clamp(SMALL, 1 << 16).max(config.max_packet_bytes);
+        }
+        let receiving = Receiving::new(Parts {
+            receiver,
+            member,
+            group: options.receiver.map(|config| own.target(config.group)),
+            batch: ReceiveBatch::new(if options.receiver.is_some() { BATCH } else { 1 }, longest),
+            own_batch: ReceiveBatch::new(if options.source.is_some() { BATCH } else { 1 }, SMALL),
+            out: SendBatch::new(&own, BATCH, SMALL),
+            alert: options.router_alert,
+            own_tsi: options.source.map(|config| config.tsi),
+            heartbeat_ns: options.source.map(|config| config.heartbeat_min_ns),
+            window: options.receiver.map_or(1, window),
+        });
+        let shared = Shared::new(clock, own, sending, log);
+        let wait = GroupWait::blocking(&receiving.sockets(&shared))?;
+        Ok(Self {
+            shared,
+            receiving,
+            wait,
+            local,
+            payload_bytes,
+            max_sources: options.receiver.map_or(0, |config| config.max_sources),
+            heartbeat_ns: options.source.map_or(0, |config| config.heartbeat_min_ns),
+            linger_ns: nanoseconds(options.linger),
+        })
     }
 
     /// The clock.
     #[must_use]
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.shared.clock
     }
 
     /// The engines' time: the clock's ticks in ns.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.clock.ns(self.clock.now())
+        self.shared.now()
     }
 
     /// The own unicast address, which may be another than asked for on the loopback interface.
     #[must_use]
     pub fn local(&self) -> IpAddr {
-        IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)
+        self.local
     }
 
     /// The longest message that goes into one packet; absent without a source.
     #[must_use]
     pub fn packet_payload_bytes(&self) -> Option<usize> {
-        None
+        self.payload_bytes
     }
 
-    /// The sources whose messages are taken, numbered by their order. Packets of others are dropped and counted as
-    /// foreign. Without peers everybody's are taken.
-    pub fn set_peers(&mut self, _peers: &[Tsi]) {}
+    /// The sources whose messages are taken, numbered by their order, and the memory for them. Packets of others are dropped
+    /// and counted as foreign. Without peers everybody's are taken. To be called before any was heard.
+    ///
+    /// # Errors
+    /// More than [`ReceiverConfig::max_sources`].
+    pub fn set_peers(&mut self, peers: &[Tsi]) -> Result<(), PgmIoError> {
+        let most = self.max_sources.min(crate::receiving::MOST_PEERS);
+        if peers.len() > most {
+            return Err(PgmIoError::TooManyPeers { peers: peers.len(), most });
+        }
+        if let Some(receiver) = &mut self.receiving.receiver {
+            receiver.reserve(peers.len());
+        }
+        self.receiving.peers.set(peers);
+        Ok(())
+    }
 
     /// Publishes a message. Waits until its packets have left, as the rate allows; serves NAKs and timers meanwhile.
     ///
     /// # Errors
     /// The message is too long, the session ended, or the sockets fail.
-    pub fn send(&mut self, _message: &[u8]) -> Result<Sqn, PgmIoError> {
-        Err(PgmIoError::NoSource)
+    pub fn send(&mut self, message: &[u8]) -> Result<Sqn, PgmIoError> {
+        let mut taken = None;
+        loop {
+            let until = match self.shared.publish(message, &mut taken) {
+                Ok(Step::Sent) => return Ok(taken.unwrap_or_default()),
+                Ok(Step::Taken { until_ns } | Step::Full { until_ns }) => until_ns,
+                Err(PublishError::Path(net::PathError::Interrupted)) => continue,
+                Err(PublishError::Path(error)) => return Err(error.into()),
+                Err(PublishError::Send(error)) => return Err(PgmIoError::Send(error)),
+                Err(PublishError::NoSource) => return Err(PgmIoError::NoSource),
+            };
+            self.until(until)?;
+        }
     }
 
     /// Waits for a message or an event; serves the own source meanwhile.
     ///
     /// # Errors
     /// The sockets fail, or this end does not subscribe.
-    pub fn receive(&mut self, _buffer: &mut [u8], _timeout: Duration) -> Result<Incoming, PgmIoError> {
-        Err(PgmIoError::NoReceiver)
+    pub fn receive(&mut self, buffer: &mut [u8], timeout: Duration) -> Result<Incoming, PgmIoError> {
+        if self.receiving.receiver.is_none() {
+            return Err(PgmIoError::NoReceiver);
+        }
+        let deadline_ns = self.shared.now().saturating_add(nanoseconds(timeout));
+        let until = Until { deadline_ns, stop: &NEVER, events: true, deliver: true };
+        loop {
+            return Ok(match self.receiving.wait(&self.shared, &mut self.wait, until, buffer)? {
+                Got::Message(message) => Incoming::Message(message),
+                Got::Event => match self.receiving.event() {
+                    Some(event) => Incoming::Event(event),
+                    None => continue,
+                },
+                Got::TimedOut => Incoming::TimedOut,
+                Got::Interrupted | Got::Stopped => Incoming::Interrupted,
+            });
+        }
     }
 
-    /// Serves NAKs and timers for so long; messages that come stay for [`Self::receive`]. Returns early after a signal.
+    /// Serves NAKs and timers for so long; messages and events that come stay for [`Self::receive`]. Returns early after
+    /// a signal.
     ///
     /// # Errors
     /// The sockets fail.
-    pub fn drive(&mut self, _time: Duration) -> Result<(), PgmIoError> {
+    pub fn drive(&mut self, time: Duration) -> Result<(), PgmIoError> {
+        self.until(self.shared.now().saturating_add(nanoseconds(time)))?;
         Ok(())
     }
 
+    /// Serves until then; `false` after a signal.
+    fn until(&mut self, deadline_ns: u64) -> Result<bool, PgmIoError> {
+        let until = Until { deadline_ns, stop: &NEVER, events: false, deliver: false };
+        let got = self.receiving.wait(&self.shared, &mut self.wait, until, &mut [])?;
+        Ok(matches!(got, Got::TimedOut))
+    }
+
     /// Ends the own session: sends what waits, announces the end, and repairs until nobody has asked for
-    /// [`WayOptions::linger`]; at most for `within`. After it the way can still be driven, to repair.
+    /// [`WayOptions::linger`]; at most for `within`. After it the way can still be driven, to repair. Returns early after a
+    /// signal. Without a source there is nothing to end.
     ///
     /// # Errors
     /// The sockets fail.
-    pub fn close(&mut self, _within: Duration) -> Result<Closed, PgmIoError> {
-        Ok(Closed { finished: true })
+    pub fn close(&mut self, within: Duration) -> Result<Closed, PgmIoError> {
+        let begin = self.shared.now();
+        let end = begin.saturating_add(nanoseconds(within));
+        let (mut asked, mut quiet_since) = (0, begin);
+        loop {
+            let now = self.shared.now();
+            let Some(mut sending) = self.shared.lock() else { return Ok(Closed { finished: true }) };
+            sending.source.close();
+            let naks = sending.source.counts().naks;
+            let sent = sending.source.is_finished();
+            drop(sending);
+            self.shared.serve()?;
+            if naks != asked || !sent {
+                (asked, quiet_since) = (naks, now);
+            }
+            let quiet_ns = now.saturating_sub(quiet_since);
+            if sent && quiet_ns >= self.linger_ns {
+                return Ok(Closed { finished: true });
+            }
+            if now >= end {
+                return Ok(Closed { finished: false });
+            }
+            let left = if sent { self.linger_ns - quiet_ns } else { self.heartbeat_ns };
+            if !self.until(end.min(now.saturating_add(left.clamp(1_000_000, 10_000_000))))? {
+                return Ok(Closed { finished: false });
+            }
+        }
     }
 
     /// What was counted so far.
     #[must_use]
     pub fn counts(&self) -> WayCounts {
-        WayCounts::default()
+        let (source, unsent) =
+            self.shared.lock().map_or_else(Default::default, |sending| (sending.source.counts(), sending.lost()));
+        WayCounts {
+            source,
+            receiver: self.receiving.receiver.as_ref().map(Receiver::counts).unwrap_or_default(),
+            foreign: self.receiving.foreign(),
+            unsent,
+            overflowed: self.receiving.overflowed(),
+        }
     }
 
     /// The log, to be read from any thread while the way is used.
     #[must_use]
     pub fn log(&self) -> Arc<WayLog> {
-        Arc::clone(&self.log)
+        Arc::clone(&self.shared.log)
     }
 
     /// Repaired messages, and those that waited for them.
     #[must_use]
     pub fn repairs(&self) -> Vec<RepairNote> {
-        self.log.repairs_from(0)
+        self.shared.log.repairs_from(0)
     }
 
     /// Events by time.
     #[must_use]
     pub fn events(&self) -> Vec<EventNote> {
-        self.log.events()
+        self.shared.log.events()
     }
 
     /// Forgets the log so far, such as that of a warm-up.
     pub fn clear_log(&mut self) {
-        self.log.clear();
+        self.shared.log.clear();
+    }
+
+    /// The two halves, and what a loop has to end with.
+    pub(crate) fn halves(&mut self) -> (&Shared, &mut Receiving) {
+        (&self.shared, &mut self.receiving)
+    }
+}
+
+/// The socket that sends. On the loopback interface every address of 127.0.0.0/8 is ours, so that another end on this host
+/// does not stop us.
+fn own(options: &GroupOptions, publishes: bool) -> Result<(GroupSocket, IpAddr), PgmIoError> {
+    let mut local = options.local;
+    loop {
+        match (GroupSocket::own(&GroupOptions { local, ..*options }, publishes), options.carrier) {
+            (Ok(socket), _) => return Ok((socket, local)),
+            (Err(NetError::InUse { .. }), Carrier::Udp { port }) => {
+                local = next_loopback(local).ok_or(PgmIoError::AddressInUse { address: options.local, port })?;
+            }
+            (Err(error), _) => return Err(error.into()),
+        }
+    }
+}
+
+fn next_loopback(address: IpAddr) -> Option<IpAddr> {
+    let IpAddr::V4(v4) = address else { return None };
+    match v4.octets() {
+        [127, 0, 0, last] if last < LOOPBACKS => Some(Ipv4Addr::new(127, 0, 0, last + 1).into()),
+        _ => None,
+    }
+}
+
+/// The source's parameters for this address and interface.
+fn fitted(config: &SourceConfig, local: IpAddr, room: usize) -> SourceConfig {
+    SourceConfig { address: local, max_packet_bytes: config.max_packet_bytes.min(room), ..*config }
+}
+
+/// Packets that all windows of a receiver hold, within reason.
+fn window(config: ReceiverConfig) -> usize {
+    (config.window_packets as usize).saturating_mul(config.max_sources).min(1 << 18)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_more_addresses() {
+        let of = |text: &str| next_loopback(text.parse().unwrap()).map(|next| next.to_string());
+        assert_eq!(of("127.0.0.1").as_deref(), Some("127.0.0.2"));
+        assert_eq!((of("127.0.0.64"), of("10.0.0.1"), of("::1")), (None, None, None));
     }
 }

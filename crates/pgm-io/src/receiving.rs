@@ -1,0 +1,531 @@
+//! The receiving half: datagrams into the engine, messages out of it, NAKs out, and the own source's timers on the way.
+
+use crate::log::HEAD;
+use crate::sending::{Shared, numbers};
+use crate::stamps::StampRing;
+use crate::{Delivered, EventKind, EventNote, RepairNote};
+use net::PathError;
+use net::group::{Extra, GroupSocket, GroupWait, ReceiveBatch, SendBatch, Target, Woken};
+use pgm::packet::Packet;
+use pgm::receiver::{Destination, Event};
+use pgm::{Gsi, Receiver, Tsi};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Messages that are delivered in a row before sockets and timers are looked at: many may be whole at once after a repair.
+const ROW: u32 = 32;
+/// Looks of a spinning owner for each look at the own socket, where only NAKs come.
+const LOOKS: u32 = 8;
+/// Empty polls of a spinning wait between two looks at the stop flag.
+const POLLS: u32 = 64;
+/// Longest sleep of an end without a source.
+const LONG_NS: u64 = 1_000_000_000;
+/// Sources that get a number of their own.
+pub(crate) const MOST_PEERS: usize = 1024;
+/// Events that wait for a caller by hand.
+const MOST_EVENTS: usize = 1024;
+
+/// Types of packets that go to a source (RFC 3208, section 8): POLR, NAK, NNAK, SPMR, ACK.
+fn goes_to_source(kind: u8) -> bool {
+    matches!(kind, 0x02 | 0x08 | 0x09 | 0x0c | 0x0d)
+}
+const ODATA: u8 = 0x04;
+const RDATA: u8 = 0x05;
+const NCF: u8 = 0x0a;
+const SPM: u8 = 0x00;
+const NAK: u8 = 0x08;
+
+/// What a packet is and whose, without looking at the rest: the engine does that.
+fn glance(bytes: &[u8]) -> Option<(u8, Tsi)> {
+    let [s0, s1, d0, d1, kind, _, _, _, a, b, c, d, e, f, ..] = *bytes else { return None };
+    let kind = kind & 0x3f;
+    let port = if goes_to_source(kind) { [d0, d1] } else { [s0, s1] };
+    Some((kind, Tsi { gsi: Gsi([a, b, c, d, e, f]), port: u16::from_be_bytes(port) }))
+}
+
+/// What a wait brought.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Got {
+    Message(Delivered),
+    /// Something for [`Receiving::event`].
+    Event,
+    /// The deadline.
+    TimedOut,
+    Interrupted,
+    Stopped,
+}
+
+/// How long a wait goes on, and what ends it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Until<'a> {
+    /// `u64::MAX`: for ever.
+    pub(crate) deadline_ns: u64,
+    pub(crate) stop: &'a AtomicBool,
+    /// Whether events end it.
+    pub(crate) events: bool,
+    /// Whether messages are delivered; otherwise they stay.
+    pub(crate) deliver: bool,
+}
+
+/// Who is heard, and by which number.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    known: Vec<Tsi>,
+    /// Only those that were named.
+    fixed: bool,
+    /// When the newest of the delivered messages came, of each.
+    fronts: Vec<u64>,
+}
+
+impl Peers {
+    pub(crate) fn new() -> Self {
+        Self { known: Vec::with_capacity(MOST_PEERS), fixed: false, fronts: vec![0; MOST_PEERS] }
+    }
+
+    pub(crate) fn set(&mut self, peers: &[Tsi]) {
+        self.known.clear();
+        self.known.extend(peers.iter().take(MOST_PEERS));
+        self.fixed = !peers.is_empty();
+        self.fronts.fill(0);
+    }
+
+    #[inline]
+    fn number(&mut self, tsi: Tsi) -> Option<u16> {
+        if let Some(at) = self.known.iter().position(|known| *known == tsi) {
+            return u16::try_from(at).ok();
+        }
+        if self.fixed || self.known.len() == MOST_PEERS {
+            return None;
+        }
+        self.known.push(tsi);
+        u16::try_from(self.known.len() - 1).ok()
+    }
+
+    fn number_of(&self, tsi: Tsi) -> u16 {
+        let at = self.known.iter().position(|known| *known == tsi);
+        at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
+    }
+}
+
+/// The receiver and what it receives with.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    pub(crate) receiver: Option<Receiver>,
+    pub(crate) member: Option<GroupSocket>,
+    group: Option<Target>,
+    batch: ReceiveBatch,
+    own_batch: ReceiveBatch,
+    out: SendBatch,
+    alert: bool,
+    own_tsi: Option<Tsi>,
+    pub(crate) peers: Peers,
+    foreign: u64,
+    stamps: StampRing,
+    /// When the last datagram was taken: each has a time of its own.
+    taken_ns: u64,
+    /// A message may be whole.
+    ready: bool,
+    /// Messages delivered since sockets and timers were looked at.
+    row: u32,
+    looks: u32,
+    polls: u32,
+    /// Longest sleep while nothing is due.
+    nap_ns: u64,
+    events: VecDeque<Event>,
+}
+
+/// What [`Receiving::new`] needs.
+pub(crate) struct Parts {
+    pub(crate) receiver: Option<Receiver>,
+    pub(crate) member: Option<GroupSocket>,
+    pub(crate) group: Option<Target>,
+    pub(crate) batch: ReceiveBatch,
+    pub(crate) own_batch: ReceiveBatch,
+    pub(crate) out: SendBatch,
+    pub(crate) alert: bool,
+    pub(crate) own_tsi: Option<Tsi>,
+    /// The first heartbeat of the own source.
+    pub(crate) heartbeat_ns: Option<u64>,
+    /// Packets that the receiver's windows hold.
+    pub(crate) window: usize,
+}
+
+impl Receiving {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { receiver, member, group, batch, own_batch, out, alert, own_tsi, heartbeat_ns, window } = parts;
+        Self {
+            receiver,
+            member,
+            group,
+            batch,
+            own_batch,
+            out,
+            alert,
+            own_tsi,
+            peers: Peers::new(),
+            foreign: 0,
+            stamps: StampRing::new(window),
+            taken_ns: 0,
+            ready: false,
+            row: 0,
+            looks: 0,
+            polls: 0,
+            // Another thread's send may set a heartbeat while we sleep.
+            nap_ns: heartbeat_ns.map_or(LONG_NS, |first| first.clamp(1_000_000, 50_000_000)),
+            events: VecDeque::with_capacity(MOST_EVENTS),
+        }
+    }
+
+    pub(crate) fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
+    pub(crate) fn overflowed(&self) -> u64 {
+        self.batch.overflowed() + self.own_batch.overflowed()
+    }
+
+    pub(crate) fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Forgets events that nobody asked for.
+    pub(crate) fn drop_events(&mut self) {
+        self.events.clear();
+    }
+
+    /// The sockets to wait for: that of the group first, the own one where it hears something.
+    pub(crate) fn sockets<'a>(&'a self, shared: &'a Shared) -> Vec<&'a GroupSocket> {
+        let own = shared.sending.is_some().then_some(&shared.own);
+        self.member.iter().chain(own).collect()
+    }
+
+    /// Waits for a message, an event or the end.
+    #[inline]
+    pub(crate) fn wait(
+        &mut self,
+        shared: &Shared,
+        wait: &mut GroupWait,
+        until: Until<'_>,
+        buffer: &mut [u8],
+    ) -> Result<Got, PathError> {
+        loop {
+            if let Some(message) = self.next(shared, until.deliver, buffer)? {
+                return Ok(Got::Message(message));
+            }
+            if until.events && !self.events.is_empty() {
+                return Ok(Got::Event);
+            }
+            if wait.spins() {
+                if !self.fetch(shared, [true; 2])? {
+                    self.polls = self.polls.wrapping_add(1);
+                    if self.polls.is_multiple_of(POLLS) {
+                        if until.stop.load(Ordering::Relaxed) {
+                            return Ok(Got::Stopped);
+                        }
+                        if shared.now() >= until.deadline_ns {
+                            return Ok(Got::TimedOut);
+                        }
+                    }
+                }
+                continue;
+            }
+            let now = shared.now();
+            let due = self.timers(shared, now)?;
+            if now >= until.deadline_ns {
+                return Ok(Got::TimedOut);
+            }
+            let sleep = due.min(until.deadline_ns).saturating_sub(now).min(self.nap_ns);
+            match wait.wait(sleep)? {
+                Woken::Ready([first, second]) => {
+                    let ready = if self.member.is_some() { [first, second] } else { [false, first] };
+                    self.fetch(shared, ready)?;
+                }
+                Woken::TimedOut => {
+                    if until.stop.load(Ordering::Relaxed) {
+                        return Ok(Got::Stopped);
+                    }
+                }
+                Woken::Interrupted => {
+                    let stopped = until.stop.load(Ordering::Relaxed);
+                    return Ok(if stopped { Got::Stopped } else { Got::Interrupted });
+                }
+            }
+        }
+    }
+
+    /// Takes a message that is there, or comes with one look at the sockets.
+    #[inline]
+    pub(crate) fn look(&mut self, shared: &Shared, buffer: &mut [u8]) -> Result<Option<Delivered>, PathError> {
+        if let Some(message) = self.next(shared, true, buffer)? {
+            return Ok(Some(message));
+        }
+        self.looks = self.looks.wrapping_add(1);
+        self.fetch(shared, [true, self.looks.is_multiple_of(LOOKS)])?;
+        self.next(shared, true, buffer)
+    }
+
+    /// The next message among what was received.
+    #[inline]
+    fn next(&mut self, shared: &Shared, deliver: bool, buffer: &mut [u8]) -> Result<Option<Delivered>, PathError> {
+        loop {
+            if self.ready && deliver {
+                if self.row >= ROW {
+                    while self.step(shared)? {}
+                    self.fetch(shared, [true; 2])?;
+                }
+                match self.deliver(shared, buffer) {
+                    Some(message) => {
+                        self.row += 1;
+                        return Ok(Some(message));
+                    }
+                    None => self.ready = false,
+                }
+            }
+            if !self.step(shared)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes what is in the sockets (the group's, the own one) without waiting, and does what is due. Nothing may be left
+    /// of the last batch.
+    #[inline]
+    fn fetch(&mut self, shared: &Shared, ready: [bool; 2]) -> Result<bool, PathError> {
+        self.row = 0;
+        let mut some = false;
+        if let ([true, _], Some(member)) = (ready, &self.member) {
+            some = self.batch.receive(member)? > 0;
+        }
+        let now = shared.now();
+        // The first of the batch takes the next time, the others follow 1 ns apart.
+        self.taken_ns = self.taken_ns.max(now.saturating_sub(1));
+        if ready[1] && shared.sending.is_some() && self.own_batch.receive(&shared.own)? > 0 {
+            some = true;
+            if let Some(mut hearing) = shared.hearing() {
+                while let Some(datagram) = self.own_batch.take() {
+                    hearing.packet(datagram.bytes);
+                }
+                hearing.done()?;
+            }
+        }
+        self.timers(shared, now)?;
+        Ok(some)
+    }
+
+    /// Gives the engine the next datagram of the batch.
+    #[inline]
+    fn step(&mut self, shared: &Shared) -> Result<bool, PathError> {
+        let Self { receiver, batch, peers, stamps, foreign, own_tsi, .. } = self;
+        let (Some(datagram), Some(receiver)) = (batch.take(), receiver) else { return Ok(false) };
+        let Some((kind, tsi)) = glance(datagram.bytes) else {
+            *foreign += 1;
+            return Ok(true);
+        };
+        if *own_tsi == Some(tsi) {
+            // Our own voice, or somebody on the group who asks us.
+            if goes_to_source(kind)
+                && let Some(mut hearing) = shared.hearing()
+            {
+                hearing.packet(datagram.bytes);
+                hearing.done()?;
+            }
+            return Ok(true);
+        }
+        let Some(from) = peers.number(tsi) else {
+            *foreign += 1;
+            return Ok(true);
+        };
+        self.taken_ns += 1;
+        let now = self.taken_ns;
+        // What is no packet is counted there.
+        let _ = receiver.handle_datagram(now, datagram.from, datagram.bytes);
+        match kind {
+            ODATA | RDATA => {
+                self.ready = true;
+                stamps.push(now, datagram.stack_ns);
+                if kind == RDATA
+                    && let Some(sqn) = Packet::parse(datagram.bytes).ok().and_then(|packet| packet.sqn())
+                {
+                    shared.log.received(EventNote { at_ns: now, from, what: EventKind::RepairReceived { sqn } });
+                }
+            }
+            NCF => {
+                if let Some((first, count)) = numbers(datagram.bytes) {
+                    shared.log.received(EventNote { at_ns: now, from, what: EventKind::NcfReceived { first, count } });
+                }
+            }
+            // It may say that what is missing will not come, so that what follows is delivered.
+            SPM => self.ready = true,
+            _ => {}
+        }
+        self.collect(shared, now);
+        Ok(true)
+    }
+
+    /// Events of the engine into the log, and to the caller by hand.
+    #[inline]
+    fn collect(&mut self, shared: &Shared, now: u64) {
+        while let Some(event) = self.receiver.as_mut().and_then(Receiver::poll_event) {
+            self.note(shared, now, event);
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, shared: &Shared, at_ns: u64, event: Event) {
+        let (tsi, what) = match event {
+            Event::Source { tsi } => (tsi, EventKind::SourceFound),
+            Event::Lost { tsi, first, count } => (tsi, EventKind::Lost { first, count }),
+            Event::Finished { tsi } => (tsi, EventKind::Finished),
+            Event::Reset { tsi, code } => (tsi, EventKind::Reset { code }),
+            Event::Expired { tsi } => (tsi, EventKind::Expired),
+        };
+        shared.log.received(EventNote { at_ns, from: self.peers.number_of(tsi), what });
+        if self.events.len() < MOST_EVENTS {
+            self.events.push_back(event);
+        }
+    }
+
+    /// Does what time has made due, here and at the own source; returns when to come again.
+    #[inline]
+    fn timers(&mut self, shared: &Shared, now: u64) -> Result<u64, PathError> {
+        let mut due = u64::MAX;
+        if let Some(at) = self.receiver.as_ref().and_then(Receiver::poll_timeout) {
+            due = at;
+            if at <= now {
+                self.timeout(shared, now.max(self.taken_ns))?;
+                due = self.receiver.as_ref().and_then(Receiver::poll_timeout).unwrap_or(u64::MAX);
+            }
+        }
+        if shared.due_ns() <= now {
+            shared.serve()?;
+        }
+        Ok(due.min(shared.due_ns()))
+    }
+
+    /// The receiver's timers, and what it wants to send: NAKs and SPMRs.
+    fn timeout(&mut self, shared: &Shared, now: u64) -> Result<(), PathError> {
+        let Some(receiver) = &mut self.receiver else { return Ok(()) };
+        receiver.handle_timeout(now);
+        // What was given up no longer holds back what follows.
+        self.ready = true;
+        loop {
+            let mut more = true;
+            while let Some(place) = self.out.place() {
+                let out = receiver.poll_transmit(now, place);
+                more = out.is_some();
+                let Some(out) = out else { break };
+                let bytes = place.get(..out.length).unwrap_or_default();
+                let glanced = glance(bytes);
+                if let Some((NAK, tsi)) = glanced
+                    && let Some((first, count)) = numbers(bytes)
+                {
+                    let from = self.peers.number_of(tsi);
+                    shared.log.received(EventNote { at_ns: now, from, what: EventKind::NakSent { first, count } });
+                }
+                let is_nak = glanced.is_some_and(|(kind, _)| kind == NAK);
+                match (out.to, &self.group) {
+                    (Destination::GroupOnLink, Some(group)) => self.out.push(out.length, group, Extra::OnLink),
+                    (Destination::GroupOnLink, None) => {}
+                    (Destination::Unicast(to), _) => {
+                        let extra = if is_nak && self.alert { Extra::RouterAlert } else { Extra::None };
+                        self.out.push(out.length, &shared.own.target(to), extra);
+                    }
+                }
+            }
+            match self.out.flush(&shared.own) {
+                // What is left goes first the next time.
+                Ok(()) | Err(PathError::Interrupted) => {}
+                Err(error) => return Err(error),
+            }
+            if !more {
+                break;
+            }
+        }
+        self.collect(shared, now);
+        Ok(())
+    }
+
+    /// The next message in order.
+    #[inline]
+    fn deliver(&mut self, shared: &Shared, buffer: &mut [u8]) -> Option<Delivered> {
+        let message = self.receiver.as_mut()?.next_message(buffer)?;
+        let from = self.peers.number_of(message.tsi);
+        let stack_ns = self.stamps.find(message.received_ns);
+        let mut held_ns = 0;
+        if let Some(front) = self.peers.fronts.get_mut(usize::from(from)) {
+            held_ns = front.saturating_sub(message.received_ns);
+            *front = message.received_ns.max(*front);
+        }
+        if held_ns > 0 || message.repair.is_some() {
+            let mut head = [0; HEAD];
+            let whole = buffer.get(..message.length.min(buffer.len())).unwrap_or_default();
+            for (to, byte) in head.iter_mut().zip(whole) {
+                *to = *byte;
+            }
+            let note = RepairNote {
+                from,
+                head,
+                bytes: u32::try_from(message.length).unwrap_or(u32::MAX),
+                repair: message.repair,
+                received_ns: message.received_ns,
+                delivered_ns: shared.now(),
+            };
+            shared.log.repair(&note);
+        }
+        Some(Delivered {
+            bytes: message.length,
+            tsi: message.tsi,
+            from,
+            first: message.first,
+            repair: message.repair,
+            held: held_ns > 0,
+            held_ns,
+            received_ns: message.received_ns,
+            stack_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgm::Sqn;
+    use pgm::packet::{Body, Data, Nak, NakList, Options};
+
+    fn tsi(last: u8) -> Tsi {
+        Tsi { gsi: Gsi([1, 2, 3, 4, 5, last]), port: 1000 + u16::from(last) }
+    }
+
+    #[test]
+    fn a_glance_sees_whose_a_packet_is_whichever_way_it_goes() {
+        let mut buffer = [0; 200];
+        let nak = Nak { sqn: Sqn(7), source: "10.0.0.1".parse().unwrap(), group: "239.0.0.1".parse().unwrap() };
+        let list = [Sqn(9), Sqn(11)];
+        let options = Options { nak_list: NakList::Numbers(&list), ..Options::default() };
+        let data = Data { sqn: Sqn(1), trail: Sqn(0), payload: b"x" };
+        for (body, options, kind) in [
+            (Body::Nak(nak), options, NAK),
+            (Body::Ncf(nak), options, NCF),
+            (Body::Odata(data), Options::default(), ODATA),
+            (Body::Rdata(data), Options::default(), RDATA),
+            (Body::Spmr, Options::default(), 0x0c),
+        ] {
+            let packet = Packet { tsi: tsi(3), data_port: 7500, body, options };
+            let length = packet.write(&mut buffer).unwrap();
+            assert_eq!(glance(&buffer[..length]), Some((kind, tsi(3))));
+            let expected = matches!(kind, NAK | NCF).then_some((Sqn(7), 3));
+            assert_eq!(numbers(&buffer[..length]), expected);
+        }
+        assert_eq!(glance(&buffer[..13]), None);
+    }
+
+    #[test]
+    fn peers_have_numbers() {
+        let mut peers = Peers::new();
+        assert_eq!((peers.number(tsi(1)), peers.number(tsi(2)), peers.number(tsi(1))), (Some(0), Some(1), Some(0)));
+        peers.set(&[tsi(2)]);
+        assert_eq!((peers.number(tsi(1)), peers.number(tsi(2))), (None, Some(0)));
+        peers.set(&[]);
+        assert_eq!(peers.number(tsi(9)), Some(0));
+    }
+}

@@ -1,0 +1,225 @@
+//! The own source: what both halves share.
+
+use crate::{EventKind, EventNote, WayLog};
+use clock::Clock;
+use net::PathError;
+use net::group::{Extra, GroupSocket, SendBatch, Target};
+use pgm::Source;
+use pgm::Sqn;
+use pgm::packet::{Body, Packet};
+use pgm::source::{Class, SendError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Notes about the own source.
+const OWN: u16 = u16::MAX;
+
+/// The source and what it sends with.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub(crate) source: Source,
+    batch: SendBatch,
+    group: Target,
+    alert: bool,
+    log: Arc<WayLog>,
+}
+
+impl Sending {
+    pub(crate) fn new(source: Source, batch: SendBatch, group: Target, alert: bool, log: Arc<WayLog>) -> Self {
+        Self { source, batch, group, alert, log }
+    }
+
+    /// Sends what may go out now.
+    #[inline]
+    fn transmit(&mut self, now_ns: u64, socket: &GroupSocket) -> Result<(), PathError> {
+        loop {
+            let mut more = true;
+            while let Some(place) = self.batch.place() {
+                let out = self.source.poll_transmit(now_ns, place);
+                more = out.is_some();
+                let Some(out) = out else { break };
+                if !matches!(out.class, Class::Odata | Class::Spm)
+                    && let Some(what) = place.get(..out.length).and_then(|bytes| told(out.class, bytes))
+                {
+                    self.log.sent(EventNote { at_ns: now_ns, from: OWN, what });
+                }
+                let extra = if out.router_alert && self.alert { Extra::RouterAlert } else { Extra::None };
+                self.batch.push(out.length, &self.group, extra);
+            }
+            self.batch.flush(socket)?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What a packet to the own source says, if it is one.
+    fn heard(&mut self, now_ns: u64, bytes: &[u8]) {
+        let before = self.source.counts().naks;
+        // What is no packet is counted there.
+        let _ = self.source.handle_datagram(now_ns, bytes);
+        if self.source.counts().naks != before
+            && let Some((first, count)) = numbers(bytes)
+        {
+            let what = EventKind::NakReceived { first, count };
+            self.log.sent(EventNote { at_ns: now_ns, from: OWN, what });
+        }
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.batch.lost()
+    }
+}
+
+/// What went out beside new data.
+#[cold]
+fn told(class: Class, bytes: &[u8]) -> Option<EventKind> {
+    match class {
+        Class::Ncf => numbers(bytes).map(|(first, count)| EventKind::NcfSent { first, count }),
+        Class::Rdata => Packet::parse(bytes).ok()?.sqn().map(|sqn| EventKind::RepairSent { sqn }),
+        _ => None,
+    }
+}
+
+/// The numbers of a NAK or an NCF: the first, and how many.
+pub(crate) fn numbers(bytes: &[u8]) -> Option<(Sqn, u32)> {
+    let packet = Packet::parse(bytes).ok()?;
+    let (Body::Nak(nak) | Body::Ncf(nak)) = packet.body else { return None };
+    let more = u32::try_from(packet.options.nak_list.iter().count()).unwrap_or(u32::MAX);
+    Some((nak.sqn, more.saturating_add(1)))
+}
+
+/// How far a message got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It has left.
+    Sent,
+    /// It is taken; the rest of it may leave then.
+    Taken { until_ns: u64 },
+    /// There is no room for it before then.
+    Full { until_ns: u64 },
+}
+
+/// What both halves share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) own: GroupSocket,
+    pub(crate) sending: Option<Mutex<Sending>>,
+    /// When the source wants to be served; `u64::MAX`: not before something comes.
+    due_ns: AtomicU64,
+    pub(crate) log: Arc<WayLog>,
+}
+
+impl Shared {
+    pub(crate) fn new(clock: Clock, own: GroupSocket, sending: Option<Sending>, log: Arc<WayLog>) -> Self {
+        let due = if sending.is_some() { 0 } else { u64::MAX };
+        Self { clock, own, sending: sending.map(Mutex::new), due_ns: AtomicU64::new(due), log }
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.ns(self.clock.now())
+    }
+
+    #[inline]
+    pub(crate) fn due_ns(&self) -> u64 {
+        self.due_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Sending>> {
+        // A panic while it was held left no half-done packet behind.
+        self.sending.as_ref().map(|sending| sending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[inline]
+    fn serve_with(&self, sending: &mut Sending, now_ns: u64) -> Result<(), PathError> {
+        let done = sending.transmit(now_ns, &self.own);
+        let due = sending.source.poll_timeout(now_ns).unwrap_or(u64::MAX);
+        self.due_ns.store(due, Ordering::Relaxed);
+        done
+    }
+
+    /// Serves the source's timers and what waits, unless the other half is at it.
+    pub(crate) fn serve(&self) -> Result<(), PathError> {
+        let Some(sending) = &self.sending else { return Ok(()) };
+        let mut guard = match sending.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // It looks after everything that is due.
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        match self.serve_with(&mut guard, self.now()) {
+            // What is left goes first the next time.
+            Err(PathError::Interrupted) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes the source to give it packets; absent without one.
+    pub(crate) fn hearing(&self) -> Option<Hearing<'_>> {
+        let guard = self.lock()?;
+        Some(Hearing { shared: self, guard, now: self.now() })
+    }
+
+    /// Takes a message, unless that was done before, and sends as much as may go now.
+    #[inline]
+    pub(crate) fn publish(&self, message: &[u8], taken: &mut Option<Sqn>) -> Result<Step, PublishError> {
+        let Some(mut guard) = self.lock() else { return Err(PublishError::NoSource) };
+        let now = self.now();
+        let mut full = false;
+        if taken.is_none() {
+            match guard.source.send(message) {
+                Ok(sqn) => *taken = Some(sqn),
+                Err(SendError::Full { .. }) => full = true,
+                Err(error) => return Err(PublishError::Send(error)),
+            }
+        }
+        self.serve_with(&mut guard, now)?;
+        // At the latest after a while: the other half may have moved it.
+        let until_ns = self.due_ns().min(now.saturating_add(1_000_000));
+        Ok(if full {
+            Step::Full { until_ns }
+        } else if guard.source.waiting() > 0 {
+            Step::Taken { until_ns }
+        } else {
+            Step::Sent
+        })
+    }
+}
+
+/// The source, while it is given packets for it.
+pub(crate) struct Hearing<'a> {
+    shared: &'a Shared,
+    guard: MutexGuard<'a, Sending>,
+    now: u64,
+}
+
+impl Hearing<'_> {
+    pub(crate) fn packet(&mut self, bytes: &[u8]) {
+        self.guard.heard(self.now, bytes);
+    }
+
+    /// Sends what they asked for.
+    pub(crate) fn done(mut self) -> Result<(), PathError> {
+        match self.shared.serve_with(&mut self.guard, self.now) {
+            // What is left goes first the next time.
+            Err(PathError::Interrupted) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Why a message was not published.
+#[derive(Debug)]
+pub(crate) enum PublishError {
+    NoSource,
+    Send(SendError),
+    Path(PathError),
+}
+
+impl From<PathError> for PublishError {
+    fn from(error: PathError) -> Self {
+        Self::Path(error)
+    }
+}

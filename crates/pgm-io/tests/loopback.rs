@@ -1,0 +1,111 @@
+//! Two ends on the loopback interface.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, missing_docs, reason = "tests")]
+
+use pgm::receiver::Event;
+use pgm::{Gsi, Tsi};
+use pgm_io::{Carrier, Incoming, PgmIoError, Way, WayOptions};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn tsi(last: u8) -> Tsi {
+    Tsi { gsi: Gsi([9, 8, 7, 6, 5, last]), port: 4321 }
+}
+
+fn options(port: u16) -> WayOptions {
+    WayOptions::new(Carrier::Udp { port }, "127.0.0.1".parse().unwrap())
+}
+
+/// The next message as text; events are passed over.
+fn text(way: &mut Way, other: &mut Way) -> String {
+    let mut buffer = [0; 20_000];
+    for _ in 0..1000 {
+        match way.receive(&mut buffer, Duration::from_millis(5)).unwrap() {
+            Incoming::Message(message) => return String::from_utf8_lossy(&buffer[..message.bytes]).into_owned(),
+            Incoming::Event(_) | Incoming::Interrupted => {}
+            Incoming::TimedOut => other.drive(Duration::from_millis(1)).unwrap(),
+        }
+    }
+    panic!("no message came: {:?} {:?}", way.counts(), other.counts());
+}
+
+#[test]
+fn both_ways_on_one_host() {
+    let (there, back) = ("239.192.77.1".parse().unwrap(), "239.192.77.2".parse().unwrap());
+    let mut here = Way::open(&options(30_561).publish(tsi(1), 7500, there).subscribe(7500, back)).unwrap();
+    let mut far = Way::open(&options(30_561).publish(tsi(2), 7500, back).subscribe(7500, there)).unwrap();
+    assert_eq!(here.local().to_string(), "127.0.0.1");
+    assert_ne!(far.local(), here.local(), "NAKs must find the right end");
+    here.set_peers(&[tsi(2)]).unwrap();
+    far.set_peers(&[tsi(1)]).unwrap();
+    for number in 0..50 {
+        let message = format!("message {number}");
+        here.send(message.as_bytes()).unwrap();
+        assert_eq!(text(&mut far, &mut here), message);
+        far.send(message.as_bytes()).unwrap();
+        assert_eq!(text(&mut here, &mut far), message);
+    }
+    let long = "long ".repeat(2000);
+    here.send(long.as_bytes()).unwrap();
+    assert_eq!(text(&mut far, &mut here), long);
+    let counts = (here.counts(), far.counts());
+    assert_eq!((counts.0.source.odata, counts.1.source.odata), (50 + 8, 50), "10,000 bytes are 8 fragments");
+    assert_eq!((counts.0.foreign, counts.1.foreign, counts.1.receiver.lost), (0, 0, 0));
+}
+
+#[test]
+fn an_end_is_announced_and_told() {
+    let group = "239.192.77.3".parse().unwrap();
+    let mut source = Way::open(&options(30_562).publish(tsi(1), 7500, group)).unwrap();
+    let mut receiver = Way::open(&options(30_562).subscribe(7500, group)).unwrap();
+    source.send(b"only").unwrap();
+    let closer = std::thread::spawn(move || (source.close(5 * SECOND).unwrap(), source));
+    let mut buffer = [0; 100];
+    let (mut messages, mut found, mut finished) = (0, false, false);
+    for _ in 0..100 {
+        match receiver.receive(&mut buffer, SECOND).unwrap() {
+            Incoming::Message(message) => {
+                messages += 1;
+                assert_eq!((&buffer[..message.bytes], message.tsi, message.from), (&b"only"[..], tsi(1), 0));
+                assert!(message.stack_ns > 0 && message.received_ns <= receiver.now_ns());
+            }
+            Incoming::Event(Event::Source { .. }) => found = true,
+            Incoming::Event(Event::Finished { .. }) => finished = true,
+            other => panic!("{other:?}"),
+        }
+        if finished {
+            break;
+        }
+    }
+    assert_eq!((messages, found, finished), (1, true, true));
+    let (closed, source) = closer.join().unwrap();
+    assert!(closed.finished && source.counts().source.spms >= 3);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_line() {
+    let group = "239.192.77.4".parse().unwrap();
+    let line = |error: PgmIoError| {
+        let text = error.to_string();
+        assert!(!text.contains('\n'), "{text}");
+        text
+    };
+    assert!(matches!(Way::open(&options(30_563)), Err(PgmIoError::Nothing)));
+    let six = WayOptions { local: "::1".parse().unwrap(), ..options(30_563) };
+    let error = Way::open(&six.subscribe(7500, group)).unwrap_err();
+    assert!(line(error).contains("different families"));
+    let mut wrong = options(30_563).publish(tsi(1), 7500, group);
+    wrong.source.as_mut().unwrap().window_packets = 3;
+    assert!(line(Way::open(&wrong).unwrap_err()).contains("window_packets"));
+    let mut deaf = Way::open(&options(30_563).publish(tsi(1), 7500, group)).unwrap();
+    assert!(matches!(deaf.receive(&mut [], SECOND), Err(PgmIoError::NoReceiver)));
+    assert!(matches!(deaf.set_peers(&[tsi(2)]), Err(PgmIoError::TooManyPeers { peers: 1, most: 0 })));
+    let mut mute = Way::open(&options(30_563).subscribe(7500, group)).unwrap();
+    assert!(matches!(mute.send(b"x"), Err(PgmIoError::NoSource)));
+    // All 64 addresses of the loopback interface that are tried, from the last one.
+    let last = WayOptions { local: "127.0.0.64".parse().unwrap(), ..options(30_563) };
+    let _first = Way::open(&last.clone().publish(tsi(3), 7500, group)).unwrap();
+    let error = Way::open(&last.publish(tsi(4), 7500, group)).unwrap_err();
+    assert!(matches!(error, PgmIoError::AddressInUse { port: 30_563, .. }), "{error}");
+    assert!(line(error).contains("127.0.0.64 port 30563"));
+}
