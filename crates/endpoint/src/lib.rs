@@ -12,6 +12,7 @@ mod error;
 mod halt;
 mod inherited;
 mod pace;
+mod pgm;
 mod reflect;
 mod reflector;
 mod server;

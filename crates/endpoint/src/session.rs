@@ -114,6 +114,7 @@ fn config(place: &Place, shared: &Shared) -> Result<ServerConfig, EndpointError>
             capability::CONNECT_EACH,
             capability::PACE,
             capability::STREAM,
+            capability::PGM,
         ],
         Place::Inherited(_) => &[capability::INHERITED, capability::PACE],
     };

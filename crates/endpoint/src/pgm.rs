@@ -1,0 +1,187 @@
+//! A session's reflector over PGM: hears the initiator's source on its group, and re-publishes what carries the session's
+//! tag on the reply group, as a source of its own.
+//!
+//! Nothing is published before the session's token came as a message of that source. Packets of other sources are
+//! dropped; they and messages without the tag are counted as ignored. Between two sizes the source is driven all the same,
+//! so that it stays heard and repairs.
+
+use crate::pace::{self, Answer, Budget, Telling};
+use crate::reflector::{
+    Failure, Link, PROVE, Plan, Report, STACK_TOUCHED, Source, Start, failed, late, settle, summary,
+};
+use clock::Clock;
+use net::{NetError, PathOptions};
+use pgm::{Gsi, Tsi};
+use pgm_io::{Ends, EventKind, Incoming, PgmIoError, RepairNote, Way, WayCounts, WayOptions};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+use wire::data::{PROVE_BYTES, read_prove};
+use wire::pgm::{MOST_LOSSES, MOST_REPAIRS};
+use wire::{FarRepair, Opened, PgmFarEnd, RefuseCode, Tier, Token, data};
+
+/// Between two looks for an order, while the source is driven.
+const LOOK: Duration = Duration::from_millis(2);
+/// How long the end of the session is announced and repaired.
+const CLOSE: Duration = Duration::from_millis(300);
+
+/// Opens the way, has it proved, and reflects one size after the other.
+pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(), Failure> {
+    let Plan { request, source, token, clock, max_rate_pps, longest, notes, .. } = plan;
+    let (Some(spec), Some(asked)) = (&request.socket.pgm, &request.pace) else { return Err(needs("its groups")) };
+    let Some(peer) = asked.pgm else { return Err(needs("the initiator's source")) };
+    let Source::Network { local, .. } = source else { return Err(needs("a network")) };
+    let own = tsi()?;
+    let options = WayOptions::of(&Ends {
+        spec,
+        end: &request.end,
+        ttl: request.socket.ttl,
+        local: request.end.bind.unwrap_or(local.ip()).to_canonical(),
+        // The initiator's interface says nothing here.
+        interface: None,
+        publish: (own, spec.reply_group()),
+        subscribe: (spec.group, 1),
+        clock,
+    });
+    let mut way = options.and_then(|options| Way::open(&options)).map_err(unsupported)?;
+    way.set_peers(&[peer.source.into()]);
+    settle(&request, longest)?;
+    let address = Some(way.local());
+    let port = if spec.carrier == model::PgmCarrier::Udp { spec.udp_port } else { 0 };
+    let (shown, machine) = (token.clone(), host::boot_id());
+    link.report(Report::Opened(Opened {
+        port,
+        address,
+        token: shown,
+        machine,
+        ports: Vec::new(),
+        source: Some(own.into()),
+    }));
+    let bytes = usize::try_from(request.max_size).map_err(failed)?.max(PROVE_BYTES);
+    // Filled with another value than zero, so that each page is really there.
+    let mut buffer = vec![0x5a; bytes];
+    if !prove(&mut way, &token, &mut buffer, link)? {
+        return Ok(());
+    }
+    link.report(Report::Proved(address.map(|address| SocketAddr::new(address, port))));
+    task::prefault_stack(STACK_TOUCHED);
+    while let Some(Start { size, .. }) = next(orders, &mut way)? {
+        let options = PathOptions {
+            receive: request.end.receive,
+            idle: request.end.idle,
+            clock,
+            timeout_ns: 0,
+            stop: link.halt.flag(),
+        };
+        way.clear_log();
+        let before = way.counts();
+        let loop_ = Answer {
+            shape: pace::Shape {
+                size: usize::try_from(size).map_err(failed)?,
+                every: u64::from(asked.every),
+                wall: false,
+                datagrams: true,
+                tag: Some(peer.tag),
+            },
+            clock,
+            budget: Budget::new(clock, max_rate_pps),
+            telling: Telling::new(None),
+            buffer: &mut buffer,
+            halt: &link.halt,
+            cpu: request.end.cpu,
+            started: || link.report(Report::Started),
+        };
+        let outcome = way.with_duplex(&options, loop_).map_err(failed)?;
+        let after = way.counts();
+        let mut report = summary(outcome, &notes, clock);
+        report.counters.socket_overflow += after.overflowed.saturating_sub(before.overflowed);
+        report.pgm = Some(far_end(&way, (&before, &after), clock, peer.tag));
+        link.report(Report::Stopped(Box::new(report)));
+        if link.halt.is_over() {
+            break;
+        }
+    }
+    // A receiver that is gone too needs no farewell; the others forget this source then.
+    let _ = way.close(CLOSE);
+    Ok(())
+}
+
+fn needs(what: &str) -> Failure {
+    (RefuseCode::BadRequest, format!("pgm needs {what}"))
+}
+
+fn unsupported(error: PgmIoError) -> Failure {
+    (RefuseCode::Unsupported, error.to_string())
+}
+
+/// A source that nobody else is.
+fn tsi() -> Result<Tsi, Failure> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(failed)?;
+    let [a, b, c, d, e, f, high, low] = bytes;
+    Ok(Tsi { gsi: Gsi([a, b, c, d, e, f]), port: u16::from_be_bytes([high, low]).max(1) })
+}
+
+/// The next order. The source is driven meanwhile; `None` when the session is over.
+fn next(orders: &Receiver<Start>, way: &mut Way) -> Result<Option<Start>, Failure> {
+    loop {
+        match orders.try_recv() {
+            Ok(order) => return Ok(Some(order)),
+            Err(TryRecvError::Disconnected) => return Ok(None),
+            Err(TryRecvError::Empty) => match way.drive(LOOK) {
+                // Somebody closed a port; that is no end.
+                Err(PgmIoError::Net(NetError::Exchange { .. })) | Ok(()) => {}
+                Err(error) => return Err(failed(error)),
+            },
+        }
+    }
+}
+
+/// Waits for the token as a message of the initiator's source; `false` when the session ended meanwhile.
+fn prove(way: &mut Way, token: &Token, buffer: &mut [u8], link: &Link) -> Result<bool, Failure> {
+    let deadline = Instant::now() + PROVE;
+    while !link.halt.is_over() {
+        if Instant::now() >= deadline {
+            return Err(late());
+        }
+        // A group whose messages cannot reach us looks as silent as one whose messages are lost.
+        if let Incoming::Message(message) = way.receive(buffer, Duration::from_millis(50)).map_err(failed)?
+            && buffer.get(..message.bytes).and_then(read_prove).as_ref() == Some(token)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What PGM did over one size.
+fn far_end(way: &Way, (before, after): (&WayCounts, &WayCounts), clock: Clock, tag: u64) -> PgmFarEnd {
+    let mut counts = after.since(before);
+    let (repairs_dropped, events_dropped) = way.log().dropped();
+    counts.unlogged += repairs_dropped + events_dropped;
+    let repaired: Vec<FarRepair> = way.repairs().iter().filter_map(|note| repair(note, clock, tag)).collect();
+    let every = repaired.len().div_ceil(MOST_REPAIRS).max(1);
+    let lost = |note: &pgm_io::EventNote| match note.what {
+        EventKind::Lost { count, .. } => Some((clock.ticks(note.at_ns), count)),
+        _ => None,
+    };
+    PgmFarEnd {
+        counts,
+        repairs: repaired.into_iter().step_by(every).collect(),
+        losses: way.events().iter().filter_map(lost).take(MOST_LOSSES).collect(),
+    }
+}
+
+/// The repair of one of the session's messages.
+fn repair(note: &RepairNote, clock: Clock, tag: u64) -> Option<FarRepair> {
+    let repair = note.repair?;
+    let number = data::read(Tier::Tagged, tag, &note.head)?;
+    let since = |ns: u64| ns.saturating_sub(repair.gap_ns);
+    Some(FarRepair {
+        number,
+        gap: clock.ticks(repair.gap_ns),
+        nak_ns: repair.nak_ns.map(since),
+        ncf_ns: repair.ncf_ns.map(since),
+        data_ns: since(repair.data_ns),
+    })
+}
