@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod case;
+mod eyes;
+mod groups;
 mod matrix;
 mod network;
 mod process;

@@ -67,3 +67,16 @@ fn zeromq_both_ways_by_loss_and_size() {
         Case { count: 3000, rate: 1000, ..Case::new(from, to, Carrier::Raw, 1, 64) }.run();
     }
 }
+
+/// What fails here is not ours.
+#[test]
+#[ignore = "the whole matrix takes minutes: cargo xtask test --interop"]
+fn control_openpgm_and_zeromq_among_themselves() {
+    if !can_run("control_openpgm_and_zeromq_among_themselves", &[Program::OpenPgm, Program::ZeroMq]) {
+        return;
+    }
+    for carrier in CARRIERS {
+        Case::new(End::OpenPgm, End::OpenPgm, carrier, 1, 5000).run();
+    }
+    Case { rate: 1000, ..Case::new(End::ZeroMq, End::ZeroMq, Carrier::Udp, 1, 64) }.run();
+}

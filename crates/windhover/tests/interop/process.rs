@@ -93,6 +93,15 @@ impl Process {
     /// Waits for its end: how it ended, and its last line of JSON.
     #[track_caller]
     pub(crate) fn finish(mut self, limit: Duration) -> (ExitStatus, Value) {
+        let status = self.ended(limit);
+        let document = self.seen.iter().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
+        let document = document.unwrap_or_else(|| panic!("{} ({status}): {}", self.name, self.seen.join("\n")));
+        (status, document)
+    }
+
+    /// Waits for its end, and for all that it says.
+    #[track_caller]
+    pub(crate) fn ended(&mut self, limit: Duration) -> ExitStatus {
         let end = Instant::now() + limit;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -105,14 +114,7 @@ impl Process {
             self.rest(Duration::from_millis(20));
         };
         self.rest(Duration::from_secs(1));
-        let document = self.seen.iter().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
-        let document = document.unwrap_or_else(|| panic!("{} ({status}): {}", self.name, self.seen.join("\n")));
-        (status, document)
-    }
-
-    /// What it has said so far.
-    pub(crate) fn said(&self) -> String {
-        self.seen.join("\n")
+        status
     }
 
     fn rest(&mut self, limit: Duration) {

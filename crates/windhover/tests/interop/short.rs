@@ -1,10 +1,7 @@
 //! The short cut of the matrix: a case of each kind, in seconds.
 
-use crate::case::{BEGIN, Carrier, Case, End, GROUP, LIMIT, can_run, number};
-use crate::network::{Network, address};
-use crate::process::{Process, Program};
-use std::collections::BTreeSet;
-use std::process::Command;
+use crate::case::{Carrier, Case, End, can_run};
+use crate::process::Program;
 use std::time::Duration;
 
 fn openpgm(test: &str, cases: &[Case]) {
