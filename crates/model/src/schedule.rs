@@ -153,8 +153,10 @@ impl FromStr for Stamps {
     type Err = ModelError;
 
     fn from_str(text: &str) -> Result<Self, ModelError> {
-        Self::ALL.into_iter().find(|stamps| stamps.word() == text).ok_or_else(|| {
-            ModelError::UnknownWord { what: "stamps", given: text.to_owned(), accepted: "none, kernel, hardware or auto" }
+        Self::ALL.into_iter().find(|stamps| stamps.word() == text).ok_or_else(|| ModelError::UnknownWord {
+            what: "stamps",
+            given: text.to_owned(),
+            accepted: "none, kernel, hardware or auto",
         })
     }
 }
