@@ -32,6 +32,9 @@ pub(crate) struct Dump {
     /// Only packets from or to this port, whose UDP datagrams are then taken for data messages; may be repeated
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Vec<u16>,
+    /// UDP datagrams from or to this port are PGM too, as those of 3055 and 3056 are; may be repeated
+    #[arg(long, value_name = "PORT")]
+    pub(crate) pgm_port: Vec<u16>,
     /// Only packets from or to this address; may be repeated
     #[arg(long, value_name = "ADDR")]
     pub(crate) host: Vec<IpAddr>,

@@ -5,13 +5,14 @@
 //! A frame may be cut short (snap length) and hostile; nothing here panics, and a length is believed only as far as
 //! bytes are there.
 //!
-//! Messages of other protocols that measure, PGM over UDP or over IP (protocol 113) before all, get their place in
-//! [`Message`] and a branch in [`Recogniser::look`].
+//! PGM is taken apart too, over UDP and over IP (protocol 113), ours and that of others, with our own messages in it.
 
 mod layers;
+mod multicast;
 mod recognise;
 
 pub use layers::{Link, Packet, TcpHead, Transport, Undecoded, packet};
+pub use multicast::{Carried, PGM_PORTS, Sighted};
 pub use recognise::{FlowId, Message, Recognised, Recogniser};
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Which payloads are Windhover's: the memory over the packets of a capture.
 
+use super::multicast::{Sighted, Sources};
 use super::{Packet, Transport};
 use crate::data::{self, FarStamps, PROVE_BYTES, PROVE_MAGIC, Tier};
 use crate::frame::{CONTROL_LIMIT, MAC_BYTES, PREFIX_BYTES};
@@ -27,7 +28,7 @@ impl FlowId {
 
 /// What a payload is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub enum Message<'a> {
     /// No payload: an acknowledgement, the start or the end of a connection.
     Nothing,
     /// The token that proves a data path its client's. The token itself is not kept.
@@ -48,19 +49,22 @@ pub enum Message {
     },
     /// Bytes of a stream in the middle of a message, or a later fragment of a datagram.
     More,
+    /// A packet of PGM, of ours or of others. Its [`Recognised::flow`] is its source, numbered apart from the flows; forward
+    /// is what comes from the source.
+    Pgm(Box<Sighted<'a>>),
     /// Somebody else's.
     Foreign,
 }
 
 /// One packet, put into its flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recognised {
+pub struct Recognised<'a> {
     /// The flow: both directions between two addresses and ports.
     pub flow: FlowId,
     /// From the initiator to the reflector; where that is not known, from who was seen first.
     pub forward: bool,
     /// What it is.
-    pub message: Message,
+    pub message: Message<'a>,
     /// A TCP segment whose bytes were seen before at this point.
     pub again: bool,
 }
@@ -102,28 +106,44 @@ struct Flow {
 pub struct Recogniser {
     flows: BTreeMap<(u8, SocketAddr, SocketAddr), Flow>,
     ports: Vec<u16>,
+    sources: Sources,
 }
 
 impl Recogniser {
     /// `ports` are those whose UDP datagrams are taken for data messages without a proof.
     #[must_use]
     pub fn new(ports: Vec<u16>) -> Self {
-        Self { flows: BTreeMap::new(), ports }
+        Self { ports, ..Self::default() }
+    }
+
+    /// `ports` are those whose UDP datagrams are PGM, besides [`super::PGM_PORTS`].
+    #[must_use]
+    pub fn with_pgm_ports(mut self, ports: &[u16]) -> Self {
+        self.sources.name(ports);
+        self
     }
 
     /// Puts one packet into its flow. `leaving`: whether it was captured on its way out, where that is known.
-    pub fn look(&mut self, packet: &Packet<'_>, leaving: Option<bool>) -> Recognised {
+    pub fn look<'a>(&mut self, packet: &Packet<'a>, leaving: Option<bool>) -> Recognised<'a> {
         let number = match packet.transport {
             Transport::Udp => 17,
             Transport::Tcp(_) => 6,
-            // Where PGM, protocol 113, gets its branch.
             Transport::Fragment | Transport::Other(_) => {
+                if let Some(found) = self.sources.look(packet, false) {
+                    return found.into();
+                }
                 let message = if packet.transport == Transport::Fragment { Message::More } else { Message::Foreign };
                 return Recognised { flow: FlowId::OTHERS, forward: true, message, again: false };
             }
         };
         let (from, to) = ends(packet);
         let key = if from <= to { (number, from, to) } else { (number, to, from) };
+        if number == 17 {
+            let guess = self.flows.get(&key).is_none_or(|flow| flow.kind == Kind::Unknown);
+            if let Some(found) = self.sources.look(packet, guess) {
+                return found.into();
+            }
+        }
         let known = self.flows.len();
         if known >= MOST_FLOWS && !self.flows.contains_key(&key) {
             return Recognised { flow: FlowId::OTHERS, forward: true, message: Message::Foreign, again: false };
@@ -145,6 +165,13 @@ impl Recogniser {
     }
 }
 
+impl<'a> From<Sighted<'a>> for Recognised<'a> {
+    fn from(found: Sighted<'a>) -> Self {
+        let forward = found.packet.packet.is_ok_and(|packet| !packet.body.goes_to_source());
+        Self { flow: found.source, forward, message: Message::Pgm(Box::new(found)), again: false }
+    }
+}
+
 /// The two ends as a flow knows them. With a multicast group, answers come from an address that no question went to:
 /// there the group stands for both, and the ports tell the ends apart.
 fn ends(packet: &Packet<'_>) -> (SocketAddr, SocketAddr) {
@@ -156,7 +183,7 @@ fn ends(packet: &Packet<'_>) -> (SocketAddr, SocketAddr) {
 }
 
 impl Flow {
-    fn look(&mut self, packet: &Packet<'_>, from: SocketAddr, point: usize) -> Recognised {
+    fn look<'a>(&mut self, packet: &Packet<'_>, from: SocketAddr, point: usize) -> Recognised<'a> {
         let payload = packet.payload;
         let again = match packet.transport {
             Transport::Tcp(head) => self.seen_before(from, point, head, packet.payload_bytes),
@@ -231,7 +258,7 @@ impl Flow {
         }
     }
 
-    fn data(&mut self, packet: &Packet<'_>, from: SocketAddr, point: usize) -> Message {
+    fn data<'a>(&mut self, packet: &Packet<'_>, from: SocketAddr, point: usize) -> Message<'a> {
         let stream = matches!(packet.transport, Transport::Tcp(_));
         let (payload, bytes) = (packet.payload, packet.payload_bytes);
         let tier = Tier::for_size(bytes);
@@ -260,7 +287,7 @@ impl Flow {
 
 /// The reflector's stamps, where those bytes can be some: a message has no mark that says so, and others have zeros or
 /// payload there.
-fn far(payload: &[u8]) -> Option<FarStamps> {
+pub(super) fn far(payload: &[u8]) -> Option<FarStamps> {
     /// Longer than any reflector holds a message, in ticks.
     const LONGEST: u64 = 1 << 44;
     /// September 2001.
@@ -283,7 +310,7 @@ fn proves(packet: &Packet<'_>) -> Option<Kind> {
 }
 
 /// Number and tag of a full header.
-fn whole(payload: &[u8]) -> Option<(u64, u64)> {
+pub(super) fn whole(payload: &[u8]) -> Option<(u64, u64)> {
     let head: &[u8; 16] = payload.first_chunk()?;
     let number = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     Some((number(0)?, number(8)?))

@@ -31,7 +31,7 @@ pub(crate) fn tcp(from: SocketAddr, to: SocketAddr, seq: u32, flags: u8, payload
     ip(from, to, 6, &segment)
 }
 
-fn ip(from: SocketAddr, to: SocketAddr, protocol: u8, inside: &[u8]) -> Vec<u8> {
+pub(crate) fn ip(from: SocketAddr, to: SocketAddr, protocol: u8, inside: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
     match (from, to) {
         (SocketAddr::V4(from), SocketAddr::V4(to)) => {
@@ -162,9 +162,9 @@ fn fragments_are_told_apart() {
 }
 
 /// Looks at one datagram.
-fn look(memory: &mut Recogniser, from: &str, to: &str, payload: &[u8], leaving: Option<bool>) -> Recognised {
-    let made = udp(at(from), at(to), payload);
-    memory.look(&packet(Link::RawIp, &made, made.len()).unwrap(), leaving)
+fn look(memory: &mut Recogniser, from: &str, to: &str, payload: &[u8], leaving: Option<bool>) -> Recognised<'static> {
+    let made = udp(at(from), at(to), payload).leak();
+    memory.look(&packet(Link::RawIp, made, made.len()).unwrap(), leaving)
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn an_answer_tells_what_the_reflector_stamped() {
     let all = FarStamps { rx: 1000, tx: 1500, stack_ns: wall, received_ns: wall + 10, sent_ns: wall + 30 };
     let mut answer = message(1, 9, 64);
     data::write_stamps(&all, &mut answer);
-    let stamps = |found: Recognised| match found.message {
+    let stamps = |found: Recognised<'_>| match found.message {
         Message::Data { far, .. } => far,
         other => panic!("{other:?}"),
     };
@@ -238,9 +238,9 @@ fn segment(
     seq: u32,
     payload: &[u8],
     leaving: Option<bool>,
-) -> Recognised {
-    let made = tcp(at(from), at(to), seq, 0x18, payload);
-    memory.look(&packet(Link::RawIp, &made, made.len()).unwrap(), leaving)
+) -> Recognised<'static> {
+    let made = tcp(at(from), at(to), seq, 0x18, payload).leak();
+    memory.look(&packet(Link::RawIp, made, made.len()).unwrap(), leaving)
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn control_messages_are_named_also_when_they_are_cut_or_keyed() {
     let start = serde_json::to_vec(&ClientMessage::Start { size: 1, response_size: 1 }).unwrap();
     let stop = serde_json::to_vec(&ClientMessage::Stop).unwrap();
     let frame = |payload: &[u8]| frame::encode(payload, frame::CONTROL_LIMIT).unwrap();
-    let names = |found: Recognised| match found.message {
+    let names = |found: Recognised<'_>| match found.message {
         Message::Control(names) => names.join(" "),
         other => panic!("{other:?}"),
     };

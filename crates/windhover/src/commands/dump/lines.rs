@@ -11,7 +11,7 @@ pub(super) struct Line<'a> {
     pub(super) first_ns: Option<u64>,
     pub(super) seen: &'a Seen<'a>,
     pub(super) packet: &'a Packet<'a>,
-    pub(super) found: &'a Recognised,
+    pub(super) found: &'a Recognised<'a>,
     pub(super) told: Option<Told>,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Line<'a> {
 pub(super) const HEADING: &str = "#  since start s  since last µs way  from > to\n";
 
 /// Time since the first packet in seconds, and the way.
-fn head(first_ns: Option<u64>, seen: &Seen<'_>, delta_ns: Option<i64>, line: &mut String) {
+pub(super) fn head(first_ns: Option<u64>, seen: &Seen<'_>, delta_ns: Option<i64>, line: &mut String) {
     let since = seen.time_ns.zip(first_ns).map(|(now, first)| i128::from(now) - i128::from(first));
     let since = since.map_or_else(|| "-".to_owned(), |ns| format!("{:.9}", ns as f64 / 1e9));
     let delta = delta_ns.map_or_else(|| "-".to_owned(), |ns| format!("{:+.3}", ns as f64 / 1e3));
@@ -143,6 +143,7 @@ impl Line<'_> {
             Message::Control(_) => "control",
             Message::Data { .. } => "data",
             Message::More => "more",
+            Message::Pgm(_) => "pgm",
             Message::Foreign => "other",
         }
     }
@@ -157,13 +158,14 @@ impl Line<'_> {
             (Message::Data { seq: Some(seq), .. }, _) => format!("message {seq}"),
             (Message::Data { seq: None, .. }, _) => "message".to_owned(),
             (Message::More, _) => "more of a message".to_owned(),
+            (Message::Pgm(_), _) => "PGM".to_owned(),
             (Message::Foreign, _) => "not Windhover's".to_owned(),
         }
     }
 }
 
 /// An address with its port, where there is one.
-fn end(address: std::net::SocketAddr) -> String {
+pub(super) fn end(address: std::net::SocketAddr) -> String {
     if address.port() == 0 { address.ip().to_string() } else { address.to_string() }
 }
 

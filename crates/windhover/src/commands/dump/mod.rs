@@ -1,6 +1,8 @@
-//! `windhover dump`: captured packets as lines, Windhover's own messages named, with the time between them.
+//! `windhover dump`: captured packets as lines, Windhover's own messages and PGM named, with the time between them.
 
 mod lines;
+mod pgm_lines;
+mod pgm_summary;
 mod summary;
 
 use super::signals;
@@ -9,6 +11,8 @@ use crate::output::{Failure, Output};
 use anyhow::anyhow;
 use lines::Line;
 use net::capture::{CaptureError, Entry, Live, Reader, Way};
+use pgm_lines::PgmLine;
+use record::repairs::Repairs;
 use record::timeline::{Sight, Timeline};
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -17,7 +21,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use summary::Summary;
-use wire::dissect::{self, Link, Message, Packet, Recogniser, Undecoded};
+use wire::dissect::{self, Link, Message, Packet, Recogniser, Sighted, Undecoded};
 
 /// How often a live capture looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);
@@ -57,6 +61,7 @@ struct Decoder<'a> {
     output: &'a Output,
     recogniser: Recogniser,
     timeline: Timeline,
+    repairs: Repairs,
     summary: Summary,
     first_ns: Option<u64>,
     /// Nobody reads what is written.
@@ -71,8 +76,9 @@ impl<'a> Decoder<'a> {
         Self {
             arguments,
             output,
-            recogniser: Recogniser::new(arguments.port.clone()),
+            recogniser: Recogniser::new(arguments.port.clone()).with_pgm_ports(&arguments.pgm_port),
             timeline: Timeline::default(),
+            repairs: Repairs::default(),
             summary: Summary::default(),
             first_ns: None,
             deaf: false,
@@ -194,10 +200,28 @@ impl<'a> Decoder<'a> {
             }
             _ => None,
         };
+        if let Message::Pgm(sighted) = &found.message {
+            return self.pgm(seen, &packet, sighted);
+        }
         let ours = self.summary.count(&packet, &found);
         if (ours || self.arguments.all) && !self.arguments.summary {
             self.heading();
             let line = Line { first_ns: self.first_ns, seen, packet: &packet, found: &found, told };
+            match self.arguments.format {
+                DumpFormat::Text => line.text(&mut self.buffer),
+                DumpFormat::Json => line.json(&mut self.buffer),
+            }
+        }
+        self.flush_when_full()
+    }
+
+    /// A packet of PGM.
+    fn pgm(&mut self, seen: &Seen<'_>, packet: &Packet<'_>, sighted: &Sighted<'_>) -> Result<(), Failure> {
+        let told = pgm_lines::see(&mut self.repairs, seen, sighted);
+        self.summary.pgm(packet, sighted, &told);
+        if !self.arguments.summary {
+            self.heading();
+            let line = PgmLine { first_ns: self.first_ns, seen, packet, sighted, told };
             match self.arguments.format {
                 DumpFormat::Text => line.text(&mut self.buffer),
                 DumpFormat::Json => line.json(&mut self.buffer),
@@ -250,9 +274,10 @@ impl<'a> Decoder<'a> {
 
     fn finish(mut self) -> Result<(), Failure> {
         let (streams, answers) = std::mem::take(&mut self.timeline).finish();
+        let sources = std::mem::take(&mut self.repairs).finish();
         match self.arguments.format {
-            DumpFormat::Text => self.summary.text(&streams, &answers, &mut self.buffer),
-            DumpFormat::Json => self.summary.json(&streams, &answers, &mut self.buffer),
+            DumpFormat::Text => self.summary.text(&streams, &answers, &sources, &mut self.buffer),
+            DumpFormat::Json => self.summary.json(&streams, &answers, &sources, &mut self.buffer),
         }
         self.flush()
     }

@@ -1,12 +1,14 @@
 //! What a whole capture held.
 
 use super::lines::plain;
+use super::pgm_summary::PgmSources;
+use record::repairs::{SourceFigures, Told};
 use record::timeline::{AnswerFigures, Span, StreamFigures};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use wire::dissect::{FlowId, Message, Packet, Recognised, Transport, Undecoded};
+use wire::dissect::{FlowId, Message, Packet, Recognised, Sighted, Transport, Undecoded};
 
 /// Flows that are listed by name.
 const MOST_FLOWS: usize = 256;
@@ -40,15 +42,16 @@ pub(super) struct Summary {
     comments: Vec<String>,
     strange_links: BTreeMap<u32, u64>,
     flows: BTreeMap<FlowId, Flow>,
+    sources: PgmSources,
 }
 
 impl Summary {
     /// Counts one packet; says whether it is Windhover's.
-    pub(super) fn count(&mut self, packet: &Packet<'_>, found: &Recognised) -> bool {
+    pub(super) fn count(&mut self, packet: &Packet<'_>, found: &Recognised<'_>) -> bool {
         let ours = match found.message {
             Message::Data { .. } | Message::Control(_) | Message::Proof => true,
             Message::More | Message::Nothing => self.flows.contains_key(&found.flow),
-            Message::Foreign => false,
+            Message::Pgm(_) | Message::Foreign => false,
         };
         if !ours {
             let counter = if packet.transport == Transport::Fragment { &mut self.fragments } else { &mut self.others };
@@ -72,6 +75,11 @@ impl Summary {
         true
     }
 
+    /// Counts one packet of PGM.
+    pub(super) fn pgm(&mut self, packet: &Packet<'_>, sighted: &Sighted<'_>, told: &Told) {
+        self.messages += u64::from(self.sources.count(packet, sighted, told));
+    }
+
     pub(super) fn undecoded(&mut self, why: Undecoded) {
         self.undecoded += 1;
         self.cut += u64::from(matches!(why, Undecoded::Cut(_)));
@@ -89,7 +97,13 @@ impl Summary {
         *self.strange_links.entry(number).or_default() += 1;
     }
 
-    pub(super) fn text(&self, streams: &[StreamFigures], answers: &[AnswerFigures], out: &mut String) {
+    pub(super) fn text(
+        &self,
+        streams: &[StreamFigures],
+        answers: &[AnswerFigures],
+        sources: &[SourceFigures],
+        out: &mut String,
+    ) {
         for comment in &self.comments {
             let _ = writeln!(out, "# {}", plain(comment));
         }
@@ -99,6 +113,11 @@ impl Summary {
             self.messages,
             self.flows.len()
         );
+        match self.sources.len() {
+            0 => {}
+            1 => line.push_str(", 1 PGM source"),
+            count => drop(write!(line, ", {count} PGM sources")),
+        }
         for (count, what) in [
             (self.others, "packets of others"),
             (self.fragments, "later fragments"),
@@ -115,7 +134,7 @@ impl Summary {
         for (number, count) in &self.strange_links {
             let _ = writeln!(out, "{count} packets have link type {number}, which is not decoded");
         }
-        if self.flows.is_empty() && self.others > 0 {
+        if self.flows.is_empty() && self.sources.len() == 0 && self.others > 0 {
             let _ =
                 writeln!(out, "no flow is known for Windhover's: name its port (--port), or see all packets (--all)");
         }
@@ -140,9 +159,16 @@ impl Summary {
                 let _ = writeln!(out, "  {name}, µs: {}", quantiles(&answer.times));
             }
         }
+        self.sources.text(sources, out);
     }
 
-    pub(super) fn json(&self, streams: &[StreamFigures], answers: &[AnswerFigures], out: &mut String) {
+    pub(super) fn json(
+        &self,
+        streams: &[StreamFigures],
+        answers: &[AnswerFigures],
+        sources: &[SourceFigures],
+        out: &mut String,
+    ) {
         let flows: Vec<_> = self
             .flows
             .iter()
@@ -186,6 +212,7 @@ impl Summary {
             "cut": self.cut,
             "dropped": self.dropped,
             "flows": flows,
+            "pgm": self.sources.json(sources),
         });
         let _ = writeln!(out, "{value}");
     }
@@ -234,7 +261,7 @@ fn stream_json(stream: &StreamFigures) -> serde_json::Value {
 /// A quantile needs so many times beyond it.
 const BEYOND: u64 = 10;
 
-fn quantiles(times: &stats::Histogram) -> String {
+pub(super) fn quantiles(times: &stats::Histogram) -> String {
     let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e3));
     format!(
         "{} times, min {}, p50 {}, p99 {}, max {}",
@@ -246,7 +273,7 @@ fn quantiles(times: &stats::Histogram) -> String {
     )
 }
 
-fn figures(times: &stats::Histogram) -> serde_json::Value {
+pub(super) fn figures(times: &stats::Histogram) -> serde_json::Value {
     json!({
         "count": times.count(),
         "min_ns": times.min(),
