@@ -141,6 +141,8 @@ impl GroupSocket {
         let fd = socket.fd.as_raw_fd();
         if matches!(socket.carrier, Carrier::Udp { .. }) {
             options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
+            // OpenPGM's sockets let others in by this option only.
+            options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT", 1)?;
         }
         bind(fd, socket.place(group, true), socket.name())?;
         multicast::enter(fd, group, options.interface, options.local)?;
