@@ -37,13 +37,14 @@ mod field;
 mod tests;
 
 pub use config::Config;
+pub(crate) use config::is_group_size;
 
 /// Most data packets of a group. The RFC wants a power of two, and a block has at most 255 packets.
 pub const MAX_GROUP: usize = 128;
 /// Most packets of a block, data and parity.
 pub const MAX_BLOCK: usize = 255;
 /// Bytes that are worked on at once, so that a group's share of them stays in the CPU's cache.
-const CHUNK: usize = 512;
+pub(crate) const CHUNK: usize = 512;
 
 /// The packets of a block from which others are made: k of them, each known by its number in the block (data from 0 on,
 /// parity from k on).

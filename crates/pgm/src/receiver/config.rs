@@ -48,6 +48,10 @@ pub struct ReceiverConfig {
     /// Whether data sent before the first packet that was heard are asked for, as far back as the source's OPT_JOIN
     /// (section 9.4). Default true.
     pub join: bool,
+    /// Whether parity is used that sources offer: whole transmission groups are asked for (appendix A), and packets that did
+    /// not come are computed. Default false: single packets are asked for, and parity is passed over. It takes memory for
+    /// each group, and delivers nothing sooner than a group is over.
+    pub parity: bool,
     /// Seed of the random waits: the same seed and the same datagrams give the same NAKs.
     pub seed: u64,
 }
@@ -72,6 +76,7 @@ impl ReceiverConfig {
             spmr_repeat_ns: 20 * MS,
             expiry_ns: 30_000 * MS,
             join: true,
+            parity: false,
             seed,
         }
     }

@@ -49,8 +49,10 @@ pub struct Repair {
     pub ncf_ns: Option<u64>,
     /// When it came.
     pub data_ns: u64,
-    /// NAKs of ours.
+    /// NAKs of ours, those for its whole transmission group included.
     pub naks: u32,
+    /// It did not come itself but was computed from parity (appendix A); `data_ns` is when that was possible.
+    pub parity: bool,
 }
 
 /// A message that was delivered.

@@ -60,8 +60,10 @@ pub struct Counts {
     pub duplicates: u64,
     /// Numbers that were missing when a later one, or an SPM, came.
     pub missing: u64,
-    /// Of these, those that came after all.
+    /// Of these, those that came after all, or were computed.
     pub recovered: u64,
+    /// Of these, those that were computed from parity (appendix A).
+    pub recovered_by_parity: u64,
     /// Numbers that were given up or left the source's window.
     pub lost: u64,
     /// Packets of messages whose beginning or another part is lost.
@@ -72,13 +74,24 @@ pub struct Counts {
     pub naks: u64,
     /// Numbers in them.
     pub numbers_asked: u64,
+    /// Of the NAK packets, those that ask for parity.
+    pub parity_naks: u64,
+    /// Parity packets asked for in them.
+    pub parity_asked: u64,
+    /// Parity packets that were kept to be of use.
+    pub parity_packets: u64,
+    /// Parity packets of groups that were complete, or that cannot be used.
+    pub parity_unused: u64,
+    /// Groups whose parity did not fit their data; it was dropped, and asked for again.
+    pub parity_inconsistent: u64,
     /// NCFs received.
     pub ncfs: u64,
     /// SPMs received.
     pub spms: u64,
     /// SPMRs sent.
     pub spmrs: u64,
-    /// Datagrams that were no packet, to another port, of one source too many, or parity.
+    /// Datagrams that were no packet, to another port, of one source too many, or parity of a
+    /// source that was not heard otherwise.
     pub ignored: u64,
     /// Events that nobody took in time.
     pub events_dropped: u64,
@@ -173,8 +186,9 @@ impl Receiver {
                 return Err(error);
             }
         };
-        let wanted = packet.data_port == self.config.data_port && !packet.options.parity;
-        let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_));
+        let wanted = packet.data_port == self.config.data_port;
+        let is_parity = packet.options.parity;
+        let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_)) && !is_parity;
         let place = if wanted { self.peer(now_ns, packet.tsi, from, opens) } else { None };
         let Self { peers, config, random, counts, events, .. } = self;
         let Some(peer) = place.and_then(|place| peers.get_mut(place)) else {
@@ -183,6 +197,9 @@ impl Receiver {
         };
         let mut with = With { config, random, counts, events };
         match &packet.body {
+            Body::Odata(data) | Body::Rdata(data) if is_parity => {
+                peer.parity(now_ns, data, &packet.options, &mut with);
+            }
             Body::Odata(data) | Body::Rdata(data) => peer.data(now_ns, data, &packet.options, &mut with),
             Body::Spm(spm) => {
                 with.counts.spms += 1;
@@ -192,7 +209,11 @@ impl Receiver {
                 let is_ncf = matches!(packet.body, Body::Ncf(_));
                 with.counts.ncfs += u64::from(is_ncf);
                 for sqn in std::iter::once(nak.sqn).chain(packet.options.nak_list.iter()) {
-                    peer.heard(now_ns, sqn, is_ncf, &mut with);
+                    if is_parity {
+                        peer.heard_parity(now_ns, sqn, is_ncf, &mut with);
+                    } else {
+                        peer.heard(now_ns, sqn, is_ncf, &mut with);
+                    }
                 }
             }
             Body::Spmr => peer.others_spmr(now_ns, &mut with),
@@ -240,7 +261,8 @@ impl Receiver {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         let of = |peer: &Peer| {
-            let waiting = if peer.naks.is_empty() || peer.path.is_none() { None } else { Some(0) };
+            let none = (peer.naks.is_empty() && !peer.parity.has_naks()) || peer.path.is_none();
+            let waiting = if none { None } else { Some(0) };
             let expiry = peer.heard_ns.saturating_add(self.config.expiry_ns);
             [waiting, peer.timer(), peer.spmr_ns].into_iter().flatten().fold(expiry, u64::min)
         };
@@ -263,16 +285,25 @@ impl Receiver {
                 *place = sqn;
                 count += 1;
             }
+            // A list is of single packets or of parity, never of both (section 9.3).
+            let parity = count == 0;
+            while let Some(place) = numbers.get_mut(count).filter(|_| parity) {
+                let Some(sqn) = peer.next_parity_nak() else { break };
+                *place = sqn;
+                count += 1;
+                counts.parity_asked += peer.asked_in(sqn);
+            }
             // Section 6.3: the oldest first.
             if let Some(numbers) = numbers.get_mut(..count) {
                 numbers.sort_unstable_by_key(|sqn| peer.ahead(*sqn));
             }
             let Some((first, list)) = numbers.get(..count).and_then(<[Sqn]>::split_first) else { continue };
             let body = Body::Nak(Nak { sqn: *first, source: peer.address, group: config.group });
-            let options = Options { nak_list: NakList::Numbers(list), ..Options::default() };
+            let options = Options { nak_list: NakList::Numbers(list), parity, ..Options::default() };
             let packet = Packet { tsi: peer.tsi, data_port: config.data_port, body, options };
             let length = packet.write(buffer).ok()?;
             counts.naks += 1;
+            counts.parity_naks += u64::from(parity);
             counts.numbers_asked += count as u64;
             return Some(Transmit { length, to: Destination::Unicast(path) });
         }

@@ -1,10 +1,13 @@
 //! One source as a receiver sees it: its window, and the repair of each number in it (sections 6.1 to 6.3).
 
+mod parity;
+
 use super::timers::Timers;
 use super::{Counts, Event, Events, Message, ReceiverConfig, Repair};
 use crate::packet::{Data, Fragment, Options, Spm};
 use crate::random::Random;
 use crate::{Sqn, Tsi};
+use parity::Parity;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -27,6 +30,8 @@ enum Phase {
     WaitNcf,
     /// An NCF came.
     WaitData,
+    /// It is repaired together with its transmission group, which has the timer (section 11.5).
+    Grouped,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +41,8 @@ enum State {
     Missing(Phase),
     Have,
     Lost,
+    /// No packet has this number (section 11.2).
+    Skipped,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,10 +94,13 @@ pub(super) struct Peer {
     told_reset: bool,
     /// The source has said that it answers no NAK any more.
     deaf: bool,
+    /// The last random wait, and when it began.
+    drawn: Option<(u64, u64)>,
     slots: Vec<Slot>,
     bytes: Vec<u8>,
     slot_bytes: usize,
     timers: Timers,
+    pub(super) parity: Parity,
 }
 
 impl Peer {
@@ -115,10 +125,12 @@ impl Peer {
             told_fin: false,
             told_reset: false,
             deaf: false,
+            drawn: None,
             slots: vec![Slot::default(); places],
             bytes: vec![0; places * config.max_packet_bytes],
             slot_bytes: config.max_packet_bytes,
             timers: Timers::new(config.window_packets),
+            parity: Parity::new(config),
         }
     }
 
@@ -134,6 +146,7 @@ impl Peer {
         }
         self.slots.fill(Slot::default());
         self.naks.clear();
+        self.parity.reuse();
         (self.tsi, self.address, self.path, self.spm) = (tsi, address, None, None);
         (self.spmr_ns, self.spmrs, self.started, self.fin) = (None, 0, false, None);
         (self.told_fin, self.told_reset, self.deaf, self.spmr_told) = (false, false, false, false);
@@ -172,7 +185,7 @@ impl Peer {
     }
 
     pub(super) fn timer(&self) -> Option<u64> {
-        self.timers.first()
+        [self.timers.first(), self.parity.timer()].into_iter().flatten().min()
     }
 
     pub(super) fn data(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut With<'_>) {
@@ -189,7 +202,7 @@ impl Peer {
             with.counts.duplicates += 1;
             return;
         }
-        if data.sqn.distance_from(self.base) >= self.capacity() && !self.make_room(data.sqn, with) {
+        if data.sqn.distance_from(self.floor()) >= self.capacity() && !self.make_room(data.sqn, with) {
             with.counts.overflows += 1;
             return;
         }
@@ -200,6 +213,7 @@ impl Peer {
             if let Some(slot) = self.slot_mut(data.sqn) {
                 *slot = Slot::default();
             }
+            self.parity.vacate(self.place(data.sqn));
         }
         match self.slot(data.sqn).state {
             State::Have => {
@@ -209,8 +223,9 @@ impl Peer {
             State::Missing(_) => self.timers.clear(self.place(data.sqn)),
             // It was given up too early, and nobody was told yet.
             State::Lost => with.counts.lost = with.counts.lost.saturating_sub(1),
-            State::Empty => {}
+            State::Empty | State::Skipped => {}
         }
+        self.make_way(data.sqn);
         self.heard_ns = now_ns;
         let begin = self.place(data.sqn) as usize * self.slot_bytes;
         if let Some(bytes) = self.bytes.get_mut(begin..begin + data.payload.len()) {
@@ -225,6 +240,9 @@ impl Peer {
         }
         with.counts.packets += 1;
         self.no_longer_suspect(now_ns, with);
+        self.short_group(data.sqn, options.current_group_size, with);
+        self.progressed(now_ns, data.sqn, with);
+        self.close_groups(now_ns, with);
     }
 
     /// All numbers before this one are known of: those that did not come are missing.
@@ -232,11 +250,23 @@ impl Peer {
         let missing = until.distance_from(self.end);
         for ahead in 0..missing {
             let sqn = self.end.plus(ahead);
+            self.parity.vacate(self.place(sqn));
+            if self.parity.skips(sqn) {
+                if let Some(slot) = self.slot_mut(sqn) {
+                    *slot = Slot { state: State::Skipped, ..Slot::default() };
+                }
+                continue;
+            }
+            let grouped = self.by_group(sqn);
+            let phase = if grouped { Phase::Grouped } else { Phase::Suspect };
             let repair = Repair { gap_ns: now_ns, ..Repair::default() };
             if let Some(slot) = self.slot_mut(sqn) {
-                *slot = Slot { state: State::Missing(Phase::Suspect), repair, was_missing: true, ..Slot::default() };
+                *slot = Slot { state: State::Missing(phase), repair, was_missing: true, ..Slot::default() };
             }
             with.counts.missing += 1;
+            if grouped {
+                continue;
+            }
             if with.config.reorder_packets == 0 {
                 self.back_off(now_ns, sqn, with);
             } else {
@@ -253,7 +283,12 @@ impl Peer {
             self.give_up(sqn, with);
             return;
         }
-        let wait = with.random.below(with.config.back_off_ns.saturating_add(1));
+        // Numbers that begin to wait at the same moment wait equally long: so they are asked for by one list (section 9.3).
+        let wait = match self.drawn {
+            Some((at, wait)) if at == now_ns => wait,
+            _ => with.random.below(with.config.back_off_ns.saturating_add(1)),
+        };
+        self.drawn = Some((now_ns, wait));
         if let Some(slot) = self.slot_mut(sqn) {
             slot.state = State::Missing(Phase::BackOff);
         }
@@ -279,14 +314,14 @@ impl Peer {
     /// Makes room for a number beyond the window, by giving up what is too old. What the application has not taken yet stays:
     /// then there is no room.
     fn make_room(&mut self, sqn: Sqn, with: &mut With<'_>) -> bool {
-        let base = sqn.plus((self.capacity() - 1).wrapping_neg());
+        let base = self.boundary(sqn.plus((self.capacity() - 1).wrapping_neg()));
         let mut kept = false;
         let mut at = self.base;
         while at.is_before(self.end) && at.is_before(base) {
             match self.slot(at).state {
                 State::Have => kept = true,
                 State::Missing(_) => self.give_up(at, with),
-                State::Empty | State::Lost => {}
+                State::Empty | State::Lost | State::Skipped => {}
             }
             at = at.next();
         }
@@ -298,6 +333,7 @@ impl Peer {
                 self.end = base;
             }
             self.base = base;
+            self.leapt();
         }
         !kept
     }
@@ -329,9 +365,16 @@ impl Peer {
     /// Passes over what is lost at the front.
     fn settle(&mut self, with: &mut With<'_>) {
         loop {
-            while self.base.is_before(self.end) && self.slot(self.base).state == State::Lost {
-                with.events.lost(self.tsi, self.base, 1);
+            while self.base.is_before(self.end) {
+                match self.slot(self.base).state {
+                    State::Lost => with.events.lost(self.tsi, self.base, 1),
+                    State::Skipped => {}
+                    State::Empty | State::Missing(_) | State::Have => break,
+                }
                 self.base = self.base.next();
+            }
+            if self.pass_skipped() {
+                continue;
             }
             // All that is known of was delivered, and the source is farther on.
             if self.base != self.end || !self.trail.is_after(self.base) {
@@ -341,6 +384,7 @@ impl Peer {
             with.counts.lost += u64::from(count);
             with.events.lost(self.tsi, self.base, count);
             (self.base, self.end) = (self.trail, self.trail);
+            self.leapt();
         }
         if self.fin == Some(self.base) && self.base == self.end && !self.told_fin {
             self.told_fin = true;
@@ -374,14 +418,21 @@ impl Peer {
         if !self.started {
             self.start(self.join(spm.lead.next(), spm.trail, options, with.config));
         }
+        self.offered(options.parity_parameters);
         self.advance(spm.trail, with);
         let end = spm.lead.next();
+        let paused = end == self.end;
         // No farther than there is room: the rest is noticed later.
-        let room = self.base.plus(self.capacity());
+        let room = self.floor().plus(self.capacity());
         let end = if end.is_after(room) { room } else { end };
         if end.is_after(self.end) {
             self.expect(now_ns, end, with);
             self.end = end;
+        }
+        self.short_group(spm.lead, options.current_group_size, with);
+        self.close_groups(now_ns, with);
+        if paused {
+            self.ask_partial(now_ns, with);
         }
         if options.fin {
             self.fin = Some(spm.lead.next());
@@ -446,6 +497,9 @@ impl Peer {
             return;
         }
         let State::Missing(before) = self.slot(sqn).state else { return };
+        if before == Phase::Grouped {
+            return;
+        }
         let phase = match (is_ncf, before) {
             (true, _) | (false, Phase::WaitData) => Phase::WaitData,
             (false, _) => Phase::WaitNcf,
@@ -484,8 +538,10 @@ impl Peer {
                     }
                     self.back_off(now_ns, sqn, with);
                 }
+                Phase::Grouped => {}
             }
         }
+        self.timeout_groups(now_ns, with);
         self.settle(with);
     }
 
@@ -494,10 +550,7 @@ impl Peer {
         let again = now_ns.saturating_add(with.config.repeat_ns);
         self.timers.set(self.place(sqn), again);
         if self.path.is_none() {
-            if self.spmr_ns.is_none() && self.spmrs < MOST_SPMRS {
-                let wait = with.random.below(with.config.spmr_back_off_ns.saturating_add(1));
-                self.spmr_ns = Some(now_ns.saturating_add(wait));
-            }
+            self.need_path(now_ns, with);
             if let Some(slot) = self.slot_mut(sqn) {
                 slot.state = State::Missing(Phase::Held);
             }
@@ -514,6 +567,14 @@ impl Peer {
             slot.state = State::Missing(Phase::WaitNcf);
             slot.repair.nak_ns.get_or_insert(now_ns);
             slot.repair.naks += 1;
+        }
+    }
+
+    /// An SPM is to be asked for, unless it is already.
+    fn need_path(&mut self, now_ns: u64, with: &mut With<'_>) {
+        if self.spmr_ns.is_none() && self.spmrs < MOST_SPMRS {
+            let wait = with.random.below(with.config.spmr_back_off_ns.saturating_add(1));
+            self.spmr_ns = Some(now_ns.saturating_add(wait));
         }
     }
 
@@ -575,7 +636,7 @@ impl Peer {
             match slot.state {
                 State::Have => {}
                 State::Missing(_) => return Whole::NotYet,
-                State::Lost | State::Empty => return Whole::Never { packets: ahead.max(1) },
+                State::Lost | State::Empty | State::Skipped => return Whole::Never { packets: ahead.max(1) },
             }
             let fits = slot.fragment.is_some_and(|part| {
                 part.first == fragment.first && part.length == fragment.length && part.offset as usize == length

@@ -42,8 +42,9 @@ pub struct SourceConfig {
     pub heartbeat_min_ns: u64,
     /// … up to this (IHB_MAX). Default 1 s.
     pub heartbeat_max_ns: u64,
-    /// An NCF for the same number is not repeated within this time, in ns: the guard against a storm of NAKs of section
-    /// 5.2. Default 1 ms.
+    /// Neither an NCF nor a repair of the same number is repeated within this time, in ns: the guard against a storm of NAKs
+    /// of section 5.2. It should be longer than the way to the farthest receiver and back, and shorter than the receivers'
+    /// `repeat_ns`. Default 1 ms.
     pub ncf_pause_ns: u64,
     /// How far back late joiners may ask for data, in packets (OPT_JOIN, section 9.4); absent: only what is sent after they
     /// joined. Takes 12 bytes of each packet.

@@ -408,8 +408,9 @@ impl Source {
         let (mut confirm, mut repair) = (false, false);
         if let Some(slot) = self.window.slot(sqn) {
             confirm = slot.ncf_ns.is_none_or(|sent| now_ns.saturating_sub(sent) >= pause);
-            repair = !slot.repair;
-            slot.repair = true;
+            // A NAK that crossed the repair asks for nothing new.
+            repair = !slot.repair && slot.repaired_ns.is_none_or(|sent| now_ns.saturating_sub(sent) >= pause);
+            slot.repair |= repair;
             if confirm {
                 slot.ncf_ns = Some(now_ns);
             }
@@ -593,6 +594,7 @@ impl Source {
             self.counts.rdata += 1;
             if let Some(slot) = self.window.slot(sqn) {
                 slot.repair = false;
+                slot.repaired_ns = Some(now_ns);
             }
         } else {
             self.counts.odata += 1;

@@ -14,6 +14,8 @@ pub(super) struct Slot {
     pub(super) skipped: bool,
     /// When its last NCF went out; absent: never.
     pub(super) ncf_ns: Option<u64>,
+    /// When its last repair went out; absent: never.
+    pub(super) repaired_ns: Option<u64>,
 }
 
 /// A ring of packets by number. All memory is taken at the start.
