@@ -163,6 +163,8 @@ fn measured(size: u64) -> Measured {
         mdev_ns: None,
         series: vec![],
         histogram: None,
+        histogram_intended: None,
+        histogram_lateness: None,
         messages: Messages::default(),
         self_cost: SelfCost::default(),
         clock: None,

@@ -33,4 +33,4 @@ pub use order::{Step, plan_order};
 pub use prepare::Preparation;
 pub use runner::{resume, resume_on, run, run_on};
 pub use summary::{Outcome, Summary};
-pub use trial::{Metric, Rule, Trial, TrialVerdict, judge, rounds_needed, trial_plan};
+pub use trial::{DECIDING, Rule, Trial, TrialVerdict, deciding, judge, rounds_needed, trial_plan};

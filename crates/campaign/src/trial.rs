@@ -6,78 +6,31 @@
 //! not matter however sure it is.
 
 use model::run::RunStep;
-use model::{Latency, ModelError, Plan, ResultDocument};
+use model::{ModelError, Place, Plan, ResultDocument};
 use stats::{Centre, holm, permutation_test, smallest_p};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 
-/// The figure that decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
-    /// The median.
-    P50,
-    /// The 99th percentile.
-    P99,
-    /// The 99.9th percentile.
-    P999,
-    /// The mean.
-    Mean,
-    /// The standard deviation.
-    Stdev,
-}
+/// The figures of which a trial tells the change, and one of which decides it.
+pub const DECIDING: [Place; 5] = [Place::P50, Place::P99, Place::P99_9, Place::Mean, Place::Stdev];
 
-impl Metric {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::P50, Self::P99, Self::P999, Self::Mean, Self::Stdev];
-
-    /// The word in flags and tables.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::P50 => "p50",
-            Self::P99 => "p99",
-            Self::P999 => "p99.9",
-            Self::Mean => "mean",
-            Self::Stdev => "stdev",
-        }
-    }
-
-    fn of(self, latency: &Latency) -> Option<f64> {
-        let whole = |ns: Option<u64>| ns.map(|ns| ns as f64);
-        match self {
-            Self::P50 => whole(latency.p50_ns),
-            Self::P99 => whole(latency.p99_ns),
-            Self::P999 => whole(latency.p99_9_ns),
-            Self::Mean => latency.mean_ns,
-            Self::Stdev => latency.stdev_ns,
-        }
-    }
-}
-
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Metric {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        Self::ALL.into_iter().find(|metric| metric.word() == text).ok_or_else(|| ModelError::UnknownWord {
-            what: "figure",
-            given: text.to_owned(),
-            accepted: "p50, p99, p99.9, mean or stdev",
-        })
-    }
+/// The figure that decides, by its word.
+///
+/// # Errors
+/// [`ModelError::UnknownWord`] for what is none of [`DECIDING`].
+pub fn deciding(text: &str) -> Result<Place, ModelError> {
+    let known = text.parse().ok().filter(|place| DECIDING.contains(place));
+    known.ok_or_else(|| ModelError::UnknownWord {
+        what: "figure",
+        given: text.to_owned(),
+        accepted: "p50, p99, p99.9, mean or stdev",
+    })
 }
 
 /// How a trial is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
     /// The figure that decides.
-    pub metric: Metric,
+    pub metric: Place,
     /// The chance of even one false finding among all settings, such as 0.05.
     pub level: f64,
     /// The least change that matters, as a share: 0.01 is one per cent.
@@ -86,7 +39,7 @@ pub struct Rule {
 
 impl Default for Rule {
     fn default() -> Self {
-        Self { metric: Metric::P50, level: 0.05, least: 0.01 }
+        Self { metric: Place::P50, level: 0.05, least: 0.01 }
     }
 }
 
@@ -131,7 +84,7 @@ pub struct Trial {
     /// Its change as a share: -0.5 halves it.
     pub change: Option<f64>,
     /// The changes of all figures.
-    pub changes: BTreeMap<Metric, f64>,
+    pub changes: BTreeMap<Place, f64>,
     /// Chance of such a difference without any effect, from the permutation test.
     pub p: Option<f64>,
     /// The same with Holm's correction for all settings tried.
@@ -186,7 +139,7 @@ pub fn trial_plan(base: &Plan, knobs: &[String], rounds: u32) -> Result<Plan, Mo
 
 /// By repetition the logarithm of a figure, averaged over the cells; repetitions that lack one of the cells are left out,
 /// and so are results that cannot be trusted.
-fn rounds(results: &[&ResultDocument], metric: Metric) -> Vec<f64> {
+fn rounds(results: &[&ResultDocument], metric: Place) -> Vec<f64> {
     let cell = |result: &ResultDocument| {
         let mut factors = result.factors.clone();
         factors.remove("knob");
@@ -227,7 +180,7 @@ pub fn judge(results: &[(RunStep, ResultDocument)], knobs: &[String], rule: Rule
                 .then(|| permutation_test(&before, &after, Centre::Mean, seed))
                 .flatten();
             let figure = mean(&before).zip(mean(&after)).map(|(a, b)| (a.exp(), b.exp()));
-            let changes = Metric::ALL.into_iter().filter_map(|metric| {
+            let changes = DECIDING.into_iter().filter_map(|metric| {
                 let (a, b) = (mean(&rounds(&none, metric))?, mean(&rounds(&with, metric))?);
                 Some((metric, (b - a).exp_m1()))
             });

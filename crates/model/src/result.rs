@@ -88,6 +88,10 @@ pub struct Messages {
     pub duplicated: Option<u64>,
     /// Answers that came after a later one; `null` below the size of a header.
     pub reordered: Option<u64>,
+    /// The furthest that one of them came behind a later one, in message numbers; 0 when all came in order, absent where no
+    /// more than one is ever under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder_depth: Option<u64>,
     /// Of the lost, answered after the time-out; `null` below the size of a header.
     #[serde(default)]
     pub late: Option<u64>,
@@ -165,7 +169,7 @@ pub struct SelfCost {
 pub struct Series {
     /// What it is: `rtt_p50_ns`, `rtt_max_ns`, `received`, `lost` …
     pub quantity: String,
-    /// `initiator` or `reflector`.
+    /// `initiator` or `reflector`; the name of one of several reflectors (`lost` alone).
     pub host: String,
     /// Length of an interval.
     pub interval_ns: u64,
@@ -260,6 +264,12 @@ pub struct ResultDocument {
     /// HdrHistogram V2, compressed, base64: RTT in ns.
     #[serde(default)]
     pub histogram: Option<String>,
+    /// The same from the intended send time, where there is a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram_intended: Option<String>,
+    /// The same of lateness, where there is a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram_lateness: Option<String>,
     /// How many messages went and came.
     pub messages: Messages,
     /// What the tool itself costs.

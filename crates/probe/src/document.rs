@@ -4,7 +4,7 @@ use crate::stop;
 use model::result::{EndReport, Ends, SelfCost, Transactions};
 use model::worker::{Measured, ProbeTask};
 use model::{
-    ClockMap, Counters, EndUsage, Finding, FindingId, LatencyKind, Probe, ProbeSpec, ResultDocument, TickRate,
+    ClockMap, Counters, EndUsage, Event, Finding, FindingId, LatencyKind, PgmReport, Probe, ProbeSpec, ResultDocument, TickRate,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -40,6 +40,10 @@ pub(crate) struct Parts<'a> {
     pub found: Vec<Finding>,
     /// How the peer vanished, if it did.
     pub vanished: Option<String>,
+    /// What PGM did, where it carried the messages.
+    pub pgm: Option<PgmReport>,
+    /// What happened when.
+    pub events: Vec<Event>,
 }
 
 /// Where messages go. The same for all sizes of a session.
@@ -82,6 +86,8 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         self_cost,
         mut found,
         vanished,
+        pgm,
+        events,
     } = parts;
     let spec = &task.spec;
     let rate = map.rate;
@@ -162,11 +168,13 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         segments,
         reflectors,
         stream: None,
-        pgm: None,
+        pgm,
         mdev_ns: recorded.mdev_ns.filter(|_| spec.probe == Probe::Ping),
         series: recorded.series,
         // It fails only for counts above 2^63.
         histogram: recorded.histogram.to_base64_v2().ok(),
+        histogram_intended: recorded.schedule.as_ref().and_then(|schedule| schedule.intended.to_base64_v2().ok()),
+        histogram_lateness: recorded.schedule.as_ref().and_then(|schedule| schedule.lateness.to_base64_v2().ok()),
         messages: recorded.messages,
         self_cost,
         clock: Some(map),
@@ -175,7 +183,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         verdict,
     };
     let raw = recorded.raw.map(|samples| raw(&samples, rate, recorded.first_tick));
-    Measured { result, hlog: recorded.hlog, outliers: recorded.outliers, events: Vec::new(), raw }
+    Measured { result, hlog: recorded.hlog, outliers: recorded.outliers, events, raw }
 }
 
 fn raw(samples: &[model::Sample], rate: TickRate, first_tick: u64) -> String {
@@ -269,6 +277,8 @@ mod tests {
             self_cost: SelfCost::default(),
             found: Vec::new(),
             vanished: None,
+            pgm: None,
+            events: Vec::new(),
         }));
     }
 

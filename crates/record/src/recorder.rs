@@ -110,9 +110,11 @@ impl Scheduled {
     }
 }
 
-/// How late messages were sent, in ns.
+/// What a schedule adds, in ns: the whole distributions.
 #[derive(Debug, Clone)]
 pub struct Schedule {
+    /// RTT from the intended send time.
+    pub intended: Histogram,
     /// Actual less intended send time.
     pub lateness: Histogram,
     /// Actual send time less the time from which nothing but the sender itself was in the way: the intended time, or the
@@ -381,6 +383,7 @@ impl Recorder {
             // Lateness is a one-way time at one end; it is never halved.
             lateness: self.scheduled.as_ref().map(|scheduled| summary(LatencyKind::OneWay, &scheduled.lateness)),
             schedule: self.scheduled.map(|scheduled| Schedule {
+                intended: scheduled.intended.histogram,
                 lateness: scheduled.lateness.histogram,
                 own_lateness: scheduled.own_lateness,
             }),
@@ -391,6 +394,7 @@ impl Recorder {
                 lost: counts.lost,
                 duplicated: known(counts.duplicated),
                 reordered: known(counts.reordered),
+                reorder_depth: None,
                 late: known(counts.late),
             },
             series: done.series,

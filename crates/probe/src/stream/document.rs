@@ -153,6 +153,8 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         mdev_ns: None,
         series: sides.iter().flat_map(record::stream::series).collect(),
         histogram: None,
+        histogram_intended: None,
+        histogram_lateness: None,
         messages,
         self_cost: SelfCost { clock_read_ns: clock.read_cost_ns(), ..SelfCost::default() },
         clock: Some(parts.map),
@@ -195,6 +197,7 @@ fn messages(sides: &[Sides<'_>], datagrams: bool) -> Messages {
         lost,
         duplicated: Some(sum(|side| side.received.map_or(0, |received| received.duplicated))),
         reordered: Some(sum(|side| side.received.map_or(0, |received| received.reordered))),
+        reorder_depth: None,
         late: None,
     }
 }

@@ -147,6 +147,8 @@ pub(super) struct Intervals {
     /// From when (in ticks) the oldest open interval may be closed.
     close_from: u64,
     slots: Vec<Slot>,
+    /// Where there are several reflectors: what each of them lost, by slot.
+    lost_of: Vec<(String, Vec<u64>)>,
     /// Intervals a slot.
     joined: u64,
     lines: String,
@@ -202,6 +204,7 @@ impl Intervals {
             spare: Vec::new(),
             close_from: u64::MAX,
             slots: Vec::new(),
+            lost_of: hosts.iter().filter(|_| several).map(|host| (host.clone(), Vec::new())).collect(),
             joined: 1,
             lines: String::new(),
             encoder: Encoder::new(),
@@ -240,7 +243,7 @@ impl Intervals {
             message.sent_ns / self.length_ns
         };
         self.reach(due.max(sent));
-        self.count(sent, message.fate);
+        self.count(sent, message);
         let peers = self.tags.len();
         let at = due.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         let Some(open) = at.and_then(|at| self.open.get_mut(at)) else {
@@ -292,9 +295,13 @@ impl Intervals {
 
     /// Counts what became of a message in the interval that it was sent in.
     #[inline]
-    fn count(&mut self, index: u64, fate: Fate) {
+    fn count(&mut self, index: u64, message: &Message) {
+        let fate = message.fate;
         let (received, lost) =
             (u64::from(matches!(fate, Fate::Answered { .. })), u64::from(matches!(fate, Fate::Lost)));
+        if lost > 0 && !self.lost_of.is_empty() {
+            self.count_loss(index, message.peer);
+        }
         let at = index.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         if let Some(open) = at.and_then(|at| self.open.get_mut(at)) {
             open.sent += 1;
@@ -305,6 +312,19 @@ impl Intervals {
             slot.sent += 1;
             slot.received += received;
             slot.lost += lost;
+        }
+    }
+
+    /// A message that one of several reflectors did not answer.
+    #[cold]
+    fn count_loss(&mut self, index: u64, peer: usize) {
+        self.slot(index);
+        let at = usize::try_from(index / self.joined).unwrap_or(0);
+        if let Some((_, lost)) = self.lost_of.get_mut(peer) {
+            if lost.len() <= at {
+                lost.resize(at + 1, 0);
+            }
+            lost[at] += 1;
         }
     }
 
@@ -348,6 +368,9 @@ impl Intervals {
                 }
             }
             self.slots.truncate(self.slots.len().div_ceil(2));
+            for (_, lost) in &mut self.lost_of {
+                *lost = lost.chunks(2).map(|pair| pair.iter().sum()).collect();
+            }
             self.joined *= 2;
         }
         let at = usize::try_from(index / self.joined).unwrap_or(0);
@@ -571,7 +594,7 @@ impl Intervals {
             interval_ns,
             values: self.slots.iter().map(|slot| value(slot).map(|value| value as f64)).collect(),
         };
-        let series = vec![
+        let mut series = vec![
             series("sent", |slot| Some(slot.sent)),
             series("received", |slot| Some(slot.received)),
             series("lost", |slot| Some(slot.lost)),
@@ -580,6 +603,13 @@ impl Intervals {
             series("rtt_max_ns", |slot| (slot.answers > 0).then_some(slot.rtt_max_ns)),
             series("lateness_p99_ns", |slot| (slot.due > 0).then_some(slot.lateness_p99_ns)),
         ];
+        let slots = self.slots.len();
+        series.extend(self.lost_of.into_iter().map(|(host, lost)| Series {
+            quantity: "lost".to_owned(),
+            host,
+            interval_ns,
+            values: (0..slots).map(|at| Some(lost.get(at).copied().unwrap_or(0) as f64)).collect(),
+        }));
         (series, self.lines)
     }
 

@@ -4,6 +4,7 @@
 //! figures of all messages are kept as [`Recorder`](crate::Recorder) keeps them; what happened when is kept by interval.
 
 mod config;
+mod estimate;
 mod figures;
 mod intervals;
 mod offset;
@@ -13,6 +14,7 @@ mod saturated;
 mod segments;
 mod signed;
 mod stalls;
+mod stamped;
 
 pub use config::{PacedConfig, PacedPeer, PeerClock};
 pub use figures::{Arrears, PaceFigures};
@@ -28,7 +30,7 @@ use intervals::{Fate, Intervals, Message};
 use model::result::Outlier;
 use model::{
     ClockMap, LatencyKind, LiveInterval, Messages, PacedSample, RateReport, ReflectorReport, Repaired, Sample,
-    SampleFlags, StampTimes,
+    SampleFlags, StampClock, StampTimes,
 };
 use one_way::OneWays;
 use repaired::Repairs;
@@ -90,6 +92,8 @@ struct Counts {
     lost: u64,
     duplicated: u64,
     reordered: u64,
+    /// The furthest that one came behind a later one.
+    reorder_depth: u64,
     late: u64,
 }
 
@@ -102,6 +106,7 @@ impl Counts {
             lost: self.lost,
             duplicated: known(self.duplicated),
             reordered: known(self.reordered),
+            reorder_depth: known(self.reorder_depth),
             late: known(self.late),
         }
     }
@@ -112,6 +117,7 @@ impl Counts {
         self.lost += other.lost;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
+        self.reorder_depth = self.reorder_depth.max(other.reorder_depth);
         self.late += other.late;
     }
 }
@@ -152,7 +158,6 @@ pub struct Paced {
     scheduled: u64,
     behind: u64,
     distance_ns: u64,
-    reorder_depth: u64,
     interrupted: u64,
     unsent: u64,
     blocked: u64,
@@ -172,7 +177,7 @@ impl Paced {
         let peer = |peer: &PacedPeer| Peer {
             counts: Counts::default(),
             own: several.then(Box::default),
-            one_way: OneWays::new(peer.clock),
+            one_way: OneWays::new(peer.clock, config.stamps),
             answered: 0,
         };
         let hosts: Vec<String> = config.peers.iter().map(|peer| peer.host.clone()).collect();
@@ -197,7 +202,6 @@ impl Paced {
             scheduled: 0,
             behind: 0,
             distance_ns: config.distance_ns(),
-            reorder_depth: 0,
             interrupted: 0,
             unsent: 0,
             blocked: 0,
@@ -321,7 +325,7 @@ impl Paced {
             own.1.record(intended_ns);
         }
         if let Some(one_way) = &mut of_peer.one_way {
-            one_way.take(self.config.rate, first, &one.sample);
+            one_way.take(self.config.rate, first, one);
         }
     }
 
@@ -361,7 +365,7 @@ impl Paced {
             counts.reordered += 1;
             // From the highest number answered so far.
             let depth = of_peer.answered.saturating_sub(sample.seq.saturating_add(1));
-            self.reorder_depth = self.reorder_depth.max(depth.max(1));
+            of_peer.counts.reorder_depth = of_peer.counts.reorder_depth.max(depth.max(1));
         }
         flags.has(SampleFlags::DUPLICATE) || flags.has(SampleFlags::LATE)
     }
@@ -423,6 +427,18 @@ impl Paced {
         let since = |tick: u64| self.config.rate.ns(tick.saturating_sub(first));
         let (now_ns, known_ns) = (since(now), since(known));
         self.intervals.look(now_ns, known_ns, all_sent);
+    }
+
+    /// What the stamps of this end and of each reflector are of, as far as they told at the end.
+    pub fn stamp_clocks(&mut self, near: Option<&StampClock>, far: &[Option<StampClock>]) {
+        if let (Some(segments), Some(far)) = (&mut self.segments, far.iter().flatten().next()) {
+            segments.far(far.stamps);
+        }
+        for (peer, far) in self.peers.iter_mut().zip(far) {
+            if let Some(one_way) = &mut peer.one_way {
+                one_way.clocks(near, far.as_ref());
+            }
+        }
     }
 
     /// What [`Self::look`] told since the last call, oldest first (the latest 600); intervals that it was not asked for are
@@ -498,7 +514,7 @@ impl Paced {
                     ..Sample::default()
                 };
                 if let Some(one_way) = self.peers.get(more.peer).and_then(|peer| peer.one_way.as_ref()) {
-                    one_way.parts(rate, first_tick, &sample, &mut parts_ns);
+                    one_way.parts(rate, first_tick, &sample, &more.stamps(), &mut parts_ns);
                 }
                 segments::name(&more.stamps(), &mut parts_ns);
             }
@@ -533,7 +549,7 @@ impl Paced {
             one_way: self.peers.first().filter(|_| !several).and_then(one_way),
             segments: self.segments.map(|segments| segments.finish()).unwrap_or_default(),
             reflectors,
-            reorder_depth: self.reorder_depth,
+            reorder_depth: counts.reorder_depth,
             distance_ns: self.distance_ns,
             burst: self.config.burst.max(1),
             sender_stalls,
@@ -552,6 +568,7 @@ impl Paced {
             // Lateness is a one-way time at one end; it is never halved.
             lateness: Some(summary(LatencyKind::OneWay, &self.lateness)),
             schedule: Some(Schedule {
+                intended: self.intended.histogram,
                 // Nothing is awaited, so all lateness is the sender's own.
                 own_lateness: self.lateness.histogram.clone(),
                 lateness: self.lateness.histogram,

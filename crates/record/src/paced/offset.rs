@@ -5,7 +5,8 @@
 //! says it best. A straight line is laid through the middles of the fastest of up to ten windows. Where the far clock
 //! runs at a constant rate, its lead is a straight line too, so at each of these exchanges the two lines are at most
 //! half of its round trip and its distance from the fit apart, and the distance of two straight lines is greatest at an
-//! end: that makes the bound. Beyond the first and the last exchange it is widened as the lines may part.
+//! end: that makes the bound. Beyond the first and the last exchange it is widened as the lines may part. A clock whose rate
+//! is not constant shows as exchanges that cannot agree with the line: then the bound reaches to them too.
 //!
 //! Times are ns since a start: ours since the first message, theirs since their first stamp.
 
@@ -83,6 +84,12 @@ impl Line {
         let span = last_ns - first_ns;
         let parting = if span > 0.0 { 2.0 * within / span } else { f64::INFINITY };
         line.error_ns = within + outside * parting.min(WORST_DRIFT + line.slope.abs());
+        // What no clock of a constant rate can show: it wandered or was set. The line must at least agree with each
+        // exchange.
+        for one in anchors.iter().filter(|one| (from_ns..=to_ns).contains(&one.at_ns)) {
+            let apart = (line.lead(one.at_ns) - one.lead_ns).abs() - one.half_ns;
+            line.error_ns = line.error_ns.max(apart);
+        }
         Some(line)
     }
 }

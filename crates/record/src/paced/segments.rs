@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 /// Names in the order of [`parts`].
 const NAMES: [&str; 5] = ["send", "wire", "far-kernel", "far-application", "near-kernel"];
-/// Of them, the part between two stamps of an application.
+/// Of them, the part between two stamps of an application, and the one with a stamp of the far end.
 const APPLICATION: usize = 3;
+const FAR: usize = 2;
 
 /// The parts of one message in ns; `None` where a stamp is missing, or where the wall clock was set back between two.
 pub(super) fn parts(stamps: &StampTimes) -> [Option<u64>; 5] {
@@ -38,13 +39,20 @@ pub(super) fn name(stamps: &StampTimes, named: &mut BTreeMap<String, i64>) {
 #[derive(Debug, Clone)]
 pub(super) struct Segments {
     stamps: Stamps,
+    /// What the far end stamps with.
+    far: Stamps,
     each: [Distribution; 5],
 }
 
 impl Segments {
     /// `None` where no stamps were asked for.
     pub(super) fn new(stamps: Stamps) -> Option<Box<Self>> {
-        (stamps != Stamps::None).then(|| Box::new(Self { stamps, each: Default::default() }))
+        (stamps != Stamps::None).then(|| Box::new(Self { stamps, far: stamps, each: Default::default() }))
+    }
+
+    /// The far end told what it stamps with.
+    pub(super) fn far(&mut self, stamps: Stamps) {
+        self.far = stamps;
     }
 
     pub(super) fn take(&mut self, stamps: &StampTimes) {
@@ -57,7 +65,11 @@ impl Segments {
 
     /// The parts that any message told, in the order of the way.
     pub(super) fn finish(&self) -> Vec<Segment> {
-        let of = |at: usize| if at == APPLICATION { "application" } else { self.stamps.word() };
+        let of = |at: usize| match at {
+            APPLICATION => "application",
+            FAR => self.far.word(),
+            _ => self.stamps.word(),
+        };
         let each = self.each.iter().enumerate().filter(|(_, distribution)| distribution.moments.count() > 0);
         each.map(|(at, one)| Segment {
             name: NAMES[at].to_owned(),
@@ -106,14 +118,15 @@ mod tests {
     #[test]
     fn only_what_was_told_is_reported() {
         assert!(Segments::new(Stamps::None).is_none());
-        let mut segments = Segments::new(Stamps::Kernel).unwrap();
+        let mut segments = Segments::new(Stamps::Hardware).unwrap();
+        segments.far(Stamps::Kernel);
         assert_eq!(segments.finish(), []);
         for _ in 0..3 {
             segments.take(&StampTimes { driver_ns: 0, ..STAMPS });
         }
         let done = segments.finish();
         let told: Vec<_> = done.iter().map(|one| (one.name.as_str(), one.stamps.as_str())).collect();
-        assert_eq!(told, [("far-kernel", "kernel"), ("far-application", "application"), ("near-kernel", "kernel")]);
+        assert_eq!(told, [("far-kernel", "kernel"), ("far-application", "application"), ("near-kernel", "hardware")]);
         assert_eq!((done[0].latency.count, done[0].latency.max_ns), (3, Some(2000)));
     }
 }

@@ -3,7 +3,8 @@
 use super::CompareError;
 use crate::cells::scale;
 use crate::units::{bits, commas, span, three_digits};
-use model::{Latency, LatencyKind, ResultDocument};
+pub use model::Place;
+use model::{Latency, LatencyKind, ResultDocument, Signed};
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,81 +19,66 @@ pub enum View {
     Lateness,
     /// The ping-pong beside a stream (`stream`).
     Working,
+    /// One way, from the send call to the reflector's receive call's return (`pace`).
+    Out,
+    /// One way back.
+    Back,
+    /// A part of the round trip, where stamps were taken (`pace`).
+    Part(Part),
 }
 
-/// Which figure of a distribution.
+/// A part of the round trip, as [`model::Segment`] names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
-    /// Median.
-    P50,
-    /// 90th percentile.
-    P90,
-    /// 99th percentile.
-    P99,
-    /// 99.9th percentile.
-    P99_9,
-    /// 99.99th percentile.
-    P99_99,
-    /// 99.999th percentile.
-    P99_999,
-    /// Smallest.
-    Min,
-    /// Largest.
-    Max,
-    /// Mean.
-    Mean,
-    /// Sample standard deviation: jitter.
-    Stdev,
+pub enum Part {
+    /// Send call to the driver's stamp.
+    Send,
+    /// All that is not in the others.
+    Wire,
+    /// The far stack's receive stamp to its application.
+    FarKernel,
+    /// The far application's receive to its send.
+    FarApplication,
+    /// The near stack's receive stamp to the application.
+    NearKernel,
 }
 
-impl Place {
-    const ALL: [Self; 10] = [
-        Self::P50,
-        Self::P90,
-        Self::P99,
-        Self::P99_9,
-        Self::P99_99,
-        Self::P99_999,
-        Self::Min,
-        Self::Max,
-        Self::Mean,
-        Self::Stdev,
-    ];
+impl Part {
+    /// All of them, in the order of the round trip.
+    pub const ALL: [Self; 5] = [Self::Send, Self::Wire, Self::FarKernel, Self::FarApplication, Self::NearKernel];
 
     fn word(self) -> &'static str {
         match self {
-            Self::P50 => "p50",
-            Self::P90 => "p90",
-            Self::P99 => "p99",
-            Self::P99_9 => "p99.9",
-            Self::P99_99 => "p99.99",
-            Self::P99_999 => "p99.999",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Mean => "mean",
-            Self::Stdev => "stdev",
+            Self::Send => "send",
+            Self::Wire => "wire",
+            Self::FarKernel => "far-kernel",
+            Self::FarApplication => "far-application",
+            Self::NearKernel => "near-kernel",
+        }
+    }
+}
+
+impl View {
+    /// What stands before the point in a metric's word; nothing for the latency from the actual send time.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Actual => "",
+            Self::Intended => "intended",
+            Self::Lateness => "lateness",
+            Self::Working => "working",
+            Self::Out => "out",
+            Self::Back => "back",
+            Self::Part(part) => part.word(),
         }
     }
 
-    fn of(self, latency: &Latency) -> Option<f64> {
-        let whole = |ns: Option<u64>| ns.map(|ns| ns as f64);
-        match self {
-            Self::P50 => whole(latency.p50_ns),
-            Self::P90 => whole(latency.p90_ns),
-            Self::P99 => whole(latency.p99_ns),
-            Self::P99_9 => whole(latency.p99_9_ns),
-            Self::P99_99 => whole(latency.p99_99_ns),
-            Self::P99_999 => whole(latency.p99_999_ns),
-            Self::Min => whole(latency.min_ns),
-            Self::Max => whole(latency.max_ns),
-            Self::Mean => latency.mean_ns,
-            Self::Stdev => latency.stdev_ns,
-        }
+    fn all() -> impl Iterator<Item = Self> {
+        let whole = [Self::Actual, Self::Intended, Self::Lateness, Self::Working, Self::Out, Self::Back];
+        whole.into_iter().chain(Part::ALL.map(Self::Part))
     }
 }
 
 /// One figure that is compared. Its word is what flags, gates and documents say: `p99`, `intended.p99.9`, `lateness.max`,
-/// `working.p50`, `loss`, `achieved`, `transactions`, `bits`.
+/// `working.p50`, `out.p50`, `far-kernel.p99`, `loss`, `achieved`, `transactions`, `bits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// A time.
@@ -172,7 +158,7 @@ impl Metric {
     /// out.
     #[must_use]
     pub fn defaults() -> Vec<Self> {
-        vec![
+        let mut defaults = vec![
             Self::actual(Place::P50),
             Self::actual(Place::P99),
             Self::actual(Place::P99_9),
@@ -184,11 +170,15 @@ impl Metric {
             Self::Time(View::Lateness, Place::P99),
             Self::Time(View::Working, Place::P50),
             Self::Time(View::Working, Place::P99),
+            Self::Time(View::Out, Place::P50),
+            Self::Time(View::Back, Place::P50),
             Self::Loss,
             Self::Achieved,
             Self::Transactions,
             Self::Bits,
-        ]
+        ];
+        defaults.extend(Part::ALL.map(|part| Self::Time(View::Part(part), Place::P50)));
+        defaults
     }
 
     /// Those that sentences speak of.
@@ -208,8 +198,9 @@ impl Metric {
     pub fn accepted() -> String {
         let places: Vec<&str> = Place::ALL.into_iter().map(Place::word).collect();
         format!(
-            "{} (each also as intended., lateness. or working., such as intended.p99), loss, achieved, transactions or bits",
-            places.join(", ")
+            "{} (each also as {}., such as intended.p99), loss, achieved, transactions or bits",
+            places.join(", "),
+            View::all().skip(1).map(View::word).collect::<Vec<_>>().join("., ")
         )
     }
 
@@ -250,6 +241,9 @@ impl Metric {
             Self::Time(View::Intended, place) => format!("{} of RTT from the intended send time", place.word()),
             Self::Time(View::Lateness, place) => format!("{} of lateness", place.word()),
             Self::Time(View::Working, place) => format!("{} of RTT under the stream", place.word()),
+            Self::Time(View::Out, place) => format!("{} of the way out", place.word()),
+            Self::Time(View::Back, place) => format!("{} of the way back", place.word()),
+            Self::Time(View::Part(part), place) => format!("{} of the part '{}'", place.word(), part.word()),
             Self::Loss => "share of messages lost".to_owned(),
             Self::Achieved => "rate sent".to_owned(),
             Self::Transactions => "transactions".to_owned(),
@@ -261,6 +255,10 @@ impl Metric {
     /// not known.
     pub(crate) fn of(self, result: &ResultDocument, rtt: bool) -> Option<f64> {
         let value = match self {
+            Self::Time(view @ (View::Out | View::Back), place) => {
+                // With an estimated offset a time may come out below 0, which is no time to compare.
+                place.of_signed(view.one_way(result)?).filter(|ns| *ns > 0.0)?
+            }
             Self::Time(view, place) => {
                 let latency = view.of(result)?;
                 place.of(latency)? * view.by(result, latency, rtt)
@@ -297,6 +295,19 @@ impl View {
             Self::Intended => result.latency_intended.as_ref(),
             Self::Lateness => result.lateness.as_ref(),
             Self::Working => result.stream.as_ref()?.working_latency.as_ref(),
+            Self::Part(part) => {
+                result.segments.iter().find(|segment| segment.name == part.word()).map(|segment| &segment.latency)
+            }
+            Self::Out | Self::Back => None,
+        }
+    }
+
+    fn one_way(self, result: &ResultDocument) -> Option<&Signed> {
+        let one_way = result.one_way.as_ref()?;
+        match self {
+            Self::Out => Some(&one_way.out),
+            Self::Back => Some(&one_way.back),
+            _ => None,
         }
     }
 
@@ -323,13 +334,8 @@ impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Time(view, place) => {
-                let head = match view {
-                    View::Actual => "",
-                    View::Intended => "intended.",
-                    View::Lateness => "lateness.",
-                    View::Working => "working.",
-                };
-                write!(f, "{head}{}", place.word())
+                let (view, point) = (view.word(), if *view == View::Actual { "" } else { "." });
+                write!(f, "{view}{point}{}", place.word())
             }
             Self::Loss => f.write_str("loss"),
             Self::Achieved => f.write_str("achieved"),
@@ -351,17 +357,10 @@ impl FromStr for Metric {
             "bits" | "bps" => return Ok(Self::Bits),
             _ => {}
         }
-        let (view, place) = match text.split_once('.') {
-            Some(("intended", place)) => (View::Intended, place),
-            Some(("lateness", place)) => (View::Lateness, place),
-            Some(("working", place)) => (View::Working, place),
-            _ => (View::Actual, text),
-        };
-        let place = match place {
-            "jitter" => Place::Stdev,
-            "median" => Place::P50,
-            word => Place::ALL.into_iter().find(|place| place.word() == word).ok_or_else(unknown)?,
-        };
+        let named = |word: &str| View::all().find(|view| *view != View::Actual && view.word() == word);
+        let (view, place) =
+            text.split_once('.').and_then(|(word, place)| Some((named(word)?, place))).unwrap_or((View::Actual, text));
+        let place: Place = place.parse().map_err(|_| unknown())?;
         Ok(Self::Time(view, place))
     }
 }
@@ -376,6 +375,10 @@ mod tests {
             assert_eq!(metric.to_string().parse::<Metric>().unwrap(), metric);
         }
         assert_eq!("jitter".parse::<Metric>().unwrap(), Metric::Time(View::Actual, Place::Stdev));
+        for view in View::all() {
+            let metric = Metric::Time(view, Place::P99_9);
+            assert_eq!(metric.to_string().parse::<Metric>().unwrap(), metric);
+        }
         assert_eq!("intended.p99.99".parse::<Metric>().unwrap(), Metric::Time(View::Intended, Place::P99_99));
         for wrong in ["", "p98", "P99", "intended", "intended.", "wanted.p99", "p99 "] {
             let error = wrong.parse::<Metric>().unwrap_err().to_string();

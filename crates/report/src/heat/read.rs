@@ -281,8 +281,8 @@ fn in_tag(host: &str) -> String {
     host.chars().map(|c| if c == ',' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
 
-/// Messages that never came back, by the start of the series' interval that they were sent in. A series says it for all
-/// reflectors together: there are none for a tag that names one.
+/// Messages that never came back, by the start of the series' interval that they were sent in; for a tag that names one
+/// of several reflectors those that it did not answer, which runs of older versions do not tell.
 fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
     let host = tag.split_once('@').map(|(_, host)| host);
     let fits = |of: &str| host.is_none_or(|host| in_tag(of) == host);

@@ -4,8 +4,8 @@ use super::campaign::{Watcher, options, varying, with_lab};
 use crate::cli::tune_try::TuneTry;
 use crate::output::{Failure, Output};
 use anyhow::Context as _;
-use campaign::{Metric, Rule, Trial, TrialVerdict};
-use model::Plan;
+use campaign::{Rule, Trial, TrialVerdict};
+use model::{Place, Plan};
 use model::plan::{Grid, Sizes};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -133,7 +133,7 @@ fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
     let us = |ns: f64| format!("{:.3}", ns / 1e3);
     let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).to_vec()];
     for trial in trials {
-        let other = |metric: Metric| figure(trial.changes.get(&metric).map(|change| percent(*change)));
+        let other = |metric: Place| figure(trial.changes.get(&metric).map(|change| percent(*change)));
         rows.push(vec![
             trial.knob.clone(),
             trial.verdict.word().to_owned(),
@@ -142,8 +142,8 @@ fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
             figure(trial.change.map(percent)),
             figure(trial.p.map(chance)),
             figure(trial.p_corrected.map(chance)),
-            other(Metric::P99),
-            other(Metric::Stdev),
+            other(Place::P99),
+            other(Place::Stdev),
         ]);
     }
     let widths: Vec<usize> = (0..head.len())

@@ -1,6 +1,7 @@
 //! One-way times against synthetic clocks.
 
 use super::*;
+use model::{StampClock, Stamps};
 use proptest::prelude::*;
 
 /// A far clock: its lead over ours at our time 0 in ns, how many parts per million it runs fast, and its ticks.
@@ -143,5 +144,171 @@ proptest! {
         prop_assert!((one_way.back.mean_ns - mean(2)).abs() <= error as f64);
         let truth = lead_ns as f64 + START as f64 * ppm * 1e-6;
         prop_assert!((one_way.offset_ns as f64 - truth).abs() <= error as f64 + 2.0);
+    }
+}
+
+/// What stamps of the kernel add to an exchange: the application's way to the driver and from the stack, at both ends.
+type Inner = [u64; 4];
+
+/// The far wall clock's time in ns since 1970 by ours, both within tests' reach.
+const WALL: u64 = 1_700_000_000_000_000_000;
+
+/// The same exchanges with wall-clock times: `inner` of each way lies outside the driver's and the stack's stamps. What is
+/// told of an answer comes `later` answers after it; 0: never.
+fn stamped(samples: &[PacedSample], clock: FarClock, inner: &[Inner], later: usize) -> Vec<PacedSample> {
+    let far = |near: u64| clock.rate.ns(clock.at(near)) + WALL / 2;
+    let mut all: Vec<PacedSample> = samples.to_vec();
+    let mut told = Vec::new();
+    for one in &mut all {
+        let ours = inner[usize::try_from(one.sample.seq).unwrap() % inner.len()];
+        let (sent, received) = (one.sample.sent, one.sample.received);
+        // The far ticks are times of ours through the far clock: the way back is by search.
+        let near_of = |tick: u64| {
+            let (mut low, mut high) = (sent, received);
+            while low < high {
+                let middle = u64::midpoint(low, high);
+                if clock.at(middle) < tick { low = middle + 1 } else { high = middle }
+            }
+            low
+        };
+        let (rx, tx) = (near_of(one.sample.peer_rx), near_of(one.sample.peer_tx));
+        let [send, far_receive, far_send, receive] = ours;
+        one.stamps = StampTimes {
+            sent_ns: WALL + sent,
+            driver_ns: WALL + (sent + send).min(rx),
+            far_stack_ns: far(rx.saturating_sub(far_receive).max(sent + send)),
+            far_received_ns: far(rx),
+            far_sent_ns: far(tx),
+            stack_ns: WALL + (received - receive).max(tx),
+            received_ns: WALL + received,
+        };
+        told.push((one.sample.peer_tx, far((tx + far_send).min(received - receive))));
+    }
+    if later > 0 {
+        for at in later..all.len() {
+            (all[at].told_tx, all[at].told_ns) = told[at - later];
+        }
+    }
+    all
+}
+
+fn clock_of(stamps: Stamps, error_ns: u64) -> StampClock {
+    StampClock { stamps, relation: (stamps == Stamps::Hardware).then(|| "a fake".to_owned()), error_ns }
+}
+
+fn one_way_of(config: &PacedConfig, samples: &[PacedSample], clocks: Option<(StampClock, StampClock)>) -> model::OneWay {
+    let mut paced = Paced::new(PacedConfig { stamps: Stamps::Kernel, ..config.clone() });
+    paced.begin(START);
+    paced.ingest(samples);
+    if let Some((near, far)) = clocks {
+        paced.stamp_clocks(Some(&near), &[Some(far)]);
+    }
+    paced.finish(None).pace.unwrap().one_way.unwrap()
+}
+
+fn kernel() -> Option<(StampClock, StampClock)> {
+    Some((clock_of(Stamps::Kernel, 0), clock_of(Stamps::Kernel, 0)))
+}
+
+#[test]
+fn stamps_nearer_to_the_wire_say_closer_what_the_offset_is() {
+    let clock = FarClock { lead_ns: 7_000_000_000, ppm: 30.0, rate: TickRate::NANOSECONDS };
+    // 30 µs out, of which 4 are on the wire; 40 back, 6 on the wire.
+    let (config, samples) = exchanges(clock, &[[30 * US, 5 * US, 40 * US]; 3000]);
+    let inner = [[10 * US, 16 * US, 9 * US, 25 * US]];
+    let by_ticks = one_way_of(&config, &samples, None);
+    assert_eq!((by_ticks.stamps.as_str(), by_ticks.clocks.len()), ("application", 0));
+    assert!((35_000..38_000).contains(&by_ticks.error_ns), "{by_ticks:?}");
+    let with = stamped(&samples, clock, &inner, 3);
+    let by_kernel = one_way_of(&config, &with, kernel());
+    assert_eq!((by_kernel.method.as_str(), by_kernel.stamps.as_str()), ("min-rtt", "kernel"));
+    assert_eq!(by_kernel.clocks.len(), 2);
+    assert!((5_000..5_800).contains(&by_kernel.error_ns), "{by_kernel:?}");
+    assert!((by_kernel.out.mean_ns - 30_000.0).abs() <= by_kernel.error_ns as f64, "{by_kernel:?}");
+    assert!((by_kernel.back.mean_ns - 40_000.0).abs() <= by_kernel.error_ns as f64);
+    assert_eq!((by_kernel.out.count, by_kernel.back.count), (3000, 3000));
+    // The offset is of the wall clocks then.
+    let lead = 7_000_000_000 + i64::try_from(START / 100_000 * 3).unwrap() - i64::try_from(WALL / 2).unwrap();
+    assert!((by_kernel.offset_ns - lead).unsigned_abs() <= by_kernel.error_ns + 2, "{} {lead}", by_kernel.offset_ns);
+    // Nobody told when the answers left: the application's time stands in, 9 µs of one side.
+    let untold = one_way_of(&config, &stamped(&samples, clock, &inner, 0), kernel());
+    assert!((9_000..10_500).contains(&untold.error_ns), "{untold:?}");
+    // What the NICs' clocks are worth is added.
+    let clocks = Some((clock_of(Stamps::Hardware, 300), clock_of(Stamps::Hardware, 700)));
+    let by_nic = one_way_of(&config, &with, clocks);
+    assert_eq!((by_nic.stamps.as_str(), by_nic.error_ns), ("hardware", by_kernel.error_ns + 1000));
+    let mixed = Some((clock_of(Stamps::Hardware, 300), clock_of(Stamps::Kernel, 0)));
+    assert_eq!(one_way_of(&config, &with, mixed).stamps, "kernel", "the lesser of the two names it");
+    // A clock that is worth nothing leaves the application's stamps the best.
+    let clocks = Some((clock_of(Stamps::Hardware, 300), clock_of(Stamps::Hardware, 50_000)));
+    assert_eq!(one_way_of(&config, &with, clocks), by_ticks);
+    // So does an end that did not say what it stamps with.
+    assert_eq!(one_way_of(&config, &with, None), by_ticks);
+}
+
+#[test]
+fn a_wall_clock_that_is_set_meanwhile_is_not_trusted() {
+    let clock = FarClock { lead_ns: 1_000_000_000, ppm: 0.0, rate: TickRate::NANOSECONDS };
+    let (config, samples) = exchanges(clock, &[[30 * US, 5 * US, 30 * US]; 4000]);
+    let mut with = stamped(&samples, clock, &[[10 * US; 4]], 2);
+    for one in with.iter_mut().skip(2000) {
+        // A second ahead from the middle on.
+        for ns in [&mut one.stamps.far_stack_ns, &mut one.stamps.far_received_ns, &mut one.stamps.far_sent_ns] {
+            *ns += 1_000_000_000;
+        }
+        one.told_ns += 1_000_000_000;
+    }
+    let found = one_way_of(&config, &with, kernel());
+    assert_eq!(found.stamps, "application", "{found:?}");
+    assert!(found.error_ns < 33_000);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_truth_lies_within_the_bound_of_stamps_too_and_it_is_no_worse(
+        lead_ns in 0_i64..100_000_000_000_000,
+        ppm in -200.0_f64..200.0,
+        extra in (0_u64..50_000, 0_u64..50_000),
+        ways in prop::collection::vec(any_way(), 1..300),
+        inner in prop::collection::vec(prop::array::uniform4(0_u64..6_000), 1..50),
+        later in 0_usize..20,
+        gaps in prop::collection::vec(0_u8..5, 1..40),
+    ) {
+        let clock = FarClock { lead_ns, ppm, rate: TickRate::NANOSECONDS };
+        let ways: Vec<Way> = ways.iter().map(|&[out, there, back]| [out + extra.0, there, back + extra.1]).collect();
+        let (config, samples) = exchanges(clock, &ways);
+        let config = PacedConfig { outliers: model::OutlierRule { worst: 1000, over_ns: None }, stamps: Stamps::Kernel, ..config };
+        let mut with = stamped(&samples, clock, &inner, later);
+        // Some stamps are missing.
+        for (one, gap) in with.iter_mut().zip(gaps.iter().cycle()) {
+            match gap {
+                1 => one.stamps.driver_ns = 0,
+                2 => one.stamps.far_stack_ns = 0,
+                3 => one.stamps.stack_ns = 0,
+                4 => one.told_tx = 0,
+                _ => {}
+            }
+        }
+        let by_ticks = one_way_of(&config, &with, None);
+        let mut paced = Paced::new(config.clone());
+        paced.begin(START);
+        paced.ingest(&with);
+        let (near, far) = kernel().unwrap();
+        paced.stamp_clocks(Some(&near), &[Some(far)]);
+        let done = paced.finish(None);
+        let one_way = done.pace.as_ref().unwrap().one_way.clone().unwrap();
+        prop_assert!(one_way.error_ns <= by_ticks.error_ns, "{:?} {:?}", one_way, by_ticks);
+        // The search of the tests for the far times is off by a ns.
+        let error = i64::try_from(one_way.error_ns).unwrap() + 1;
+        for outlier in &done.outliers {
+            let [out, _, back] = ways[usize::try_from(outlier.seq).unwrap()].map(|ns| i64::try_from(ns).unwrap());
+            prop_assert!((outlier.parts_ns["out"] - out).abs() <= error, "{:?}: {} of {}", outlier.parts_ns, out, error);
+            prop_assert!((outlier.parts_ns["back"] - back).abs() <= error);
+        }
+        let mean = |leg: usize| ways.iter().map(|way| way[leg] as f64).sum::<f64>() / ways.len() as f64;
+        prop_assert!((one_way.out.mean_ns - mean(0)).abs() <= error as f64);
+        prop_assert!((one_way.back.mean_ns - mean(2)).abs() <= error as f64);
     }
 }

@@ -141,7 +141,7 @@ fn duplicates_and_order() {
     let m = &done.messages;
     assert_eq!((m.sent, m.received, m.lost), (5, 4, 1));
     assert_eq!((m.duplicated, m.reordered, m.late), (Some(1), Some(1), Some(1)));
-    assert_eq!(done.pace.as_ref().unwrap().reorder_depth, 2);
+    assert_eq!((done.pace.as_ref().unwrap().reorder_depth, done.messages.reorder_depth), (2, Some(2)));
     let done = run(&PacedConfig { has_header: false, ..config }, samples);
     assert_eq!((done.messages.duplicated, done.messages.late), (None, None));
 }
@@ -226,6 +226,14 @@ fn several_reflectors_are_told_apart() {
     assert_eq!(near.latency.as_ref().unwrap().max_ns, Some(50 * US));
     assert_eq!(far.latency_intended.as_ref().unwrap().max_ns, Some(91 * US));
     assert_eq!(pace.one_way, None);
+    // Where each of them lost: 1600 messages at 10,000/s are 160 ms.
+    let lost_by = |host: &str| -> Vec<Option<f64>> {
+        let of = |one: &&model::result::Series| one.quantity == "lost" && one.host == host;
+        done.series.iter().find(of).unwrap().values.clone()
+    };
+    assert_eq!(lost_by("far away,1"), [Some(0.0), Some(400.0)]);
+    assert_eq!(lost_by("near"), [Some(0.0); 2]);
+    assert_eq!(lost_by("initiator"), lost_by("far away,1"));
     let mut tags: Vec<String> = lines(&done).into_iter().map(|(tag, ..)| tag).collect();
     tags.sort();
     tags.dedup();

@@ -1,0 +1,137 @@
+//! The figures of one distribution that people compare and decide by, and their words.
+
+use crate::{Latency, ModelError, Signed};
+use std::fmt;
+use std::str::FromStr;
+
+/// Which figure of a distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// Median.
+    P50,
+    /// 90th percentile.
+    P90,
+    /// 99th percentile.
+    P99,
+    /// 99.9th percentile.
+    P99_9,
+    /// 99.99th percentile.
+    P99_99,
+    /// 99.999th percentile.
+    P99_999,
+    /// Smallest.
+    Min,
+    /// Largest.
+    Max,
+    /// Mean.
+    Mean,
+    /// Sample standard deviation: jitter.
+    Stdev,
+}
+
+impl Place {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::P50,
+        Self::P90,
+        Self::P99,
+        Self::P99_9,
+        Self::P99_99,
+        Self::P99_999,
+        Self::Min,
+        Self::Max,
+        Self::Mean,
+        Self::Stdev,
+    ];
+
+    /// The word in flags, tables and documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P99_9 => "p99.9",
+            Self::P99_99 => "p99.99",
+            Self::P99_999 => "p99.999",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Mean => "mean",
+            Self::Stdev => "stdev",
+        }
+    }
+
+    /// The figure in ns, in the kind that the summary has; `None` where it is not known.
+    #[must_use]
+    pub fn of(self, latency: &Latency) -> Option<f64> {
+        let whole = |ns: Option<u64>| ns.map(|ns| ns as f64);
+        match self {
+            Self::P50 => whole(latency.p50_ns),
+            Self::P90 => whole(latency.p90_ns),
+            Self::P99 => whole(latency.p99_ns),
+            Self::P99_9 => whole(latency.p99_9_ns),
+            Self::P99_99 => whole(latency.p99_99_ns),
+            Self::P99_999 => whole(latency.p99_999_ns),
+            Self::Min => whole(latency.min_ns),
+            Self::Max => whole(latency.max_ns),
+            Self::Mean => latency.mean_ns,
+            Self::Stdev => latency.stdev_ns,
+        }
+    }
+
+    /// The same of one-way times, which have fewer quantiles.
+    #[must_use]
+    pub fn of_signed(self, times: &Signed) -> Option<f64> {
+        let whole = |ns: Option<i64>| ns.map(|ns| ns as f64);
+        match self {
+            Self::P50 => whole(times.p50_ns),
+            Self::P99 => whole(times.p99_ns),
+            Self::P99_9 => whole(times.p99_9_ns),
+            Self::Min => whole(Some(times.min_ns)),
+            Self::Max => whole(Some(times.max_ns)),
+            Self::Mean => Some(times.mean_ns),
+            Self::Stdev => times.stdev_ns,
+            Self::P90 | Self::P99_99 | Self::P99_999 => None,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Place {
+    type Err = ModelError;
+
+    /// `median` and `jitter` are taken too.
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        let word = match text {
+            "jitter" => Self::Stdev.word(),
+            "median" => Self::P50.word(),
+            word => word,
+        };
+        Self::ALL.into_iter().find(|place| place.word() == word).ok_or_else(|| ModelError::UnknownWord {
+            what: "figure",
+            given: text.to_owned(),
+            accepted: "p50, p90, p99, p99.9, p99.99, p99.999, min, max, mean or stdev",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_go_there_and_back() {
+        for place in Place::ALL {
+            assert_eq!(place.word().parse::<Place>().unwrap(), place);
+        }
+        assert_eq!("jitter".parse::<Place>().unwrap(), Place::Stdev);
+        for wrong in ["", "p98", "P99", "p99 "] {
+            assert!(wrong.parse::<Place>().unwrap_err().to_string().contains("p99.9"));
+        }
+    }
+}
