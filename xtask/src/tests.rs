@@ -5,10 +5,26 @@ use anyhow::{Context as _, Result, bail};
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the tests start besides the code under test.
-const PACKAGES: [&str; 5] = ["iproute2", "gcc", "libc6-dev", "chromium", "tshark"];
+const PACKAGES: [&str; 9] = [
+    "iproute2",
+    "gcc",
+    "libc6-dev",
+    "chromium",
+    "tshark",
+    // Others that speak PGM, and what loses packets between them and us.
+    "libpgm-dev",
+    "libzmq3-dev",
+    "pkg-config",
+    "nftables",
+];
+/// What `--interop` needs of them.
+const INTEROP: [&str; 8] =
+    ["iproute2", "gcc", "libc6-dev", "tshark", "libpgm-dev", "libzmq3-dev", "pkg-config", "nftables"];
+/// What a test of that prints for the table begins with this.
+const ROW: &str = "INTEROP ";
 
 /// No test is silent for so long, and no crate takes so long to compile: something hangs, and is to be named while it is
 /// still there, not when whoever runs the tests gives up.
@@ -25,6 +41,10 @@ pub(crate) struct Arguments {
     /// Instead of the tests on this machine: those of what its kernel may not have, in a guest with a Debian kernel.
     #[arg(long)]
     guest: bool,
+    /// Instead of the tests on this machine: all of PGM against OpenPGM, ZeroMQ and tshark, in some minutes, with a table of
+    /// what was seen. A short cut of it is among the tests on this machine.
+    #[arg(long, conflicts_with = "guest")]
+    interop: bool,
     /// Passed on to `cargo test` before `--`, such as `-p windhover-net`; with --guest, tests to run, such as `nic` or
     /// `nic::rings`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -34,7 +54,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// All tests in a guest.
     pub(crate) fn in_a_guest() -> Self {
-        Self { guest: true, cargo: Vec::new() }
+        Self { guest: true, interop: false, cargo: Vec::new() }
     }
 }
 
@@ -65,9 +85,14 @@ impl Counts {
 pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
     let counts = if arguments.guest {
         guest::run(&arguments.cargo)?
+    } else if arguments.interop {
+        packages::ensure(&INTEROP, "for the tests with others that speak PGM")?;
+        interop(&arguments.cargo)?
     } else {
         packages::ensure(&PACKAGES, "for the tests")?;
-        cargo_test(&arguments.cargo)?
+        let workspace = ["--workspace".to_owned()];
+        let cargo = if arguments.cargo.is_empty() { &workspace[..] } else { &arguments.cargo };
+        cargo_test(cargo, &["--show-output".to_owned()], &mut |_| ())?
     };
     println!();
     for skipped in &counts.skipped {
@@ -113,15 +138,30 @@ impl Harness {
     }
 }
 
+/// Runs all tests with other programs that speak PGM, one after the other, and prints what each case saw.
+fn interop(filters: &[String]) -> Result<Counts> {
+    let cargo = ["--package", "windhover", "--test", "interop"].map(str::to_owned);
+    let harness = ["--include-ignored", "--nocapture", "--test-threads=1"].map(str::to_owned);
+    let mut rows = Vec::new();
+    let began = Instant::now();
+    let counts = cargo_test(&cargo, &[&harness, filters].concat(), &mut |line| {
+        // The harness has begun the line.
+        if let Some((_, row)) = line.split_once(ROW) {
+            rows.push(row.to_owned());
+        }
+    })?;
+    println!("\nPGM with others, {} cases in {:.0} s:", rows.len(), began.elapsed().as_secs_f64());
+    rows.iter().for_each(|row| println!("  {row}"));
+    Ok(counts)
+}
+
 /// Runs `cargo test` and reads its output. A test that cannot run prints `SKIPPED name: reason` and returns, which the
 /// test harness counts as passed; here it is taken out again.
-fn cargo_test(extra: &[String]) -> Result<Counts> {
+fn cargo_test(extra: &[String], to_tests: &[String], each: &mut dyn FnMut(&str)) -> Result<Counts> {
     let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
-    if extra.is_empty() {
-        arguments.push("--workspace");
-    }
     arguments.extend(extra.iter().map(String::as_str));
-    arguments.extend(["--", "--show-output"]);
+    arguments.push("--");
+    arguments.extend(to_tests.iter().map(String::as_str));
     let cargo = process::cargo();
     eprintln!("$ {cargo} {}", arguments.join(" "));
     let mut child = process::command(&cargo, &arguments)
@@ -138,6 +178,7 @@ fn cargo_test(extra: &[String]) -> Result<Counts> {
     loop {
         match heard.recv_timeout(SILENCE) {
             Ok(Said::Out(line)) => {
+                each(&line);
                 harness.line(&line);
                 last = line;
             }
