@@ -91,7 +91,14 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
                 ServerEvent::Open(_) => {
                     let port = socket.as_ref().unwrap().local_addr().unwrap().port();
                     session
-                        .opened(Opened { port, address: None, token: Token([9; 16]), machine: None, ports: Vec::new(), source: None })
+                        .opened(Opened {
+                            port,
+                            address: None,
+                            token: Token([9; 16]),
+                            machine: None,
+                            ports: Vec::new(),
+                            source: None,
+                        })
                         .unwrap();
                     session.proved(None).unwrap();
                 }
@@ -178,6 +185,7 @@ fn loss_doubles_delay_and_order_are_counted_exactly() {
             lost: 4,
             duplicated: Some(1),
             reordered: Some(1),
+            reorder_depth: None,
             late: Some(2),
         };
         assert_eq!(measured.result.messages, expected, "{receive} {size}");

@@ -52,8 +52,13 @@ pub(crate) fn messages_of(messages: &Messages) -> Vec<String> {
         messages.lost.to_string(),
         share,
         known(messages.duplicated),
-        known(messages.reordered),
+        known(messages.reordered) + &depth(messages),
     ]
+}
+
+/// How far behind a later answer some came, where some did.
+pub(crate) fn depth(messages: &Messages) -> String {
+    messages.reorder_depth.filter(|depth| *depth > 0).map_or_else(String::new, |depth| format!(" (depth {depth})"))
 }
 
 /// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU

@@ -145,7 +145,14 @@ fn run(bytes: usize, rounds: u64, fates: &[(usize, Fate)]) -> Messages {
 fn a_sound_path_loses_nothing() {
     for bytes in [0, 1, 7, 8, 15, 16, 32, 5000] {
         let known = (bytes > 0).then_some(0);
-        let expected = Messages { sent: 50, received: 50, lost: 0, duplicated: known, reordered: known, late: known };
+        let expected = Messages {
+            sent: 50,
+            received: 50,
+            duplicated: known,
+            reordered: known,
+            late: known,
+            ..Messages::default()
+        };
         assert_eq!(run(bytes, 50, &[]), expected, "{bytes} bytes");
     }
 }
@@ -155,8 +162,15 @@ fn lost_doubled_late_and_reordered_answers_are_counted_exactly() {
     let fates = [(3, Fate::Vanish), (5, Fate::Double), (8, Fate::Before(1)), (12, Fate::After(1)), (20, Fate::Double)];
     for bytes in [1, 4, 8, 32] {
         let messages = run(bytes, 30, &fates);
-        let expected =
-            Messages { sent: 30, received: 27, lost: 3, duplicated: Some(2), reordered: Some(1), late: Some(2) };
+        let expected = Messages {
+            sent: 30,
+            received: 27,
+            lost: 3,
+            duplicated: Some(2),
+            reordered: Some(1),
+            reorder_depth: None,
+            late: Some(2),
+        };
         assert_eq!(messages, expected, "{bytes} bytes");
     }
 }

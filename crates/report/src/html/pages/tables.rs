@@ -149,7 +149,7 @@ pub(super) fn counts(results: &[&ResultDocument]) -> Vec<Table> {
                     commas(messages.received),
                     commas(messages.lost),
                     dash(messages.duplicated.map(commas)),
-                    dash(messages.reordered.map(commas)),
+                    dash(messages.reordered.map(commas)) + &crate::single::depth(messages),
                     dash(messages.late.map(commas)),
                 ])
             })
