@@ -44,7 +44,7 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
         clock,
     });
     let mut way = options.and_then(|options| Way::open(&options)).map_err(unsupported)?;
-    way.set_peers(&[peer.source.into()]);
+    way.set_peers(&[peer.source.into()]).map_err(failed)?;
     settle(&request, longest)?;
     let address = Some(way.local());
     let port = if spec.carrier == model::PgmCarrier::Udp { spec.udp_port } else { 0 };

@@ -1,14 +1,17 @@
 //! What a measurement is told by the program that runs it, and what it says at the end.
 
 use crate::ProbeError;
-use model::{LiveInterval, ProbeSpec, Protocol};
-use net::capture::{Capture, Flow};
+use model::{LiveInterval, PgmCarrier, ProbeSpec, Protocol};
+use net::capture::{Capture, Flow, GroupCarrier, GroupFlow};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+
+/// The number of PGM among IP's protocols (IANA).
+const PGM: u8 = 113;
 
 /// What the program around a measurement knows and the measurement needs.
 #[derive(Debug, Clone)]
@@ -86,6 +89,20 @@ impl Context {
         far: SocketAddr,
         near: Option<SocketAddr>,
     ) -> Result<(), ProbeError> {
+        if let Some(pgm) = &spec.socket.pgm {
+            let flow = GroupFlow {
+                carrier: match pgm.carrier {
+                    PgmCarrier::Udp => GroupCarrier::Udp(pgm.udp_port),
+                    PgmCarrier::Raw => GroupCarrier::Ip(PGM),
+                },
+                groups: vec![pgm.group, pgm.reply_group()],
+            };
+            let device = pgm.interface.as_deref().or(spec.initiator.device.as_deref());
+            return match &self.capture {
+                Some(capture) => Ok(capture.follow_group(flow, device)?),
+                None => Ok(()),
+            };
+        }
         let multicast = spec.socket.multicast.as_ref();
         let flow = Flow {
             tcp: spec.socket.protocol == Protocol::Tcp,

@@ -4,7 +4,8 @@ use crate::stop;
 use model::result::{EndReport, Ends, SelfCost, Transactions};
 use model::worker::{Measured, ProbeTask};
 use model::{
-    ClockMap, Counters, EndUsage, Event, Finding, FindingId, LatencyKind, PgmReport, Probe, ProbeSpec, ResultDocument, TickRate,
+    ClockMap, Counters, EndUsage, Event, Finding, FindingId, LatencyKind, PgmReport, Probe, ProbeSpec, ResultDocument,
+    TickRate,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;

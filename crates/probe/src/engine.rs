@@ -307,6 +307,8 @@ impl<'a> Engine<'a> {
             self_cost,
             found,
             vanished,
+            pgm: None,
+            events: Vec::new(),
         });
         self.outcome.sizes += 1;
         self.outcome.untrusted += u32::from(!measured.result.verdict.trusted);

@@ -32,6 +32,9 @@ pub enum ProbeError {
     /// A name, an address or the data socket.
     #[error(transparent)]
     Net(#[from] net::NetError),
+    /// The way over PGM.
+    #[error(transparent)]
+    Pgm(#[from] pgm_io::PgmIoError),
     /// A system without random numbers.
     #[error("the system gives no random numbers: {cause}")]
     Random {

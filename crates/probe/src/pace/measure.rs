@@ -3,6 +3,7 @@
 use super::book::Terms;
 use super::cost;
 use super::count::Counting;
+use super::group::{self, Group};
 use super::loops::Course;
 use super::open::{Far, Ways};
 use super::phase::{Cut, Phase, PhaseDone};
@@ -15,6 +16,7 @@ use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
 use net::PathOptions;
+use pgm_io::WayCounts;
 use record::{FarEnd, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -44,7 +46,7 @@ pub(crate) fn measure(
 ) -> Result<Outcome, ProbeError> {
     let spec = &task.spec;
     let pace = spec.pace.clone().unwrap_or_default();
-    let mut ways = super::open::open(task, context)?;
+    let mut ways = super::open::open(task, context, clock)?;
     let mut found = Vec::new();
     if let Err(refused) = task::lock_memory() {
         found.push(Finding::at(FindingId::NotPermitted, "initiator", refused.to_string()));
@@ -143,11 +145,20 @@ impl Engine<'_> {
         let schedule = Schedule::new(&self.pace.shape, pass.rate, self.pace.seed, limit_ns(spec), spec.stop.max_count);
         let length_ns = limit_ns(spec).saturating_add(CATCH_UP_NS);
         let dropped_before = ways.dropped();
+        let counted_before = ways.group.as_mut().map(Group::begin);
         let mut ended = None;
         let mut done = {
             let live = self.context.live.as_ref().filter(|_| self.task.live);
             let mut count = Counting::new(Some(&mut paced), live, self.context, self.clock, &mut ways.fars, &mut ended);
-            self.phase(&mut ways.sockets, &mut count, pass, schedule, length_ns, SampleFlags::default())?
+            self.phase(
+                &mut ways.sockets,
+                ways.group.as_mut(),
+                &mut count,
+                pass,
+                schedule,
+                length_ns,
+                SampleFlags::default(),
+            )?
         };
         done.counters.socket_overflow = ways.dropped().saturating_sub(dropped_before);
         paced.sender(done.send.unsent, done.send.blocked);
@@ -157,8 +168,39 @@ impl Engine<'_> {
         }
         let told = self.farewell(ways, pass.size, &done, ended);
         self.outcome.interrupted |= done.cut == Some(Cut::Stopped);
+        let of_group = self.of_group(ways, pass, &done, &told, counted_before, &mut paced);
+        let far: Vec<_> = told.reports.iter().map(|report| report.as_ref()?.stamps.clone()).collect();
+        paced.stamp_clocks(ways.sockets.stamp_clock().as_ref(), &far);
         let recorded = paced.finish(Some(&done.map));
-        self.give(ways, pass, done, recorded, self_cost, told, give)
+        self.give(ways, pass, done, recorded, self_cost, told, of_group, give)
+    }
+
+    /// What PGM did in a pass, where it carried the messages.
+    fn of_group(
+        &self,
+        ways: &Ways,
+        pass: Pass,
+        done: &PhaseDone,
+        told: &Told,
+        before: Option<WayCounts>,
+        paced: &mut Paced,
+    ) -> group::Told {
+        let (Some(group), Some(before)) = (&ways.group, before) else { return group::Told::default() };
+        let clocks = ways.fars.iter().zip(&told.reports);
+        let same_ticks: Vec<bool> = clocks
+            .map(|(far, report)| self.clock_of(far, report.as_ref(), pass.size) == PeerClock::SameCounter)
+            .collect();
+        let over = group::Pass {
+            before,
+            clock: self.clock,
+            begin: done.begin,
+            first_number: self.number.saturating_sub(done.send.sent),
+            sent: done.send.sent,
+            fars: &ways.fars,
+            reports: &told.reports,
+            same_ticks: &same_ticks,
+        };
+        group.finish(&over, paced)
     }
 
     /// The same at an even rate, untimed: addresses are resolved, caches and pages are warm, and the reflectors tell what
@@ -173,15 +215,17 @@ impl Engine<'_> {
         let done = {
             let mut count = Counting::new(None, None, self.context, self.clock, &mut ways.fars, &mut ended);
             let until = length_ns.saturating_add(CATCH_UP_NS);
-            self.phase(&mut ways.sockets, &mut count, pass, schedule, until, SampleFlags::WARMUP)?
+            self.phase(&mut ways.sockets, ways.group.as_mut(), &mut count, pass, schedule, until, SampleFlags::WARMUP)?
         };
         let told = self.farewell(ways, pass.size, &done, ended);
         Ok((done, told))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the parts of one phase, each from another hand")]
     fn phase(
         &mut self,
         sockets: &mut super::open::Sockets,
+        group: Option<&mut Group>,
         count: &mut Counting<'_>,
         pass: Pass,
         schedule: Schedule<'_>,
@@ -236,7 +280,10 @@ impl Engine<'_> {
             timeout_ns: 0,
             stop: &halt,
         };
-        let done = net::with_duplex(&mut sockets.list, &options, phase)??;
+        let done = match group {
+            Some(group) => group.way.with_duplex(&options, phase)??,
+            None => net::with_duplex(&mut sockets.list, &options, phase)??,
+        };
         self.number += done.send.sent;
         Ok(done)
     }
@@ -258,7 +305,8 @@ impl Engine<'_> {
             raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
             line_pps: ways.line_pps(pass.size),
             peers: peers.collect(),
-            stamps: self.pace.stamps,
+            stamps: ways.sockets.stamp_clock().map_or(Stamps::None, |clock| clock.stamps),
+            repairs: ways.group.is_some(),
             ..PacedConfig::new(self.clock.rate(), LatencyKind::Rtt, pass.rate)
         }
     }
@@ -340,6 +388,7 @@ impl Engine<'_> {
         mut recorded: Recorded,
         self_cost: SelfCost,
         told: Told,
+        of_group: group::Told,
         give: &mut dyn FnMut(Measured),
     ) -> Result<bool, ProbeError> {
         let Told { mut reports, failure } = told;
@@ -366,6 +415,9 @@ impl Engine<'_> {
         let mut found = self.found.clone();
         found.extend(overrun(done.overrun));
         found.extend(strange(done.strays));
+        found.extend(of_group.found);
+        let repairs = recorded.pace.as_mut().and_then(|pace| pace.repairs.take());
+        let pgm = ways.group.as_ref().map(|group| group.report(of_group.ends, repairs));
         found.extend(whereabouts(&self.task.spec, &recorded, &reports, &done));
         // The first one's are added with its report.
         for (report, name) in reports.iter().zip(&names).skip(1) {
@@ -399,6 +451,8 @@ impl Engine<'_> {
             self_cost,
             found,
             vanished,
+            pgm,
+            events: of_group.events,
         });
         self.outcome.sizes += 1;
         self.outcome.untrusted += u32::from(!measured.result.verdict.trusted);

@@ -9,6 +9,7 @@
 mod book;
 mod cost;
 mod count;
+mod group;
 mod line;
 mod loops;
 mod measure;

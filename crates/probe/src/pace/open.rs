@@ -1,10 +1,12 @@
 //! The ways to one or several reflectors: a control session each; a data socket each, or one for a multicast group.
 
+use super::group::Group;
 use crate::document::Place;
 use crate::engine::{Peer, Way};
 use crate::peer::{self, Asked};
 use crate::session::Session;
 use crate::{Context, ProbeError, local};
+use clock::Clock;
 use model::worker::{ProbeTask, Target};
 use model::{ProbeSpec, Protocol, StampClock, Stamps};
 use net::DataSocket;
@@ -80,6 +82,8 @@ impl Sockets {
 pub(crate) struct Ways {
     pub sockets: Sockets,
     pub fars: Vec<Far>,
+    /// In place of sockets, where messages go over PGM.
+    pub group: Option<Group>,
     route: Option<Line>,
 }
 
@@ -95,7 +99,8 @@ struct Line {
 impl Ways {
     /// Datagrams that our sockets dropped so far for want of room.
     pub(crate) fn dropped(&self) -> u64 {
-        self.sockets.list.iter().map(|socket| u64::from(socket.dropped().unwrap_or(0))).sum()
+        let of_sockets = self.sockets.list.iter().map(|socket| u64::from(socket.dropped().unwrap_or(0)));
+        of_sockets.sum::<u64>() + self.group.as_ref().map_or(0, Group::dropped)
     }
 
     /// Messages of a size that the link carries in a second, when it says how fast it is.
@@ -106,6 +111,9 @@ impl Ways {
 
     /// Ends the sessions.
     pub(crate) fn close(self) {
+        if let Some(group) = self.group {
+            group.close();
+        }
         for far in self.fars {
             far.session.close();
         }
@@ -113,11 +121,16 @@ impl Ways {
 }
 
 /// Opens what the task asks for.
-pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Ways, ProbeError> {
+pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<Ways, ProbeError> {
     let spec = &task.spec;
     let stamps = spec.pace.as_ref().map_or(Stamps::None, |pace| pace.stamps);
     let targets: Vec<&Target> = std::iter::once(&task.target).chain(&task.others).collect();
     let peers = u16::try_from(targets.len()).unwrap_or(u16::MAX);
+    if spec.socket.protocol == Protocol::Pgm {
+        let (group, fars) = super::group::open(task, &targets, context, clock)?;
+        let sockets = Sockets { list: Vec::new(), tags: vec![group.tag], peers, stamps: Stamps::None };
+        return Ok(Ways { sockets, fars, group: Some(group), route: None });
+    }
     // Several reflectors of one group listen on one port, so that one message reaches all.
     let port = if spec.socket.multicast.is_some() && targets.len() > 1 { Some(group_port()?) } else { None };
     let mut list: Vec<DataSocket> = Vec::new();
@@ -147,7 +160,7 @@ pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Ways, ProbeErr
         socket.stamp(stamps, true)?;
     }
     let route = list.first().and_then(|socket| line(spec, socket));
-    Ok(Ways { sockets: Sockets { list, tags, peers, stamps }, fars, route })
+    Ok(Ways { sockets: Sockets { list, tags, peers, stamps }, fars, group: None, route })
 }
 
 /// One more reflector of a group whose socket is there.

@@ -19,6 +19,8 @@ pub(crate) enum ProtocolWord {
     UnixDgram,
     /// Two pipes between two processes of this machine
     Pipe,
+    /// PGM, reliable multicast: only with pace
+    Pgm,
 }
 
 impl From<ProtocolWord> for Protocol {
@@ -29,6 +31,7 @@ impl From<ProtocolWord> for Protocol {
             ProtocolWord::UnixStream => Self::UnixStream,
             ProtocolWord::UnixDgram => Self::UnixDgram,
             ProtocolWord::Pipe => Self::Pipe,
+            ProtocolWord::Pgm => Self::Pgm,
         }
     }
 }

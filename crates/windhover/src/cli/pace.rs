@@ -1,17 +1,22 @@
 //! Flags of `pace`.
 
 use super::measure::{Ends, Length, Output, Patience, Peer, Sizes, Socket, Warmup};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use model::plan::schedule_factors;
-use model::{PaceSpec, Pacer, Probe, ProbeSpec, Protocol, RateList, Shape, Stamps, schedule};
+use model::{PaceSpec, Pacer, PgmCarrier, PgmSpec, Probe, ProbeSpec, Protocol, RateList, Shape, Stamps, schedule};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// `windhover pace`
 #[derive(Debug, Args)]
 pub(crate) struct Pace {
     #[command(flatten)]
     pub(crate) peer: Peer,
+    /// With pgm: the endpoints, after the group, which is the argument before. Each gets every message
+    #[arg(value_name = "PEER")]
+    pub(crate) peers: Vec<String>,
     /// A further endpoint that gets every message too; may be repeated. Its key is that of --key-file
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub(crate) to: Vec<String>,
@@ -33,6 +38,8 @@ pub(crate) struct Pace {
     #[command(flatten)]
     pub(crate) socket: Socket,
     #[command(flatten)]
+    pub(crate) group: Group,
+    #[command(flatten)]
     pub(crate) pcap: super::dump::Pcap,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -40,6 +47,91 @@ pub(crate) struct Pace {
     /// result follows as one of type `result`
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub(crate) jsonl: bool,
+}
+
+/// What only PGM has: its groups, windows and timers, the same at both ends.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "PGM (pace pgm GROUP PEER...)")]
+pub(crate) struct Group {
+    /// Group that the far ends publish on [default: the next address]
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) reply_group: Option<IpAddr>,
+    /// Interface for the groups by name or address [default: that of the address to the first endpoint]
+    #[arg(long, value_name = "IF")]
+    pub(crate) group_interface: Option<String>,
+    /// What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW at both ends) [default: udp]
+    #[arg(long, value_name = "CARRIER")]
+    pub(crate) carrier: Option<PgmCarrier>,
+    /// UDP port of the carrier [default: 3056]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) udp_port: Option<u16>,
+    /// Longest packet in bytes, without headers of IP and UDP [default: 1472]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) packet: Option<u16>,
+    /// Packets that can be repaired, and that are kept behind a gap: a power of two [default: 8192]
+    #[arg(long, value_name = "PACKETS")]
+    pub(crate) window: Option<u32>,
+    /// Most bits a second of each source, such as 100M or 1G [default: 1G]
+    #[arg(long, value_name = "BITS", value_parser = super::stream::bits)]
+    pub(crate) bandwidth: Option<u64>,
+    /// Longest random wait before the first NAK for a packet [default: 200us]
+    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
+    pub(crate) back_off: Option<Duration>,
+    /// How long the confirmation of a NAK (NCF) is waited for before the next one [default: 2ms]
+    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
+    pub(crate) repeat: Option<Duration>,
+    /// How long a confirmed repair is waited for before the next NAK [default: 5ms]
+    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
+    pub(crate) data: Option<Duration>,
+    /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
+    /// [default: 50]
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+    /// Time between two ambient SPMs [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
+    pub(crate) ambient: Option<Duration>,
+    /// First pause without data after which an SPM tells what was sent last [default: 4ms]
+    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
+    pub(crate) heartbeat: Option<Duration>,
+}
+
+impl Group {
+    /// The settings on a group.
+    fn spec(&self, group: IpAddr) -> PgmSpec {
+        let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        let default = PgmSpec::new(group);
+        PgmSpec {
+            reply_group: self.reply_group,
+            interface: self.group_interface.clone(),
+            carrier: self.carrier.unwrap_or_default(),
+            udp_port: self.udp_port.unwrap_or(default.udp_port),
+            packet_bytes: self.packet.unwrap_or(default.packet_bytes),
+            window_packets: self.window.unwrap_or(default.window_packets),
+            max_bytes_per_second: self.bandwidth.map_or(default.max_bytes_per_second, |bits| bits / 8),
+            back_off_us: self.back_off.map_or(default.back_off_us, us),
+            repeat_us: self.repeat.map_or(default.repeat_us, us),
+            data_us: self.data.map_or(default.data_us, us),
+            retries: self.retries.unwrap_or(default.retries),
+            ambient_ms: self.ambient.map_or(default.ambient_ms, ms),
+            heartbeat_us: self.heartbeat.map_or(default.heartbeat_us, us),
+            ..default
+        }
+    }
+
+    /// Whether anything was said.
+    fn is_told(&self) -> bool {
+        let times = [self.back_off, self.repeat, self.data, self.ambient, self.heartbeat];
+        self.reply_group.is_some()
+            || self.group_interface.is_some()
+            || self.carrier.is_some()
+            || self.udp_port.is_some()
+            || self.packet.is_some()
+            || self.window.is_some()
+            || self.bandwidth.is_some()
+            || self.retries.is_some()
+            || times.iter().any(Option::is_some)
+    }
 }
 
 /// When messages are sent.
@@ -110,11 +202,36 @@ impl Schedule {
 pub(crate) type Factors = std::collections::BTreeMap<String, serde_json::Value>;
 
 impl Pace {
+    /// What PGM is told, with it and only then.
+    fn pgm(&self, protocol: Protocol) -> anyhow::Result<Option<PgmSpec>> {
+        if protocol != Protocol::Pgm {
+            if let Some(peer) = self.peers.first() {
+                bail!("'{peer}' is one endpoint too many: name further ones with --to");
+            }
+            if self.group.is_told() {
+                bail!("groups, windows and timers of PGM say nothing to {protocol}: use pace pgm GROUP PEER");
+            }
+            return Ok(None);
+        }
+        let Some(group) = &self.peer.address else { bail!("pgm needs a group and an endpoint: pace pgm GROUP PEER") };
+        let group: IpAddr = group
+            .parse()
+            .with_context(|| format!("'{group}' is no multicast group: pace pgm GROUP PEER, as in pgm 239.192.0.1 10.0.0.2"))?;
+        if self.peer.fork_both {
+            bail!("two ends of PGM need two hosts: use 'windhover lab up' and pace pgm GROUP PEER");
+        }
+        if self.peers.is_empty() {
+            bail!("pgm needs an endpoint after its group: start 'windhover serve' there and use pace pgm {group} PEER");
+        }
+        Ok(Some(self.group.spec(group)))
+    }
+
     /// The measurement asked for, and what its results are told apart by beside protocol, size and rate.
     pub(crate) fn spec(&self) -> anyhow::Result<(ProbeSpec, Factors)> {
         let protocol = Protocol::from(self.peer.protocol);
         let mut spec = ProbeSpec::new(Probe::Pace, protocol);
         spec.socket = self.socket.spec(protocol);
+        spec.socket.pgm = self.pgm(protocol)?;
         spec.sizes = self.sizes.list(protocol)?;
         spec.pace = Some(PaceSpec { receive_cpu: self.receive_cpu, ..self.schedule.spec()? });
         self.length.apply(&mut spec)?;

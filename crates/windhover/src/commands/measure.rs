@@ -38,9 +38,17 @@ pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Resul
 pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Result<u8, Failure> {
     let (spec, factors) = arguments.spec().map_err(Failure::usage)?;
     let family = family(arguments.peer.ipv4, arguments.peer.ipv6);
-    let others: Vec<String> =
-        arguments.to.iter().map(|address| resolved(address, family)).collect::<Result<_, Failure>>()?;
-    let (target, _endpoint) = target(&arguments.peer, output)?;
+    // With PGM the address is the group, and what follows are the endpoints.
+    let first = arguments.peers.first();
+    let others = arguments.peers.iter().skip(1).chain(&arguments.to);
+    let others: Vec<String> = others.map(|address| resolved(address, family)).collect::<Result<_, Failure>>()?;
+    let (target, _endpoint) = match first {
+        Some(first) => {
+            let key = key::read(arguments.peer.key_file.as_deref(), output)?;
+            (Target { control: resolved(first, family)?, key }, None)
+        }
+        None => target(&arguments.peer, output)?,
+    };
     let key = match (&target.key, arguments.peer.fork_both) {
         // The endpoint of --fork-both has a key of its own.
         (_, true) if !others.is_empty() => key::read(arguments.peer.key_file.as_deref(), output)?,

@@ -209,7 +209,7 @@ fn an_answer_may_be_told_before_its_message() {
     told.got(9, 0, 70);
     told.book.retry(true, &mut told.out);
     assert_eq!((told.take(), told.book.strays()), (vec![], 1), "no such message was ever sent");
-    told.book.got(&[99, 0, 70, 0, 0, 0, 0, 0, 0, 0, 0, 0], &mut told.out);
+    told.book.got(&[99, 0, 70, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &mut told.out);
     assert_eq!((told.take(), told.book.strays()), (vec![], 2), "a straggler of the run before");
 }
 

@@ -1,0 +1,285 @@
+//! PGM as the way to one or several reflectors: one source for all of them, one receiver of all of theirs; and what the
+//! protocol did, at both ends, when a pass is over.
+
+use super::open::Far;
+use crate::document::Place;
+use crate::peer::{self, Asked};
+use crate::session::Session;
+use crate::{Context, ProbeError};
+use clock::Clock;
+use model::worker::{ProbeTask, Target};
+use model::{Event, Finding, FindingId, PgmCarrier, PgmEnd, PgmReport, PgmSpec};
+use pgm::{Gsi, Tsi};
+use pgm_io::{Ends, EventKind, EventNote, Way, WayCounts, WayOptions};
+use record::{Paced, RepairFigures, RepairNote};
+use std::time::Duration;
+use wire::{PgmRequest, StopReport, Tier, data};
+
+/// How long the way is served between two showings of the token.
+const SERVE: Duration = Duration::from_millis(10);
+/// How long the end of the session is announced.
+const CLOSE: Duration = Duration::from_millis(300);
+
+/// The way over PGM.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub way: Way,
+    /// What all messages carry.
+    pub tag: u64,
+    spec: PgmSpec,
+}
+
+/// A pass that is over, and what it is told by.
+pub(super) struct Pass<'a> {
+    /// The counts when it began.
+    pub before: WayCounts,
+    pub clock: Clock,
+    /// Tick of the first intended send.
+    pub begin: u64,
+    /// Number of its first message on the wire, and how many there were.
+    pub first_number: u64,
+    pub sent: u64,
+    pub fars: &'a [Far],
+    pub reports: &'a [Option<StopReport>],
+    /// Whether a reflector's ticks are ours.
+    pub same_ticks: &'a [bool],
+}
+
+/// What the protocol did in a pass.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub ends: Vec<PgmEnd>,
+    pub events: Vec<Event>,
+    pub found: Vec<Finding>,
+}
+
+/// Opens a session with each target, then the one way for all, and has it proved to each.
+pub(super) fn open(
+    task: &ProbeTask,
+    targets: &[&Target],
+    context: &Context,
+    clock: Clock,
+) -> Result<(Group, Vec<Far>), ProbeError> {
+    let spec = &task.spec;
+    let Some(pgm) = &spec.socket.pgm else {
+        return Err(ProbeError::Conflict {
+            what: "pgm needs a group".to_owned(),
+            remedy: "use pace pgm GROUP PEER".to_owned(),
+        });
+    };
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
+    let [a, b, c, d, e, f, high, low, tag @ ..] = random;
+    let own = Tsi { gsi: Gsi([a, b, c, d, e, f]), port: u16::from_be_bytes([high, low]).max(1) };
+    let tag = u64::from_ne_bytes(tag);
+    let mut asked = Vec::with_capacity(targets.len());
+    for target in targets {
+        let mut request = peer::request(spec);
+        if let Some(pace) = &mut request.pace {
+            pace.pgm = Some(PgmRequest { source: own.into(), tag });
+        }
+        asked.push(peer::ask(spec, target, context, request)?);
+    }
+    let silent = |session: &Session| ProbeError::OutOfOrder {
+        address: session.name().to_owned(),
+        during: "opening the data path over pgm",
+    };
+    let mut sources = Vec::with_capacity(asked.len());
+    for Asked { session, opened, .. } in &asked {
+        sources.push(Tsi::from(opened.source.ok_or_else(|| silent(session))?));
+    }
+    let Some(control) = asked.first().and_then(|first| first.session.own_address()) else {
+        return Err(ProbeError::Conflict {
+            what: "pgm needs a network".to_owned(),
+            remedy: "name an endpoint's address".to_owned(),
+        });
+    };
+    let options = WayOptions::of(&Ends {
+        spec: pgm,
+        end: &spec.initiator,
+        ttl: spec.socket.ttl,
+        local: spec.initiator.bind.unwrap_or(control.ip()).to_canonical(),
+        interface: pgm.interface.as_deref(),
+        publish: (own, pgm.group),
+        subscribe: (pgm.reply_group(), sources.len()),
+        clock,
+    })?;
+    let mut way = Way::open(&options)?;
+    way.set_peers(&sources)?;
+    let local = std::net::SocketAddr::new(way.local(), if pgm.carrier == PgmCarrier::Udp { pgm.udp_port } else { 0 });
+    let mut fars = Vec::with_capacity(asked.len());
+    for Asked { mut session, opened, address, one_machine } in asked {
+        let proof = data::prove(&opened.token);
+        session.prove(spec.socket.protocol, || {
+            way.send(&proof)?;
+            // A token that is lost is asked for again.
+            Ok(way.drive(SERVE)?)
+        })?;
+        let place = Place { one_machine, ..peer::place(context, Some(local), address) };
+        fars.push(Far { session, place, _child: None });
+    }
+    Ok((Group { way, tag, spec: pgm.clone() }, fars))
+}
+
+impl Group {
+    /// A pass begins.
+    pub(super) fn begin(&mut self) -> WayCounts {
+        self.way.clear_log();
+        self.way.counts()
+    }
+
+    /// Datagrams that the kernel dropped so far for want of room.
+    pub(super) fn dropped(&self) -> u64 {
+        self.way.counts().overflowed
+    }
+
+    /// Announces the end of the own source.
+    pub(super) fn close(mut self) {
+        // Those who are gone need no farewell.
+        let _ = self.way.close(CLOSE);
+    }
+
+    /// Gives the recorder the notes of all repairs, and tells the rest.
+    pub(super) fn finish(&self, pass: &Pass<'_>, paced: &mut Paced) -> Told {
+        let (repairs_dropped, events_dropped) = self.way.log().dropped();
+        let mut counts = self.way.counts().since(&pass.before);
+        counts.unlogged += repairs_dropped + events_dropped;
+        let mut told = Told::default();
+        told.ends.push(PgmEnd { host: "initiator".to_owned(), counts });
+        for note in self.way.repairs() {
+            let seq = data::read(Tier::Tagged, self.tag, &note.head).and_then(|number| pass.seq(number));
+            if let (Some(repair), Some(seq)) = (note.repair, seq) {
+                let since = |ns: u64| ns.saturating_sub(repair.gap_ns);
+                paced.repair(RepairNote {
+                    reflector: note.from,
+                    back: true,
+                    seq,
+                    nak_ns: repair.nak_ns.map(since),
+                    ncf_ns: repair.ncf_ns.map(since),
+                    data_ns: since(repair.data_ns),
+                });
+            }
+        }
+        let several = pass.fars.len() > 1;
+        let begin_ns = pass.clock.ns(pass.begin);
+        for note in self.way.events() {
+            told.events.extend(event(&note, begin_ns, pass.fars, several));
+        }
+        for (at, (far, report)) in pass.fars.iter().zip(pass.reports).enumerate() {
+            let reflector = u16::try_from(at).unwrap_or(u16::MAX);
+            let mut end = PgmEnd { host: far.name(), ..PgmEnd::default() };
+            if let Some(there) = report.as_ref().and_then(|report| report.pgm.as_ref()) {
+                end.counts = there.counts;
+                for repair in &there.repairs {
+                    if let Some(seq) = pass.seq(repair.number) {
+                        paced.repair(RepairNote {
+                            reflector,
+                            back: false,
+                            seq,
+                            nak_ns: repair.nak_ns,
+                            ncf_ns: repair.ncf_ns,
+                            data_ns: repair.data_ns,
+                        });
+                    }
+                }
+                let same = pass.same_ticks.get(at).copied().unwrap_or(false);
+                told.events.extend(there.losses.iter().map(|(tick, count)| Event {
+                    at_ns: tick.checked_sub(pass.begin).filter(|_| same).map(|ticks| pass.clock.ns(ticks)),
+                    host: Some(end.host.clone()),
+                    detail: format!("{count} of our packets given up there"),
+                    ..blank("lost")
+                }));
+            }
+            told.ends.push(end);
+        }
+        told.events.sort_by_key(|event| event.at_ns);
+        told.found.extend(told.ends.iter().filter_map(|end| self.unrecoverable(end)));
+        told
+    }
+
+    /// What was lost for good. That the messages are missing is counted elsewhere; this says why.
+    fn unrecoverable(&self, end: &PgmEnd) -> Option<Finding> {
+        let counts = &end.counts;
+        (counts.lost > 0).then(|| {
+            let mut detail = format!(
+                "PGM at {} gave up {} of {} missing packets: not repaired after {} tries, or no longer in the source's window of {} packets; raise retries or window, or use a lower rate",
+                end.host, counts.lost, counts.missing, self.spec.retries, self.spec.window_packets
+            );
+            if counts.overflows > 0 {
+                detail.push_str(&format!(" ({} came when its own window was full)", counts.overflows));
+            }
+            let who = if end.host == "initiator" { "initiator" } else { "reflector" };
+            Finding::at(FindingId::Loss, who, detail)
+        })
+    }
+
+    /// The section of the result.
+    pub(super) fn report(&self, ends: Vec<PgmEnd>, repairs: Option<RepairFigures>) -> PgmReport {
+        let RepairFigures { fates, steps } = repairs.unwrap_or_default();
+        PgmReport {
+            carrier: self.spec.carrier.word().to_owned(),
+            group: self.spec.group.to_string(),
+            reply_group: self.spec.reply_group().to_string(),
+            ends,
+            fates,
+            steps,
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// The message of a number on the wire, when it is one of this pass.
+    fn seq(&self, number: u64) -> Option<u64> {
+        number.checked_sub(self.first_number).filter(|seq| *seq < self.sent)
+    }
+}
+
+fn blank(kind: &str) -> Event {
+    Event { kind: kind.to_owned(), realtime_ns: None, at_ns: None, host: None, seq: None, detail: String::new() }
+}
+
+/// What happened here, as an event; nothing for what tells of no loss.
+fn event(note: &EventNote, begin_ns: u64, fars: &[Far], several: bool) -> Option<Event> {
+    let numbers = |count: u32| if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") };
+    let (kind, detail) = match note.what {
+        EventKind::NakSent { count, .. } => ("nak", format!("asked for {} of the answers", numbers(count))),
+        EventKind::NakReceived { count, .. } => ("nak", format!("asked for {} of ours", numbers(count))),
+        EventKind::NcfSent { count, .. } => ("ncf", format!("confirmed {} of ours", numbers(count))),
+        EventKind::NcfReceived { count, .. } => ("ncf", format!("{} of the answers confirmed", numbers(count))),
+        EventKind::RepairSent { .. } => ("repair", "one of our packets repaired".to_owned()),
+        EventKind::RepairReceived { .. } => ("repair", "a packet of the answers repaired".to_owned()),
+        EventKind::Lost { count, .. } => ("lost", format!("{} of the answers given up", numbers(count))),
+        EventKind::Reset { code } => ("reset", format!("the source gave up, reason {code}")),
+        EventKind::Expired => ("expired", "the source was silent for too long".to_owned()),
+        EventKind::SourceFound | EventKind::Finished => return None,
+    };
+    let at_ns = note.at_ns.checked_sub(begin_ns)?;
+    let host = fars.get(usize::from(note.from)).filter(|_| several).map(Far::name);
+    Some(Event { at_ns: Some(at_ns), host, detail, ..blank(kind) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgm::Sqn;
+
+    #[test]
+    fn events_are_told_from_the_first_message_on() {
+        let note = |at_ns, what| EventNote { at_ns, from: 0, what };
+        let nak = EventKind::NakReceived { first: Sqn(4), count: 2 };
+        assert_eq!(event(&note(99, nak), 100, &[], false), None, "before the first message");
+        let told = event(&note(350, nak), 100, &[], false).unwrap();
+        assert_eq!(
+            (told.kind.as_str(), told.at_ns, told.detail.as_str()),
+            ("nak", Some(250), "asked for 2 packets of ours")
+        );
+        for (what, kind) in [
+            (EventKind::NcfReceived { first: Sqn(1), count: 1 }, Some("ncf")),
+            (EventKind::RepairSent { sqn: Sqn(1) }, Some("repair")),
+            (EventKind::Lost { first: Sqn(1), count: 3 }, Some("lost")),
+            (EventKind::SourceFound, None),
+        ] {
+            assert_eq!(event(&note(100, what), 100, &[], false).map(|event| event.kind), kind.map(str::to_owned));
+        }
+    }
+}
