@@ -37,11 +37,17 @@ pub(crate) enum CampaignCommand {
         /// Repetitions instead of the plan's
         #[arg(long, value_name = "N")]
         repetitions: Option<u32>,
+        /// Write what happens to standard output as JSON lines: begin, cell, interval, result, failed, end
+        #[arg(long)]
+        jsonl: bool,
     },
     /// Go on with a run that was interrupted or killed
     Resume {
         /// The run directory
         run: PathBuf,
+        /// Write what happens to standard output as JSON lines, as run does
+        #[arg(long)]
+        jsonl: bool,
     },
     /// List the runs in a folder
     List {

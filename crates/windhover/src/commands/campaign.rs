@@ -1,5 +1,6 @@
 //! `windhover campaign`.
 
+use super::live::{DRAW, Sums, typed};
 use super::{identity, signals};
 use crate::cli::campaign::CampaignCommand;
 use crate::cli::lab::Kind;
@@ -9,15 +10,18 @@ use campaign::{Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::plan::{LabKind, LabPlan};
 use model::run::RunStep;
-use model::{Plan, ResultDocument};
+use model::{LiveInterval, Plan, ResultDocument};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failure> {
     match command {
         CampaignCommand::Plan { plan } => show_plan(&plan, output),
-        CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions } => {
+        CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions, jsonl } => {
             let text = read(&plan)?;
             let parsed = with_lab(parse(&plan, &text)?, lab);
             let mut options = options(text)?;
@@ -26,14 +30,15 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
             options.seed = seed;
             options.repetitions = repetitions;
             let cells = parsed.cells().map_err(Failure::usage)?;
-            let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors)));
+            let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors))).with_jsonl(jsonl);
             let ended = campaign::run(&parsed, &options, &mut watcher);
             finish(ended, watcher, output)
         }
-        CampaignCommand::Resume { run } => {
+        CampaignCommand::Resume { run, jsonl } => {
             let options = options(String::new())?;
             let begun = store::Run::load(&run).map_err(Failure::usage)?;
-            let mut watcher = Watcher::new(output, varying(begun.run.order.iter().map(|step| &step.factors)));
+            let axes = varying(begun.run.order.iter().map(|step| &step.factors));
+            let mut watcher = Watcher::new(output, axes).with_jsonl(jsonl);
             let ended = campaign::resume(&run, &options, &mut watcher);
             finish(ended, watcher, output)
         }
@@ -78,16 +83,18 @@ pub(crate) fn options(plan_text: String) -> Result<campaign::Options, Failure> {
 
 fn finish(
     ended: Result<campaign::Summary, campaign::CampaignError>,
-    watcher: Watcher<'_>,
+    mut watcher: Watcher<'_>,
     output: &Output,
 ) -> Result<u8, Failure> {
+    let lines = watcher.tell_end(&ended);
     let path = watcher.close();
     // A run that was cut short is reported as far as it goes; what cut it short is what the person has to hear.
-    match path.map_or(Ok(()), |path| report(&path, output)) {
+    match path.map_or(Ok(()), |path| report(&path, lines.is_some(), output)) {
         Err(failure) if ended.is_err() => output.warning(format_args!("no report: {:#}", failure.error)),
         reported => reported?,
     }
     let summary = ended.map_err(|error| Failure::new(error.exit_code(), error))?;
+    lines.unwrap_or(Ok(()))?;
     if summary.outcome == campaign::Outcome::Interrupted {
         output.note(format_args!(
             "interrupted after {} of {} cells; go on with: windhover campaign resume {}",
@@ -99,14 +106,16 @@ fn finish(
     Ok(summary.exit_code())
 }
 
-/// The table on standard output and `report.html` in the run directory.
-fn report(path: &Path, output: &Output) -> Result<(), Failure> {
+/// The table on standard output, unless JSON lines stand there, and `report.html` in the run directory.
+fn report(path: &Path, has_lines: bool, output: &Output) -> Result<(), Failure> {
     let run = store::Run::load(path).map_err(|error| Failure::new(error.exit_code(), error))?;
     if run.results.is_empty() {
         return Ok(());
     }
     let made = report::Report::from_runs(std::slice::from_ref(&run), &report::Options::default());
-    output.result(&made.table_text(super::report::width()))?;
+    if !has_lines {
+        output.result(&made.table_text(super::report::width()))?;
+    }
     let file = path.join("report.html");
     super::report::replace(&file, &made.html()?)?;
     output.note(format_args!("run directory: {}", path.display()));
@@ -203,16 +212,88 @@ pub(crate) struct Watcher<'a> {
     path: Option<PathBuf>,
     /// Notes that were shown.
     told: BTreeSet<String>,
+    /// JSON lines on standard output, and what became of them.
+    jsonl: Option<Result<(), std::io::Error>>,
+    /// The live view of the cell that is measured.
+    sums: Sums,
+    drawn: Option<Instant>,
 }
 
 impl<'a> Watcher<'a> {
     pub(crate) fn new(output: &'a Output, axes: Vec<&'static str>) -> Self {
         let target = if output.shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}") {
-            bar.set_style(style);
+        let watcher = Self {
+            output,
+            bar,
+            axes,
+            steps: 0,
+            path: None,
+            told: BTreeSet::new(),
+            jsonl: None,
+            sums: Sums::default(),
+            drawn: None,
+        };
+        watcher.style(BETWEEN_CELLS);
+        watcher
+    }
+
+    /// Tells what happens as JSON lines too.
+    fn with_jsonl(self, jsonl: bool) -> Self {
+        Self { jsonl: jsonl.then_some(Ok(())), ..self }
+    }
+
+    fn style(&self, template: &str) {
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
         }
-        Self { output, bar, axes, steps: 0, path: None, told: BTreeSet::new() }
+    }
+
+    /// A JSON line, where they are wanted. After one that could not be written nobody reads on.
+    fn json(&mut self, kind: &str, value: impl FnOnce() -> serde_json::Result<Value>) {
+        if let Some(written @ Ok(())) = &mut self.jsonl {
+            *written = value().map_err(std::io::Error::from).and_then(|object| {
+                let mut stdout = std::io::stdout().lock();
+                stdout.write_all(typed(kind, &object.to_string()).as_bytes()).and_then(|()| stdout.flush())
+            });
+        }
+    }
+
+    /// The last JSON line; whether the lines could be written, where they are wanted.
+    fn tell_end(&mut self, ended: &Result<campaign::Summary, campaign::CampaignError>) -> Option<Result<(), Failure>> {
+        let end = match ended {
+            Ok(campaign::Summary { outcome, steps, done, failed, untrusted, .. }) => json!({
+                "outcome": outcome.word(), "steps": steps, "done": done, "failed": failed, "untrusted": untrusted
+            }),
+            Err(error) => json!({ "outcome": "failed", "why": format!("{error:#}") }),
+        };
+        self.json("end", || Ok(end));
+        self.jsonl.take().map(|written| match written {
+            // A reader that went away is no error.
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::new(1, anyhow::anyhow!("cannot write to standard output: {error}")))
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// The live view of the cell that is measured.
+    fn interval(&mut self, interval: &LiveInterval) {
+        if self.sums.add(interval) && self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW) {
+            if self.drawn.is_none() {
+                self.style(WITHIN_A_CELL);
+            }
+            self.bar.set_prefix(self.sums.words(interval));
+            self.drawn = Some(Instant::now());
+        }
+    }
+
+    /// What is shown of the running cell is over.
+    fn end_of_cell(&mut self) {
+        if self.drawn.take().is_some() {
+            self.style(BETWEEN_CELLS);
+        }
+        self.sums = Sums::default();
     }
 
     fn line(&self, text: &str) {
@@ -229,7 +310,26 @@ impl<'a> Watcher<'a> {
     }
 }
 
+/// The bar with the cell; below it what the running cell is doing.
+const BETWEEN_CELLS: &str = "{wide_bar} {pos}/{len}  {msg}";
+const WITHIN_A_CELL: &str = "{wide_bar} {pos}/{len}  {msg}\n{prefix}";
+
+/// What is told of a step, with the step's place in the run and its cell.
+fn of_step(step: &RunStep, what: impl FnOnce() -> serde_json::Result<Value>) -> serde_json::Result<Value> {
+    let mut value = what()?;
+    if let Some(object) = value.as_object_mut() {
+        object.insert("index".to_owned(), step.index.into());
+        object.insert("cell".to_owned(), step.cell.clone().into());
+        object.insert("repetition".to_owned(), step.repetition.into());
+    }
+    Ok(value)
+}
+
 impl Observer for Watcher<'_> {
+    fn wants_intervals(&self) -> bool {
+        self.jsonl.is_some() || !self.bar.is_hidden()
+    }
+
     fn observe(&mut self, progress: &Progress<'_>) {
         match progress {
             Progress::HostsReady { hosts, substrate } => {
@@ -245,6 +345,7 @@ impl Observer for Watcher<'_> {
                     duration(*eta_ns),
                     path.display()
                 ));
+                self.json("begin", || Ok(json!({ "path": path, "steps": steps, "done": done })));
             }
             Progress::Warning(text) => self.output.warning(text),
             Progress::Prepared { prepared } => {
@@ -259,13 +360,22 @@ impl Observer for Watcher<'_> {
             }
             Progress::Restored { agent } => self.line(&format!("{agent}: put back")),
             Progress::CellStarted { step, eta_ns } => {
+                self.json("cell", || serde_json::to_value(step));
                 self.bar.set_message(format!("{}, {} left", words(&step.factors, &self.axes), duration(*eta_ns)));
             }
+            Progress::Interval { step, interval } => {
+                self.json("interval", || of_step(step, || serde_json::to_value(interval)));
+                self.interval(interval);
+            }
             Progress::CellDone { step, result, .. } => {
+                self.end_of_cell();
+                self.json("result", || of_step(step, || serde_json::to_value(result)));
                 self.bar.inc(1);
                 self.line(&cell_line(step, self.steps, &self.axes, result));
             }
             Progress::CellFailed { step, why, .. } => {
+                self.end_of_cell();
+                self.json("failed", || of_step(step, || Ok(json!({ "why": why }))));
                 let cell = words(&step.factors, &self.axes);
                 self.line(&format!("{:>4}/{}  {cell}  FAILED: {why}", step.index, self.steps));
             }
