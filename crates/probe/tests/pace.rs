@@ -191,14 +191,57 @@ fn stamps_of_the_kernel_cut_the_round_trip_into_parts() {
         let sum: f64 = (0..segments.len()).map(mean).sum();
         assert!((sum / whole - 1.0).abs() < 0.25, "{receive}: the parts make the whole: {sum} {whole}");
     }
-    spec.initiator.receive = Receive::Epoll;
-    let (_, outcome) = run(&task(spec.clone(), served.address));
-    assert_eq!(outcome.unwrap_err().exit_code(), 2, "the error queue would keep it awake");
     spec.initiator.receive = Receive::Block;
     spec.pace.as_mut().unwrap().stamps = Stamps::Hardware;
     let (_, outcome) = run(&task(spec, served.address));
     let text = outcome.unwrap_err().to_string();
     assert!(text.contains("lo has no hardware stamps") && !text.contains('\n'), "{text}");
+}
+
+/// Every way of waiting, both protocols, one reflector and several: each part of the round trip is told.
+#[test]
+fn stamps_of_sends_are_had_whatever_carries_the_messages() {
+    let (one_end, other) = (Served::start(), Served::start());
+    let whole = |measured: &Measured, least: u64, what: &str| {
+        let segments = &measured.result.segments;
+        assert_eq!(segments.len(), 5, "{what}: {segments:?}");
+        for segment in segments {
+            assert!(segment.latency.count >= least, "{what} {}: {:?}", segment.name, segment.latency);
+        }
+    };
+    for protocol in [Protocol::Udp, Protocol::Tcp] {
+        for receive in [Receive::Block, Receive::Poll, Receive::Epoll, Receive::EpollAdddel] {
+            let mut spec = paced(protocol, PaceSpec { stamps: Stamps::Auto, ..at(500.0) });
+            (spec.initiator.receive, spec.reflector.receive) = (receive, receive);
+            spec.sizes = SizeList::one(100);
+            let measured = one(&task(spec, one_end.address));
+            assert_eq!(measured.result.messages.received, 100);
+            // Of messages of a stream that leave in one piece only the last one is stamped.
+            whole(&measured, 90, &format!("{protocol} {receive}"));
+            assert!(measured.result.segments.iter().all(|segment| segment.stamps != "auto"));
+        }
+        let mut spec = paced(protocol, PaceSpec { stamps: Stamps::Kernel, ..at(500.0) });
+        spec.sizes = SizeList::one(100);
+        let both = one(&with_other(task(spec, one_end.address), &other));
+        assert_eq!(both.result.messages.received, 200);
+        whole(&both, 180, &format!("{protocol} to two"));
+    }
+}
+
+#[test]
+fn sizes_of_a_stream_are_told_apart_by_its_stamps() {
+    let served = Served::start();
+    let mut spec = paced(Protocol::Tcp, PaceSpec { stamps: Stamps::Kernel, ..at(500.0) });
+    spec.sizes = "64,3000,80".parse().unwrap();
+    let (all, outcome) = run(&task(spec, served.address));
+    outcome.unwrap();
+    for measured in &all {
+        let size = measured.result.size().unwrap();
+        let names: Vec<&str> = measured.result.segments.iter().map(|segment| segment.name.as_str()).collect();
+        assert_eq!(names, ["send", "wire", "far-kernel", "far-application", "near-kernel"], "{size}");
+        let count = measured.result.segments[1].latency.count;
+        assert!(count >= 90, "{size}: {count}");
+    }
 }
 
 #[test]

@@ -298,14 +298,39 @@ fn bound(way: &OneWay) -> String {
     match way.method.as_str() {
         "same-clock" => "Both ends read one clock, so one-way times are exact.".to_owned(),
         "min-rtt" => format!(
-            "The clocks' offset ({} µs at the start, {:.3} ppm drift) is estimated from the fastest round trips: the true \
-             one-way times lie within ± {} of the figures, all of them to the same side.",
+            "The clocks' offset ({} µs at the start, {:.3} ppm drift) is estimated from the fastest round trips between {}: \
+             the true one-way times lie within ± {} of the figures, all of them to the same side.{}",
             us_or_dash(Some(way.offset_ns as f64)),
             way.drift_ppm,
-            span(way.error_ns as f64)
+            plain(stamps_words(&way.stamps)),
+            span(way.error_ns as f64),
+            relations(way)
         ),
         other => format!("One-way times by {}: ± {}.", plain(other), span(way.error_ns as f64)),
     }
+}
+
+/// Which stamps an offset is from.
+fn stamps_words(stamps: &str) -> &str {
+    match stamps {
+        "application" => "the applications' own time stamps",
+        "kernel" => "time stamps of the kernels (driver and stack)",
+        "hardware" => "time stamps of the NICs",
+        other => other,
+    }
+}
+
+/// What NICs' clocks are worth.
+fn relations(way: &OneWay) -> String {
+    let of = |clock: &model::StampClock| {
+        let relation = clock.relation.as_ref()?;
+        Some(format!("{} (± {})", plain(relation), span(clock.error_ns as f64)))
+    };
+    let all: Vec<String> = way.clocks.iter().filter_map(of).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    format!(" NICs' clocks are related to the wall clock by {}, which is in that.", all.join(" and "))
 }
 
 /// What a part of the round trip is.

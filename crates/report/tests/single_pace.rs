@@ -76,6 +76,18 @@ fn one_way_times_segments_and_reflectors() {
     insta::assert_snapshot!(text);
     assert!(!text.contains('\u{1b}'));
     assert!(text.contains("± 1.10 µs") && text.contains("-2.000"), "{text}");
+    let mut by_nic = one.clone();
+    let found = by_nic.one_way.as_mut().unwrap();
+    found.stamps = "hardware".to_owned();
+    found.clocks = serde_json::from_value(json!([
+        { "stamps": "hardware", "relation": "PTP_SYS_OFFSET_EXTENDED of /dev/ptp0", "error_ns": 320 },
+        { "stamps": "hardware", "relation": "PTP_SYS_OFFSET_PRECISE of /dev/ptp3", "error_ns": 301 }
+    ]))
+    .unwrap();
+    let text = single_text(&[by_nic]);
+    for words in ["between time stamps of the NICs", "PTP_SYS_OFFSET_EXTENDED of /dev/ptp0 (± 320 ns) and PTP_SYS_OFFSET_PRECISE"] {
+        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{words}: {text}");
+    }
     let mut exact = one;
     exact.one_way = serde_json::from_value(way("same-clock", 0, 0)).unwrap();
     assert!(single_text(&[exact]).contains("one-way times are exact"));

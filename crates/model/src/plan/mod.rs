@@ -214,7 +214,7 @@ pub struct Measure {
     /// CPU of the receiving thread of pace (default: the sender's).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_cpu: Option<u32>,
-    /// Time stamps of pace beside the application's: `none` (default), `kernel` or `hardware`.
+    /// Time stamps of pace beside the application's: `none` (default), `kernel`, `hardware` or `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamps: Option<String>,
     /// Keep messages over this RTT in µs one by one, beside the worst.

@@ -305,7 +305,7 @@ impl Engine<'_> {
             raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
             line_pps: ways.line_pps(pass.size),
             peers: peers.collect(),
-            stamps: ways.sockets.stamp_clock().map_or(Stamps::None, |clock| clock.stamps),
+            stamps: ways.sockets.stamp_clock().map_or(model::Stamps::None, |clock| clock.stamps),
             repairs: ways.group.is_some(),
             ..PacedConfig::new(self.clock.rate(), LatencyKind::Rtt, pass.rate)
         }

@@ -154,7 +154,7 @@ pub(crate) struct Schedule {
     /// The far end answers message 0 and each Nth after it; the others are one-way traffic
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) every: u32,
-    /// Time stamps beside the application's: none, kernel (driver and stack), hardware (NIC)
+    /// Time stamps beside the application's: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)
     #[arg(long, value_name = "WHERE", default_value = "none")]
     pub(crate) stamps: Stamps,
     /// Seed of --shape poisson

@@ -128,7 +128,7 @@ pub(super) fn figures(results: &[&ResultDocument]) -> Table {
 fn error_words(one_way: &OneWay) -> String {
     match one_way.method.as_str() {
         "same-clock" => String::new(),
-        _ => format!(" (±{})", span(one_way.error_ns as f64)),
+        _ => format!(" (±{}, {} stamps)", span(one_way.error_ns as f64), one_way.stamps),
     }
 }
 
