@@ -365,7 +365,6 @@ impl Clerk<'_> {
     fn collect<C: Count>(&mut self, count: &mut C) {
         // Answers up to here were sent before; their stamps and the word of their sending come first.
         let until = self.got.written();
-        self.book.retry(false, &mut self.samples);
         let sent_until = self.sent.written();
         while let Some(entry) = self.sent.pop(sent_until) {
             let [_, whom, intended, sent, _] = entry;
@@ -381,6 +380,8 @@ impl Clerk<'_> {
             // A stamp less is no reason to end.
             let _ = stamps.drain(|number, ns| book.driver(number, whom, ns));
         }
+        // Answers that came before the word of their sending: they are older than those in the ring.
+        self.book.retry(false, &mut self.samples);
         while let Some(entry) = self.got.pop(until) {
             self.book.got(&entry, &mut self.samples);
             if self.samples.len() >= SAMPLES {
