@@ -34,6 +34,16 @@
 //! assert!(network.down(receiver).lost > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # What loss and window cost
+//! A source sends 80,000 messages of 1000 bytes a second (640 Mbit/s) to two receivers over links of 1 Gbit/s and 10 µs,
+//! with the default timers; each receiver's link loses that share of packets in both directions, each others. In virtual
+//! time, so these figures are the same on every machine; a test holds them.
+//!
+//! "Lost for good" is what left the source's window before it was repaired. "Repair" is the time from the gap to the
+//! data, "delay" that of all messages from their sending to their delivery, which waits for those before them.
+#![doc = ""]
+#![doc = include_str!("golden.md")]
 
 mod link;
 mod network;

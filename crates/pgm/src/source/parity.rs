@@ -289,16 +289,18 @@ impl Source {
             return;
         }
         let Some(group) = parity.group_mut(first) else { return };
+        let fresh = group.ncf_ns.is_none_or(|sent| now_ns.saturating_sub(sent) >= pause);
+        if !fresh && count <= group.confirmed {
+            // In a storm of NAKs all wait for the same packets.
+            self.counts.ncfs_spared += 1;
+            return;
+        }
+        group.ncf_ns = Some(now_ns);
+        group.confirmed = count;
         // Receivers ask as if the group were whole. One that lacks nothing but the group's size learns it from a packet.
         group.pending = group.pending.max(count.saturating_sub(whole - group.size).max(1));
-        let fresh = group.ncf_ns.is_none_or(|sent| now_ns.saturating_sub(sent) >= pause);
-        let confirm = fresh || group.confirmed < count;
-        if confirm {
-            group.ncf_ns = Some(now_ns);
-            group.confirmed = count;
-        }
         parity.release(first);
-        if !confirm || !parity.ncfs.push(first.plus(count - 1)) {
+        if !parity.ncfs.push(first.plus(count - 1)) {
             self.counts.ncfs_spared += 1;
         }
     }

@@ -3,6 +3,7 @@
 
 mod golden;
 mod options;
+mod parity;
 mod property;
 mod receiver;
 mod repair;

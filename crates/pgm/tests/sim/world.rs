@@ -148,6 +148,10 @@ pub(crate) fn puppet(config: ReceiverConfig) -> World {
     world
 }
 
+pub(crate) fn none() -> Options<'static> {
+    Options::default()
+}
+
 /// Numbers of a NAK or NCF.
 pub(crate) fn numbers(packet: &Packet<'_>) -> Vec<u32> {
     packet.sqn().into_iter().chain(packet.options.nak_list.iter()).map(|sqn| sqn.0).collect()

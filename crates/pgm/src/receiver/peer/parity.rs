@@ -201,10 +201,12 @@ impl Peer {
         let whole = self.parity.group_packets;
         let Some(size) = size.filter(|size| (1..whole).contains(size)) else { return };
         let first = self.parity.first_of(sqn);
-        if first.distance_from(self.floor()) >= self.capacity() {
+        if !self.started || first.distance_from(self.parity.first_of(self.base)) >= self.capacity() {
             return;
         }
-        if let Some(group) = self.parity.touch(first) {
+        if self.parity.is_used()
+            && let Some(group) = self.parity.touch(first)
+        {
             if group.size != 0 {
                 return;
             }
