@@ -1,0 +1,145 @@
+//! After their start, source and receiver allocate nothing: neither for data, nor for repairs, nor for a new source.
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use pgm::packet::{Body, Packet};
+use pgm::receiver::Event;
+use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Tsi, fec};
+use std::net::IpAddr;
+
+const MS: u64 = 1_000_000;
+
+/// A source, a receiver, and a way between them that loses every so manieth packet, in buffers that are there already.
+struct Way {
+    source: Source,
+    receiver: Receiver,
+    now: u64,
+    every: u32,
+    passed: u32,
+    datagram: Vec<u8>,
+    message: Vec<u8>,
+    messages: u64,
+    lost: u64,
+    ended: bool,
+    expired: bool,
+}
+
+fn address() -> IpAddr {
+    "192.0.2.1".parse().unwrap()
+}
+
+fn config(port: u16, parity: Option<fec::Config>) -> SourceConfig {
+    let tsi = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port };
+    let config = SourceConfig::new(tsi, 7500, "239.192.0.1".parse().unwrap(), address());
+    SourceConfig { window_packets: 256, join_packets: Some(10), fec: parity, ..config }
+}
+
+impl Way {
+    fn new(config: SourceConfig) -> Self {
+        let to = ReceiverConfig {
+            window_packets: 256,
+            max_sources: 2,
+            expiry_ns: 1000 * MS,
+            ..ReceiverConfig::new(7500, config.group, 1)
+        };
+        Self {
+            source: Source::new(config, 0).unwrap(),
+            receiver: Receiver::new(to).unwrap(),
+            now: 0,
+            every: 7,
+            passed: 0,
+            datagram: vec![0; 2000],
+            message: vec![0; 70_000],
+            messages: 0,
+            lost: 0,
+            ended: false,
+            expired: false,
+        }
+    }
+
+    fn passes(&mut self) -> bool {
+        self.passed += 1;
+        !self.passed.is_multiple_of(self.every)
+    }
+
+    fn run(&mut self, until: u64) {
+        while self.now < until {
+            while let Some(out) = self.source.poll_transmit(self.now, &mut self.datagram) {
+                // SPMs always pass, so that the end is not missed.
+                let spm = matches!(Packet::parse(&self.datagram[..out.length]).unwrap().body, Body::Spm(_));
+                if self.passes() || spm {
+                    self.receiver.handle_datagram(self.now, address(), &self.datagram[..out.length]).unwrap();
+                }
+            }
+            self.receiver.handle_timeout(self.now);
+            while let Some(out) = self.receiver.poll_transmit(self.now, &mut self.datagram) {
+                if self.passes() {
+                    self.source.handle_datagram(self.now, &self.datagram[..out.length]).unwrap();
+                }
+            }
+            while self.receiver.next_message(&mut self.message).is_some() {
+                self.messages += 1;
+            }
+            while let Some(event) = self.receiver.poll_event() {
+                match event {
+                    Event::Lost { count, .. } => self.lost += u64::from(count),
+                    Event::Finished { .. } => self.ended = true,
+                    Event::Expired { .. } => self.expired = true,
+                    _ => {}
+                }
+            }
+            self.now += MS / 10;
+        }
+    }
+}
+
+fn exercise(way: &mut Way, next: Source) {
+    // What is no packet, and what is somebody else's.
+    let _ = way.receiver.handle_datagram(0, address(), b"no packet at all");
+    let _ = way.source.handle_datagram(0, &[0; 40]);
+    way.run(MS);
+    for number in 0..500_usize {
+        // Every tenth is longer than a packet.
+        let bytes = if number.is_multiple_of(10) { 5000 } else { 64 };
+        way.source.send(&[7; 5000][..bytes]).unwrap();
+        way.run(way.now + MS / 2);
+    }
+    // A silence that loses much at once: lists of NAKs.
+    way.every = 1;
+    for _ in 0..100 {
+        way.source.send(b"nobody hears this at first").unwrap();
+        way.run(way.now + MS / 10);
+    }
+    way.every = 7;
+    way.run(way.now + 200 * MS);
+    way.source.close();
+    way.run(way.now + 200 * MS);
+    // Another source on the place of the one that is gone.
+    way.source = next;
+    way.run(way.now + 1500 * MS);
+    for _ in 0..100 {
+        way.source.send(b"again").unwrap();
+        way.run(way.now + MS);
+    }
+    way.source.abort(1);
+    way.run(way.now + 100 * MS);
+}
+
+fn nothing_is_allocated(parity: Option<fec::Config>) {
+    let mut way = Way::new(config(1, parity));
+    let next = Source::new(config(2, parity), 0).unwrap();
+    let info = allocation_counter::measure(|| exercise(&mut way, next));
+    assert_eq!(info.count_total, 0, "{info:?}");
+    let counts = way.receiver.counts();
+    assert!(way.messages >= 690 && counts.recovered > 100 && way.ended && way.expired, "{} {counts:?}", way.messages);
+    assert!(counts.numbers_asked + counts.parity_asked > 100, "{counts:?}");
+}
+
+#[test]
+fn by_selective_repair() {
+    nothing_is_allocated(None);
+}
+
+#[test]
+fn by_parity() {
+    nothing_is_allocated(Some(fec::Config::new()));
+}
