@@ -1,0 +1,136 @@
+//! One-way times and parts of the round trip by the kernel's stamps, over a veth pair between two network namespaces that
+//! take each other for two machines: the far end finds another boot id. Both really have one clock, so the true offset is
+//! 0 and what is estimated can be held against it.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use support::{Folder, can_make_namespaces, documents, stderr, stdout};
+
+/// A shell line at the near end of a veth pair; two endpoints listen at $FAR and $OTHER, as on another machine. None where
+/// that cannot be made.
+fn between_machines(test: &str, script: &str) -> Option<Output> {
+    if !can_make_namespaces(test) {
+        return None;
+    }
+    let folder = Folder::new(test);
+    let id = folder.file("boot_id", "01234567-89ab-cdef-0123-456789abcdef\n");
+    let far = "mount --bind \"$ID\" /proc/sys/kernel/random/boot_id || exit 77; ip link set lo up; : > \"$DIR/ready\"; \
+               until ip link set v1 up 2> /dev/null; do sleep 0.02; done; \
+               ip addr add 198.18.9.2/24 dev v1; ip addr add 198.18.9.3/24 dev v1; \
+               \"$WINDHOVER\" serve --bind 198.18.9.3:7412 2> /dev/null & other=$!; \
+               trap 'kill $other $one; wait' TERM; \
+               \"$WINDHOVER\" serve --bind 198.18.9.2:7412 2> \"$DIR/far\" & one=$!; wait";
+    let near = format!(
+        "unshare --net --mount --propagation private sh -c '{}' & far=$!; trap 'kill $far; wait' EXIT; \
+         until [ -e \"$DIR/ready\" ]; do kill -0 $far 2> /dev/null || exit 77; sleep 0.02; done; \
+         ip link set lo up; ip link add v0 type veth peer name v1 netns $far || exit 77; \
+         ip addr add 198.18.9.1/24 dev v0; ip link set v0 up; \
+         tries=0; until ping -c 1 -W 1 198.18.9.3 > /dev/null 2>&1 && [ -s \"$DIR/far\" ]; do \
+         tries=$((tries + 1)); [ $tries -lt 100 ] || exit 77; sleep 0.05; done; {script}",
+        far.replace('\'', "'\\''")
+    );
+    let output = Command::new("timeout")
+        .args(["60", "unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", &near])
+        .env("ID", &id)
+        .env("DIR", folder.path())
+        .env("FAR", "198.18.9.2:7412")
+        .env("OTHER", "198.18.9.3:7412")
+        .env("WINDHOVER", env!("CARGO_BIN_EXE_windhover"))
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if output.status.code() == Some(77) {
+        eprintln!("SKIPPED {test}: no pair of namespaces with a boot id of its own: {}", stderr(&output));
+        return None;
+    }
+    Some(output)
+}
+
+#[track_caller]
+fn measured(output: &Output) -> Vec<Value> {
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 4)), "{code:?} {}\n{}", stdout(output), stderr(output));
+    documents(output)
+}
+
+const FLAGS: &str = "--rate 1k --seconds 0.5 --warmup 20 --format json";
+
+/// The offset is none, and the bound must hold it.
+#[track_caller]
+fn assert_bound_holds_the_truth(way: &Value) {
+    let (offset, error) = (way["offset_ns"].as_i64().unwrap(), way["error_ns"].as_i64().unwrap());
+    assert!(offset.abs() <= error, "the true offset, 0, is not within {error} of {offset}: {way}");
+    assert!(error > 0, "nothing is exact between two machines: {way}");
+}
+
+#[test]
+fn the_offset_is_found_by_the_kernel_s_stamps_within_the_bound() {
+    let script = format!(
+        "\"$WINDHOVER\" pace udp $FAR --size 100 --stamps auto {FLAGS}; code=$?; [ $code = 0 ] || [ $code = 4 ] || exit $code; \
+         \"$WINDHOVER\" pace tcp $FAR --size 100 --stamps kernel {FLAGS}; code=$?; [ $code = 0 ] || [ $code = 4 ] || exit $code; \
+         \"$WINDHOVER\" pace udp $FAR --size 100 {FLAGS}"
+    );
+    let Some(output) = between_machines("stamps-one-way", &script) else { return };
+    let all = measured(&output);
+    for one in &all {
+        assert_bound_holds_the_truth(&one["one_way"]);
+    }
+    for (one, protocol) in all.iter().zip(["udp", "tcp"]) {
+        let way = &one["one_way"];
+        assert_eq!((&way["method"], &way["stamps"]), (&"min-rtt".into(), &"kernel".into()), "{protocol}: {way}");
+        let clocks: Vec<&str> =
+            way["clocks"].as_array().unwrap().iter().map(|clock| clock["stamps"].as_str().unwrap()).collect();
+        assert_eq!(clocks, ["kernel", "kernel"], "no NIC here stamps");
+        // Both ways together are the round trip less the far application, however the offset is.
+        let sum = way["out"]["mean_ns"].as_f64().unwrap() + way["back"]["mean_ns"].as_f64().unwrap();
+        let segment = |name: &str| {
+            let found = one["segments"].as_array().unwrap().iter().find(|segment| segment["name"] == name);
+            let found = found.unwrap_or_else(|| panic!("{protocol}: {name} is not in {}", one["segments"]));
+            assert!(found["latency"]["count"].as_u64() > Some(400), "{protocol}: {found}");
+            found["latency"]["mean_ns"].as_f64().unwrap()
+        };
+        let parts = ["send", "wire", "far-kernel", "near-kernel"].map(segment).iter().sum::<f64>();
+        assert!((sum / parts - 1.0).abs() < 0.05, "{protocol}: {sum} {parts}");
+        // What lies between the stamps is less than the whole way, so the bound is closer than half the fastest round trip.
+        let fastest = one["latency"]["min_ns"].as_f64().unwrap();
+        assert!(way["error_ns"].as_f64().unwrap() < fastest / 2.0, "{protocol}: {way} {fastest}");
+    }
+    assert_eq!(all[2]["one_way"]["stamps"], "application", "nobody asked for more");
+}
+
+#[test]
+fn several_reflectors_have_parts_and_one_way_times_each() {
+    let script = format!(
+        "\"$WINDHOVER\" pace udp $FAR --to $OTHER --size 100 --stamps kernel {FLAGS}; code=$?; [ $code = 0 ] || [ $code = 4 ] || exit $code; \
+         \"$WINDHOVER\" pace tcp $FAR --to $OTHER --size 100 --stamps kernel {FLAGS}"
+    );
+    let Some(output) = between_machines("stamps-several", &script) else { return };
+    let all = measured(&output);
+    for (one, protocol) in all.iter().zip(["udp", "tcp"]) {
+        let names: Vec<&str> =
+            one["segments"].as_array().unwrap().iter().map(|segment| segment["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["send", "wire", "far-kernel", "far-application", "near-kernel"], "{protocol}");
+        for segment in one["segments"].as_array().unwrap() {
+            assert!(segment["latency"]["count"].as_u64() > Some(800), "{protocol}: {segment}");
+        }
+        let reflectors = one["reflectors"].as_array().unwrap();
+        assert_eq!(reflectors.len(), 2);
+        for reflector in reflectors {
+            assert_eq!(reflector["one_way"]["stamps"], "kernel", "{protocol}: {reflector}");
+            assert_bound_holds_the_truth(&reflector["one_way"]);
+        }
+    }
+}
+
+#[test]
+fn hardware_stamps_that_no_nic_has_are_refused_with_what_there_is() {
+    let script = "\"$WINDHOVER\" pace udp $FAR --size 100 --stamps hardware --rate 1k --seconds 0.2";
+    let Some(output) = between_machines("stamps-hardware", script) else { return };
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("has no hardware stamps") && errors.contains("software send"), "{errors}");
+}
