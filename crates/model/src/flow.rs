@@ -65,7 +65,8 @@ pub struct OneWay {
     pub back: Signed,
     /// `same-clock` (one machine, one counter: exact) or `min-rtt` (offset estimated from the fastest round trips).
     pub method: String,
-    /// The far clock less ours at the start; 0 with `same-clock`.
+    /// The far clock less ours at the start, of the clocks that the figures are in: the wall clocks with stamps of the
+    /// kernel or the NIC, else the counters, which count from wherever they do; 0 with `same-clock`.
     pub offset_ns: i64,
     /// How fast the far clock runs against ours, in parts per million; 0 with `same-clock`.
     pub drift_ppm: f64,

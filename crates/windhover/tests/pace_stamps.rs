@@ -76,11 +76,9 @@ fn the_offset_is_found_by_the_kernel_s_stamps_within_the_bound() {
     );
     let Some(output) = between_machines("stamps-one-way", &script) else { return };
     let all = measured(&output);
-    for one in &all {
-        assert_bound_holds_the_truth(&one["one_way"]);
-    }
     for (one, protocol) in all.iter().zip(["udp", "tcp"]) {
         let way = &one["one_way"];
+        assert_bound_holds_the_truth(way);
         assert_eq!((&way["method"], &way["stamps"]), (&"min-rtt".into(), &"kernel".into()), "{protocol}: {way}");
         let clocks: Vec<&str> =
             way["clocks"].as_array().unwrap().iter().map(|clock| clock["stamps"].as_str().unwrap()).collect();
@@ -99,7 +97,9 @@ fn the_offset_is_found_by_the_kernel_s_stamps_within_the_bound() {
         let fastest = one["latency"]["min_ns"].as_f64().unwrap();
         assert!(way["error_ns"].as_f64().unwrap() < fastest / 2.0, "{protocol}: {way} {fastest}");
     }
-    assert_eq!(all[2]["one_way"]["stamps"], "application", "nobody asked for more");
+    // Nobody asked for more. Here the offset is of the ticks, each end's since its own start of counting.
+    assert_eq!(all[2]["one_way"]["stamps"], "application");
+    assert!(all[2]["one_way"]["error_ns"].as_u64() > Some(0));
 }
 
 #[test]
