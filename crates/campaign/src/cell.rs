@@ -29,6 +29,12 @@ pub(crate) struct Cast {
 }
 
 impl Cast {
+    /// The reflectors of a cell.
+    pub(crate) fn reflectors_of(&self, cell: &model::Cell) -> &[(String, IpAddr)] {
+        let most = cell.reflectors.map_or(usize::MAX, |count| count as usize);
+        self.reflectors.get(..most).unwrap_or(&self.reflectors)
+    }
+
     /// The host that speaks for the machine of a host.
     pub(crate) fn speaker<'a>(&'a self, host: &'a str) -> &'a str {
         self.speakers.get(host).map_or(host, String::as_str)
@@ -91,6 +97,7 @@ pub(crate) fn measure(
     let ((mut measured, loads), ()) = both(measured, ended)?;
     attach::attach(&mut measured, step, cast, &loads);
     measured.result.prepared = prepared;
+    events.append(&mut measured.events);
     Ok(Outcome { measured, events })
 }
 
@@ -183,7 +190,7 @@ fn start_endpoints(
     }
     let key = key::fresh().map_err(Failure::Campaign)?;
     let mut targets = Vec::new();
-    for (reflector, address) in &cast.reflectors {
+    for (reflector, address) in cast.reflectors_of(&step.cell) {
         if spec.probe == Probe::Ping {
             targets.push(Target { control: address.to_string(), key: None });
             continue;

@@ -35,7 +35,7 @@ fn ends_on(cell: &Cell, cast: &Cast, speaker: &str) -> CpuList {
     let here = |host: &str| cast.speaker(host) == speaker;
     let receiver = spec.pace.as_ref().and_then(|pace| pace.receive_cpu);
     let initiator = spec.initiator.cpu.into_iter().chain(receiver).filter(|_| here(&cast.initiator));
-    let reflects_here = match (spec.probe, spec.socket.protocol.is_local(), cast.reflectors.as_slice()) {
+    let reflects_here = match (spec.probe, spec.socket.protocol.is_local(), cast.reflectors_of(cell)) {
         // The kernel answers an echo.
         (Probe::Ping, ..) => false,
         (_, false, reflectors @ [_, ..]) => reflectors.iter().any(|(host, _)| here(host)),
@@ -90,7 +90,7 @@ fn wanted(cell: &Cell, cast: &Cast, hosts: &mut dyn Hosts) -> Result<(Preparatio
     }
     let mut others: Preparations = BTreeMap::new();
     let taking_part: BTreeSet<&String> =
-        std::iter::once(&cast.initiator).chain(cast.reflectors.iter().map(|(host, _)| host)).collect();
+        std::iter::once(&cast.initiator).chain(cast.reflectors_of(cell).iter().map(|(host, _)| host)).collect();
     for host in taking_part.into_iter().filter(|_| !of_host.is_empty()) {
         let device = hosts.device(host);
         if device.is_none()

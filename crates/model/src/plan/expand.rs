@@ -25,6 +25,8 @@ pub struct Cell {
     pub shield: Option<CellShield>,
     /// The settings in force meanwhile.
     pub settings: Vec<Setting>,
+    /// How many of the plan's reflectors take part, from the first on; absent: all.
+    pub reflectors: Option<u32>,
 }
 
 impl Cell {
@@ -69,7 +71,7 @@ fn axis(
     }
 }
 
-fn empty(name: &str) -> ModelError {
+pub(super) fn empty(name: &str) -> ModelError {
     ModelError::Conflict {
         what: format!("axis '{name}' has no value"),
         remedy: "give it at least one, or leave it out".to_owned(),
@@ -111,7 +113,8 @@ impl Plan {
         let shields = axis("shield", grid.shield.as_ref(), shared.shield.as_ref(), "off")?;
         let knobs = axis("knob", grid.knob.as_ref(), shared.knob.as_ref(), "none")?;
         // The last axis varies fastest.
-        let mut all = vec![Axes::default()];
+        let mut all: Vec<Axes> =
+            self.reflector_counts(grid)?.into_iter().map(|reflectors| Axes { reflectors, ..Axes::default() }).collect();
         let vary = |all: &mut Vec<Axes>, values: &[String], set: fn(&mut Axes, &str)| {
             let varied = all.iter().flat_map(|axes| {
                 values.iter().map(move |value| {
@@ -245,6 +248,9 @@ impl Plan {
             }
         }
         factors.insert("size".to_owned(), serde_json::Value::from(size));
+        if let Some(count) = axes.reflectors {
+            factors.insert("reflectors".to_owned(), serde_json::Value::from(count));
+        }
         factors.extend(pace::cell_factors(&spec));
         factors.extend(stream::stream_factors(&spec));
         let key = factors
@@ -252,7 +258,8 @@ impl Plan {
             .map(|(name, value)| format!("{name}={}", pace::key_word(value)))
             .collect::<Vec<_>>()
             .join(",");
-        Ok(Cell { key, factors, spec, load, stack_initiator, stack_reflector, shield, settings })
+        let reflectors = axes.reflectors;
+        Ok(Cell { key, factors, spec, load, stack_initiator, stack_reflector, shield, settings, reflectors })
     }
 
     fn load(&self, name: &str) -> Result<Option<LoadSpec>, ModelError> {
@@ -299,6 +306,7 @@ struct Axes {
     receive: String,
     policy: String,
     cpu: String,
+    reflectors: Option<u32>,
 }
 
 fn sizes(given: Option<&Sizes>, protocol: Protocol) -> Result<SizeList, ModelError> {

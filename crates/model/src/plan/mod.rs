@@ -317,6 +317,9 @@ pub struct Grid {
     /// `"10k-40k+10k"`); default 10,000. The other probes of the grid have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rates>,
+    /// How many of `roles.reflectors` take part, from the first on; default: all. For `pace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reflectors: Option<Vec<u32>>,
     /// Names from `[stacks]`, or `kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack: Option<Vec<String>>,

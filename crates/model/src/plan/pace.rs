@@ -1,6 +1,6 @@
 //! What a plan says about `pace`: its rates and its schedule.
 
-use super::{Plan, RateItem, Rates};
+use super::{Grid, Plan, RateItem, Rates};
 use crate::schedule::{rate_value, rate_word};
 use crate::{ModelError, PaceSpec, Pacer, PgmCarrier, ProbeSpec, RateList, Shape, Stamps};
 use serde_json::Value;
@@ -45,6 +45,23 @@ impl Plan {
         Ok(pace)
     }
 
+    /// The values of the axis `reflectors`; one that says nothing where the grid has none.
+    pub(super) fn reflector_counts(&self, grid: &Grid) -> Result<Vec<Option<u32>>, ModelError> {
+        let Some(counts) = &grid.reflectors else { return Ok(vec![None]) };
+        let known = u32::try_from(self.roles.reflectors.len()).unwrap_or(u32::MAX);
+        if counts.is_empty() {
+            return Err(super::expand::empty("reflectors"));
+        }
+        match counts.iter().find(|count| !(1..=known.max(1)).contains(*count)) {
+            Some(count) => Err(ModelError::OutOfRange {
+                what: "axis 'reflectors'",
+                given: count.to_string(),
+                accepted: format!("1 to {known}, the hosts of roles.reflectors"),
+            }),
+            None => Ok(counts.iter().copied().map(Some).collect()),
+        }
+    }
+
     /// Refuses keys of `pace` in a plan without it: they would do nothing.
     pub(super) fn check_pace_keys(&self, any_pace: bool, any_pgm: bool) -> Result<(), ModelError> {
         let shared = &self.measure;
@@ -63,6 +80,7 @@ impl Plan {
             ("measure.stamps", shared.stamps.is_some()),
             ("measure.sender_measured", shared.sender_measured),
             ("axis 'rate'", self.grid.iter().any(|grid| grid.rate.is_some())),
+            ("axis 'reflectors'", self.grid.iter().any(|grid| grid.reflectors.is_some())),
         ];
         match keys.iter().find(|(_, given)| *given && !any_pace) {
             Some((key, _)) => Err(ModelError::Conflict {
@@ -171,6 +189,27 @@ mod tests {
         ] {
             let text = plan("\"b\"", &rest).unwrap_err().to_string();
             assert!(text.contains(word) && !text.contains('\n'), "{rest}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_grid_may_take_some_of_the_reflectors() {
+        let rest = "[[grid]]\nprobe = [\"pace\"]\nreflectors = [1, 2]\n";
+        let cells = plan("\"b\", \"c\"", rest).unwrap().cells().unwrap();
+        let counts: Vec<_> =
+            cells.iter().map(|cell| (cell.reflectors, cell.factors["reflectors"].to_string())).collect();
+        assert_eq!(counts, [(Some(1), "1".to_owned()), (Some(2), "2".to_owned())]);
+        let all = plan("\"b\", \"c\"", "[[grid]]\nprobe = [\"pace\"]\n").unwrap().cells().unwrap();
+        assert_eq!((all[0].reflectors, all[0].factors.get("reflectors")), (None, None));
+        for (rest, word) in [
+            (rest.replace("[1, 2]", "[3]"), "1 to 2"),
+            (rest.replace("[1, 2]", "[0]"), "1 to 2"),
+            (rest.replace("[1, 2]", "[]"), "no value"),
+            ("[[grid]]\nreflectors = [1]\n".to_owned(), "no grid has pace"),
+        ] {
+            let reflectors = if word.starts_with("no grid") { "\"b\"" } else { "\"b\", \"c\"" };
+            let text = plan(reflectors, &rest).unwrap_err().to_string();
+            assert!(text.contains(word), "{rest}: {text}");
         }
     }
 
