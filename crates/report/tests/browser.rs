@@ -53,7 +53,11 @@ const press = async (word) => {
 const words = () => new URLSearchParams(location.hash.slice(1));
 const pair = (name) => words().get(name)?.split(",").map(Number) ?? null;
 const colours = (canvas = stage().querySelector("canvas")) => {
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  // A copy: a canvas that is read often is complained of.
+  const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const paper = copy.getContext("2d", { willReadFrequently: true });
+  paper.drawImage(canvas, 0, 0);
+  const { data } = paper.getImageData(0, 0, canvas.width, canvas.height);
   const seen = new Map();
   for (let i = 0; i < data.length; i += 4) { const word = data.slice(i, i + 4).join(); seen.set(word, (seen.get(word) || 0) + 1); }
   return seen;
@@ -423,6 +427,53 @@ fn switches_say_what_they_show_and_hide() {
     assert_eq!(saw["scale"], "rank");
     assert!(text(&saw["versus"][0]).starts_with("A: policy other · 40,000/s · B: fifo:50 · 40,000/s"), "{saw:#}");
     assert!(text(&saw["versus"][1]).contains("A 32×") && text(&saw["both"]).contains("times the share"), "{saw:#}");
+}
+
+#[test]
+fn the_last_colour_may_begin_before_the_fullest_cell() {
+    let script = r##"
+      await settled();
+      const ramps = JSON.parse(document.getElementById("heat-data").textContent).ramps;
+      const name = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+      const last = ramps[name].slice(-6).match(/../g).map((hex) => parseInt(hex, 16)).join() + ",255";
+      const legend = () => room.querySelector(".hm-legend").textContent.replaceAll("\u202f", "");
+      const button = (word) => [...room.querySelectorAll("button")].find((one) => one.textContent === word);
+      const look = () => ({ last: colours().get(last) || 0, legend: legend(), full: words().get("full"),
+        small: Math.max(...[...document.querySelectorAll(".hm-mini canvas")].map((one) => colours(one).get(last) || 0)) });
+      saw.opened = { ...look(), pressed: button("p99.5").getAttribute("aria-pressed") };
+      await press("fullest");
+      saw.fullest = look();
+      await press("p99.5");
+      saw.again = look();
+      await press("linear colour");
+      saw.linear = look();
+      await press("rank");
+      saw.rank = { disabled: button("p99.5").disabled, ...look() };
+      await press("2011 style");
+      saw.old = { disabled: button("p99.5").disabled, ...look() };
+    "##
+    .replace("await press(\"linear colour\");", "button(\"rank\").previousSibling.click(); await settled();");
+    let Some(saw) = ask("last-colour", &sample().html, "#heat=0004&q=rtt&full=p99.5", &script) else {
+        return skipped("the_last_colour_may_begin_before_the_fullest_cell");
+    };
+    let (opened, fullest) = (&saw["opened"], &saw["fullest"]);
+    assert_eq!((&opened["pressed"], &opened["full"]), (&"true".into(), &"p99.5".into()), "{saw:#}");
+    assert!(fullest["full"].is_null(), "{saw:#}");
+    assert_eq!(opened["legend"], saw["again"]["legend"]);
+    // More cells have the last colour, in the map and in the small ones, and the legend says from where on.
+    for what in ["last", "small"] {
+        assert!(number(&opened[what]) > number(&fullest[what]), "{saw:#}");
+    }
+    let words = text(&opened["legend"]);
+    let begin =
+        words.split("the last colour begins at ").nth(1).unwrap().split(',').next().unwrap().parse::<f64>().unwrap();
+    let most = words.split("the fullest holds ").nth(1).unwrap();
+    let most: f64 = most.split(|letter: char| !letter.is_ascii_digit()).next().unwrap().parse().unwrap();
+    assert!(begin < most && words.contains('≥'), "{words}");
+    assert!(!text(&fullest["legend"]).contains('≥') && !text(&fullest["legend"]).contains("begins at"), "{saw:#}");
+    assert!(text(&saw["linear"]["legend"]).contains("the last colour begins at"), "{saw:#}");
+    assert!(saw["rank"]["disabled"] == true && !text(&saw["rank"]["legend"]).contains("begins at"), "{saw:#}");
+    assert!(saw["old"]["disabled"] == true, "{saw:#}");
 }
 
 #[test]

@@ -78,7 +78,8 @@ async function drawMain(map, source, other, second, mine) {
   const picture = cells(source, layout, view.t0, view.t1, of(source));
   const key = [state.quantity, width, view.low, view.high, view.linear, view.old, area.height].join();
   const ids = state.same && !view.old ? ordered : [state.map];
-  const scale = await fullest(ids, shownPlane(), layout, width, key);
+  const known = await fullest(ids, shownPlane(), layout, width, key);
+  const scale = { ...known, last: lastAt(view, known.most, known.ranks) };
   if (mine !== turn) return;
   const sheets = [];
   let fine = null;
@@ -93,7 +94,7 @@ async function drawMain(map, source, other, second, mine) {
       return colours[Math.round(middle + middle * clamp(ratio / REACH, -1, 1))];
     } });
   } else {
-    const colour = painter(view, scale.most, scale.ranks);
+    const colour = painter(view, scale.last, scale.ranks);
     const plain = (one, index) => { const count = one.counts[index]; return count ? colour(count) : 0; };
     sheets.push({ picture, layout, colour: plain });
     // The 100 ms around the worst messages, once there is room to see them.
@@ -126,8 +127,8 @@ async function drawMain(map, source, other, second, mine) {
   const events = map.events.filter((event) => event.at_s >= view.t0 && event.at_s <= view.t1);
   const lost = lanes(map.lost, map.lost_step_s, view.t0, view.t1, area.width);
   if (!view.old) {
-    lane(svg, x, area, picture, picture.above, area.top - LANE - GAP, "above " + tick(view.high), view, "hm-over", scale.most);
-    lane(svg, x, area, picture, picture.below, area.below, "below " + tick(view.low), view, "hm-over", scale.most);
+    lane(svg, x, area, picture, picture.above, area.top - LANE - GAP, "above " + tick(view.high), view, "hm-over", scale.last);
+    lane(svg, x, area, picture, picture.below, area.below, "below " + tick(view.low), view, "hm-over", scale.last);
     lostLane(svg, x, area, lost, map, view);
     for (const event of events) {
       draw(svg, "path", { class: "hm-event", d: `M${x(event.at_s) - 4} 1h8l-4 8z` });
@@ -265,8 +266,8 @@ function words(map, other, source, view, picture, width, layout, scale, fine) {
     [[0, "A 32×"], [0.2, "8×"], [0.5, "same"], [0.8, "8×"], [1, "B 32×"]].forEach(([at, text]) => label(at, text));
     unit = `Which of the two has the larger share of its column in a cell (${cell}). Single messages are pale: they prove little.`;
   } else {
-    const most = scale.most;
-    if (view.old || view.scale === "linear") [[0, view.old ? "0" : "1"], [0.5, short(Math.round(most / 2))], [1, short(most)]].forEach(([at, text]) => label(at, text));
+    const most = scale.last, more = most < scale.most ? "\u2265\u202f" : "";
+    if (view.old || view.scale === "linear") [[0, view.old ? "0" : "1"], [0.5, short(Math.round(most / 2))], [1, more + short(most)]].forEach(([at, text]) => label(at, text));
     else if (view.scale === "rank") [0, 0.25, 0.5, 0.75, 1].forEach((at) => label(at, short(scale.ranks[Math.round(at * (scale.ranks.length - 1))] || 1)));
     else {
       const whole = Math.log(Math.max(most, 2));
@@ -275,9 +276,10 @@ function words(map, other, source, view, picture, width, layout, scale, fine) {
         const at = Math.log(count) / whole;
         if (at - free > 0.12 && at < 0.86) { label(at, short(count)); free = at; }
       }
-      label(1, short(Math.max(most, 2)));
+      label(1, more + short(Math.max(most, 2)));
     }
-    unit = `messages in a cell of ${cell}${state.same && !view.old && ordered.length > 1 ? "; one scale for all maps" : ""}${fine ? `; columns of ${span(fine[0].width * 1e9)} within the dashed frame` : ""}`;
+    const end = view.full === "p99.5" && view.scale !== "rank" ? `; the last colour begins at ${grouped(most)}, p99.5 of the cells, and the fullest holds ${grouped(scale.most)}` : "";
+    unit = `messages in a cell of ${cell}${end}${state.same && !view.old && ordered.length > 1 ? "; one scale for all maps" : ""}${fine ? `; columns of ${span(fine[0].width * 1e9)} within the dashed frame` : ""}`;
   }
   legend.append(scaleBox, make("span", { class: "hm-unit" }, unit));
 
@@ -303,6 +305,7 @@ function updateBar(map) {
   quantityChoice.update((quantity) => has(map, quantity));
   axisChoice.update(() => !state.old);
   scaleChoice.update(() => !state.old && !state.versus);
+  fullChoice.update(() => !state.old && !state.versus && state.scale !== "rank");
   [...lineToggles, outlierToggle].forEach((button) => { button.update(); button.disabled = state.old || Boolean(state.versus); });
   oldToggle.update();
   oldToggle.disabled = Boolean(state.versus);
@@ -388,14 +391,15 @@ async function drawPanels(mine) {
   const area = { all: wide, left, top: 4, width: wide - left - 12, height, base: height + 4 };
   panels.forEach(({ id, panel }) => panel.classList.toggle("hm-current", id === state.map));
   // They show whole maps: zooming in the viewer leaves them as they are.
-  const look = [quantity, wide, view.low, view.high, view.linear, view.scale, rampName(view), devicePixelRatio].join();
+  const look = [quantity, wide, view.low, view.high, view.linear, view.scale, view.full, rampName(view), devicePixelRatio].join();
   if (look === drawPanels.look) return;
   const layout = view.old ? oldLayers(height) : layers(view, height);
   const sources = await Promise.all(panels.map(({ id }) => plane(id, quantity)));
   if (mine !== turn) return;
   const pictures = sources.map((source) => source && cells(source, layout, 0, longest, joined(source, 0, longest, area.width)));
   const lists = pictures.filter(Boolean).map((picture) => picture.counts);
-  const together = painter(view, Math.max(1, ...lists.map(largest)), view.scale === "rank" ? ascending(lists) : null);
+  const ranks = view.scale === "rank" || view.full !== "max" ? ascending(lists) : null;
+  const together = painter(view, lastAt(view, Math.max(1, ...lists.map(largest)), ranks), ranks);
   drawPanels.look = look;
   panels.forEach(({ id, frame, surface, over }, index) => {
     const picture = pictures[index];

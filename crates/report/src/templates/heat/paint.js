@@ -52,6 +52,11 @@ const ascending = (lists) => {
   return all.sort();
 };
 
+// The count that the last colour begins at: the fullest cell's, or the one that 99.5 % of the cells do not exceed. A
+// scale by rank has no such end.
+const lastAt = (view, most, ranks) => view.full === "p99.5" && view.scale !== "rank" && ranks && ranks.length
+  ? Math.max(Math.min(2, most), ranks[Math.max(Math.ceil(ranks.length * 0.995 - 1e-9) - 1, 0)]) : most;
+
 // Places a picture's canvas and its SVG in shares of their frame, so that both scale with it, on paper too.
 function place(frame, canvas, svg, area, high) {
   const share = (part, whole) => (100 * part / whole).toFixed(4) + "%";

@@ -12,7 +12,7 @@ const has = (map, quantity) => Boolean(map && map.planes[quantity]);
 const first = (map) => QUANTITIES.map(([name]) => name).find((name) => has(map, name));
 const ordered = [...maps.keys()];
 const state = {
-  map: ordered[0], quantity: "rtt", linear: false, scale: "log", old: false, versus: null, pick: null,
+  map: ordered[0], quantity: "rtt", linear: false, scale: "log", full: "max", old: false, versus: null, pick: null,
   lines: new Set(["p50", "p99", "p99.9"]), outliers: true, same: true,
   t: null, y: null,
 };
@@ -26,10 +26,10 @@ function viewOf(id = state.map, whole = false) {
   const [low, high] = reach(state.quantity);
   const view = {
     t0: 0, t1: Math.max(map.seconds, state.versus && !whole ? maps.get(state.versus).seconds : 0, 1e-3),
-    low, high, linear: state.linear, scale: state.scale, old: state.old,
+    low, high, linear: state.linear, scale: state.scale, full: state.full, old: state.old,
   };
   if (state.linear) view.low = 0;
-  if (state.old) { view.linear = true; view.low = 0; view.high = book.old.step_ns * book.old.rows; view.scale = "linear"; }
+  if (state.old) { view.linear = true; view.low = 0; view.high = book.old.step_ns * book.old.rows; view.scale = "linear"; view.full = "max"; }
   if (!whole && state.t) [view.t0, view.t1] = state.t;
   if (!whole && state.y && !state.old) [view.low, view.high] = state.y;
   return view;
@@ -54,6 +54,7 @@ const fragment = () => {
   if (state.y) words.set("y", state.y.map(exact).join(","));
   if (state.linear) words.set("axis", "linear");
   if (state.scale !== "log") words.set("colour", state.scale);
+  if (state.full !== "max") words.set("full", state.full);
   if (state.old) words.set("old", "1");
   if (state.versus) words.set("vs", state.versus);
   if (state.pick !== null) words.set("pick", state.pick);
@@ -87,6 +88,7 @@ function obey() {
     map: map.id, quantity: QUANTITIES.some(([name]) => name === quantity) && has(map, quantity) ? quantity : first(map), t: pair("t"), y: pair("y"),
     linear: words.get("axis") === "linear", old: words.get("old") === "1", same: words.get("own") !== "1",
     scale: ["linear", "rank"].includes(words.get("colour")) ? words.get("colour") : "log",
+    full: words.get("full") === "p99.5" ? "p99.5" : "max",
     versus: maps.has(words.get("vs")) && words.get("vs") !== map.id ? words.get("vs") : null,
     pick: words.has("pick") ? Number(words.get("pick")) : null, outliers: words.get("marks") !== "0",
     lines: words.has("lines") ? new Set(words.get("lines").split(",")) : new Set(usual),
@@ -142,6 +144,9 @@ const axisChoice = choice("value axis", [["log", "log"], ["linear", "linear"]], 
   (value) => { state.linear = value === "linear"; state.y = null; });
 const scaleChoice = choice("colour", [["log", "log"], ["linear", "linear"], ["rank", "rank", "Each count has the colour of its place among all counts that occur: small differences show, sizes do not."]],
   () => state.scale, (value) => { state.scale = value; });
+const fullChoice = choice("last colour", [["max", "fullest", "The last colour is the fullest cell: no count is above it."],
+  ["p99.5", "p99.5", "The last colour begins at the count that 99.5 % of the cells with messages do not exceed: a few very full cells no longer pale the others."]],
+  () => viewOf().full, (value) => { state.full = value; });
 const lineToggles = LINES.map(([name]) => toggle(name, () => state.lines.has(name), (on) => {
   if (on) state.lines.add(name); else state.lines.delete(name);
 }, name === "max" ? "longest of each column" : "drawn over as many columns as it needs to have 10 messages beyond it", lineSample(name)));
@@ -153,7 +158,7 @@ const wholeButton = make("button", { type: "button", class: "hm-toggle", onclick
 const labelled = (text, ...nodes) => make("div", { class: "hm-field" }, make("span", { class: "hm-name" }, text), ...nodes);
 const bar = make("div", { class: "hm-bar" },
   ...(ordered.length > 1 ? [labelled("map", pickMap), labelled("compared with", pickOther)] : []), labelled("shows", quantityChoice),
-  labelled("axis", axisChoice), labelled("colour", scaleChoice, sameToggle),
+  labelled("axis", axisChoice), labelled("colour", scaleChoice, sameToggle), labelled("last colour at", fullChoice),
   labelled("lines", ...lineToggles), labelled("also", outlierToggle, oldToggle, wholeButton));
 
 const title = make("figcaption", {});
