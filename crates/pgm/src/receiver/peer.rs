@@ -240,7 +240,7 @@ impl Peer {
         }
         with.counts.packets += 1;
         self.no_longer_suspect(now_ns, with);
-        self.short_group(data.sqn, options.current_group_size, with);
+        self.short_group(now_ns, data.sqn, options.current_group_size, with);
         self.progressed(now_ns, data.sqn, with);
         self.close_groups(now_ns, with);
     }
@@ -429,7 +429,7 @@ impl Peer {
             self.expect(now_ns, end, with);
             self.end = end;
         }
-        self.short_group(spm.lead, options.current_group_size, with);
+        self.short_group(now_ns, spm.lead, options.current_group_size, with);
         self.close_groups(now_ns, with);
         if paused {
             self.ask_partial(now_ns, with);

@@ -197,7 +197,7 @@ impl Peer {
     }
 
     /// A group was ended early (OPT_CURR_TGSIZE): the numbers that it lacks are nobody's.
-    pub(super) fn short_group(&mut self, sqn: Sqn, size: Option<u32>, with: &mut With<'_>) {
+    pub(super) fn short_group(&mut self, now_ns: u64, sqn: Sqn, size: Option<u32>, with: &mut With<'_>) {
         let whole = self.parity.group_packets;
         let Some(size) = size.filter(|size| (1..whole).contains(size)) else { return };
         let first = self.parity.first_of(sqn);
@@ -213,6 +213,11 @@ impl Peer {
             group.size = size;
         }
         let (from, until) = (first.plus(size), first.plus(whole));
+        // It is told when all data of the group were sent.
+        if from.is_after(self.end) {
+            self.expect(now_ns, from, with);
+            self.end = from;
+        }
         for at in size..whole {
             let sqn = first.plus(at);
             if self.is_missing(sqn) {
@@ -282,7 +287,9 @@ impl Peer {
         }
         let wanted = self.wanted(first);
         let promised = |group: &Group| group.phase == Some(Phase::WaitData) && group.confirmed >= wanted;
-        if !self.parity.touch(first).is_some_and(|group| promised(group)) {
+        if self.parity.group(first).is_some_and(promised) {
+            self.group_waits(first, Phase::WaitData, now_ns.saturating_add(with.config.data_ns));
+        } else {
             self.back_off_group(now_ns, first, with);
         }
     }
@@ -372,7 +379,7 @@ impl Peer {
         }
         self.heard_ns = now_ns;
         self.advance(data.trail, with);
-        self.short_group(data.sqn, options.current_group_size, with);
+        self.short_group(now_ns, data.sqn, options.current_group_size, with);
         let first = self.parity.first_of(data.sqn);
         let group_index = usize::try_from(options.parity_group.unwrap_or(0)).unwrap_or(usize::MAX);
         let index = group_index.saturating_mul(whole as usize).saturating_add(self.parity.within(data.sqn) as usize);
