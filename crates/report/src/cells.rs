@@ -17,6 +17,8 @@ pub(crate) struct Cell {
     pub(crate) series: String,
     /// Its merged histogram: RTT in ns and counts, ascending.
     pub(crate) points: Vec<(u64, u64)>,
+    /// The same from the intended send time, where all repetitions have it stored.
+    pub(crate) intended: Vec<(u64, u64)>,
     /// What RTT is multiplied by to get the figures' kind.
     pub(crate) of_rtt: f64,
     /// Medians of the repetitions that were combined.
@@ -175,6 +177,7 @@ fn cell(
         latencies().filter_map(|(latency, by)| Some(pick(latency)? as f64 * by)).reduce(better)
     };
     let points = tail.as_ref().map(Tail::points).unwrap_or_default();
+    let intended = whole(used, |result| result.histogram_intended.as_deref());
     let holes = holes(used, &points);
     let mut info = CellInfo {
         run: run.to_owned(),
@@ -207,14 +210,27 @@ fn cell(
         sent: used.iter().map(|result| result.messages.sent).sum(),
         lost: used.iter().map(|result| result.messages.lost).sum(),
         rate: rate(used),
-        pace: pace(used),
+        pace: pace(used, intended.as_ref()),
         stream: stream(used),
         mark: mark(results),
         findings: findings(results),
         notes: Vec::new(),
     };
     add_hole(&mut info, used, holes);
-    Cell { info, series: String::new(), points, of_rtt, medians, stdevs, tails, holes, run: 0, members: Vec::new() }
+    let intended = intended.as_ref().map(Tail::points).unwrap_or_default();
+    Cell {
+        info,
+        series: String::new(),
+        points,
+        intended,
+        of_rtt,
+        medians,
+        stdevs,
+        tails,
+        holes,
+        run: 0,
+        members: Vec::new(),
+    }
 }
 
 fn is_real_time(result: &ResultDocument) -> bool {
@@ -314,10 +330,23 @@ fn rate(used: &[&ResultDocument]) -> Option<RateInfo> {
     })
 }
 
-/// One distribution over the repetitions: means weighted by messages, quantiles of the middle repetition, the largest
-/// of all. Only the headline's histogram is stored whole, so these quantiles cannot be merged.
+/// One distribution over the repetitions, of which only the figures are stored.
 fn over(used: &[&ResultDocument], pick: fn(&ResultDocument) -> Option<&model::Latency>) -> Option<Quantiles> {
-    let all: Vec<&model::Latency> = used.iter().filter_map(|result| pick(result)).collect();
+    quantiles(&used.iter().filter_map(|result| pick(result)).collect::<Vec<_>>(), None)
+}
+
+/// The merged distribution of the repetitions, where each of them has it stored whole: older versions did not.
+fn whole(used: &[&ResultDocument], pick: fn(&ResultDocument) -> Option<&str>) -> Option<Tail> {
+    let stored: Vec<&str> = used.iter().filter_map(|result| pick(result)).collect();
+    match Tail::merged(stored.iter().copied()) {
+        (Some(tail), 0) if stored.len() == used.len() => Some(tail),
+        _ => None,
+    }
+}
+
+/// One distribution over the repetitions: means weighted by messages, the largest of all, and quantiles of all messages
+/// where the whole distribution is known, else those of the middle repetition.
+pub(crate) fn quantiles(all: &[&model::Latency], tail: Option<&Tail>) -> Option<Quantiles> {
     let parts: Vec<Part> = all
         .iter()
         .filter_map(|latency| Some(Part { count: latency.count, mean: latency.mean_ns?, stdev: latency.stdev_ns }))
@@ -325,21 +354,29 @@ fn over(used: &[&ResultDocument], pick: fn(&ResultDocument) -> Option<&model::La
     let of = |pick: fn(&model::Latency) -> Option<u64>| -> Vec<f64> {
         all.iter().filter_map(|latency| pick(latency).map(|ns| ns as f64)).collect()
     };
+    let at = |q: f64, pick: fn(&model::Latency) -> Option<u64>| match tail {
+        // One repetition has its own stored quantiles.
+        Some(tail) if all.len() > 1 => tail.quantile(q),
+        _ => middle(&of(pick)),
+    };
     (!all.is_empty()).then(|| Quantiles {
         mean_ns: pooled(&parts).map(|all| all.mean),
         stdev_ns: pooled(&parts).and_then(|all| all.stdev),
-        p50_ns: middle(&of(|latency| latency.p50_ns)),
-        p99_ns: middle(&of(|latency| latency.p99_ns)),
+        p50_ns: at(0.5, |latency| latency.p50_ns),
+        p99_ns: at(0.99, |latency| latency.p99_ns),
         p99_range: spread(&of(|latency| latency.p99_ns)),
-        p99_9_ns: middle(&of(|latency| latency.p99_9_ns)),
+        p99_9_ns: at(0.999, |latency| latency.p99_9_ns),
         max_ns: of(|latency| latency.max_ns).into_iter().reduce(f64::max),
     })
 }
 
-fn pace(used: &[&ResultDocument]) -> Option<PaceInfo> {
+fn pace(used: &[&ResultDocument], intended: Option<&Tail>) -> Option<PaceInfo> {
     let rates: Vec<&model::RateReport> = used.iter().filter_map(|result| result.rate.as_ref()).collect();
     let first = rates.first()?;
     let achieved: Vec<f64> = rates.iter().map(|rate| rate.achieved_pps).collect();
+    let times = |pick: fn(&ResultDocument) -> Option<&model::Latency>| -> Vec<&model::Latency> {
+        used.iter().filter_map(|result| pick(result)).collect()
+    };
     Some(PaceInfo {
         asked_pps: first.asked_pps,
         achieved_pps: mean(&achieved).unwrap_or_default(),
@@ -352,8 +389,13 @@ fn pace(used: &[&ResultDocument]) -> Option<PaceInfo> {
             .iter()
             .find_map(|rate| rate.saturated.as_ref())
             .map(|saturated| plain(&format!("{}: {}", saturated.who, saturated.why))),
-        intended: over(used, |result| result.latency_intended.as_ref()),
-        lateness: over(used, |result| result.lateness.as_ref()),
+        intended: quantiles(&times(|result| result.latency_intended.as_ref()), intended),
+        lateness: quantiles(
+            &times(|result| result.lateness.as_ref()),
+            whole(used, |result| result.histogram_lateness.as_deref()).as_ref(),
+        ),
+        one_way: crate::ways::ways(used),
+        parts: crate::ways::parts(used),
     })
 }
 

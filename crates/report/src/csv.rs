@@ -25,7 +25,9 @@ use std::collections::BTreeSet;
 /// | `asked_pps`, `achieved_pps` | messages a second asked for and sent, mean of the repetitions; `pace` only |
 /// | `behind`, `most_behind` | messages sent more than an interval late; most that were due at once |
 /// | `saturated` | what could not keep up, with the evidence |
-/// | `intended_…`, `lateness_…` | RTT from the intended send time, and actual less intended send time: quantiles of the middle repetition, the largest of all |
+/// | `intended_…`, `lateness_…` | RTT from the intended send time, and actual less intended send time: from the merged histograms; quantiles of the middle repetition where a run of an older version has none |
+/// | `out_…`, `back_…`, `one_way_error_ns` | one-way times of the middle repetition, and half the width within which the clocks' offset lies; empty without, and for several reflectors |
+/// | `send_p50_ns` … `near_kernel_p50_ns` | medians of the parts of the round trip, where stamps were taken |
 /// | `up_bits_per_second`, `down_bits_per_second` | payload delivered, mean of the repetitions; `stream` only |
 /// | `up_lost_share`, `down_lost_share` | share of the datagrams lost; empty for TCP |
 /// | `up_rfc3550_jitter_ns`, `down_rfc3550_jitter_ns` | interarrival jitter of the middle repetition |
@@ -35,7 +37,7 @@ use std::collections::BTreeSet;
 /// | `findings` | words of the findings, separated by blanks |
 ///
 /// The factors stand before them, one column each, named by axis, in alphabetical order.
-pub const CSV_COLUMNS: [&str; 53] = [
+pub const CSV_COLUMNS: [&str; 63] = [
     "source",
     "substrate",
     "run",
@@ -77,6 +79,16 @@ pub const CSV_COLUMNS: [&str; 53] = [
     "lateness_p99_ns",
     "lateness_p99_9_ns",
     "lateness_max_ns",
+    "out_p50_ns",
+    "out_p99_ns",
+    "back_p50_ns",
+    "back_p99_ns",
+    "one_way_error_ns",
+    "send_p50_ns",
+    "wire_p50_ns",
+    "far_kernel_p50_ns",
+    "far_application_p50_ns",
+    "near_kernel_p50_ns",
     "up_bits_per_second",
     "up_lost_share",
     "up_rfc3550_jitter_ns",
@@ -199,6 +211,19 @@ fn paced(pace: Option<&PaceInfo>) -> Vec<String> {
     for own in [pace.and_then(|pace| pace.intended), pace.and_then(|pace| pace.lateness)] {
         let own = own.unwrap_or_default();
         fields.extend([own.mean_ns, own.p50_ns, own.p99_ns, own.p99_9_ns, own.max_ns].map(ns));
+    }
+    let way = |word: &str| {
+        let mut ways = pace.into_iter().flat_map(|pace| &pace.one_way);
+        ways.find(|way| way.way == word && way.host.is_none())
+    };
+    for word in ["out", "back"] {
+        let figures = way(word).map(|way| way.figures).unwrap_or_default();
+        fields.extend([figures.p50_ns, figures.p99_ns].map(ns));
+    }
+    fields.push(way("out").map(|way| way.error_ns.to_string()).unwrap_or_default());
+    for name in ["send", "wire", "far-kernel", "far-application", "near-kernel"] {
+        let part = pace.and_then(|pace| pace.parts.iter().find(|part| part.name == name));
+        fields.push(ns(part.and_then(|part| part.figures.p50_ns)));
     }
     fields
 }

@@ -234,7 +234,8 @@ pub struct Quantiles {
     pub mean_ns: Option<f64>,
     /// Sample standard deviation over the same messages, from the repetitions' exact moments.
     pub stdev_ns: Option<f64>,
-    /// Median: of the middle repetition, where there are several.
+    /// Median: of all messages, where their distributions are stored whole (from the intended send time, lateness); of the
+    /// middle repetition otherwise, where there are several.
     pub p50_ns: Option<f64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<f64>,
@@ -270,6 +271,40 @@ pub struct PaceInfo {
     pub intended: Option<Quantiles>,
     /// Actual less intended send time.
     pub lateness: Option<Quantiles>,
+    /// One-way times, where clocks allow: out before back, of each reflector where there are several.
+    pub one_way: Vec<WayInfo>,
+    /// The parts of the round trip, where stamps were taken.
+    pub parts: Vec<PartInfo>,
+}
+
+/// One-way times in one direction, over the repetitions.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct WayInfo {
+    /// The reflector, where there are several.
+    pub host: Option<String>,
+    /// `out` or `back`.
+    pub way: String,
+    /// The times. A figure below 0 is within the error of the offset.
+    #[serde(flatten)]
+    pub figures: Quantiles,
+    /// Smallest of all repetitions.
+    pub min_ns: f64,
+    /// `same-clock` or `min-rtt`, as the results have it.
+    pub method: String,
+    /// Half the width within which the true offset of the clocks lies: the widest of the repetitions.
+    pub error_ns: u64,
+}
+
+/// A part of the round trip, over the repetitions.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct PartInfo {
+    /// `send`, `wire`, `far-kernel`, `far-application` or `near-kernel`.
+    pub name: String,
+    /// Where its stamps were taken: `application`, `kernel` or `hardware`.
+    pub stamps: String,
+    /// Its times, whole.
+    #[serde(flatten)]
+    pub figures: Quantiles,
 }
 
 /// One direction of a stream, over the repetitions of a cell: rates are means, counts are sums, jitter and RTT are of the

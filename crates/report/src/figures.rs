@@ -335,16 +335,19 @@ fn charts(runs: &[store::Run], wanted: &Wanted, out: &mut Vec<Drawing>) {
     add(Kind::Jitter, pairs(plots::by_size(&report, Quantity::Jitter)), summary);
 }
 
-/// The distributions of all cells: RTT buckets with the messages in them and beyond.
+/// The distributions of all cells: RTT buckets with the messages in them and beyond, counted `from` the `actual` send
+/// time, then those counted from the `intended` one.
 fn distributions(report: &Report) -> String {
-    let mut out = String::from("run,cell,protocol,size_bytes,rtt_ns,messages,beyond\r\n");
+    let mut out = String::from("run,cell,protocol,size_bytes,rtt_ns,messages,beyond,from\r\n");
     for cell in &report.cells {
-        let mut left: u64 = cell.points.iter().map(|(_, count)| count).sum();
-        for (ns, count) in &cell.points {
-            left -= count;
-            let info = &cell.info;
-            let [run, label, protocol] = [&info.run, &info.label, &info.protocol].map(|text| field(text));
-            out.push_str(&format!("{run},{label},{protocol},{},{ns},{count},{left}\r\n", info.size_bytes));
+        for (points, from) in [(&cell.points, "actual"), (&cell.intended, "intended")] {
+            let mut left: u64 = points.iter().map(|(_, count)| count).sum();
+            for (ns, count) in points {
+                left -= count;
+                let info = &cell.info;
+                let [run, label, protocol] = [&info.run, &info.label, &info.protocol].map(|text| field(text));
+                out.push_str(&format!("{run},{label},{protocol},{},{ns},{count},{left},{from}\r\n", info.size_bytes));
+            }
         }
     }
     out

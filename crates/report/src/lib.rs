@@ -42,11 +42,12 @@ mod svg;
 mod tail;
 mod text;
 mod units;
+mod ways;
 
 pub use csv::CSV_COLUMNS;
 pub use document::{
-    Block, CellInfo, Document, FindingCount, FlowInfo, Headline, Headlines, Mark, Note, PaceInfo, Quantiles, RateInfo,
-    RunInfo, Spread, StreamInfo, TableRow, schemas,
+    Block, CellInfo, Document, FindingCount, FlowInfo, Headline, Headlines, Mark, Note, PaceInfo, PartInfo, Quantiles,
+    RateInfo, RunInfo, Spread, StreamInfo, TableRow, WayInfo, schemas,
 };
 pub use error::ReportError;
 pub use options::Options;

@@ -7,6 +7,7 @@ use crate::single;
 use crate::streams::{STREAMS, streams};
 use crate::text::{PACED, fixed_line, paced};
 use crate::units::{us, us_or_dash};
+use crate::ways::{self, WAYS};
 
 /// What came from outside must not become markup.
 pub(crate) fn quote(text: &str) -> String {
@@ -94,6 +95,9 @@ pub(crate) fn report(document: &Document) -> String {
             }
         }
         out.push_str(&format!("## {}\n\n{}\n", quote(PACED), single::markdown_grid(&grid)));
+    }
+    if let Some(grid) = ways::table(document) {
+        out.push_str(&format!("## {}\n\n{}\n", quote(WAYS), single::markdown_grid(&grid)));
     }
     if let Some(grid) = streams(document) {
         out.push_str(&format!("## {}\n\n{}\n", quote(STREAMS), single::markdown_grid(&grid)));

@@ -6,6 +6,7 @@ use crate::names::{axis_title, cell_word, label_word};
 use crate::papers::{caption, columns};
 use crate::streams::{STREAMS, streams};
 use crate::units::{us, us_or_dash};
+use crate::ways::{self, WAYS};
 
 /// A figure with its mark; `!` names its notes, `*` stands alone.
 fn marked(figure: &str, headline: &Headline, document: &Document) -> String {
@@ -161,7 +162,8 @@ pub(crate) fn report(document: &Document, width: usize) -> String {
             out.push('\n');
         }
     }
-    for (heading, mut grid) in [(PACED, paced), (STREAMS, streams)].into_iter().filter_map(|(h, g)| Some((h, g?))) {
+    let tables = [(PACED, paced), (WAYS, ways::table(document)), (STREAMS, streams)];
+    for (heading, mut grid) in tables.into_iter().filter_map(|(h, g)| Some((h, g?))) {
         out.push_str(&format!("\n{heading}\n"));
         grid.fit(width, &[0]);
         for line in grid.lines() {

@@ -409,6 +409,112 @@ fn streams_and_schedules_are_in_every_form() {
     assert!(!field(line("pace"), "lateness_p99_ns").is_empty() && field(line("pace"), "up_bits_per_second").is_empty());
 }
 
+/// A repetition of 1000 messages of `pace` of which some waited 10 ms for the sender; the others took 10 µs.
+fn waited(repetition: u32, slow: u64, stored: bool) -> model::ResultDocument {
+    let mut one = sample::result(&shape(Probe::Pingpong, "udp", 1000, 3000));
+    (one.probe, one.repetition) = (Probe::Pace, Some(repetition));
+    one.factors.insert("rate".into(), 20_000.into());
+    let distribution = |quick_ns: u64, slow_ns: u64| {
+        let mut histogram = stats::Histogram::new();
+        histogram.record_n(quick_ns, 1000 - slow);
+        histogram.record_n(slow_ns, slow);
+        let latency = model::Latency {
+            kind: LatencyKind::Rtt,
+            count: 1000,
+            p50_ns: histogram.quantile(0.5),
+            p99_ns: histogram.quantile_if_supported(0.99, 10),
+            p99_9_ns: None,
+            ..one.latency.clone().unwrap()
+        };
+        (latency, histogram.to_base64_v2().unwrap())
+    };
+    let ((intended, of_intended), (lateness, of_lateness)) =
+        (distribution(10_000, 10_000_000), distribution(1_000, 9_990_000));
+    one.latency.as_mut().unwrap().kind = LatencyKind::Rtt;
+    (one.latency_intended, one.lateness) = (Some(intended.clone()), Some(lateness));
+    if stored {
+        (one.histogram_intended, one.histogram_lateness) = (Some(of_intended), Some(of_lateness));
+    }
+    one.rate = Some(model::RateReport {
+        asked_pps: 20_000.0,
+        achieved_pps: 20_000.0,
+        intended: 1000,
+        behind: 0,
+        most_behind: 0,
+        line_pps: None,
+        saturated: None,
+    });
+    let signed = |p50: i64| model::Signed {
+        count: 1000,
+        mean_ns: p50 as f64,
+        stdev_ns: Some(5.0),
+        min_ns: p50 - 100,
+        p50_ns: Some(p50),
+        p99_ns: Some(p50 + 50),
+        p99_9_ns: None,
+        max_ns: p50 + 200,
+    };
+    let step = i64::from(repetition);
+    one.one_way = Some(model::OneWay {
+        out: signed(4000 + step),
+        back: signed(6000 + step),
+        method: "min-rtt".to_owned(),
+        offset_ns: 77,
+        drift_ppm: 0.0,
+        error_ns: 300 + u64::from(repetition),
+        stamps: "application".to_owned(),
+        clocks: Vec::new(),
+    });
+    let latency = model::Latency { p50_ns: Some(2500), ..intended };
+    one.segments = vec![model::Segment { name: "far-kernel".to_owned(), stamps: "kernel".to_owned(), latency }];
+    one
+}
+
+#[test]
+fn what_the_schedule_adds_is_of_all_repetitions() {
+    let of = |stored: [bool; 3]| {
+        let mut run = sample::run(&Recipe { sizes: &[], rr: false, loads: &["none"], repetitions: 1, ..SMALL });
+        run.results.extend((1..).zip([0, 0, 40]).zip(stored).map(|((at, slow), stored)| waited(at, slow, stored)));
+        report(&[run])
+    };
+    let whole = of([true; 3]);
+    let pace = |report: &Report| -> windhover_report::PaceInfo {
+        report.document().cells.iter().find_map(|cell| cell.pace.clone()).unwrap()
+    };
+    // 40 of the 3000 waited: more than one in a hundred of all, and none in the middle repetition.
+    let near = |ns: Option<f64>, wanted: f64| ns.is_some_and(|ns| (ns / wanted - 1.0).abs() < 1e-3);
+    let (intended, lateness) = (pace(&whole).intended.unwrap(), pace(&whole).lateness.unwrap());
+    assert!(near(intended.p50_ns, 10_000.0) && near(intended.p99_ns, 10_000_000.0), "{intended:?}");
+    assert!(near(lateness.p99_ns, 9_990_000.0), "{lateness:?}");
+    let range = intended.p99_range.unwrap();
+    assert!(near(Some(range.low_ns), 10_000.0) && near(Some(range.high_ns), 10_000_000.0), "{range:?}");
+    // A repetition of an older version has no distribution: then it is the middle repetition's.
+    let older = of([true, false, true]);
+    assert!(near(pace(&older).intended.unwrap().p99_ns, 10_000.0));
+    // Charts of both, and of what is stored alone.
+    let (html, old_html) = (whole.html().unwrap(), older.html().unwrap());
+    assert!(html.contains("tail-pace-intended-0") && html.contains("function-pace-intended-0"));
+    assert!(!old_html.contains("tail-pace-intended-0"));
+
+    let [out, back] = &pace(&whole).one_way[..] else { panic!("{:?}", pace(&whole).one_way) };
+    assert_eq!((out.way.as_str(), out.figures.p50_ns, out.figures.p99_ns), ("out", Some(4002.0), Some(4052.0)));
+    assert_eq!((back.way.as_str(), back.min_ns, back.figures.max_ns), ("back", 5901.0, Some(6203.0)));
+    assert_eq!((out.error_ns, out.method.as_str(), out.host.as_deref()), (303, "min-rtt", None));
+    assert_eq!(pace(&whole).parts[0].figures.p50_ns, Some(2500.0));
+    let (text, markdown, csv) = (whole.table_text(120), whole.markdown(), whole.csv());
+    for form in [&text, &markdown] {
+        assert!(form.contains("One way, and the parts") && form.contains("far-kernel"), "{form}");
+    }
+    assert!(text.lines().any(|line| ["4.00", "6.00", "0.30", "2.50"].iter().all(|word| line.contains(word))), "{text}");
+    let mut lines = csv.split("\r\n");
+    let heads: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let line: Vec<&str> = lines.find(|line| line.contains(",pace,")).unwrap().split(',').collect();
+    let field = |name: &str| line[heads.iter().position(|head| *head == name).unwrap()];
+    assert_eq!((field("out_p50_ns"), field("back_p99_ns"), field("one_way_error_ns")), ("4002", "6052", "303"));
+    assert_eq!((field("far_kernel_p50_ns"), field("wire_p50_ns")), ("2500", ""));
+    assert_eq!(heads.len(), line.len());
+}
+
 /// Through the store and back: what is on disk gives the same report as what was in memory.
 #[test]
 fn a_run_directory_gives_the_same_report() {
