@@ -166,7 +166,8 @@ impl GroupSocket {
             v6,
         };
         let fd = socket.fd.as_raw_fd();
-        if v6 {
+        // Raw sockets are of one family anyway, and do not take the option.
+        if v6 && protocol == 0 {
             options::int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, "IPV6_V6ONLY", 1)?;
         }
         options::group_buffers(fd, options, SEND_BUFFER, RECEIVE_BUFFER)?;

@@ -148,6 +148,7 @@ impl RepairNote {
     const REPAIRED: u64 = 1 << 16;
     const ASKED: u64 = 1 << 17;
     const CONFIRMED: u64 = 1 << 18;
+    const PARITY: u64 = 1 << 19;
 
     fn words(&self) -> [u64; REPAIR_WORDS] {
         let repair = self.repair.unwrap_or_default();
@@ -156,6 +157,7 @@ impl RepairNote {
             (self.repair.is_some(), Self::REPAIRED),
             (repair.nak_ns.is_some(), Self::ASKED),
             (repair.ncf_ns.is_some(), Self::CONFIRMED),
+            (repair.parity, Self::PARITY),
         ] {
             flags |= if is { flag } else { 0 };
         }
@@ -191,6 +193,7 @@ impl RepairNote {
             ncf_ns: has(Self::CONFIRMED).then_some(ncf_ns),
             data_ns,
             naks: high(flags),
+            parity: has(Self::PARITY),
         };
         Self {
             from: u16::try_from(flags & 0xffff).unwrap_or(u16::MAX),
@@ -306,7 +309,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let log = WayLog::new(4);
-        let repair = Repair { gap_ns: 1, nak_ns: None, ncf_ns: Some(0), data_ns: 9, naks: 3 };
+        let repair = Repair { gap_ns: 1, nak_ns: None, ncf_ns: Some(0), data_ns: 9, naks: 3, parity: true };
         let note = RepairNote {
             from: 65_535,
             head: std::array::from_fn(|at| u8::try_from(at).unwrap()),

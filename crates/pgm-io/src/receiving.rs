@@ -208,6 +208,8 @@ impl Receiving {
         until: Until<'_>,
         buffer: &mut [u8],
     ) -> Result<Got, PathError> {
+        // A deadline that is over already is no reason not to look.
+        let mut looked = false;
         loop {
             if let Some(message) = self.next(shared, until.deliver, buffer)? {
                 return Ok(Got::Message(message));
@@ -216,8 +218,8 @@ impl Receiving {
                 return Ok(Got::Event);
             }
             if wait.spins() {
-                if !self.fetch(shared, [true; 2])? {
-                    self.polls = self.polls.wrapping_add(1);
+                self.polls = self.polls.wrapping_add(1);
+                if !self.fetch(shared, [true, self.own_turn(self.polls)])? {
                     if self.polls.is_multiple_of(POLLS) {
                         if until.stop.load(Ordering::Relaxed) {
                             return Ok(Got::Stopped);
@@ -232,8 +234,14 @@ impl Receiving {
             let now = shared.now();
             let due = self.timers(shared, now)?;
             if now >= until.deadline_ns {
-                return Ok(Got::TimedOut);
+                if looked {
+                    return Ok(Got::TimedOut);
+                }
+                looked = true;
+                self.fetch(shared, [true; 2])?;
+                continue;
             }
+            looked = true;
             let sleep = due.min(until.deadline_ns).saturating_sub(now).min(self.nap_ns);
             match wait.wait(sleep)? {
                 Woken::Ready([first, second]) => {
@@ -253,6 +261,17 @@ impl Receiving {
         }
     }
 
+    /// Whether a spinning owner looks at the own socket this time: always, where there is no other.
+    #[inline]
+    fn own_turn(&self, turn: u32) -> bool {
+        turn.is_multiple_of(LOOKS) || self.member.is_none()
+    }
+
+    /// Takes what was sent to the own source, without waiting.
+    pub(crate) fn hear(&mut self, shared: &Shared) -> Result<(), PathError> {
+        self.fetch(shared, [false, true]).map(|_| ())
+    }
+
     /// Takes a message that is there, or comes with one look at the sockets.
     #[inline]
     pub(crate) fn look(&mut self, shared: &Shared, buffer: &mut [u8]) -> Result<Option<Delivered>, PathError> {
@@ -260,7 +279,7 @@ impl Receiving {
             return Ok(Some(message));
         }
         self.looks = self.looks.wrapping_add(1);
-        self.fetch(shared, [true, self.looks.is_multiple_of(LOOKS)])?;
+        self.fetch(shared, [true, self.own_turn(self.looks)])?;
         self.next(shared, true, buffer)
     }
 

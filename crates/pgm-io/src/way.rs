@@ -21,6 +21,8 @@ const BATCH: usize = 32;
 const SMALL: usize = 1500;
 /// Addresses of 127.0.0.0/8 that are tried when the one asked for has an end already.
 const LOOPBACKS: u8 = 64;
+/// While one message is sent after another without a wait, NAKs are looked for so often.
+const HEAR_NS: u64 = 200_000;
 /// Nothing ends a wait by hand but a signal and its deadline.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -94,6 +96,8 @@ pub struct Way {
     max_sources: usize,
     heartbeat_ns: u64,
     linger_ns: u64,
+    /// When NAKs were looked for last by a send that had not to wait.
+    heard_ns: u64,
 }
 
 impl Way {
@@ -174,6 +178,7 @@ impl Way {
             max_sources: options.receiver.map_or(0, |config| config.max_sources),
             heartbeat_ns: options.source.map_or(0, |config| config.heartbeat_min_ns),
             linger_ns: nanoseconds(options.linger),
+            heard_ns: 0,
         })
     }
 
@@ -226,7 +231,15 @@ impl Way {
         let mut taken = None;
         loop {
             let until = match self.shared.publish(message, &mut taken) {
-                Ok(Step::Sent) => return Ok(taken.unwrap_or_default()),
+                Ok(Step::Sent) => {
+                    // A caller who is always late would serve nobody.
+                    let now = self.shared.now();
+                    if now.saturating_sub(self.heard_ns) >= HEAR_NS {
+                        self.heard_ns = now;
+                        self.receiving.hear(&self.shared)?;
+                    }
+                    return Ok(taken.unwrap_or_default());
+                }
                 Ok(Step::Taken { until_ns } | Step::Full { until_ns }) => until_ns,
                 Err(PublishError::Path(net::PathError::Interrupted)) => continue,
                 Err(PublishError::Path(error)) => return Err(error.into()),

@@ -1,0 +1,110 @@
+//! Nothing is allocated while messages flow, also when they are lost and repaired, and nothing stays open afterwards. One
+//! test in a process of its own, because descriptors are counted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    missing_docs,
+    reason = "tests panic, and say what they skip"
+)]
+
+mod support;
+
+use model::Receive;
+use net::{Arrival, DuplexVisitor, Inbox, Outbox};
+use pgm_io::{Way, WayOptions};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use support::{UDP, clock, ends, tsi, two_hosts, waiting};
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Sends and receives on one thread, and counts what is allocated meanwhile.
+struct Counted {
+    messages: u32,
+}
+
+impl DuplexVisitor for Counted {
+    type Output = (u32, u64);
+
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output {
+        let mut buffer = vec![0; 100];
+        let begin = Instant::now();
+        let mut received = 0;
+        let info = allocation_counter::measure(|| {
+            for _ in 0..self.messages {
+                outbox.send(0, &[7; 64]).unwrap();
+                if let Arrival::Message(_) = inbox.look(&mut buffer).unwrap() {
+                    received += 1;
+                }
+            }
+            while received < self.messages && begin.elapsed() < Duration::from_secs(20) {
+                if let Arrival::Message(_) = inbox.look(&mut buffer).unwrap() {
+                    received += 1;
+                }
+            }
+        });
+        (received, info.count_total)
+    }
+}
+
+struct Echo;
+
+impl DuplexVisitor for Echo {
+    type Output = u64;
+
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> u64 {
+        let mut buffer = vec![0; 100];
+        let info = allocation_counter::measure(|| {
+            loop {
+                match inbox.wait(&mut buffer).unwrap() {
+                    Arrival::Message(got) => outbox.send(0, &buffer[..got.bytes]).unwrap(),
+                    Arrival::Stopped => break,
+                    Arrival::Interrupted | Arrival::Nothing => {}
+                }
+            }
+        });
+        info.count_total
+    }
+}
+
+#[test]
+fn nothing_is_allocated_and_nothing_stays_open() {
+    let Some((a, b)) = two_hosts("nothing_is_allocated_and_nothing_stays_open") else { return };
+    a.lose();
+    b.lose();
+    let (here, there) = ends(UDP, false);
+    let _ = clock();
+    let before = descriptors();
+    for receive in [Receive::Block, Receive::Epoll, Receive::Spin] {
+        let (here, there) = (here.clone(), there.clone());
+        let mut here = a.run(move || Way::open(&here).unwrap());
+        let mut there = b.run(move || Way::open(&there).unwrap());
+        here.set_peers(&[tsi(2)]).unwrap();
+        there.set_peers(&[tsi(1)]).unwrap();
+        assert!(descriptors() > before);
+        let stop = AtomicBool::new(false);
+        let (counted, echoed) = std::thread::scope(|scope| {
+            let echo = scope.spawn(|| there.with_duplex(&waiting(receive, &stop), Echo).unwrap());
+            let counted = here.with_duplex(&waiting(Receive::Spin, &stop), Counted { messages: 2000 }).unwrap();
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            (counted, echo.join().unwrap())
+        });
+        assert!(here.counts().receiver.recovered > 0 && there.counts().receiver.recovered > 0, "nothing was repaired");
+        assert_eq!((counted, echoed), ((2000, 0), 0), "{receive}");
+    }
+    // Also of ways that did not open: the group is of the other family, the address is not ours, another end has it.
+    let wrong = here.clone().subscribe(7500, "ff15::1".parse().unwrap());
+    let foreign = WayOptions { local: "10.79.0.77".parse().unwrap(), ..here.clone() };
+    let index = WayOptions { interface: Some(4_000_000), ..here.clone() };
+    a.run(move || {
+        let _first = Way::open(&here).unwrap();
+        for options in [wrong, foreign, index, here] {
+            let error = Way::open(&options).unwrap_err().to_string();
+            assert!(!error.contains('\n'), "{error}");
+        }
+    });
+    assert_eq!(descriptors(), before);
+}

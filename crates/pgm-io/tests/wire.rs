@@ -1,0 +1,337 @@
+//! Ways between two hosts that lose multicast: everything is delivered once and in order, by both carriers, both families
+//! and all waits.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    unsafe_code,
+    missing_docs,
+    reason = "tests panic, and say what they skip; privileges of one thread are dropped by a system call"
+)]
+
+mod support;
+
+use model::Receive;
+use net::{Arrival, DuplexVisitor, Inbox, Outbox};
+use pgm_io::{Carrier, EventKind, PgmIoError, Way, WayOptions};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use support::{RAW, UDP, clock, ends, tsi, two_hosts, waiting};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const WAITS: [Receive; 4] = [Receive::Block, Receive::Poll, Receive::Epoll, Receive::Spin];
+
+/// A numbered message whose bytes follow from its number.
+fn message(number: u64, bytes: usize) -> Vec<u8> {
+    let fill = |at: usize| u8::try_from((number as usize * 31 + at) % 251).unwrap();
+    let mut message: Vec<u8> = (0..bytes).map(fill).collect();
+    message[..8].copy_from_slice(&number.to_be_bytes());
+    message
+}
+
+fn number(message: &[u8]) -> u64 {
+    u64::from_be_bytes(*message.first_chunk().unwrap())
+}
+
+/// Sends on one thread, receives on another what the other end sends back.
+struct Initiator<'a> {
+    messages: u64,
+    bytes: usize,
+    gap: Duration,
+    stop: &'a AtomicBool,
+}
+
+impl DuplexVisitor for Initiator<'_> {
+    type Output = u64;
+
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> u64 {
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..self.messages {
+                    let due = begin + self.gap * u32::try_from(number).unwrap();
+                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                    outbox.send(0, &message(number, self.bytes)).unwrap();
+                }
+            });
+            let mut buffer = vec![0; self.bytes + 1];
+            let mut next = 0;
+            while next < self.messages && begin.elapsed() < PATIENCE {
+                match inbox.wait(&mut buffer).unwrap() {
+                    Arrival::Message(got) => {
+                        assert_eq!((got.from, got.bytes), (0, self.bytes));
+                        assert!(got.stack_ns > 0);
+                        assert_eq!(&buffer[..got.bytes], message(next, self.bytes), "answer {next}");
+                        next += 1;
+                    }
+                    Arrival::Stopped => break,
+                    Arrival::Interrupted | Arrival::Nothing => {}
+                }
+            }
+            self.stop.store(true, Ordering::Relaxed);
+            next
+        })
+    }
+}
+
+/// Sends back what comes, on one thread, until it is stopped.
+struct Reflector;
+
+impl DuplexVisitor for Reflector {
+    type Output = u64;
+
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> u64 {
+        let mut buffer = vec![0; 20_000];
+        let mut next = 0;
+        loop {
+            match inbox.wait(&mut buffer).unwrap() {
+                Arrival::Message(got) => {
+                    assert_eq!(number(&buffer), next, "messages come in order");
+                    outbox.send(0, &buffer[..got.bytes]).unwrap();
+                    next += 1;
+                }
+                Arrival::Stopped => return next,
+                Arrival::Interrupted | Arrival::Nothing => {}
+            }
+        }
+    }
+}
+
+/// Messages there and back, over ways that may lose. Both ways afterwards.
+fn round_trips(here: &mut Way, there: &mut Way, waits: [Receive; 2], messages: u64, bytes: usize) {
+    here.set_peers(&[tsi(2)]).unwrap();
+    there.set_peers(&[tsi(1)]).unwrap();
+    let stop = AtomicBool::new(false);
+    let initiator = Initiator { messages, bytes, gap: Duration::from_micros(150), stop: &stop };
+    let (answered, reflected) = std::thread::scope(|scope| {
+        let reflector = scope.spawn(|| there.with_duplex(&waiting(waits[1], &stop), Reflector).unwrap());
+        let answered = here.with_duplex(&waiting(waits[0], &AtomicBool::new(false)), initiator).unwrap();
+        (answered, reflector.join().unwrap())
+    });
+    let counts = (here.counts(), there.counts());
+    assert_eq!((answered, reflected), (messages, messages), "{waits:?} {counts:?}");
+    for counts in [counts.0, counts.1] {
+        assert_eq!((counts.receiver.lost, counts.foreign, counts.unsent), (0, 0, 0), "{counts:?}");
+    }
+}
+
+fn lossy(test: &str, carrier: Carrier, v6: bool) {
+    let Some((a, b)) = two_hosts(test) else { return };
+    a.lose();
+    b.lose();
+    for (at, wait) in WAITS.into_iter().enumerate() {
+        let (here, there) = ends(carrier, v6);
+        let mut here = a.run(move || Way::open(&here).unwrap());
+        let mut there = b.run(move || Way::open(&there).unwrap());
+        // Every fourth with messages of several packets.
+        let bytes = if at == 2 { 4000 } else { 64 };
+        round_trips(&mut here, &mut there, [wait, WAITS[(at + 1) % WAITS.len()]], 1000, bytes);
+        for way in [&here, &there] {
+            let counts = way.counts();
+            let (repairs, events) = (way.repairs(), way.events());
+            let repaired = repairs.iter().filter(|note| note.repair.is_some()).count() as u64;
+            assert!(counts.receiver.recovered > 0 && repaired > 0, "{wait}: {counts:?}");
+            assert!(repaired <= counts.receiver.recovered);
+            for note in &repairs {
+                assert!(number(&note.head) < 1000 && note.bytes as usize == bytes && note.from == 0);
+                assert!(note.delivered_ns >= note.received_ns);
+                let Some(repair) = note.repair else { continue };
+                assert!(repair.data_ns >= repair.gap_ns && note.received_ns >= repair.data_ns);
+                assert!(repair.nak_ns.is_none_or(|nak| nak >= repair.gap_ns));
+            }
+            let has = |wanted: fn(&EventKind) -> bool| events.iter().any(|event| wanted(&event.what));
+            assert!(has(|what| matches!(what, EventKind::NakSent { .. })));
+            assert!(has(|what| matches!(what, EventKind::NakReceived { .. })));
+            assert!(has(|what| matches!(what, EventKind::NcfSent { .. })));
+            assert!(has(|what| matches!(what, EventKind::RepairSent { .. })));
+            assert!(has(|what| matches!(what, EventKind::RepairReceived { .. })));
+            assert!(has(|what| matches!(what, EventKind::SourceFound)));
+            assert!(events.iter().all(|event| event.at_ns <= way.now_ns()));
+            assert!(events.is_sorted_by_key(|event| event.at_ns));
+        }
+    }
+    assert!(a.lost() > 0 && b.lost() > 0, "nothing was lost: the test says nothing");
+}
+
+#[test]
+fn udp_ipv4() {
+    lossy("udp_ipv4", UDP, false);
+}
+
+#[test]
+fn udp_ipv6() {
+    lossy("udp_ipv6", UDP, true);
+}
+
+#[test]
+fn raw_ipv4() {
+    lossy("raw_ipv4", RAW, false);
+}
+
+#[test]
+fn raw_ipv6() {
+    lossy("raw_ipv6", RAW, true);
+}
+
+/// A loop that only waits: the source is served all the same.
+struct Waits<'a> {
+    served: &'a AtomicU64,
+}
+
+impl DuplexVisitor for Waits<'_> {
+    type Output = u64;
+
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> u64 {
+        outbox.send(0, b"the only one").unwrap();
+        self.served.store(1, Ordering::Release);
+        loop {
+            match inbox.wait(&mut [0; 100]).unwrap() {
+                Arrival::Stopped => return 0,
+                Arrival::Message(_) => return 1,
+                Arrival::Interrupted | Arrival::Nothing => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_is_served_while_nobody_sends() {
+    let Some((a, b)) = two_hosts("a_source_is_served_while_nobody_sends") else { return };
+    let (here, there) = ends(UDP, false);
+    let mut here = a.run(move || Way::open(&here).unwrap());
+    let mut there = b.run(move || Way::open(&WayOptions { source: None, ..there }).unwrap());
+    // Everything is lost until the message was sent; the heartbeats tell of it.
+    b.ip("link set wire down");
+    let (stop, served) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let loop_ = || here.with_duplex(&waiting(Receive::Block, &stop), Waits { served: &served }).unwrap();
+        let thread = scope.spawn(loop_);
+        while served.load(Ordering::Acquire) == 0 && !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        b.ip("link set wire up");
+        let begin = Instant::now();
+        let mut buffer = [0; 100];
+        let mut heard = false;
+        while !heard && begin.elapsed() < PATIENCE {
+            heard =
+                matches!(there.receive(&mut buffer, Duration::from_millis(50)).unwrap(), pgm_io::Incoming::Event(_));
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(heard, "no heartbeat came: {:?}", there.counts());
+    });
+    assert!(here.counts().source.spms > 1);
+}
+
+#[test]
+fn the_rate_is_kept_and_naks_are_served_meanwhile() {
+    let Some((a, b)) = two_hosts("the_rate_is_kept_and_naks_are_served_meanwhile") else { return };
+    b.lose();
+    let (mut here, there) = ends(UDP, false);
+    let rate = 2_000_000;
+    let source = here.source.as_mut().unwrap();
+    source.max_bytes_per_second = rate;
+    here.receiver = None;
+    let mut here = a.run(move || Way::open(&here).unwrap());
+    let mut there = b.run(move || Way::open(&WayOptions { source: None, ..there }).unwrap());
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let (mut next, mut buffer) = (0, [0; 2000]);
+            let begin = Instant::now();
+            while next < 500 && begin.elapsed() < PATIENCE {
+                if let pgm_io::Incoming::Message(got) = there.receive(&mut buffer, Duration::from_millis(100)).unwrap()
+                {
+                    assert_eq!(&buffer[..got.bytes], message(next, 1000));
+                    next += 1;
+                }
+            }
+            next
+        });
+        let begin = Instant::now();
+        for number in 0..500 {
+            here.send(&message(number, 1000)).unwrap();
+        }
+        let (seconds, bytes) = (begin.elapsed().as_secs_f64(), here.counts().source.bytes as f64);
+        // The bucket may be emptied at once.
+        assert!(bytes - 65_536.0 <= seconds * rate as f64 * 1.05, "{bytes} bytes in {seconds} s");
+        while !receiver.is_finished() {
+            here.drive(Duration::from_millis(5)).unwrap();
+        }
+        assert_eq!(receiver.join().unwrap(), 500);
+    });
+    assert!(here.counts().source.rdata > 0 && there.counts().receiver.lost == 0);
+}
+
+#[test]
+fn routers_are_alerted_as_the_protocol_says() {
+    let Some((a, b)) = two_hosts("routers_are_alerted_as_the_protocol_says") else { return };
+    for (v6, alerted) in [(false, true), (true, true), (false, false)] {
+        for host in [&a, &b] {
+            host.count_alerts();
+        }
+        b.lose();
+        let (here, there) = ends(if alerted { RAW } else { UDP }, v6);
+        let mut here = a.run(move || Way::open(&WayOptions { receiver: None, ..here }).unwrap());
+        let mut there = b.run(move || Way::open(&WayOptions { source: None, ..there }).unwrap());
+        let payload = here.packet_payload_bytes().unwrap();
+        let mut buffer = [0; 2000];
+        let (mut next, begin) = (0, Instant::now());
+        while there.counts().receiver.recovered < 3 && begin.elapsed() < PATIENCE {
+            // The longest that goes into one packet, so that a repair with its option is not cut in two.
+            here.send(&message(next, payload)).unwrap();
+            next += 1;
+            let _ = there.receive(&mut buffer, Duration::from_millis(1)).unwrap();
+            here.drive(Duration::from_millis(1)).unwrap();
+        }
+        assert!(there.counts().receiver.recovered >= 3, "{:?}", there.counts());
+        here.drive(Duration::from_millis(20)).unwrap();
+        let (source, naks) = (here.counts().source, there.counts().receiver.naks);
+        let (from_there, from_here) = (a.alerts(), b.alerts());
+        if alerted {
+            assert_eq!(from_here, source.spms + source.ncfs + source.rdata, "{source:?}");
+            assert!(naks > 0 && from_there >= 1 && from_there <= naks, "{from_there} {naks}");
+        } else {
+            assert_eq!((from_here, from_there), (0, 0));
+        }
+        a.lose_no_more();
+        b.lose_no_more();
+    }
+}
+
+#[test]
+fn raw_sockets_are_refused_to_whoever_may_not() {
+    let Some((a, _b)) = two_hosts("raw_sockets_are_refused_to_whoever_may_not") else { return };
+    let error = a.run(|| {
+        // SAFETY: no pointers; the call changes the credentials of this thread alone, unlike the C library's function.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) }, 0);
+        let (raw, _) = ends(RAW, false);
+        let error = Way::open(&raw).unwrap_err();
+        // UDP needs no privilege, and takes the buffers that it gets.
+        let (udp, _) = ends(UDP, false);
+        drop(Way::open(&udp).unwrap());
+        error
+    });
+    let text = error.to_string();
+    assert!(matches!(error, PgmIoError::Net(net::NetError::RawNotPermitted { protocol: 113 })), "{text}");
+    assert!(text.contains("CAP_NET_RAW") && text.contains("use UDP") && !text.contains('\n'), "{text}");
+}
+
+#[test]
+fn waits_that_take_one_socket_are_refused() {
+    let Some((a, _b)) = two_hosts("waits_that_take_one_socket_are_refused") else { return };
+    let mut way = a.run(|| Way::open(&ends(UDP, false).0).unwrap());
+    for wait in [Receive::Select, Receive::EpollMod, Receive::EpollAdddel] {
+        let stop = AtomicBool::new(true);
+        let error = way.with_duplex(&waiting(wait, &stop), Reflector).unwrap_err().to_string();
+        assert!(error.contains(wait.word()) && error.contains("block, poll, epoll or spin"), "{error}");
+    }
+}
+
+#[test]
+fn a_clock_of_ones_own_is_used() {
+    let Some((a, _b)) = two_hosts("a_clock_of_ones_own_is_used") else { return };
+    let way = a.run(|| Way::open(&ends(UDP, false).0).unwrap());
+    let before = clock().ns(clock().now());
+    let now = way.now_ns();
+    assert!(before <= now && now <= clock().ns(clock().now()));
+}
