@@ -202,7 +202,7 @@ pub(crate) struct Way {
     #[arg(long, value_name = "BYTES", default_value_t = 1472, value_parser = clap::value_parser!(u16).range(400..=9000))]
     pub(crate) packet: u16,
     /// Packets that can be repaired, and that are kept behind a gap: a power of two
-    #[arg(long, value_name = "PACKETS", default_value_t = 8192)]
+    #[arg(long, value_name = "PACKETS", default_value_t = 8192, value_parser = window)]
     pub(crate) window: u32,
     /// The other end is ZeroMQ's `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames
     #[arg(long)]
@@ -220,7 +220,8 @@ impl Way {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Source")]
 pub(crate) struct Source {
-    /// Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: random]
+    /// Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random
+    /// numbers, or six random ones]
     #[arg(long, value_name = "GSI", value_parser = gsi)]
     pub(crate) gsi: Option<Gsi>,
     /// Data-source port [default: random]
@@ -281,6 +282,13 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     } else {
         Err("use 0 to 86400 seconds".to_owned())
     }
+}
+
+fn window(text: &str) -> Result<u32, String> {
+    let wanted = text.parse::<u32>().ok().filter(|packets| packets.is_power_of_two());
+    wanted
+        .filter(|packets| (16..=1 << 20).contains(packets))
+        .ok_or_else(|| "use a power of two from 16 to 1048576".to_owned())
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -58,5 +58,8 @@ fn two_groups_of_two_implementations_do_not_disturb_each_other() {
     assert_eq!((number(&seen["messages"]), number(&seen["bad"])), (3000, 0), "{seen}");
     assert_eq!((number(&seen["out_of_order"]), number(&seen["resets"])), (0, 0), "{seen}");
     assert!(network.lost(2) > 0);
-    println!("INTEROP two groups: 1500 of 1500 in order at each of four receivers, {} packets dropped", network.lost(2));
+    println!(
+        "INTEROP two groups: 1500 of 1500 in order at each of four receivers, {} packets dropped",
+        network.lost(2)
+    );
 }

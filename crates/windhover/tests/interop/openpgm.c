@@ -137,7 +137,7 @@ static pgm_sock_t *open_socket(int sends, const char *local, char *groups, int d
     number(sock, PGM_NOBLOCK, "no blocking", 1);
     number(sock, PGM_MULTICAST_LOOP, "loop", 0);
     number(sock, PGM_MULTICAST_HOPS, "hops", 16);
-    int room = 4 << 20;
+    int room = 16 << 20;
     pgm_setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     pgm_setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     if (sends) {
@@ -186,6 +186,11 @@ static pgm_sock_t *open_socket(int sends, const char *local, char *groups, int d
         option(sock, PGM_JOIN_GROUP, "join", &wanted, sizeof wanted);
         option(sock, PGM_SEND_GROUP, "send group", &wanted, sizeof wanted);
     }
+    /* The library takes no more than the system's limit, with which it loses whole bursts. */
+    int heard = -1;
+    socklen_t heard_bytes = sizeof heard;
+    if (pgm_getsockopt(sock, IPPROTO_PGM, PGM_RECV_SOCK, &heard, &heard_bytes))
+        setsockopt(heard, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
     if (!pgm_connect(sock, &error))
         fail("pgm_connect", error);
     return sock;

@@ -71,16 +71,22 @@ fn open(flags: &WayFlags, publishes: Option<&Publishes<'_>>, hears: Option<&Hear
         options.receiver = Some(receiver(flags, hears)?);
     }
     Way::open(&options).map_err(|error| match error {
-        PgmIoError::Source(_)
-        | PgmIoError::Receiver(_)
-        | PgmIoError::Family { .. }
-        | PgmIoError::AddressInUse { .. } => Failure::usage(error),
+        PgmIoError::Source(_) | PgmIoError::Receiver(_) => asked(&error),
+        PgmIoError::Family { .. } | PgmIoError::AddressInUse { .. } => Failure::usage(error),
         error => Failure::new(1, error),
     })
 }
 
+/// Parameters that make no sense: the cause is in the words already.
+fn asked(error: &PgmIoError) -> Failure {
+    Failure::usage(anyhow!("{error}"))
+}
+
 /// The own address, and the number of the interface where it was asked for.
 fn own(flags: &WayFlags, group: IpAddr) -> Result<(IpAddr, Option<u32>), Failure> {
+    if let Some(local) = flags.local.filter(|local| !local.is_loopback()) {
+        net::interface::with_address(local).map_err(Failure::usage)?;
+    }
     let same_family = |address: &IpAddr| address.is_ipv4() == group.is_ipv4();
     let Some(text) = &flags.interface else {
         let local = match flags.local {
@@ -123,7 +129,7 @@ fn source(flags: &WayFlags, publishes: &Publishes<'_>, local: IpAddr) -> Result<
     config.ambient_ns = ns(publishes.flags.ambient);
     config.heartbeat_min_ns = ns(publishes.flags.heartbeat);
     config.heartbeat_max_ns = config.ambient_ns.max(config.heartbeat_min_ns);
-    config.check().map_err(|error| Failure::usage(PgmIoError::Source(error)))?;
+    config.check().map_err(|error| asked(&PgmIoError::Source(error)))?;
     Ok(config)
 }
 
@@ -138,7 +144,7 @@ fn receiver(flags: &WayFlags, hears: &Hears<'_>) -> Result<ReceiverConfig, Failu
     config.ncf_retries = hears.flags.retries;
     config.data_retries = hears.flags.retries;
     config.expiry_ns = ns(hears.flags.expiry);
-    config.check().map_err(|error| Failure::usage(PgmIoError::Receiver(error)))?;
+    config.check().map_err(|error| asked(&PgmIoError::Receiver(error)))?;
     Ok(config)
 }
 

@@ -83,13 +83,12 @@ fn publish(way: &mut Way, input: &mut Input, arguments: &Send, stop: &AtomicBool
         if let Input::Numbered { .. } = input {
             numbered::write(messages, realtime_ns(), &mut message);
         }
-        let payload = if arguments.way.zeromq {
-            zmtp::frame(&message, &mut framed);
-            &framed
+        if arguments.way.zeromq {
+            let most = way.packet_payload_bytes().unwrap_or(1448);
+            zmtp::frame(&message, most, &mut framed, |piece| way.send(piece).map(|_| ()))?;
         } else {
-            &message
-        };
-        way.send(payload)?;
+            way.send(&message)?;
+        }
         messages += 1;
         bytes += message.len() as u64;
     }

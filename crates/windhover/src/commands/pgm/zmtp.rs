@@ -14,8 +14,14 @@ const MORE: u8 = 1;
 /// Longest message that is taken; a longer length is damage.
 const MOST: usize = 1 << 24;
 
-/// A message of one frame, as one PGM message.
-pub(super) fn frame(message: &[u8], out: &mut Vec<u8>) {
+/// A message of one frame, as PGM messages of at most `most` bytes each: ZeroMQ's receivers end their program when a PGM
+/// message comes in fragments, so the row of frames is cut instead.
+pub(super) fn frame<E>(
+    message: &[u8],
+    most: usize,
+    out: &mut Vec<u8>,
+    mut each: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     out.clear();
     out.extend([0, 0]);
     let length = message.len() + 1;
@@ -27,7 +33,17 @@ pub(super) fn frame(message: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.push(0);
-    out.extend_from_slice(message);
+    let room = most.saturating_sub(out.len());
+    let (first, rest) = message.split_at(room.min(message.len()));
+    out.extend_from_slice(first);
+    each(out)?;
+    for part in rest.chunks(most.saturating_sub(2).max(1)) {
+        out.clear();
+        out.extend(NONE.to_be_bytes());
+        out.extend_from_slice(part);
+        each(out)?;
+    }
+    Ok(())
 }
 
 /// Takes one source's PGM messages apart.
@@ -102,16 +118,28 @@ mod tests {
         taken
     }
 
+    fn framed(message: &[u8], most: usize) -> Vec<Vec<u8>> {
+        let mut pieces = Vec::new();
+        let keep = |piece: &[u8]| {
+            pieces.push(piece.to_vec());
+            Ok::<(), ()>(())
+        };
+        frame(message, most, &mut Vec::new(), keep).unwrap();
+        pieces
+    }
+
     #[test]
     fn what_is_framed_is_unframed() {
-        let (mut unframer, mut out) = (Unframer::default(), Vec::new());
-        for bytes in [0, 1, 252, 253, 254, 255, 256, 5000] {
-            let message = vec![7; bytes];
-            frame(&message, &mut out);
-            assert_eq!(all(&mut unframer, &out), [message], "{bytes}");
+        let mut unframer = Unframer::default();
+        for bytes in [0, 1, 252, 253, 254, 255, 256, 1434, 1435, 1436, 1437, 5000] {
+            let message: Vec<u8> = (0..bytes).map(|at: usize| at.to_le_bytes()[0]).collect();
+            let pieces = framed(&message, 1448);
+            assert!(pieces.iter().all(|piece| piece.len() <= 1448), "{bytes}");
+            let whole: Vec<Vec<u8>> = pieces.iter().flat_map(|piece| all(&mut unframer, piece)).collect();
+            assert_eq!(whole, [message], "{bytes}");
         }
-        frame(b"ab", &mut out);
-        assert_eq!(out, [0, 0, 3, 0, b'a', b'b']);
+        assert_eq!(framed(b"ab", 1448), [[0, 0, 3, 0, b'a', b'b']]);
+        assert_eq!(framed(b"abcd", 6), [vec![0, 0, 5, 0, b'a', b'b'], vec![0xff, 0xff, b'c', b'd']]);
     }
 
     #[test]

@@ -1,0 +1,265 @@
+//! `windhover pgm` at both ends, over loopback: what is sent arrives, what is asked for is kept, what is wrong is said.
+//! With other implementations, and with losses: `interop`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::{Folder, assert_code, assert_refused, documents, run, stderr, stdout, windhover};
+
+/// Each test has a group and ports of its own: they run side by side.
+struct Place {
+    group: String,
+    port: String,
+}
+
+impl Place {
+    fn new(number: u8) -> Self {
+        Self { group: format!("239.192.77.{number}"), port: (30_700 + u16::from(number)).to_string() }
+    }
+
+    fn arguments<'a>(&'a self, what: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        [&["pgm", what, &self.group, "--interface", "lo", "--udp-port", &self.port], more].concat()
+    }
+
+    fn start(&self, what: &str, more: &[&str]) -> Running {
+        Running::start(&self.arguments(what, more))
+    }
+
+    /// A receiver that listens.
+    fn receiver(&self, more: &[&str]) -> Running {
+        self.start("recv", &[more, &["--for", "20s"]].concat()).listening("hears")
+    }
+
+    fn send(&self, more: &[&str], input: &[u8]) -> Output {
+        let mut sender = self.start("send", &[more, &["--linger", "100ms"]].concat());
+        sender.0.stdin.take().unwrap().write_all(input).unwrap();
+        sender.finish()
+    }
+}
+
+/// A command that ends with the test.
+struct Running(Child);
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = windhover(arguments);
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Waits for its first note; the others are read and left.
+    fn listening(mut self, word: &str) -> Self {
+        let mut errors = BufReader::new(self.0.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        assert!(line.contains(word), "{line}");
+        std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(drop));
+        self
+    }
+
+    fn interrupt(&self) {
+        let pid = self.0.id().to_string();
+        assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    }
+
+    fn finish(mut self) -> Output {
+        drop(self.0.stdin.take());
+        let (mut out, mut errors) = (self.0.stdout.take(), self.0.stderr.take());
+        let reader = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            out.as_mut().unwrap().read_to_end(&mut text).unwrap();
+            text
+        });
+        let end = Instant::now() + Duration::from_secs(40);
+        let status = loop {
+            match self.0.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(Instant::now() < end, "it does not end"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let mut said = Vec::new();
+        errors.iter_mut().for_each(|pipe| drop(pipe.read_to_end(&mut said)));
+        Output { status, stdout: reader.join().unwrap(), stderr: said }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn lines_arrive_as_lines_and_the_end_is_told() {
+    let place = Place::new(1);
+    let receiver = place.receiver(&["--until-fin"]);
+    let sent = place.send(&[], b"hello\n\nsecond \xc3\xa4\x01");
+    assert_code(&sent, 0);
+    assert!(stderr(&sent).contains("3 messages"), "{}", stderr(&sent));
+    let got = receiver.finish();
+    assert_code(&got, 0);
+    assert_eq!(stdout(&got), "hello\n\nsecond \\xc3\\xa4\\x01\n");
+}
+
+#[test]
+fn hexadecimal_and_json_hold_any_bytes() {
+    let place = Place::new(2);
+    let receiver = place.receiver(&["--until-fin", "--format", "json"]);
+    assert_code(&place.send(&["--hex", "--json"], b"00ff10\n6869\n"), 0);
+    let got = receiver.finish();
+    assert_code(&got, 0);
+    let lines = documents(&got);
+    let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["source", "message", "message", "finished", "summary"]);
+    assert_eq!((&lines[1]["hex"], &lines[2]["text"]), (&"00ff10".into(), &"hi".into()));
+    assert_eq!((&lines[4]["messages"], &lines[4]["ended_by"]), (&2.into(), &"fin".into()));
+    let place = Place::new(3);
+    let receiver = place.receiver(&["--count", "1", "--format", "hex"]);
+    assert_code(&place.send(&[], b"hi\n"), 0);
+    assert_eq!(stdout(&receiver.finish()), "6869\n");
+}
+
+#[test]
+fn a_file_arrives_byte_by_byte() {
+    let place = Place::new(4);
+    let folder = Folder::new("pgm-file");
+    let bytes: Vec<u8> = (0..200_000_u32).map(|at| (at.wrapping_mul(at) >> 7).to_le_bytes()[0]).collect();
+    let path = folder.0.join("data");
+    std::fs::write(&path, &bytes).unwrap();
+    let file = path.to_str().unwrap();
+    let receiver = place.receiver(&["--until-fin", "--format", "raw"]);
+    // Messages of one packet and of several.
+    assert_code(&place.send(&["--file", file, "--size", "3001"], b""), 0);
+    let got = receiver.finish();
+    assert_code(&got, 0);
+    assert!(got.stdout == bytes, "{} bytes came", got.stdout.len());
+}
+
+#[test]
+fn zeromq_frames_go_both_ways() {
+    let place = Place::new(5);
+    let zeromq = |more: &[&'static str]| [&["--zeromq", "--port", "5601"], more].concat();
+    let receiver = place.receiver(&zeromq(&["--until-fin"]));
+    assert_code(&place.send(&zeromq(&[]), b"one\ntwo\n"), 0);
+    assert_eq!(stdout(&receiver.finish()), "one\ntwo\n");
+}
+
+#[test]
+fn numbered_messages_are_checked() {
+    let place = Place::new(6);
+    let check = ["--until-fin", "--check", "--summary", "--format", "json"];
+    let receiver = place.receiver(&check);
+    let sent = place.send(&["--count", "400", "--size", "2000", "--rate", "4k", "--json"], b"");
+    assert_code(&sent, 0);
+    assert_eq!((&documents(&sent)[0]["messages"], &documents(&sent)[0]["finished"]), (&400.into(), &true.into()));
+    let got = receiver.finish();
+    assert_code(&got, 0);
+    let summary = documents(&got).pop().unwrap();
+    let source = &summary["sources"][0];
+    for (name, value) in [("messages", 400), ("first", 0), ("next", 400), ("damaged", 0), ("out_of_order", 0)] {
+        assert_eq!(source[name], value, "{name}: {summary}");
+    }
+    // Lines are no numbered messages.
+    let place = Place::new(7);
+    let receiver = place.receiver(&check);
+    assert_code(&place.send(&[], b"what came is not what was expected\n"), 0);
+    let got = receiver.finish();
+    assert_code(&got, 3);
+    assert_eq!(documents(&got).pop().unwrap()["sources"][0]["damaged"], 1);
+}
+
+#[test]
+fn reflectors_answer_and_their_times_are_told() {
+    let place = Place::new(8);
+    let reflectors = [0, 1].map(|_| place.start("reflect", &["--for", "20s"]).listening("answers"));
+    let words = ["--count", "100", "--rate", "1k", "--size", "200", "--reflectors", "2", "--json"];
+    let got = place.start("ping", &words).finish();
+    assert_code(&got, 0);
+    let result = documents(&got).pop().unwrap();
+    assert_eq!((&result["sent"], &result["bytes"]), (&100.into(), &200.into()));
+    let all = result["reflectors"].as_array().unwrap();
+    assert_eq!(all.len(), 2, "{result}");
+    for reflector in all {
+        assert_eq!((&reflector["answers"], &reflector["out_of_order"]), (&100.into(), &0.into()), "{result}");
+        assert_eq!(reflector["rtt"]["count"], 100, "{result}");
+        let parts =
+            ["untouched", "held", "repaired"].map(|fate| reflector["rtt_by_fate"][fate]["count"].as_u64().unwrap());
+        assert_eq!(parts.iter().sum::<u64>(), 100, "{result}");
+        assert!(reflector["rtt"]["p50_ns"].as_u64() <= reflector["rtt"]["max_ns"].as_u64(), "{result}");
+    }
+    let table = place.start("ping", &["--count", "3", "--rate", "100"]).finish();
+    assert_code(&table, 0);
+    for word in ["round trip", "p99.9", "untouched", "0 without an answer"] {
+        assert!(stdout(&table).contains(word), "'{word}' is not in: {}", stdout(&table));
+    }
+    for reflector in reflectors {
+        reflector.interrupt();
+        assert_code(&reflector.finish(), 130);
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_session_cleanly() {
+    let place = Place::new(9);
+    let receiver = place.receiver(&["--until-fin", "--summary", "--check", "--format", "json"]);
+    let sender = place.start("send", &["--count", "1000000", "--rate", "1k", "--json"]);
+    std::thread::sleep(Duration::from_millis(500));
+    sender.interrupt();
+    let sent = sender.finish();
+    assert_code(&sent, 130);
+    let sent = documents(&sent).pop().unwrap();
+    assert_eq!(sent["finished"], true, "{sent}");
+    let got = receiver.finish();
+    assert_code(&got, 0);
+    let summary = documents(&got).pop().unwrap();
+    assert_eq!(
+        (&summary["messages"], &summary["sources"][0]["ended"]),
+        (&sent["messages"], &"finished".into()),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_receiver_that_waits_in_vain_says_so() {
+    let place = Place::new(10);
+    let got = run(&place.arguments("recv", &["--count", "1", "--for", "200ms", "--summary"]));
+    assert_code(&got, 1);
+    assert!(stdout(&got).starts_with("0 messages"), "{}", stdout(&got));
+}
+
+#[test]
+fn what_is_refused_and_how() {
+    let refused = |arguments: &str, words: &[&str]| {
+        let all: Vec<&str> = arguments.split(' ').collect();
+        assert_refused(&[&["pgm"], &all[..]].concat(), 2, words);
+    };
+    refused("send 10.0.0.1 --count 1", &["10.0.0.1", "224.0.0.0/4"]);
+    refused("recv 239.1.1.1 --interface nosuch", &["nosuch", "ip link"]);
+    refused("recv 239.1.1.1 --local 192.0.2.77", &["192.0.2.77", "ip address"]);
+    refused("recv ff15::1 --local 127.0.0.1", &["ff15::1", "127.0.0.1"]);
+    refused("send 239.1.1.1 --count 1 --size 7 --interface lo", &["--size 7", "8 bytes"]);
+    refused("send 239.1.1.1 --size 70 --interface lo", &["--size", "--file"]);
+    refused("send 239.1.1.1 --file /nonexistent --interface lo", &["/nonexistent"]);
+    refused("ping 239.1.1.1 --reply-group 239.1.1.1", &["239.1.1.1", "--reply-group"]);
+    refused("reflect 239.255.255.255", &["240.0.0.0", "--reply-group"]);
+    for (arguments, word) in [
+        ("send 239.1.1.1 --window 100", "power of two"),
+        ("send 239.1.1.1 --gsi 1.2.3", "six numbers"),
+        ("recv 239.1.1.1 --back-off 5h", "200us"),
+        ("recv 239.1.1.1 --carrier tcp", "udp or raw"),
+        ("recv 239.1.1.1 --port 0", "0"),
+    ] {
+        let all: Vec<&str> = arguments.split(' ').collect();
+        let output = run(&[&["pgm"], &all[..]].concat());
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains(word), "{arguments}: {}", stderr(&output));
+    }
+    let place = Place::new(11);
+    let output = place.send(&["--hex"], b"00\nxyz\n");
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("line 2"), "{}", stderr(&output));
+}
