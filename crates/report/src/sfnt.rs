@@ -1,12 +1,13 @@
 //! sfnt-pingpong's own columns, so that scripts made for its output read ours: integer nanoseconds led by tabs, below
-//! header lines that begin with `#`.
+//! header lines that begin with `#`. Of `pace` they are those of sfnt-stream.
 //!
-//! Different from sfnt-pingpong: figures are rounded rather than cut, the mean and the standard deviation come from
+//! Different from sfnt-stream: latency is the whole round trip, as the header says, where it infers one way; `sendjit` is
+//! lateness of all messages, none of which is left out by a schedule that begins anew. Different from sfnt-pingpong: figures are rounded rather than cut, the mean and the standard deviation come from
 //! exact sums, and halving follows the statistics instead of preceding them.
 
 use crate::tail::Tail;
 use crate::units::plain;
-use model::{LatencyKind, MachineFacts, ResultDocument};
+use model::{Latency, LatencyKind, MachineFacts, ResultDocument};
 
 /// What the header says beside what the results know themselves. All of it may be absent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,7 +22,8 @@ pub struct SfntFacts {
     pub percentile: Option<f64>,
 }
 
-/// The header, the column line `#  size  mean  min  median  max  %ile  stddev  iter`, and one row a size. The percentile
+/// Of `pace` the header and the two column lines of sfnt-stream, and one row a rate; of the others
+/// the header, the column line `#  size  mean  min  median  max  %ile  stddev  iter`, and one row a size. The percentile
 /// is the 99th; with few messages, where our own documents leave it out, it is the nearest rank, as sfnt-pingpong has it.
 #[must_use]
 pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
@@ -59,6 +61,10 @@ pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
     let percentile = facts.percentile.unwrap_or(99.0);
     out.push_str(&format!("# percentile={percentile}\n"));
     out.push_str(if rtt { "# reporting: RTT\n" } else { "# reporting: 1/2 RTT\n" });
+    if first.is_some_and(|result| result.rate.is_some()) {
+        rates(results, percentile, &mut out);
+        return out;
+    }
     out.push_str("#\n#\tsize\tmean\tmin\tmedian\tmax\t%ile\tstddev\titer\n");
     for result in results {
         if let Some(row) = row(result, percentile) {
@@ -68,14 +74,68 @@ pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
     out
 }
 
-fn row(result: &ResultDocument, percentile: f64) -> Option<String> {
-    let latency = result.latency.as_ref()?;
+/// sfnt-stream's columns: messages a second, latency, how late they were sent, and what is missing.
+fn rates(results: &[ResultDocument], percentile: f64, out: &mut String) {
+    let groups = [("mps", 3), ("latency", 7), ("sendjit", 4), ("gaps", 3)];
+    let heads: Vec<&str> = groups.into_iter().flat_map(|(name, columns)| std::iter::repeat_n(name, columns)).collect();
+    let columns = [
+        "target", "send", "recv", "mean", "min", "median", "max", "%ile", "stddev", "samples", "mean", "min", "max",
+        "behind", "n_gaps", "n_drops", "n_ooo",
+    ];
+    let mut size = None;
+    for result in results {
+        if size != Some(result.size()) {
+            size = Some(result.size());
+            out.push_str(&format!("# msgsize={}\n", result.size().unwrap_or(0)));
+            out.push_str(&format!("#{}\n#{}\n", heads.join("\t"), columns.join("\t")));
+        }
+        if let Some(row) = rate_row(result, percentile) {
+            out.push_str(&row);
+        }
+    }
+}
+
+fn rate_row(result: &ResultDocument, percentile: f64) -> Option<String> {
+    let (rate, latency, messages) = (result.rate.as_ref()?, result.latency.as_ref()?, &result.messages);
+    let arrived = messages.sent.saturating_sub(messages.lost) as f64 / messages.sent.max(1) as f64;
+    let whole = |value: Option<f64>| format!("{:.0}", value.unwrap_or(0.0));
+    let late = result.lateness.as_ref();
+    let cells = [
+        whole(Some(rate.asked_pps)),
+        whole(Some(rate.achieved_pps)),
+        whole(Some(rate.achieved_pps * arrived)),
+        whole(latency.mean_ns),
+        latency.min_ns.unwrap_or(0).to_string(),
+        latency.p50_ns.unwrap_or(0).to_string(),
+        latency.max_ns.unwrap_or(0).to_string(),
+        whole(at(result, latency, percentile)),
+        whole(latency.stdev_ns),
+        latency.count.to_string(),
+        whole(late.and_then(|late| late.mean_ns)),
+        late.and_then(|late| late.min_ns).unwrap_or(0).to_string(),
+        late.and_then(|late| late.max_ns).unwrap_or(0).to_string(),
+        rate.behind.to_string(),
+        // Older versions did not count them: there was one at least where something is missing.
+        rate.gaps.unwrap_or(u64::from(messages.lost > 0)).to_string(),
+        messages.lost.to_string(),
+        messages.reordered.unwrap_or(0).to_string(),
+    ];
+    Some(format!("{}\n", cells.join("\t")))
+}
+
+/// A percentile; with few messages the nearest rank.
+fn at(result: &ResultDocument, latency: &Latency, percentile: f64) -> Option<f64> {
     let by = if latency.kind == LatencyKind::RttHalf { 0.5 } else { 1.0 };
     let (tail, _) = Tail::merged(result.histogram.as_deref().into_iter());
     let nearest = tail.and_then(|tail| tail.any_quantile(percentile / 100.0)).map(|ns| ns * by);
     // The figure that the other forms print, where it is the same one.
     let printed = latency.p99_ns.filter(|_| percentile == 99.0).map(|ns| ns as f64);
-    let percentile = printed.or(nearest).or(latency.max_ns.map(|ns| ns as f64));
+    printed.or(nearest).or(latency.max_ns.map(|ns| ns as f64))
+}
+
+fn row(result: &ResultDocument, percentile: f64) -> Option<String> {
+    let latency = result.latency.as_ref()?;
+    let percentile = at(result, latency, percentile);
     Some(format!(
         "\t{}\t{:.0}\t{}\t{}\t{}\t{:.0}\t{:.0}\t{}\n",
         result.size()?,

@@ -18,6 +18,7 @@ mod several;
 mod single;
 mod table;
 mod tally;
+mod ticks;
 
 pub use colour::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
 pub use look::Look;
@@ -29,6 +30,7 @@ pub use rows::{Layout, Place, ROWS_PER_OCTAVE, Rows};
 pub(crate) use several::{difference, difference_csv, multiples};
 pub(crate) use single::{ROW_2011_NS, TOP_2011_NS, figure, figure_2011};
 pub(crate) use table::csv;
+pub(crate) use ticks::{Ticks, is_tick, ticks};
 
 /// What maps are made, and how.
 #[derive(Debug, Clone, PartialEq)]

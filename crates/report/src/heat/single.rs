@@ -2,6 +2,7 @@
 //! events above, the marginal distribution at the right, and the legend.
 
 use super::look::{Area, Common, Look, facts, label, latency_axis, legend, length, lost_lane, time_axis, words};
+use super::ticks::{is_tick, ticks};
 use super::{Layout, Map, Place};
 use crate::figure::{Figure, Hold, Ink, Paint, Style, Text, ink};
 use crate::svg::xy;
@@ -77,6 +78,7 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     );
     let mut top = head(&mut figure, map, &[sums(map), second.join(" · ")], &ink);
     top = events(&mut figure, map, top, area_width, &ink);
+    top = protocol(&mut figure, map, top, area_width, &ink);
     if above > 0 {
         let lane = common.lane(outside.iter().map(|(_, above)| *above).collect::<Vec<_>>().into_iter(), wide, 9);
         top = band(&mut figure, top, lane, "above", &ink) + 7.0;
@@ -145,7 +147,7 @@ fn events(figure: &mut Figure, map: &Map, top: f64, width: f64, ink: &Ink) -> f6
     let mut places: Vec<f64> = map
         .events
         .iter()
-        .filter(|event| event.kind != "loss")
+        .filter(|event| event.kind != "loss" && !is_tick(event))
         .filter_map(|event| event.at_ns)
         .map(|at| (at as f64 / length * width).floor())
         .filter(|x| (0.0..=width).contains(x))
@@ -161,6 +163,40 @@ fn events(figure: &mut Figure, map: &Map, top: f64, width: f64, ink: &Ink) -> f6
     }
     figure.text(words(LEFT - 8.0, top + 9.0, Hold::End, 11.5, ink.soft, counted(count, "event")));
     top + 17.0
+}
+
+/// Height of a lane of ticks, and the distance to the next.
+const TICK: f64 = 7.0;
+const TICKS: f64 = 10.0;
+
+/// Lanes of what the protocol did about losses; returns where the map begins.
+fn protocol(figure: &mut Figure, map: &Map, top: f64, width: f64, ink: &Ink) -> f64 {
+    let length = map.whole.length_ns().max(1) as f64;
+    // A tick is a pixel and a half wide; closer ones would be one anyway.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive time; `as` saturates")]
+    let step_ns = (length / width.max(1.0)) as u64;
+    let lanes = ticks(map, step_ns.max(1));
+    let mut y = top;
+    for lane in &lanes {
+        let colour = ink.series[match lane.kind {
+            "nak" => 4,
+            "ncf" => 0,
+            "repair" => 2,
+            _ => 1,
+        }];
+        let mut data = String::new();
+        for (place, _) in &lane.places {
+            let x = LEFT + (*place * step_ns.max(1)) as f64 / length * width;
+            data.push_str(&format!("M{} {}v{}", xy(x.min(LEFT + width)), xy(y), xy(TICK)));
+        }
+        figure.line(Style::stroke(ink.hair, 1.0), LEFT, y + TICK, LEFT + width, y + TICK);
+        figure.path(Style::stroke(colour, 1.5), data);
+        figure.text(words(LEFT - 8.0, y + TICK, Hold::End, 10.5, ink.soft, lane.name));
+        figure.text(words(LEFT + width + 8.0, y + TICK, Hold::Start, 10.5, ink.soft, commas(lane.count)));
+        y += TICKS;
+    }
+    // The name of the bars at the right is above the map.
+    if lanes.is_empty() { top } else { y + 14.0 }
 }
 
 /// How each line is drawn: colour on a light and on a dark page, width, dashes. The median runs through the fullest

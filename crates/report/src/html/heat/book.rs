@@ -47,6 +47,17 @@ struct View {
     outliers: Vec<Worst>,
     outliers_left_out: usize,
     events: Vec<Mark>,
+    /// Lanes of what the protocol did about losses.
+    ticks: Vec<Lane>,
+}
+
+#[derive(Serialize)]
+struct Lane {
+    name: &'static str,
+    kind: &'static str,
+    step_s: f64,
+    /// Place and count.
+    counts: Vec<(u64, u64)>,
 }
 
 #[derive(Serialize)]
@@ -205,9 +216,30 @@ fn view(of_result: &CellMaps, title: String, cell: String, trusted: bool) -> Vie
         outliers_left_out: of_result.outliers.len() - listed.len(),
         outliers: listed,
         events: longest
-            .map(|map| map.events.iter().filter(|event| event.kind != "loss").filter_map(mark).collect())
+            .map(|map| {
+                map.events
+                    .iter()
+                    .filter(|event| event.kind != "loss" && !heat::is_tick(event))
+                    .filter_map(mark)
+                    .collect()
+            })
             .unwrap_or_default(),
+        ticks: longest.map(lanes).unwrap_or_default(),
     }
+}
+
+/// Pieces of time that ticks are counted in, at most so many over the whole.
+const PIECES: u64 = 4000;
+
+fn lanes(map: &Map) -> Vec<Lane> {
+    let step_ns = (map.whole.length_ns() / PIECES).max(1);
+    let lane = |ticks: heat::Ticks| Lane {
+        name: ticks.name,
+        kind: ticks.kind,
+        step_s: step_ns as f64 / 1e9,
+        counts: ticks.places,
+    };
+    heat::ticks(map, step_ns).into_iter().map(lane).collect()
 }
 
 fn mark(event: &model::Event) -> Option<Mark> {

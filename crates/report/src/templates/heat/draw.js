@@ -1,16 +1,20 @@
 // The heat-map viewer, fourth part: the map, its words, the worst messages, the small multiples.
 // ---- Drawing ----------------------------------------------------------------------------------------------------
 
-const LEFT = 66, SIDE = 84, EVENTS = 12, LANE = 9, GAP = 3, LOST = 16, BELOW = 40;
+const LEFT = 66, SIDE = 84, EVENTS = 12, TICKS = 10, TICK = 7, LANE = 9, GAP = 3, LOST = 16, BELOW = 40;
 let shown = null; // What the last drawing put where: for the pointer.
 let cursor = null; // Column and row under the keyboard's cursor.
 let turn = 0;
+
+// Lanes of what the protocol did about losses lie between the events and the map.
+const ticksOf = () => (state.old ? [] : maps.get(state.map).ticks);
+const ticksEnd = () => EVENTS + ticksOf().length * TICKS + (ticksOf().length ? 4 : 0);
 
 const geometry = () => {
   const width = Math.max(280, stage.clientWidth);
   const side = width > 560 ? SIDE : 0;
   const height = clamp(Math.round(innerHeight * 0.5), 240, 460);
-  const top = EVENTS + LANE + GAP;
+  const top = ticksEnd() + LANE + GAP;
   return {
     left: LEFT, top, width: width - LEFT - side - 8, height, all: width, side,
     below: top + height + GAP, lost: top + height + GAP + LANE + 2, base: top + height + GAP + LANE + 2 + LOST,
@@ -133,6 +137,7 @@ async function drawMain(map, source, other, second, mine) {
     for (const event of events) {
       draw(svg, "path", { class: "hm-event", d: `M${x(event.at_s) - 4} 1h8l-4 8z` });
     }
+    tickLanes(svg, x, area, view);
   }
   if (!second && !view.old) {
     // All halos below all lines: where lines run together, none hides another.
@@ -181,6 +186,24 @@ function lane(svg, x, area, picture, counts, top, word, view, kind, most) {
     if (to > from) draw(group, "rect", { x: from, y: top, width: Math.max(to - from, 1.5), height: LANE, fill: css(colour(counts[column])) });
   }
   if (any) draw(svg, "text", { class: "tick hm-lane-name", x: area.left - 6, y: top + LANE - 1, "text-anchor": "end" }, (kind === "hm-over" ? word.split(" ")[0] : word));
+}
+
+function tickLanes(svg, x, area, view) {
+  ticksOf().forEach((one, place) => {
+    const top = EVENTS + place * TICKS;
+    draw(svg, "line", { class: "hm-grid", x1: area.left, x2: area.left + area.width, y1: top + TICK, y2: top + TICK });
+    draw(svg, "text", { class: "tick hm-lane-name", x: area.left - 6, y: top + TICK, "text-anchor": "end" }, one.name);
+    const { width, sums } = lanes(one.counts, one.step_s, view.t0, view.t1, area.width);
+    let path = "", count = 0;
+    for (const [column, here] of sums) {
+      const at = (column + 0.5) * width;
+      if (at < view.t0 || at > view.t1) continue;
+      path += `M${x(at).toFixed(1)} ${top}v${TICK}`;
+      count += here;
+    }
+    if (path) draw(svg, "path", { class: "hm-tick hm-tick-" + one.kind, d: path });
+    if (area.side) draw(svg, "text", { class: "tick hm-lane-name", x: area.left + area.width + 6, y: top + TICK, "text-anchor": "start" }, grouped(count));
+  });
 }
 
 function lostLane(svg, x, area, lost, map, view) {

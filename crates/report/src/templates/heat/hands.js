@@ -45,6 +45,12 @@ function probe(px, py) {
   if (px < area.left || px > area.left + area.width) return null;
   const time = timeAt(px);
   const near = !view.old && shown.events.find((event) => py < EVENTS && Math.abs(shown.x(event.at_s) - px) < 6);
+  const lane = view.old || py < EVENTS ? undefined : ticksOf()[Math.floor((py - EVENTS) / TICKS)];
+  if (lane && py < ticksEnd()) {
+    const [from, to] = [timeAt(px - 3), timeAt(px + 3)];
+    const count = lane.counts.reduce((sum, [place, here]) => (place * lane.step_s >= from && place * lane.step_s < to ? sum + here : sum), 0);
+    return { lines: [`${seconds(Math.max(from, 0), to - from)} to ${seconds(to, to - from)}`, `${grouped(count)} × ${lane.name}`] };
+  }
   if (near) return { lines: [`${near.kind}, ${seconds(near.at_s, 0.001)}`, near.detail || ""].filter(Boolean) };
   let use = picture;
   for (const closer of fine || []) if (time >= closer.from && time < closer.from + closer.wide * closer.width) use = closer;
