@@ -78,10 +78,8 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
     if !task.others.is_empty() && protocol.is_local() {
         return conflict(format!("{protocol} has one reflector"), "use udp or tcp");
     }
-    if pace.stamps != Stamps::None {
-        if protocol.is_local() {
-            return conflict(format!("{protocol} has no time stamps of the kernel"), "leave --stamps out");
-        }
+    if pace.stamps != Stamps::None && protocol.is_local() {
+        return conflict(format!("{protocol} has no time stamps of the kernel"), "leave --stamps out");
     }
     if let Some(cpu) = pace.receive_cpu {
         if pace.pacer == Pacer::Spin {

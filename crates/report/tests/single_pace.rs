@@ -85,7 +85,10 @@ fn one_way_times_segments_and_reflectors() {
     ]))
     .unwrap();
     let text = single_text(&[by_nic]);
-    for words in ["between time stamps of the NICs", "PTP_SYS_OFFSET_EXTENDED of /dev/ptp0 (± 320 ns) and PTP_SYS_OFFSET_PRECISE"] {
+    for words in [
+        "between time stamps of the NICs",
+        "PTP_SYS_OFFSET_EXTENDED of /dev/ptp0 (± 320 ns) and PTP_SYS_OFFSET_PRECISE",
+    ] {
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{words}: {text}");
     }
     let mut exact = one;

@@ -1,5 +1,12 @@
 //! The relation of a NIC's clock by a clock that is made up; there is none on most machines that tests run on.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::unnecessary_cast,
+    reason = "made-up times that are small; the type of an ioctl's number differs by C library"
+)]
+
 use super::*;
 use std::mem::offset_of;
 

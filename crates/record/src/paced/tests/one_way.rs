@@ -196,7 +196,11 @@ fn clock_of(stamps: Stamps, error_ns: u64) -> StampClock {
     StampClock { stamps, relation: (stamps == Stamps::Hardware).then(|| "a fake".to_owned()), error_ns }
 }
 
-fn one_way_of(config: &PacedConfig, samples: &[PacedSample], clocks: Option<(StampClock, StampClock)>) -> model::OneWay {
+fn one_way_of(
+    config: &PacedConfig,
+    samples: &[PacedSample],
+    clocks: Option<(StampClock, StampClock)>,
+) -> model::OneWay {
     let mut paced = Paced::new(PacedConfig { stamps: Stamps::Kernel, ..config.clone() });
     paced.begin(START);
     paced.ingest(samples);
@@ -292,7 +296,7 @@ proptest! {
             }
         }
         let by_ticks = one_way_of(&config, &with, None);
-        let mut paced = Paced::new(config.clone());
+        let mut paced = Paced::new(config);
         paced.begin(START);
         paced.ingest(&with);
         let (near, far) = kernel().unwrap();
