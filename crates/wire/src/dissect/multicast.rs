@@ -6,7 +6,7 @@
 //! in 2^64 times.
 
 use super::{FlowId, Packet, Transport};
-use crate::data::FarStamps;
+use crate::data::{FarStamps, PROVE_BYTES, PROVE_MAGIC};
 use pgm::Tsi;
 use pgm::packet::{Body, IP_PROTOCOL, Observed, Sum};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,8 @@ pub struct Sighted<'a> {
     pub packet: Observed<'a>,
     /// Our own header in it.
     pub carried: Option<Carried>,
+    /// Its data are the token that proves a path its client's.
+    pub proof: bool,
 }
 
 /// The memory over the PGM packets of a capture.
@@ -98,14 +100,17 @@ impl Sources {
         let known = self.sources.len();
         let key = (observed.head.tsi, observed.head.data_port);
         if known >= MOST_SOURCES && !self.sources.contains_key(&key) {
-            return Some(Sighted { source: FlowId::OTHERS, packet: observed, carried: None });
+            return Some(Sighted { source: FlowId::OTHERS, packet: observed, carried: None, proof: false });
         }
         let source = self
             .sources
             .entry(key)
             .or_insert_with(|| Known { id: u32::try_from(known).unwrap_or(u32::MAX), ..Known::default() });
-        let carried = message(&observed).and_then(|payload| source.carried(payload, &mut self.sessions));
-        Some(Sighted { source: FlowId(source.id), packet: observed, carried })
+        let payload = message(&observed);
+        let proof = payload.is_some_and(|payload| payload.starts_with(&PROVE_MAGIC))
+            && usize::from(observed.head.payload_bytes) == PROVE_BYTES;
+        let carried = payload.filter(|_| !proof).and_then(|payload| source.carried(payload, &mut self.sessions));
+        Some(Sighted { source: FlowId(source.id), packet: observed, carried, proof })
     }
 
     fn in_datagram<'a>(&mut self, packet: &Packet<'a>, guess: bool) -> Option<Observed<'a>> {

@@ -114,6 +114,9 @@ impl PgmLine<'_> {
     }
 
     fn carried_text(&self, line: &mut String) {
+        if self.sighted.proof {
+            line.push_str("  proof of the path");
+        }
         let Some(carried) = self.sighted.carried else { return };
         let what = if carried.answer { "answer" } else { "message" };
         let _ = write!(line, "  {what} {}", carried.seq);
@@ -199,6 +202,7 @@ impl PgmLine<'_> {
         put("since_nak_ns", json!(told.since_nak_ns));
         put("since_ncf_ns", json!(told.since_ncf_ns));
         put("since_data_ns", json!(told.since_data_ns));
+        put("proof", json!(sighted.proof.then_some(true)));
         if let Some(carried) = sighted.carried {
             put("seq", json!(carried.seq));
             put("tag", json!(format!("{:016x}", carried.tag)));

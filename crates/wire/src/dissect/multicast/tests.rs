@@ -127,6 +127,12 @@ fn our_messages_in_the_data_are_found_and_answers_told_from_them() {
     // A reflector's are known at once.
     let answer = carried(odata(OTHER, 0, 100, 77, true)).unwrap();
     assert!(answer.answer && answer.far.is_some_and(|far| far.tx - far.rx == 500), "{answer:?}");
+    // The token that proves a path is told apart.
+    let token = crate::data::prove(&crate::control::Token([3; 16]));
+    let data = Data { sqn: Sqn(4), trail: Sqn(0), payload: &token };
+    let proof = sighted(look(&mut memory, 3056, &made(TSI, Body::Odata(data), Options::default())));
+    assert!(proof.proof && proof.carried.is_none());
+    let mut carried = |bytes: Vec<u8>| sighted(look(&mut memory, 3056, &bytes)).carried;
     // The rest of a message has no header, and others' messages have none of ours.
     let rest = Fragment { first: Sqn(4), offset: 64, length: 128 };
     let data = Data { sqn: Sqn(5), trail: Sqn(0), payload: &[7; 64] };
