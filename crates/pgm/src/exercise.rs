@@ -1,8 +1,8 @@
 //! Entry points for fuzzing: each takes any bytes and must neither panic nor hang. Not part of the public interface.
 #![doc(hidden)]
 
-use crate::packet::{Packet, checksum};
-use crate::{Receiver, ReceiverConfig, Source, SourceConfig, Tsi};
+use crate::packet::{Body, Data, Fragment, Nak, Options, Packet, ParityParameters, Spm, checksum};
+use crate::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
 use std::net::{IpAddr, Ipv4Addr};
 
 const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 192, 0, 1));
@@ -36,21 +36,69 @@ fn mend(bytes: &mut [u8]) {
 }
 
 /// Both engines: a script of steps, each a byte that says what, a byte that says how much, and as many bytes of a datagram.
-pub fn engines(mut script: &[u8]) {
+/// It is played twice, without and with parity.
+pub fn engines(script: &[u8]) {
     let source = SourceConfig { window_packets: 16, ..SourceConfig::new(Tsi::default(), 7500, GROUP, ADDRESS) };
     let receiver = ReceiverConfig { window_packets: 16, max_sources: 2, ..ReceiverConfig::new(7500, GROUP, 1) };
+    play(script, source, receiver);
+    let fec = fec::Config {
+        group_packets: 4,
+        proactive_packets: 1,
+        group_pause_ns: Some(1_000_000),
+        parity_for_selective: script.first().is_some_and(|first| first & 1 == 1),
+        ..fec::Config::new()
+    };
+    // Messages of more than one packet, so that groups have fragments too.
+    let source = SourceConfig { max_packet_bytes: 400, fec: Some(fec), ..source };
+    play(script, source, ReceiverConfig { parity: true, ..receiver });
+}
+
+/// A packet that means something to the engines: any bytes seldom do. The first five say what it is.
+fn forge(bytes: &[u8]) -> Vec<u8> {
+    let &[kind, sqn, bits, number, size, ref payload @ ..] = bytes else { return Vec::new() };
+    let sqn = Sqn(u32::from(sqn)).plus(16_u32.wrapping_neg());
+    let data = Data { sqn, trail: Sqn(0).plus(u32::from(kind >> 3)).plus(16_u32.wrapping_neg()), payload };
+    let nak = Nak { sqn, source: ADDRESS, group: GROUP };
+    let bit = |at: u8| bits >> at & 1 == 1;
+    let body = match kind & 7 {
+        0..=2 => Body::Odata(data),
+        3 | 4 => Body::Rdata(data),
+        5 => Body::Ncf(nak),
+        6 => Body::Nak(nak),
+        _ => Body::Spm(Spm { sqn: Sqn(u32::from(number)), trail: data.trail, lead: sqn, path: ADDRESS }),
+    };
+    let fragment = Fragment { first: sqn.plus(u32::from(number >> 6).wrapping_neg()), offset: 0, length: 64 };
+    let options = Options {
+        parity: bit(0),
+        variable_length: bit(1),
+        parity_group: bit(2).then_some(u32::from(number)),
+        current_group_size: bit(3).then_some(u32::from(size & 7)),
+        fragment: (bit(4) && !bit(0)).then_some(fragment),
+        encoded_fragment: (bit(4) && bit(0)).then_some([number; 13]),
+        parity_parameters: bit(5).then_some(ParityParameters { proactive: bit(6), on_demand: bit(7), group_size: 4 }),
+        fin: size == u8::MAX,
+        ..Options::default()
+    };
+    let mut out = vec![0; 1500];
+    let packet = Packet { tsi: Tsi::default(), data_port: 7500, body, options };
+    let length = packet.write(&mut out).unwrap_or(0);
+    out.truncate(length);
+    out
+}
+
+fn play(mut script: &[u8], source: SourceConfig, receiver: ReceiverConfig) {
     let (Ok(mut source), Ok(mut receiver)) = (Source::new(source, 0), Receiver::new(receiver)) else { return };
     let mut now = 0_u64;
     let mut buffer = [0; 1500];
     while let Some((&[what, much], rest)) = script.split_first_chunk::<2>() {
         let (datagram, rest) = rest.split_at(usize::from(much).min(rest.len()));
         script = rest;
-        match what % 6 {
+        match what % 7 {
             0 => now = now.saturating_add(u64::from(much) * 100_000),
             1 => now = now.saturating_add(u64::from(much) << 32),
-            2 => drop(source.send(datagram)),
-            3 | 4 => {
-                let mut datagram = datagram.to_vec();
+            2 => drop(source.send(&datagram.repeat(1 + usize::from(what >> 3 & 3)))),
+            3 | 4 | 6 => {
+                let mut datagram = if what % 7 == 6 { forge(datagram) } else { datagram.to_vec() };
                 mend(&mut datagram);
                 let _ = source.handle_datagram(now, &datagram);
                 let _ = receiver.handle_datagram(now, ADDRESS, &datagram);
