@@ -164,6 +164,10 @@ impl Peer {
         self.slots.get(self.place(sqn) as usize).copied().unwrap_or_default()
     }
 
+    fn state(&self, sqn: Sqn) -> State {
+        self.slots.get(self.place(sqn) as usize).map(|slot| slot.state).unwrap_or_default()
+    }
+
     fn slot_mut(&mut self, sqn: Sqn) -> Option<&mut Slot> {
         let place = self.place(sqn) as usize;
         self.slots.get_mut(place)
@@ -366,7 +370,7 @@ impl Peer {
     fn settle(&mut self, with: &mut With<'_>) {
         loop {
             while self.base.is_before(self.end) {
-                match self.slot(self.base).state {
+                match self.state(self.base) {
                     State::Lost => with.events.lost(self.tsi, self.base, 1),
                     State::Skipped => {}
                     State::Empty | State::Missing(_) | State::Have => break,

@@ -87,7 +87,9 @@ struct Place<N> {
     down: Wire,
     groups: Vec<IpAddr>,
     side: u32,
-    /// When it is to be called.
+    /// When it wants to be called.
+    due_ns: Option<u64>,
+    /// The earliest event that calls it.
     wake_ns: Option<u64>,
     /// Its owner may have changed it.
     touched: bool,
@@ -171,6 +173,7 @@ impl<N: Node> Network<N> {
             down: Wire::new(link, seed(1)),
             groups: Vec::new(),
             side: 0,
+            due_ns: None,
             wake_ns: None,
             touched: false,
             away: false,
@@ -425,7 +428,7 @@ impl<N: Node> Network<N> {
         let mut rounds = 0;
         let done = loop {
             let Some(place) = self.places.get_mut(at).filter(|place| !place.away) else { break true };
-            if place.node.poll_timeout(now).is_some_and(|due| due <= now) {
+            if place.due_ns.is_some_and(|due| due <= now) {
                 place.node.handle_timeout(now);
             }
             place.node.act(now);
@@ -440,12 +443,13 @@ impl<N: Node> Network<N> {
                 }
             }
             let Some(place) = self.places.get_mut(at) else { break true };
-            let due = place.node.poll_timeout(now);
-            if due.is_none_or(|due| due > now) {
-                let wake = due.filter(|_| place.wake_ns != due);
-                place.wake_ns = due;
-                if let Some(at_ns) = wake {
-                    self.schedule(at_ns, What::Wake { node: at });
+            place.due_ns = place.node.poll_timeout(now);
+            let Some(due) = place.due_ns else { break true };
+            if due > now {
+                // A timer that was put off costs nothing: the event of the old one finds that it is not due yet.
+                if place.wake_ns.is_none_or(|wake| due < wake) {
+                    place.wake_ns = Some(due);
+                    self.schedule(due, What::Wake { node: at });
                 }
                 break true;
             }
@@ -479,7 +483,7 @@ impl<N: Node> Network<N> {
             What::Switch { packet } => self.switch(packet),
             What::Arrive { packet, node } => self.arrive(packet, node)?,
             What::Wake { node } => {
-                // An earlier or later call may have been asked for since.
+                // An earlier call may have been asked for since.
                 if self.places.get(node).is_some_and(|place| place.wake_ns == Some(event.at_ns)) {
                     if let Some(place) = self.places.get_mut(node) {
                         place.wake_ns = None;

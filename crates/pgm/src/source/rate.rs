@@ -6,7 +6,7 @@ const SECOND: u128 = 1_000_000_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limiter {
     rate: u128,
-    peak: u128,
+    peak: u64,
     /// Bucket size and content, in bytes x 10⁹. The content may go below nothing, as far down as the size: by NCFs.
     size: i128,
     tokens: i128,
@@ -22,7 +22,7 @@ fn signed(value: u128) -> i128 {
 impl Limiter {
     pub(super) fn new(rate: u64, peak: u64, burst: u64, now_ns: u64) -> Self {
         let size = signed(u128::from(burst) * SECOND);
-        Self { rate: u128::from(rate), peak: u128::from(peak), size, tokens: size, filled_ns: now_ns, free_ns: now_ns }
+        Self { rate: u128::from(rate), peak, size, tokens: size, filled_ns: now_ns, free_ns: now_ns }
     }
 
     fn fill(&mut self, now_ns: u64) {
@@ -46,6 +46,9 @@ impl Limiter {
 
     fn when(&self, now_ns: u64, bytes: usize, tokens: i128) -> u64 {
         let missing = signed(bytes as u128 * SECOND).saturating_sub(tokens);
+        if missing <= 0 {
+            return now_ns.max(self.free_ns);
+        }
         let wait = u128::try_from(missing).unwrap_or(0).div_ceil(self.rate.max(1));
         let by_tokens = now_ns.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX));
         by_tokens.max(self.free_ns)
@@ -56,8 +59,8 @@ impl Limiter {
         self.fill(now_ns);
         self.tokens = self.tokens.saturating_sub(signed(bytes as u128 * SECOND));
         // Rounded down: a peak above a byte a nanosecond is none.
-        let lasts = bytes as u128 * SECOND / self.peak.max(1);
-        self.free_ns = self.free_ns.max(now_ns).saturating_add(u64::try_from(lasts).unwrap_or(u64::MAX));
+        let lasts = (bytes as u64).saturating_mul(1_000_000_000) / self.peak.max(1);
+        self.free_ns = self.free_ns.max(now_ns).saturating_add(lasts);
     }
 }
 
