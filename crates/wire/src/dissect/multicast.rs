@@ -42,6 +42,8 @@ pub struct Carried {
 struct Known {
     id: u32,
     tag: Option<u64>,
+    /// A token came, and the first message of its session has not.
+    proved: bool,
     /// The last number and tag, and how many before fitted.
     guess: Option<(u64, u64, u8)>,
 }
@@ -109,6 +111,7 @@ impl Sources {
         let payload = message(&observed);
         let proof = payload.is_some_and(|payload| payload.starts_with(&PROVE_MAGIC))
             && usize::from(observed.head.payload_bytes) == PROVE_BYTES;
+        source.proved |= proof;
         let carried = payload.filter(|_| !proof).and_then(|payload| source.carried(payload, &mut self.sessions));
         Some(Sighted { source: FlowId(source.id), packet: observed, carried, proof })
     }
@@ -158,10 +161,11 @@ impl Known {
         let (seq, tag) = super::recognise::whole(payload)?;
         if self.tag != Some(tag) {
             // A tag that another source's messages have already is no accident.
-            if !sessions.contains_key(&tag) && !self.guess(seq, tag) {
+            if !self.proved && !sessions.contains_key(&tag) && !self.guess(seq, tag) {
                 return None;
             }
             self.tag = Some(tag);
+            self.proved = false;
             if sessions.len() < MOST_TAGS {
                 sessions.entry(tag).or_insert(self.id);
             }

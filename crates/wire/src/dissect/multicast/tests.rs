@@ -133,6 +133,8 @@ fn our_messages_in_the_data_are_found_and_answers_told_from_them() {
     let proof = sighted(look(&mut memory, 3056, &made(TSI, Body::Odata(data), Options::default())));
     assert!(proof.proof && proof.carried.is_none());
     let mut carried = |bytes: Vec<u8>| sighted(look(&mut memory, 3056, &bytes)).carried;
+    let first = Carried { seq: 0, tag: 78, answer: false, far: None };
+    assert_eq!(carried(odata(TSI, 5, 0, 78, false)), Some(first), "what follows a proof is ours at once");
     // The rest of a message has no header, and others' messages have none of ours.
     let rest = Fragment { first: Sqn(4), offset: 64, length: 128 };
     let data = Data { sqn: Sqn(5), trail: Sqn(0), payload: &[7; 64] };
