@@ -16,6 +16,9 @@ pub struct RateReport {
     pub behind: u64,
     /// Largest number of messages that the sender was behind at once.
     pub most_behind: u64,
+    /// Runs of messages lost one after the other, each reflector counted; `null` in results of older versions.
+    #[serde(default)]
+    pub gaps: Option<u64>,
     /// Messages of this size a second that the link carries, from the rate it reports and what they take on the wire
     /// (81,274 full frames on 1 Gbit/s); `null` where there is no link with a rate of its own (veth and loopback).
     #[serde(default)]

@@ -328,6 +328,25 @@ fn sfnt_rows_are_integers_led_by_tabs_even_with_few_messages() {
 }
 
 #[test]
+fn a_rate_is_printed_in_sfnt_streams_columns() {
+    let mut one = waited(1, 40, true);
+    one.messages =
+        model::Messages { sent: 1010, received: 1000, lost: 10, reordered: Some(2), ..model::Messages::default() };
+    let text = windhover_report::sfnt_text(&[one.clone(), one], &SfntFacts::default());
+    assert!(text.contains("# percentile=99\n# reporting: RTT\n"), "{text}");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("# ")).collect();
+    let [groups, heads, first, second] = lines[..] else { panic!("{text}") };
+    assert!(groups.starts_with("#mps\tmps\tmps\tlatency") && groups.ends_with("gaps\tgaps\tgaps"), "{groups}");
+    assert!(heads.starts_with("#target\tsend\trecv\tmean\tmin\tmedian\tmax\t%ile"), "{heads}");
+    let columns: Vec<&str> = heads[1..].split('\t').collect();
+    let cells: Vec<u64> = first.split('\t').map(|cell| cell.parse().unwrap()).collect();
+    assert_eq!((columns.len(), cells.len(), groups.split('\t').count(), first), (17, 17, 17, second));
+    let at = |name: &str| cells[columns.iter().position(|column| *column == name).unwrap()];
+    assert_eq!((at("target"), at("send"), at("recv")), (20_000, 20_000, 19_802));
+    assert_eq!((at("n_gaps"), at("n_drops"), at("n_ooo")), (3, 10, 2));
+}
+
+#[test]
 fn markdown_rows_have_as_many_cells_as_heads() {
     let markdown = report(&[small()]).markdown();
     let mut heads = None;
@@ -375,6 +394,7 @@ fn streams_and_schedules_are_in_every_form() {
             intended: 3000,
             behind: 7,
             most_behind: 3,
+            gaps: None,
             line_pps: None,
             saturated: None,
         });
@@ -441,6 +461,7 @@ fn waited(repetition: u32, slow: u64, stored: bool) -> model::ResultDocument {
         intended: 1000,
         behind: 0,
         most_behind: 0,
+        gaps: Some(3),
         line_pps: None,
         saturated: None,
     });

@@ -244,6 +244,26 @@ fn rates_and_schedules_that_cannot_be_kept_are_refused() {
 }
 
 #[test]
+fn the_columns_of_sfnt_stream() {
+    let server = Server::start(&[]);
+    let rates = ["pace", "udp", &server.address, "--rate", "500,1k", "--seconds", "0.3", "--beyond-saturation"];
+    let output = run(&[&rates[..], &["--format", "sfnt"]].concat());
+    assert_measured(&output);
+    let text = stdout(&output);
+    assert!(text.contains("# reporting: RTT\n") && text.contains("# msgsize=32\n"), "{text}");
+    let rows: Vec<Vec<u64>> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split('\t').map(|cell| cell.parse().unwrap()).collect())
+        .collect();
+    assert_eq!(
+        rows.iter().map(|row| (row.len(), row[0], row[9])).collect::<Vec<_>>(),
+        [(17, 500, 150), (17, 1000, 300)]
+    );
+    assert!(rows.iter().all(|row| row[4] <= row[5] && row[5] <= row[7] && row[7] <= row[6]), "{text}");
+}
+
+#[test]
 fn an_endpoint_that_allows_less_refuses_at_the_start() {
     let server = Server::start(&["--max-rate", "1000"]);
     assert_refused(&["pace", "udp", &server.address, "--rate", "5k"], 2, &["1000", "5000"]);

@@ -131,6 +131,9 @@ struct Peer {
     one_way: Option<OneWays>,
     /// One more than the highest number that was answered.
     answered: u64,
+    /// The number that would go on with the run of losses, and such runs so far.
+    next_lost: u64,
+    gaps: u64,
 }
 
 /// Takes the samples of `pace` beside the measurement.
@@ -179,6 +182,8 @@ impl Paced {
             own: several.then(Box::default),
             one_way: OneWays::new(peer.clock, config.stamps),
             answered: 0,
+            next_lost: u64::MAX,
+            gaps: 0,
         };
         let hosts: Vec<String> = config.peers.iter().map(|peer| peer.host.clone()).collect();
         let wait_ns = config.timeout_ns.saturating_add(config.interval_ns);
@@ -332,10 +337,12 @@ impl Paced {
     #[cold]
     fn unanswered(&mut self, one: &PacedSample, peer: usize, fate: Fate, lateness_ns: u64, due_ns: u64) {
         let lost = matches!(fate, Fate::Lost);
-        let counts = &mut self.peers[peer].counts;
-        counts.sent += 1;
-        counts.lost += u64::from(lost);
+        let of_peer = &mut self.peers[peer];
+        of_peer.counts.sent += 1;
+        of_peer.counts.lost += u64::from(lost);
         if lost {
+            of_peer.gaps += u64::from(one.sample.seq != of_peer.next_lost);
+            of_peer.next_lost = one.sample.seq.saturating_add(u64::from(self.config.every.max(1)));
             let rate = self.config.rate;
             let rtt_ns = rate.ns(one.sample.received.saturating_sub(one.sample.sent));
             let intended_ns = rate.ns(one.sample.received.saturating_sub(one.sample.intended));
@@ -619,6 +626,7 @@ impl Paced {
             behind: self.behind,
             // As many as fell due while the latest one waited.
             most_behind: (latest_ns / self.config.period_ns.max(1)).max(self.unsent),
+            gaps: Some(self.peers.iter().map(|peer| peer.gaps).sum()),
             line_pps: self.config.line_pps,
             saturated: None,
         }

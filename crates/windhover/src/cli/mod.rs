@@ -118,6 +118,6 @@ pub(crate) enum Format {
     Csv,
     /// A Markdown table
     Markdown,
-    /// The columns of sfnt-pingpong, in ns
+    /// The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns
     Sfnt,
 }

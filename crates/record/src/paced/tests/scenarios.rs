@@ -226,6 +226,7 @@ fn several_reflectors_are_told_apart() {
     assert_eq!(near.latency.as_ref().unwrap().max_ns, Some(50 * US));
     assert_eq!(far.latency_intended.as_ref().unwrap().max_ns, Some(91 * US));
     assert_eq!(pace.one_way, None);
+    assert_eq!(pace.rate.gaps, Some(1), "all of them in one run");
     // Where each of them lost: 1600 messages at 10,000/s are 160 ms.
     let lost_by = |host: &str| -> Vec<Option<f64>> {
         let of = |one: &&model::result::Series| one.quantity == "lost" && one.host == host;
@@ -243,6 +244,22 @@ fn several_reflectors_are_told_apart() {
         .collect();
     assert_eq!(tags, expected);
     assert!(done.outliers.iter().any(|one| one.host.as_deref() == Some("far away,1")));
+}
+
+#[test]
+fn runs_of_losses_are_counted() {
+    let config = PacedConfig { every: 2, ..config() };
+    // One in two is asked; 10 to 14 are lost in one run, 20 by itself.
+    let samples = (0..100).map(|seq| {
+        let one = message(&config, seq, 0, 50 * US);
+        match seq {
+            odd if odd % 2 == 1 => flagged(SampleFlags::UNASKED, one),
+            10 | 12 | 14 | 20 => flagged(SampleFlags::LOST, one),
+            _ => one,
+        }
+    });
+    let done = run(&config, samples.collect());
+    assert_eq!((done.messages.lost, done.pace.unwrap().rate.gaps), (4, Some(2)));
 }
 
 #[test]
