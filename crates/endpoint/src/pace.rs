@@ -111,7 +111,7 @@ impl<F: FnOnce()> DuplexVisitor for Answer<'_, F> {
         let mut usage = UsageSampler::start(cpu);
         let mut tally = Tally::default();
         let end = answer(outbox, inbox, shape, clock, message, &mut budget, &mut telling, halt, &mut tally, || {
-            usage.observe_cpu()
+            usage.observe_cpu();
         });
         halt.leave();
         let usage = usage.finish();
