@@ -396,6 +396,7 @@ fn pace(used: &[&ResultDocument], intended: Option<&Tail>) -> Option<PaceInfo> {
         ),
         one_way: crate::ways::ways(used),
         parts: crate::ways::parts(used),
+        pgm: crate::pgm::info(used),
     })
 }
 

@@ -275,6 +275,48 @@ pub struct PaceInfo {
     pub one_way: Vec<WayInfo>,
     /// The parts of the round trip, where stamps were taken.
     pub parts: Vec<PartInfo>,
+    /// What PGM did about losses, where it carried the messages.
+    pub pgm: Option<PgmInfo>,
+}
+
+/// What PGM did about losses, all repetitions and ends together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct PgmInfo {
+    /// What packets travelled in: `udp` or `raw`.
+    pub carrier: String,
+    /// Packets that were missing when a later one came.
+    pub missing: u64,
+    /// Of these, those that were repaired.
+    pub recovered: u64,
+    /// Of these, those that were given up.
+    pub lost: u64,
+    /// NAKs sent.
+    pub naks: u64,
+    /// Confirmations (NCF) sent.
+    pub ncfs: u64,
+    /// Repairs sent.
+    pub repairs: u64,
+    /// Packets that came twice.
+    pub duplicates: u64,
+    /// Messages by what repairs did to them; of all reflectors first.
+    pub fates: Vec<FateInfo>,
+}
+
+/// Messages of one fate, over the repetitions.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct FateInfo {
+    /// `untouched`, `held` or `repaired`, as the results have it.
+    pub fate: String,
+    /// The reflector, where there are several; absent for all together.
+    pub host: Option<String>,
+    /// Answered messages of it.
+    pub messages: u64,
+    /// RTT from the actual send.
+    pub figures: Option<Quantiles>,
+    /// RTT from the intended send.
+    pub intended: Option<Quantiles>,
+    /// What repairs took of it.
+    pub in_repair: Option<Quantiles>,
 }
 
 /// One-way times in one direction, over the repetitions.

@@ -29,6 +29,7 @@ mod names;
 mod notes;
 mod options;
 mod papers;
+mod pgm;
 mod plots;
 mod reference;
 mod sfnt;

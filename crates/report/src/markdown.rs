@@ -3,6 +3,7 @@
 use crate::document::{Document, Headline, Mark, Note};
 use crate::names::{axis_title, cell_word};
 use crate::papers::{caption, columns};
+use crate::pgm::{self, PGM};
 use crate::single;
 use crate::streams::{STREAMS, streams};
 use crate::text::{PACED, fixed_line, paced};
@@ -87,17 +88,13 @@ pub(crate) fn report(document: &Document) -> String {
         out.push('\n');
     }
     if let Some(grid) = paced(document) {
-        let mut grid = grid;
-        // Bands have no form here: the headings say it themselves.
-        for (first, last, text) in grid.bands.drain(..).flatten() {
-            for column in grid.columns.get_mut(first..=last).into_iter().flatten() {
-                column.heading.insert(0, text.clone());
-            }
-        }
-        out.push_str(&format!("## {}\n\n{}\n", quote(PACED), single::markdown_grid(&grid)));
+        out.push_str(&format!("## {}\n\n{}\n", quote(PACED), single::markdown_grid(&unbanded(grid))));
     }
     if let Some(grid) = ways::table(document) {
         out.push_str(&format!("## {}\n\n{}\n", quote(WAYS), single::markdown_grid(&grid)));
+    }
+    if let Some(grid) = pgm::table(document) {
+        out.push_str(&format!("## {}\n\n{}\n", quote(PGM), single::markdown_grid(&unbanded(grid))));
     }
     if let Some(grid) = streams(document) {
         out.push_str(&format!("## {}\n\n{}\n", quote(STREAMS), single::markdown_grid(&grid)));
@@ -113,6 +110,16 @@ pub(crate) fn report(document: &Document) -> String {
     }
     out.push_str(&all_cells(document));
     out
+}
+
+/// Bands have no form here: the headings say it themselves.
+fn unbanded(mut grid: crate::layout::Grid) -> crate::layout::Grid {
+    for (first, last, text) in grid.bands.drain(..).flatten() {
+        for column in grid.columns.get_mut(first..=last).into_iter().flatten() {
+            column.heading.insert(0, text.clone());
+        }
+    }
+    grid
 }
 
 fn note_line(note: &Note) -> String {

@@ -44,6 +44,7 @@ fn sentences(result: &ResultDocument, alone: bool) -> Vec<String> {
             out.push(format!("RTT {actual}{intended}."));
         }
         out.extend(late(result));
+        out.extend(crate::pgm::sentence(result));
     } else {
         let p99 = |latency: &Option<Latency>| latency.as_ref().and_then(|latency| latency.p99_ns).map(at);
         let mut text = reached(result);
@@ -152,6 +153,7 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     ];
     parts.extend(one_way(results));
     parts.extend(segments(results));
+    parts.extend(crate::pgm::parts(results, keys, key));
     parts.extend(reflectors(results));
     parts
 }

@@ -21,6 +21,7 @@ pub(crate) fn sentences(document: &Document) -> Vec<String> {
         cells.iter().copied().filter(|(info, _)| !(info.mark == Mark::Invalid && info.left_out == 0)).collect();
     out.extend(tail(&trusted, cells.len() - trusted.len()));
     out.extend(waiting(&trusted));
+    out.extend(crate::pgm::summary(document));
     out
 }
 

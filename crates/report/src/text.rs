@@ -4,6 +4,7 @@ use crate::document::{Block, CellInfo, Document, Headline, Mark, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
 use crate::names::{axis_title, cell_word, label_word};
 use crate::papers::{caption, columns};
+use crate::pgm::{self, PGM};
 use crate::streams::{STREAMS, streams};
 use crate::units::{us, us_or_dash};
 use crate::ways::{self, WAYS};
@@ -162,7 +163,7 @@ pub(crate) fn report(document: &Document, width: usize) -> String {
             out.push('\n');
         }
     }
-    let tables = [(PACED, paced), (WAYS, ways::table(document)), (STREAMS, streams)];
+    let tables = [(PACED, paced), (WAYS, ways::table(document)), (PGM, pgm::table(document)), (STREAMS, streams)];
     for (heading, mut grid) in tables.into_iter().filter_map(|(h, g)| Some((h, g?))) {
         out.push_str(&format!("\n{heading}\n"));
         grid.fit(width, &[0]);

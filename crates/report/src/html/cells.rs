@@ -222,6 +222,27 @@ pub(super) struct StreamRow {
     evidence: String,
 }
 
+/// A table whose columns are not known beforehand.
+#[derive(Serialize)]
+pub(super) struct Plain {
+    /// Lines of each heading.
+    heads: Vec<Vec<String>>,
+    rows: Vec<Vec<String>>,
+}
+
+/// What PGM repaired, apart from the rest; nothing without it.
+pub(super) fn pgm(document: &Document) -> Option<Plain> {
+    let grid = crate::pgm::table(document)?;
+    let mut heads: Vec<Vec<String>> = grid.columns.iter().map(|column| column.heading.clone()).collect();
+    for (first, last, text) in grid.bands.iter().flatten() {
+        for head in heads.get_mut(*first..=*last).into_iter().flatten() {
+            head.insert(0, text.clone());
+        }
+    }
+    heads.iter_mut().for_each(|head| head.retain(|line| !line.is_empty()));
+    Some(Plain { heads, rows: grid.rows })
+}
+
 /// The streams, a row a direction; means over the repetitions.
 pub(super) fn streams(report: &Report) -> Vec<StreamRow> {
     let mut rows = Vec::new();

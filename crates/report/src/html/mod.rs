@@ -114,6 +114,7 @@ pub(crate) fn report(report: &Report) -> Result<String, ReportError> {
         ping => probes("ping"),
         pace => probes("pace"),
         streams => data(cells::streams(report)),
+        pgm => data(cells::pgm(document)),
         runs => data(&document.runs),
         environments => data(environments),
     })?;

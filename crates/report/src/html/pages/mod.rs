@@ -15,7 +15,7 @@ use ends::{Facts, facts};
 use minijinja::Value;
 use model::ResultDocument;
 use serde::Serialize;
-use tables::{Table, counts, figures, reflectors, streams, worst};
+use tables::{Table, counts, figures, packets, reflectors, streams, worst};
 
 #[derive(Serialize)]
 pub(super) struct Page {
@@ -71,6 +71,7 @@ fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills
     let mut tables = vec![figures(&results)];
     tables.extend(counts(&results));
     tables.extend(reflectors(&results));
+    tables.extend(packets(&results));
     tables.extend(streams(&results));
     tables.extend(worst(run, &members, &of_cell));
     tables.retain(|table| !table.rows.is_empty());

@@ -101,6 +101,10 @@ pub(super) fn figures(results: &[&ResultDocument]) -> Table {
                 &segment.latency,
             ));
         }
+        if let Some(pgm) = &result.pgm {
+            let told = crate::pgm::distributions(pgm).into_iter();
+            lines.extend(told.map(|(name, latency)| latency_cells(&name, latency)));
+        }
         if let Some(stream) = &result.stream {
             lines.extend(
                 stream.idle_latency.as_ref().map(|latency| latency_cells("ping-pong before the stream", latency)),
@@ -189,6 +193,22 @@ pub(super) fn counts(results: &[&ResultDocument]) -> Vec<Table> {
             .collect(),
     };
     vec![messages, rates]
+}
+
+/// What each end's source and receiver counted over PGM.
+pub(super) fn packets(results: &[&ResultDocument]) -> Option<Table> {
+    let mut rows = Vec::new();
+    for result in results {
+        for end in result.pgm.iter().flat_map(|pgm| &pgm.ends) {
+            let mut cells = vec![repetition(result), plain(&end.host)];
+            cells.extend(crate::pgm::COUNTS.map(|(_, pick)| commas(pick(&end.counts))));
+            rows.push(row(cells));
+        }
+    }
+    let mut heads = vec!["rep.", "end"];
+    heads.extend(crate::pgm::COUNTS.map(|(name, _)| name));
+    let caption = "PGM: packets at each end".to_owned();
+    (!rows.is_empty()).then_some(Table { caption, heads, words: 2, ends_in_words: false, rows })
 }
 
 pub(super) fn reflectors(results: &[&ResultDocument]) -> Option<Table> {

@@ -1,0 +1,386 @@
+//! Losses that PGM repaired, apart from everything else: over the repetitions of each cell, as one table and in sentences,
+//! and the tables of single results.
+
+use crate::document::{CellInfo, Document, FateInfo, Mark, PgmInfo, Quantiles};
+use crate::layout::{Band, Column, Grid};
+use crate::single::Part;
+use crate::units::{commas, counted, plain, span, us_or_dash};
+use model::{Latency, PgmCounts, PgmReport, PgmSteps, ResultDocument};
+
+/// Names of the fates of messages, in the order of tables, and what they are called for people.
+const FATES: [(&str, &str); 3] =
+    [("untouched", "untouched by repairs"), ("held", "held behind a repair"), ("repaired", "repaired")];
+
+/// What stands above the table of cells.
+pub(crate) const PGM: &str = "Losses that PGM repaired, apart from the rest: RTT in µs from the actual send. Untouched is scheduling and the path alone";
+
+fn reports<'a>(used: &[&'a ResultDocument]) -> Vec<&'a PgmReport> {
+    used.iter().filter_map(|result| result.pgm.as_ref()).collect()
+}
+
+/// What a cell's results say, all repetitions together.
+pub(crate) fn info(used: &[&ResultDocument]) -> Option<PgmInfo> {
+    let all = reports(used);
+    let first = all.first()?;
+    let mut hosts: Vec<Option<&str>> = Vec::new();
+    for host in all.iter().flat_map(|report| &report.fates).map(|fate| fate.host.as_deref()) {
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    let mut fates = Vec::new();
+    for host in hosts {
+        for (name, _) in FATES {
+            let of: Vec<&model::PgmFate> = all
+                .iter()
+                .flat_map(|report| &report.fates)
+                .filter(|fate| fate.host.as_deref() == host && fate.fate == name)
+                .collect();
+            let quantiles = |pick: fn(&model::PgmFate) -> &Option<Latency>| -> Option<Quantiles> {
+                let latencies: Vec<&Latency> = of.iter().filter_map(|fate| pick(fate).as_ref()).collect();
+                crate::cells::quantiles(&latencies, None)
+            };
+            fates.push(FateInfo {
+                fate: name.to_owned(),
+                host: host.map(plain),
+                messages: of.iter().map(|fate| fate.messages).sum(),
+                figures: quantiles(|fate| &fate.latency),
+                intended: quantiles(|fate| &fate.latency_intended),
+                in_repair: quantiles(|fate| &fate.in_repair),
+            });
+        }
+    }
+    let sum = |pick: fn(&PgmCounts) -> u64| all.iter().map(|report| report.sum(pick)).sum();
+    Some(PgmInfo {
+        carrier: plain(&first.carrier),
+        missing: sum(|counts| counts.missing),
+        recovered: sum(|counts| counts.recovered),
+        lost: sum(|counts| counts.lost),
+        naks: sum(|counts| counts.naks_sent),
+        ncfs: sum(|counts| counts.ncfs_sent),
+        repairs: sum(|counts| counts.rdata_sent),
+        duplicates: sum(|counts| counts.duplicates),
+        fates,
+    })
+}
+
+fn cells(document: &Document) -> Vec<(&CellInfo, &PgmInfo)> {
+    let of = |cell| -> Option<(&CellInfo, &PgmInfo)> {
+        let cell: &CellInfo = cell;
+        Some((cell, cell.pace.as_ref()?.pgm.as_ref()?))
+    };
+    document.cells.iter().filter_map(of).collect()
+}
+
+/// The table, a row a cell and reflector; `None` without PGM.
+pub(crate) fn table(document: &Document) -> Option<Grid> {
+    let cells = cells(document);
+    let sizes = cells.windows(2).any(|pair| pair[0].0.size_bytes != pair[1].0.size_bytes);
+    let mut grid = Grid { columns: vec![Column::words("cell")], ..Grid::default() };
+    if sizes {
+        grid.columns.push(Column::figures("size", "B"));
+    }
+    let mut bands: Vec<Band> = Vec::new();
+    for (name, _) in FATES {
+        let first = grid.columns.len();
+        grid.columns
+            .extend([("messages", ""), ("p50", "µs"), ("p99", "µs")].map(|(name, unit)| Column::figures(name, unit)));
+        bands.push((first, first + 2, name.to_owned()));
+    }
+    grid.columns.extend(["missed", "given up"].map(|name| Column::figures(name, "")));
+    grid.bands = vec![bands];
+    for (cell, pgm) in &cells {
+        let mut hosts: Vec<Option<&str>> = pgm.fates.iter().map(|fate| fate.host.as_deref()).collect();
+        hosts.dedup();
+        for (place, host) in hosts.into_iter().enumerate() {
+            let mut row = vec![host.map_or_else(|| cell.label.clone(), |host| format!("{}, {host}", cell.label))];
+            row.extend(sizes.then(|| cell.size_bytes.to_string()));
+            for (name, _) in FATES {
+                let fate = pgm.fates.iter().find(|fate| fate.fate == name && fate.host.as_deref() == host);
+                let figures = fate.and_then(|fate| fate.figures).unwrap_or_default();
+                row.push(fate.map_or(0, |fate| fate.messages).to_string());
+                // A p99 of few messages is none; the largest stands for it in the other forms.
+                row.extend([figures.p50_ns, figures.p99_ns].map(us_or_dash));
+            }
+            let count = |count: u64| if place == 0 { count.to_string() } else { String::new() };
+            row.extend([count(pgm.missing), count(pgm.lost)]);
+            grid.rows.push(row);
+        }
+    }
+    (!grid.rows.is_empty()).then_some(grid)
+}
+
+/// One or two sentences on the cells.
+pub(crate) fn summary(document: &Document) -> Vec<String> {
+    let cells = cells(document);
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let sum = |pick: fn(&PgmInfo) -> u64| -> u64 { cells.iter().map(|(_, pgm)| pick(pgm)).sum() };
+    let (missing, recovered, lost) = (sum(|pgm| pgm.missing), sum(|pgm| pgm.recovered), sum(|pgm| pgm.lost));
+    if missing == 0 {
+        return vec![
+            "PGM had nothing to repair: no packet was missed, so all latency is that of scheduling and the path."
+                .to_owned(),
+        ];
+    }
+    let mut out = vec![format!(
+        "PGM missed {} in {}: {} repaired, {}.",
+        counted_packets(missing),
+        counted(cells.iter().filter(|(_, pgm)| pgm.missing > 0).count(), "cell"),
+        commas(recovered),
+        if lost == 0 { "none given up".to_owned() } else { format!("{} given up", commas(lost)) }
+    )];
+    // The cell in which repairs cost most, by what they are apart from.
+    let p99 = |pgm: &PgmInfo, name: &str| {
+        let fate = pgm.fates.iter().find(|fate| fate.host.is_none() && fate.fate == name)?;
+        let figures = fate.figures?;
+        Some((figures.p99_ns.or(figures.max_ns)?, fate.messages))
+    };
+    let trusted = cells.iter().filter(|(info, _)| info.mark != Mark::Invalid);
+    let costs = trusted.filter_map(|(info, pgm)| {
+        let (repaired, messages) = p99(pgm, "repaired")?;
+        let (untouched, _) = p99(pgm, "untouched")?;
+        let held = p99(pgm, "held").map_or(0, |(_, messages)| messages);
+        Some((repaired, messages, held, untouched, *info))
+    });
+    if let Some((repaired, messages, held, untouched, info)) = costs.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        let place = if info.label == "all cells" { "PGM".to_owned() } else { info.label.clone() };
+        out.push(format!(
+            "Loss and repair apart from scheduling ({place}): p99 is {} for the {} repaired {} and {} for those untouched; \
+             {} came in time and waited behind a repair.",
+            span(repaired),
+            commas(messages),
+            if messages == 1 { "message" } else { "messages" },
+            span(untouched),
+            commas(held)
+        ));
+    }
+    out
+}
+
+fn counted_packets(count: u64) -> String {
+    if count == 1 { "1 packet".to_owned() } else { format!("{} packets", commas(count)) }
+}
+
+/// A sentence on one result.
+pub(crate) fn sentence(result: &ResultDocument) -> Option<String> {
+    let pgm = result.pgm.as_ref()?;
+    let (missing, recovered, lost) =
+        (pgm.sum(|counts| counts.missing), pgm.sum(|counts| counts.recovered), pgm.sum(|counts| counts.lost));
+    if missing == 0 {
+        return Some("PGM had nothing to repair: all latency is that of scheduling and the path.".to_owned());
+    }
+    let of = |name: &str| {
+        let fate = pgm.fate(name)?;
+        let latency = fate.latency.as_ref()?;
+        let worst = latency.p99_ns.map(|ns| ("p99", ns)).or(latency.max_ns.map(|ns| ("max", ns)))?;
+        let p50 = latency.p50_ns.map(|ns| format!("p50 {}, ", span(ns as f64))).unwrap_or_default();
+        Some(format!("{} ({p50}{} {})", commas(fate.messages), worst.0, span(worst.1 as f64)))
+    };
+    let given_up = if lost == 0 { "none given up".to_owned() } else { format!("{} given up", commas(lost)) };
+    let words = FATES.iter().rev().filter_map(|(name, words)| Some(format!("{words} {}", of(name)?)));
+    Some(format!(
+        "PGM missed {}: {} repaired, {given_up}. Messages {}: the last is scheduling and the path alone.",
+        counted_packets(missing),
+        commas(recovered),
+        words.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+/// The distributions of one result with their names.
+pub(crate) fn distributions(pgm: &PgmReport) -> Vec<(String, &Latency)> {
+    let mut out = Vec::new();
+    let at = |host: Option<&String>| host.map(|host| format!(", {}", plain(host))).unwrap_or_default();
+    for host in hosts(pgm) {
+        for (name, words) in FATES {
+            let fate = pgm.fates.iter().find(|fate| fate.host.as_ref() == host && fate.fate == name);
+            if let Some(latency) = fate.and_then(|fate| fate.latency.as_ref()) {
+                out.push((format!("RTT, {words}{}", at(host)), latency));
+            }
+            if let Some(latency) = fate.and_then(|fate| fate.in_repair.as_ref()) {
+                out.push((format!("of that in repair, {words}{}", at(host)), latency));
+            }
+        }
+    }
+    for steps in &pgm.steps {
+        for (name, latency) in parts_of(steps) {
+            out.push((format!("{} {name}{}", plain(&steps.way), at(steps.host.as_ref())), latency));
+        }
+    }
+    out
+}
+
+fn hosts(pgm: &PgmReport) -> Vec<Option<&String>> {
+    let mut hosts: Vec<Option<&String>> = pgm.fates.iter().map(|fate| fate.host.as_ref()).collect();
+    hosts.dedup();
+    hosts
+}
+
+fn parts_of(steps: &PgmSteps) -> impl Iterator<Item = (&'static str, &Latency)> {
+    [
+        ("gap to NAK", &steps.gap_to_nak),
+        ("NAK to NCF", &steps.nak_to_ncf),
+        ("NCF to repair", &steps.ncf_to_repair),
+        ("gap to repair", &steps.gap_to_repair),
+        ("held", &steps.held),
+    ]
+    .into_iter()
+    .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
+}
+
+/// What each end counted, by name: of its source, then of its receiver.
+pub(crate) const COUNTS: [(&str, fn(&PgmCounts) -> u64); 11] = [
+    ("ODATA sent", |counts| counts.odata_sent),
+    ("NAKs got", |counts| counts.naks_received),
+    ("NCFs sent", |counts| counts.ncfs_sent),
+    ("repairs sent", |counts| counts.rdata_sent),
+    ("delivered", |counts| counts.messages),
+    ("missed", |counts| counts.missing),
+    ("NAKs sent", |counts| counts.naks_sent),
+    ("NCFs got", |counts| counts.ncfs),
+    ("repaired", |counts| counts.recovered),
+    ("given up", |counts| counts.lost),
+    ("twice", |counts| counts.duplicates),
+];
+
+/// The tables of results typed by hand. `keys` and `key` are the columns that tell results apart.
+pub(crate) fn parts(
+    results: &[ResultDocument],
+    keys: fn() -> Vec<Column>,
+    key: fn(&ResultDocument) -> Vec<String>,
+) -> Vec<Part> {
+    let told = || results.iter().filter_map(|result| Some((result, result.pgm.as_ref()?)));
+    if told().next().is_none() {
+        return Vec::new();
+    }
+    let latency = |name: &str, latency: &Latency| -> Vec<String> {
+        let ns = |ns: Option<u64>| us_or_dash(ns.map(|ns| ns as f64));
+        vec![
+            name.to_owned(),
+            latency.count.to_string(),
+            us_or_dash(latency.mean_ns),
+            ns(latency.min_ns),
+            ns(latency.p50_ns),
+            ns(latency.p99_ns),
+            ns(latency.p99_9_ns),
+            ns(latency.max_ns),
+        ]
+    };
+    let mut times = Grid { columns: keys(), merged: 2, ..Grid::default() };
+    times.columns.push(Column::words("what"));
+    let heads =
+        [("count", ""), ("mean", "µs"), ("min", "µs"), ("p50", "µs"), ("p99", "µs"), ("p99.9", "µs"), ("max", "µs")];
+    times.columns.extend(heads.map(|(name, unit)| Column::figures(name, unit)));
+    let mut counts = Grid { columns: keys(), merged: 2, ..Grid::default() };
+    counts.columns.push(Column::words("end"));
+    counts.columns.extend(COUNTS.map(|(name, _)| Column::figures(name, "")));
+    for (result, pgm) in told() {
+        for (name, one) in distributions(pgm) {
+            let mut row = key(result);
+            row.extend(latency(&name, one));
+            times.rows.push(row);
+        }
+        for end in &pgm.ends {
+            let mut row = key(result);
+            row.push(plain(&end.host));
+            row.extend(COUNTS.map(|(_, pick)| pick(&end.counts).to_string()));
+            counts.rows.push(row);
+        }
+    }
+    let groups = told().map(|(_, pgm)| {
+        format!(
+            "Published on {}, answered on {}, over {}.",
+            plain(&pgm.group),
+            plain(&pgm.reply_group),
+            plain(&pgm.carrier)
+        )
+    });
+    let mut words: Vec<String> = groups.collect();
+    words.dedup();
+    vec![
+        Part {
+            title: "PGM: what was lost and repaired, apart from the rest, and what repairs took step by step"
+                .to_owned(),
+            grid: times,
+            words,
+        },
+        Part { title: "PGM: packets at each end".to_owned(), grid: counts, words: Vec::new() },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::result::Ends;
+    use model::{Messages, PgmEnd, PgmFate, Verdict};
+
+    fn result() -> ResultDocument {
+        serde_json::from_value(serde_json::json!({
+            "format": 1, "probe": "pace", "started_ns": 0, "elapsed_ns": 0, "factors": {},
+            "ends": Ends::default(), "messages": Messages::default(), "verdict": Verdict::default(),
+        }))
+        .unwrap()
+    }
+
+    fn latency(count: u64, p50: u64, max: u64) -> Latency {
+        Latency {
+            count,
+            p50_ns: Some(p50),
+            max_ns: Some(max),
+            ..serde_json::from_str(r#"{"kind":"rtt","count":0}"#).unwrap()
+        }
+    }
+
+    fn report() -> PgmReport {
+        let fate = |name: &str, messages, p50, max| PgmFate {
+            fate: name.to_owned(),
+            host: None,
+            messages,
+            latency: Some(latency(messages, p50, max)),
+            latency_intended: None,
+            in_repair: None,
+        };
+        let counts = PgmCounts { missing: 30, recovered: 28, lost: 2, naks_sent: 31, ..PgmCounts::default() };
+        PgmReport {
+            carrier: "udp".to_owned(),
+            group: "239.192.0.1".to_owned(),
+            reply_group: "239.192.0.2".to_owned(),
+            ends: vec![PgmEnd { host: "initiator".to_owned(), counts }],
+            fates: vec![
+                fate("repaired", 28, 600_000, 9_000_000),
+                fate("held", 70, 400_000, 8_000_000),
+                fate("untouched", 900, 90_000, 400_000),
+            ],
+            steps: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn one_result_is_told_in_a_sentence() {
+        let mut result = result();
+        assert_eq!(sentence(&result), None);
+        result.pgm = Some(report());
+        let text = sentence(&result).unwrap();
+        assert_eq!(
+            text,
+            "PGM missed 30 packets: 28 repaired, 2 given up. Messages repaired 28 (p50 600 µs, max 9.00 ms), held behind a \
+             repair 70 (p50 400 µs, max 8.00 ms), untouched by repairs 900 (p50 90.0 µs, max 400 µs): the last is scheduling \
+             and the path alone."
+        );
+        let quiet = PgmReport { ends: Vec::new(), ..report() };
+        result.pgm = Some(quiet);
+        assert!(sentence(&result).unwrap().contains("nothing to repair"));
+    }
+
+    #[test]
+    fn repetitions_are_added_up() {
+        let mut result = result();
+        result.pgm = Some(report());
+        let info = info(&[&result, &result]).unwrap();
+        assert_eq!((info.missing, info.lost, info.naks), (60, 4, 62));
+        let told: Vec<_> = info.fates.iter().map(|fate| (fate.fate.as_str(), fate.messages)).collect();
+        assert_eq!(told, [("untouched", 1800), ("held", 140), ("repaired", 56)]);
+        assert_eq!(info.fates[2].figures.unwrap().p50_ns, Some(600_000.0));
+    }
+}
