@@ -300,6 +300,7 @@ impl Engine<'_> {
         PacedConfig {
             size: pass.size,
             burst,
+            every: self.pace.every.max(1),
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             outliers: spec.outliers,
             raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
