@@ -202,6 +202,73 @@ fn tcp_rates_and_loopback_are_captured_too() {
     tshark(&file, &["-Y", "udp"]);
 }
 
+/// Packets to groups are lost before they reach the second host's stack: two in a hundred of them.
+#[track_caller]
+fn lose_some(lab: &Lab) {
+    let place = format!("{}/b", lab.name);
+    let rules = "add table ip lossy; add chain ip lossy some { type filter hook prerouting priority -300; }; \
+                 add rule ip lossy some ip daddr 224.0.0.0/4 numgen random mod 100 < 2 drop";
+    assert_code(&windhover(&["lab", "exec", &place, "--", "nft", rules]).output().unwrap(), 0);
+}
+
+#[test]
+fn pgm_is_captured_with_its_requests_and_repairs() {
+    let test = "pgm_is_captured_with_its_requests_and_repairs";
+    if !support::can_make_namespaces(test) || !has_tshark(test) {
+        return;
+    }
+    if !Command::new("nft").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED {test}: there is no nft");
+        return;
+    }
+    let lab = Lab::up('g');
+    lose_some(&lab);
+    let bind = format!("{}:7413", lab.address("ipv4"));
+    let _server = lab.serve(&bind);
+    let folder = Folder::new("capture-pgm");
+    for carrier in ["udp", "raw"] {
+        let file = format!("{}/{carrier}.pcapng", folder.path());
+        let flags =
+            ["--quiet", "pace", "pgm", "239.192.0.1", &bind, "--carrier", carrier, "--rate", "2k", "--seconds", "0.5"];
+        let more = ["--size", "100", "--warmup", "20", "--format", "json", "--pcap", &file, "--pcap-snap", "200"];
+        let output = lab.on("a", &[&flags[..], &more].concat()).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
+        let measured = documents(&output).remove(0);
+        let all = summary(&file);
+        let sources = all["pgm"].as_array().unwrap();
+        assert_eq!(sources.len(), 2, "{all}");
+        // What the group's source said of itself: its data, all of it; and both ways of its repairs.
+        let first =
+            sources.iter().find(|one| one["repair"]["asked"] != 0).unwrap_or_else(|| panic!("no repair: {all}"));
+        let of = |leaving: bool, kind: &str| {
+            let points = first["points"].as_array().unwrap();
+            let point = points.iter().find(|one| one["leaving"] == leaving).unwrap_or_else(|| panic!("{first}"));
+            point["packets"][kind].as_u64().unwrap_or(0)
+        };
+        let sent = count(&measured["messages"]["sent"]);
+        assert!(of(true, "ODATA") > sent && of(false, "NAK") > 0 && of(true, "NCF") > 0, "{first}");
+        let asked = count(&first["repair"]["asked"]);
+        assert!(of(true, "RDATA") >= asked - count(&first["repair"]["unrepaired"]), "{first}");
+        assert!(count(&first["repair"]["nak_to_rdata"]["count"]) > 0, "{first}");
+        let sums = |kind: &str| sources.iter().map(|one| count(&one["checksums"][kind])).sum::<u64>();
+        assert_eq!((sums("bad"), sums("none"), sums("unknown")), (0, 0, 0), "{all}");
+        let answers: u64 =
+            sources.iter().flat_map(|one| one["answers"].as_array().unwrap()).map(|one| count(&one["count"])).sum();
+        let answered = count(&measured["messages"]["received"]);
+        assert!(answers >= answered, "{answers} of {answered}");
+        // tshark counts the same packets, and finds no fault with their checksums.
+        let as_pgm = ["-d", "udp.port==3056,pgm", "-o", "pgm.check_checksum:TRUE"];
+        let packets = tshark(&file, &[&as_pgm[..], &["-Y", "pgm"]].concat()).len() as u64;
+        let spmr: u64 = sources
+            .iter()
+            .flat_map(|one| one["points"].as_array().unwrap())
+            .filter_map(|point| point["packets"]["SPMR"].as_u64())
+            .sum();
+        assert_eq!(packets, sums("good") - spmr);
+        assert_eq!(tshark(&file, &[&as_pgm[..], &["-Y", "pgm.bad_checksum"]].concat()), [""; 0]);
+    }
+}
+
 #[test]
 fn a_full_disk_ends_the_capture_and_not_the_measurement() {
     let test = "a_full_disk_ends_the_capture_and_not_the_measurement";
