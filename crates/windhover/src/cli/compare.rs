@@ -28,8 +28,9 @@ Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate says what must not be; 
   'loss > 0.1%'              more than 0.1 % of the messages lost
   'transactions < -5%'       more than 5 % fewer transactions
 Metrics: p50 p90 p99 p99.9 p99.99 p99.999 min max mean stdev, each also as intended.p99,
-lateness.p99 (pace) and working.p99 (stream); loss, achieved (pace), transactions (rr),
-bits (stream).
+lateness.p99, out.p50 and back.p50 (one way; no p90), send., wire., far-kernel.,
+far-application. and near-kernel.p50 (parts of the round trip) of pace, and working.p99
+of stream; loss, achieved (pace), transactions (rr), bits (stream).
 
   windhover compare before-20261121T214304Z after-20261122T021049Z --fail-if 'p99 > +10%'
   windhover compare RUN --axis policy
