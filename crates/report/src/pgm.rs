@@ -12,7 +12,8 @@ const FATES: [(&str, &str); 3] =
     [("untouched", "untouched by repairs"), ("held", "held behind a repair"), ("repaired", "repaired")];
 
 /// What stands above the table of cells.
-pub(crate) const PGM: &str = "Losses that PGM repaired, apart from the rest: RTT in µs from the actual send. Untouched is scheduling and the path alone";
+pub(crate) const PGM: &str =
+    "PGM: loss and repair apart from the rest, RTT from the actual send (untouched: scheduling and the path alone)";
 
 fn reports<'a>(used: &[&'a ResultDocument]) -> Vec<&'a PgmReport> {
     used.iter().filter_map(|result| result.pgm.as_ref()).collect()
@@ -72,6 +73,19 @@ fn cells(document: &Document) -> Vec<(&CellInfo, &PgmInfo)> {
     document.cells.iter().filter_map(of).collect()
 }
 
+type Pick = fn(&Quantiles) -> Option<f64>;
+
+/// The figures of a fate that a table has room for. Of the few messages that are repaired there is often no p99.
+fn shown(fate: &str) -> &'static [(&'static str, Pick)] {
+    const P50: (&str, Pick) = ("p50", |figures| figures.p50_ns);
+    const P99: (&str, Pick) = ("p99", |figures| figures.p99_ns);
+    const MAX: (&str, Pick) = ("max", |figures| figures.max_ns);
+    match fate {
+        "untouched" => &[P50, P99, MAX],
+        _ => &[P50, MAX],
+    }
+}
+
 /// The table, a row a cell and reflector; `None` without PGM.
 pub(crate) fn table(document: &Document) -> Option<Grid> {
     let cells = cells(document);
@@ -83,9 +97,9 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
     let mut bands: Vec<Band> = Vec::new();
     for (name, _) in FATES {
         let first = grid.columns.len();
-        grid.columns
-            .extend([("messages", ""), ("p50", "µs"), ("p99", "µs")].map(|(name, unit)| Column::figures(name, unit)));
-        bands.push((first, first + 2, name.to_owned()));
+        grid.columns.push(Column::figures("messages", ""));
+        grid.columns.extend(shown(name).iter().map(|(name, _)| Column::figures(name, "µs")));
+        bands.push((first, grid.columns.len() - 1, name.to_owned()));
     }
     grid.columns.extend(["missed", "given up"].map(|name| Column::figures(name, "")));
     grid.bands = vec![bands];
@@ -99,8 +113,7 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
                 let fate = pgm.fates.iter().find(|fate| fate.fate == name && fate.host.as_deref() == host);
                 let figures = fate.and_then(|fate| fate.figures).unwrap_or_default();
                 row.push(fate.map_or(0, |fate| fate.messages).to_string());
-                // A p99 of few messages is none; the largest stands for it in the other forms.
-                row.extend([figures.p50_ns, figures.p99_ns].map(us_or_dash));
+                row.extend(shown(name).iter().map(|(_, pick)| us_or_dash(pick(&figures))));
             }
             let count = |count: u64| if place == 0 { count.to_string() } else { String::new() };
             row.extend([count(pgm.missing), count(pgm.lost)]);

@@ -1,7 +1,7 @@
 // The heat-map viewer, fourth part: the map, its words, the worst messages, the small multiples.
 // ---- Drawing ----------------------------------------------------------------------------------------------------
 
-const LEFT = 66, SIDE = 84, EVENTS = 12, TICKS = 10, TICK = 7, LANE = 9, GAP = 3, LOST = 16, BELOW = 40;
+const LEFT = 66, SIDE = 84, EVENTS = 12, TICKS = 12, TICK = 8, LANE = 9, GAP = 3, LOST = 16, BELOW = 40;
 let shown = null; // What the last drawing put where: for the pointer.
 let cursor = null; // Column and row under the keyboard's cursor.
 let turn = 0;
@@ -123,7 +123,7 @@ async function drawMain(map, source, other, second, mine) {
   const clip = draw(defs, "clipPath", { id: "hm-clip" });
   draw(clip, "rect", { x: area.left, y: area.top - 1, width: area.width, height: area.height + 2 });
   const { x, y } = axes(svg, area, view);
-  draw(svg, "text", { class: "axis-name", x: 0, y: area.top - 12, "text-anchor": "start" }, state.quantity === "lateness" ? "lateness" : "RTT");
+  draw(svg, "text", { class: "axis-name", x: 0, y: area.top - (ticksOf().length ? 3 : 12), "text-anchor": "start" }, state.quantity === "lateness" ? "lateness" : "RTT");
   for (const closer of fine || []) {
     draw(svg, "rect", { class: "hm-fine", x: x(closer.from), y: area.top, width: Math.max(x(closer.from + closer.wide * closer.width) - x(closer.from), 1), height: area.height });
   }
