@@ -50,8 +50,9 @@ pub(crate) struct Send {
     /// Lines of standard input are bytes in hexadecimal
     #[arg(long, conflicts_with_all = ["file", "count"])]
     pub(crate) hex: bool,
-    /// Wait before the first message, so that receivers hear of the source before it sends
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
+    /// Tell of the source for so long before the first message: OpenPGM's receivers give up what they miss before they have
+    /// heard an SPM
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
     pub(crate) wait: Duration,
     /// Repair for so long after the last message
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
@@ -207,6 +208,8 @@ pub(crate) struct Way {
     /// The other end is ZeroMQ's `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames
     #[arg(long)]
     pub(crate) zeromq: bool,
+    #[command(flatten)]
+    pub(crate) pcap: super::dump::Pcap,
 }
 
 impl Way {
@@ -236,6 +239,16 @@ pub(crate) struct Source {
     /// First pause without data after which an SPM tells what was sent last; it doubles up to --ambient
     #[arg(long, value_name = "TIME", default_value = "4ms", value_parser = time)]
     pub(crate) heartbeat: Duration,
+    /// Offer parity over groups of so many packets, a power of two from 2 to 128 (forward error correction; receivers use it
+    /// with --use-fec)
+    #[arg(long, value_name = "PACKETS", value_parser = fec_group)]
+    pub(crate) fec: Option<u32>,
+    /// Send so many parity packets after each group without being asked
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "fec")]
+    pub(crate) fec_proactive: u32,
+    /// End a group that is not full after such a pause [default: never]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "fec")]
+    pub(crate) fec_pause: Option<Duration>,
 }
 
 /// The receiving half.
@@ -260,6 +273,9 @@ pub(crate) struct Receiver {
     /// Forget a source that was silent for so long
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub(crate) expiry: Duration,
+    /// Where a source offers parity, ask for it instead of single packets, and compute what is missing
+    #[arg(long)]
+    pub(crate) use_fec: bool,
 }
 
 /// The group after this one.
@@ -289,6 +305,11 @@ fn window(text: &str) -> Result<u32, String> {
     wanted
         .filter(|packets| (16..=1 << 20).contains(packets))
         .ok_or_else(|| "use a power of two from 16 to 1048576".to_owned())
+}
+
+fn fec_group(text: &str) -> Result<u32, String> {
+    let wanted = text.parse::<u32>().ok().filter(|packets| packets.is_power_of_two() && (2..=128).contains(packets));
+    wanted.ok_or_else(|| "use a power of two from 2 to 128".to_owned())
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -8,11 +8,13 @@ mod send;
 mod tell;
 mod zmtp;
 
+use super::capture::Recording;
 use crate::cli::pgm::{Pgm, Receiver, Source, Way as WayFlags, next_group};
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use model::PgmCarrier;
-use pgm::{Gsi, ReceiverConfig, SourceConfig, Tsi};
+use net::capture::{GroupCarrier, GroupFlow};
+use pgm::{Gsi, ReceiverConfig, SourceConfig, Tsi, fec};
 use pgm_io::{Carrier, PgmIoError, Way, WayOptions};
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
@@ -28,12 +30,38 @@ const LOOK: Duration = Duration::from_millis(50);
 const END: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(command: Pgm, output: &Output) -> Result<u8, Failure> {
-    match command {
+    let recording = capture(&command)?;
+    let code = match command {
         Pgm::Send(arguments) => send::run(&arguments, output),
         Pgm::Recv(arguments) => recv::run(&arguments, output),
         Pgm::Ping(arguments) => ping::run(&arguments, output),
         Pgm::Reflect(arguments) => reflect::run(&arguments, output),
+    };
+    if let Some(recording) = recording {
+        recording.finish(output);
     }
+    code
+}
+
+/// The capture of both ways that --pcap asks for.
+fn capture(command: &Pgm) -> Result<Option<Recording>, Failure> {
+    let (name, flags, group, reply) = match command {
+        Pgm::Send(arguments) => ("send", &arguments.way, arguments.group, None),
+        Pgm::Recv(arguments) => ("recv", &arguments.way, arguments.group, None),
+        Pgm::Ping(arguments) => {
+            ("ping", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply_group)?))
+        }
+        Pgm::Reflect(arguments) => {
+            ("reflect", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply_group)?))
+        }
+    };
+    let carrier = match flags.carrier {
+        PgmCarrier::Udp => GroupCarrier::Udp(flags.udp()),
+        PgmCarrier::Raw => GroupCarrier::Ip(PROTOCOL),
+    };
+    let groups = std::iter::once(group).chain(reply).collect();
+    let comment = format!("pgm {name} {group}");
+    Recording::of_group(&flags.pcap, comment, GroupFlow { carrier, groups }, flags.interface.as_deref())
 }
 
 /// A group to publish on, and how.
@@ -51,7 +79,7 @@ struct Hears<'a> {
 /// Opens one end.
 fn open(flags: &WayFlags, publishes: Option<&Publishes<'_>>, hears: Option<&Hears<'_>>) -> Result<Way, Failure> {
     let groups = [publishes.map(|publishes| publishes.group), hears.map(|hears| hears.group)];
-    for group in groups.into_iter().flatten().filter(|group| !group.is_multicast()) {
+    if let Some(group) = groups.into_iter().flatten().find(|group| !group.is_multicast()) {
         return Err(Failure::usage(anyhow!("{group} is no multicast group: use one of 224.0.0.0/4 or ff00::/8")));
     }
     let group = groups.into_iter().flatten().next().context("neither a source nor a receiver")?;
@@ -129,6 +157,12 @@ fn source(flags: &WayFlags, publishes: &Publishes<'_>, local: IpAddr) -> Result<
     config.ambient_ns = ns(publishes.flags.ambient);
     config.heartbeat_min_ns = ns(publishes.flags.heartbeat);
     config.heartbeat_max_ns = config.ambient_ns.max(config.heartbeat_min_ns);
+    config.fec = publishes.flags.fec.map(|group_packets| fec::Config {
+        group_packets,
+        proactive_packets: publishes.flags.fec_proactive,
+        group_pause_ns: publishes.flags.fec_pause.map(ns),
+        ..fec::Config::new()
+    });
     config.check().map_err(|error| asked(&PgmIoError::Source(error)))?;
     Ok(config)
 }
@@ -144,6 +178,7 @@ fn receiver(flags: &WayFlags, hears: &Hears<'_>) -> Result<ReceiverConfig, Failu
     config.ncf_retries = hears.flags.retries;
     config.data_retries = hears.flags.retries;
     config.expiry_ns = ns(hears.flags.expiry);
+    config.parity = hears.flags.use_fec;
     config.check().map_err(|error| asked(&PgmIoError::Receiver(error)))?;
     Ok(config)
 }

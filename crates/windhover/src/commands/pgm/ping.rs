@@ -207,10 +207,11 @@ impl Pinging<'_> {
         let (source, receiver) = (&counts.source, &counts.receiver);
         let _ = writeln!(
             text,
-            "out: {} NAKs for {} packets, {} repairs sent; back: {} missing, {} recovered, {} lost, {} NAKs sent",
+            "out: {} NAKs for {} packets, {} repairs sent{}; back: {} missing, {} recovered, {} lost, {} NAKs sent",
             source.naks,
             source.numbers_asked,
             source.rdata,
+            tell::parity_sent_text(source),
             receiver.missing,
             receiver.recovered,
             receiver.lost,

@@ -342,6 +342,13 @@ impl<'a> Receiving<'a> {
             receiver.ncfs,
             receiver.spms
         );
+        if receiver.parity_packets + receiver.parity_naks > 0 {
+            let _ = writeln!(
+                text,
+                "parity: {} packets computed from {}, {} asked for by {} NAKs",
+                receiver.recovered_by_parity, receiver.parity_packets, receiver.parity_asked, receiver.parity_naks
+            );
+        }
         if counts.overflowed + receiver.overflows > 0 {
             let (kernel, window) = (counts.overflowed, receiver.overflows);
             let _ = writeln!(

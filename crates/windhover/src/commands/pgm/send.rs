@@ -1,6 +1,6 @@
 //! `windhover pgm send`
 
-use super::{END, LOOK, MOST_BYTES, Publishes, numbered, open, zmtp};
+use super::{END, LOOK, MOST_BYTES, Publishes, numbered, open, tell, zmtp};
 use crate::cli::pgm::Send;
 use crate::commands::signals;
 use crate::output::{Failure, Output};
@@ -215,12 +215,13 @@ fn unhex(line: &[u8]) -> anyhow::Result<Vec<u8>> {
 fn text(messages: u64, bytes: u64, lasted: Duration, counts: &WayCounts) -> String {
     let source = &counts.source;
     format!(
-        "{messages} messages, {bytes} bytes sent in {:.3} s as {} packets; {} NAKs asked for {} packets, {} repairs sent",
+        "{messages} messages, {bytes} bytes sent in {:.3} s as {} packets; {} NAKs asked for {} packets, {} repairs sent{}",
         lasted.as_secs_f64(),
         source.odata,
         source.naks,
         source.numbers_asked,
-        source.rdata
+        source.rdata,
+        tell::parity_sent_text(source)
     )
 }
 

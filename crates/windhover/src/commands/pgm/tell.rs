@@ -11,6 +11,10 @@ pub(super) fn source_counts(counts: &SourceCounts) -> Value {
         "odata": counts.odata, "rdata": counts.rdata, "spms": counts.spms, "ncfs": counts.ncfs, "naks": counts.naks,
         "numbers_asked": counts.numbers_asked, "numbers_outside": counts.numbers_outside, "spmrs": counts.spmrs,
         "ignored": counts.ignored, "bytes": counts.bytes,
+        "parity": {
+            "odata": counts.parity_odata, "rdata": counts.parity_rdata, "naks": counts.parity_naks,
+            "asked": counts.parity_asked, "short_groups": counts.short_groups,
+        },
     })
 }
 
@@ -22,7 +26,17 @@ pub(super) fn receiver_counts(counts: &Counts) -> Value {
         "parts_dropped": counts.parts_dropped, "overflows": counts.overflows, "naks": counts.naks,
         "numbers_asked": counts.numbers_asked, "ncfs": counts.ncfs, "spms": counts.spms, "spmrs": counts.spmrs,
         "ignored": counts.ignored,
+        "parity": {
+            "packets": counts.parity_packets, "unused": counts.parity_unused, "recovered": counts.recovered_by_parity,
+            "naks": counts.parity_naks, "asked": counts.parity_asked, "inconsistent": counts.parity_inconsistent,
+        },
     })
+}
+
+/// What parity a source sent, if any, to be put behind its other counts.
+pub(super) fn parity_sent_text(counts: &SourceCounts) -> String {
+    let (unasked, asked) = (counts.parity_odata, counts.parity_rdata);
+    if unasked + asked == 0 { String::new() } else { format!(", {asked} parity packets on demand, {unasked} unasked") }
 }
 
 /// An event in a sentence.
@@ -57,7 +71,8 @@ pub(super) fn repair_text(repair: &Repair) -> String {
     };
     let nak = step("NAK", repair.nak_ns, repair.gap_ns);
     let ncf = step("NCF", repair.ncf_ns, repair.gap_ns);
-    format!("{nak}{ncf}repair after {:.0} us, NAKs {}", us(repair.data_ns.saturating_sub(repair.gap_ns)), repair.naks)
+    let how = if repair.parity { "computed from parity" } else { "repair" };
+    format!("{nak}{ncf}{how} after {:.0} us, NAKs {}", us(repair.data_ns.saturating_sub(repair.gap_ns)), repair.naks)
 }
 
 /// A repair as an object: times since the gap was seen.
@@ -65,7 +80,7 @@ pub(super) fn repair_json(repair: &Repair) -> Value {
     let since = |at: u64| us(at.saturating_sub(repair.gap_ns));
     json!({
         "nak_us": repair.nak_ns.map(since), "ncf_us": repair.ncf_ns.map(since), "data_us": since(repair.data_ns),
-        "naks": repair.naks,
+        "naks": repair.naks, "parity": repair.parity,
     })
 }
 
