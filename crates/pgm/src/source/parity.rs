@@ -278,6 +278,7 @@ impl Source {
             return;
         };
         let (first, count) = (parity.first_of(sqn), parity.within(sqn) + 1);
+        self.counts.numbers_asked += 1;
         self.counts.parity_asked += u64::from(count);
         let pause = self.config.ncf_pause_ns;
         let whole = parity.config.group_packets;

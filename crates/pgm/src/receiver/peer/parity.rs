@@ -55,6 +55,7 @@ pub(in crate::receiver) struct Parity {
     /// Data packets of a whole group; 0: the source has not told, or it has no parity.
     group_packets: u32,
     on_demand: bool,
+    proactive: bool,
     /// Groups from this number on are repaired by parity; those before were begun without.
     from: Sqn,
     /// Groups before this number are known to be over.
@@ -77,6 +78,7 @@ impl Parity {
         Self {
             group_packets: 0,
             on_demand: false,
+            proactive: false,
             from: Sqn(0),
             closed: Sqn(0),
             skip: None,
@@ -191,7 +193,7 @@ impl Peer {
             return;
         }
         self.parity.group_packets = offer.group_size;
-        self.parity.on_demand = offer.on_demand;
+        (self.parity.on_demand, self.parity.proactive) = (offer.on_demand, offer.proactive);
         self.parity.from = self.boundary(self.end);
         self.parity.closed = self.parity.from;
     }
@@ -324,18 +326,21 @@ impl Peer {
             self.give_up_group(first, with);
             return;
         }
+        // Nothing of a later group has come: the source may still be sending parity by itself.
+        let early = self.parity.proactive && self.end.distance_from(first) <= self.parity.group_packets;
+        let from_ns = if early { now_ns.saturating_add(with.config.back_off_ns) } else { now_ns };
         if !self.parity.on_demand {
             for at in 0..self.parity.group_packets {
                 let sqn = first.plus(at);
                 if self.is_missing(sqn) {
-                    self.back_off(now_ns, sqn, with);
+                    self.back_off(from_ns, sqn, with);
                 }
             }
             return;
         }
         let longest = with.config.back_off_ns / u64::from(self.wanted(first));
         let wait = with.random.below(longest.saturating_add(1));
-        self.group_waits(first, Phase::BackOff, now_ns.saturating_add(wait));
+        self.group_waits(first, Phase::BackOff, from_ns.saturating_add(wait));
     }
 
     fn group_waits(&mut self, first: Sqn, phase: Phase, until_ns: u64) {
