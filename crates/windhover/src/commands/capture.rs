@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use model::worker::ProbeTask;
 use model::{CpuList, Finding, FindingId, Policy, ProbeSpec, ResultDocument};
 use net::NetError;
-use net::capture::{Capture, CaptureCounts, CaptureSpec};
+use net::capture::{Capture, CaptureCounts, CaptureSpec, GroupFlow};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -31,18 +31,34 @@ impl Recording {
                 "{protocol} passes no network interface: leave out --pcap, or measure tcp or udp"
             )));
         }
+        Ok(Some(Self::run(path, wanted.snap, comment(task), beside(spec))?))
+    }
+
+    /// Starts a capture of what a group-based protocol sends, where the flags ask for one.
+    pub(crate) fn of_group(
+        wanted: &Pcap,
+        comment: String,
+        flow: GroupFlow,
+        device: Option<&str>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(path) = wanted.file.clone() else { return Ok(None) };
+        let recording = Self::run(path, wanted.snap, comment, task::housekeeping_cpus(None))?;
+        recording.capture.follow_group(flow, device).map_err(Failure::usage)?;
+        Ok(Some(recording))
+    }
+
+    fn run(path: PathBuf, payload_bytes: u32, comment: String, cpus: CpuList) -> Result<Self, Failure> {
         let capture = CaptureSpec {
             path: path.clone(),
-            payload_bytes: wanted.snap,
+            payload_bytes,
             application: format!("windhover {}", identity::VERSION),
             system: system(),
-            comment: comment(task),
+            comment,
         };
         let (capture, work) = Capture::create(capture).map_err(|error| match error {
             NetError::CaptureNotPermitted => Failure::new(2, error),
             other => Failure::new(1, other),
         })?;
-        let cpus = beside(spec);
         let thread = std::thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || {
@@ -52,7 +68,7 @@ impl Recording {
                 work.run()
             })
             .context("cannot start a thread")?;
-        Ok(Some(Self { capture: Arc::new(capture), thread, path, dropped: 0 }))
+        Ok(Self { capture: Arc::new(capture), thread, path, dropped: 0 })
     }
 
     /// For the measurement, which tells it of its flows.
