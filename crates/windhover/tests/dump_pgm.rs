@@ -401,6 +401,28 @@ fn hostile_packets_are_shown_for_what_they_are() {
     }
 }
 
+#[test]
+fn a_source_by_hand_captures_itself() {
+    let test = "a_source_by_hand_captures_itself";
+    if !support::can_make_namespaces(test) {
+        return;
+    }
+    let folder = Folder::new("dump-pgm-hand");
+    let path = format!("{}/x.pcapng", folder.path());
+    let flags = ["pgm", "send", "239.192.77.1", "--interface", "lo", "--local", "127.0.0.1", "--udp-port", "3991"];
+    let more = ["--count", "20", "--rate", "2k", "--size", "64", "--linger", "20ms", "--pcap", &path];
+    assert_code(&run(&[&flags[..], &more].concat()), 0);
+    let (_, summary) = dumped(&path, &["--pgm-port", "3991"]);
+    let source = &summary["pgm"][0];
+    // On loopback each packet is seen leaving and arriving, and neither is a repetition of the other.
+    let points = source["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2, "{source}");
+    for point in points {
+        assert_eq!((&point["packets"]["ODATA"], &point["repeated"]), (&20.into(), &0.into()), "{point}");
+    }
+    assert_eq!((&source["fin"], &source["checksums"]["bad"]), (&true.into(), &0.into()), "{source}");
+}
+
 /// What tshark says of a file.
 #[track_caller]
 fn tshark(file: &str, arguments: &[&str]) -> Vec<Vec<String>> {
