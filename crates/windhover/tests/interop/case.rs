@@ -238,6 +238,13 @@ impl fmt::Display for Row {
     }
 }
 
+/// Runs all cases, also when one is wrong; panics at the end then.
+pub(crate) fn run_all(cases: impl IntoIterator<Item = Case>) {
+    let wrong = |case: &Case| std::panic::catch_unwind(|| case.run()).is_err();
+    let wrong: Vec<Case> = cases.into_iter().filter(wrong).collect();
+    assert!(wrong.is_empty(), "{} cases went wrong: {wrong:?}", wrong.len());
+}
+
 pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
