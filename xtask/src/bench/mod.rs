@@ -4,6 +4,7 @@ mod capture;
 mod lab;
 mod pace;
 mod peers;
+mod pgm_sim;
 mod pgm;
 mod render;
 mod shield;
@@ -119,6 +120,15 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
+    /// Packets a second that PGM's simulator carries: what the engines cost without sockets.
+    PgmSim {
+        /// Seconds a setting.
+        #[arg(long, default_value_t = 3)]
+        seconds: u32,
+        /// Write the table to this Markdown file too.
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -150,6 +160,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Render { seconds, rounds, cells, measured, output } => {
             render::run(*seconds, *rounds, *cells, measured.as_deref(), output.as_deref())
         }
+        Bench::PgmSim { seconds, output } => pgm_sim::run(*seconds, output.as_deref()),
         Bench::Startup { rounds } => startup::run(*rounds),
     }
 }
