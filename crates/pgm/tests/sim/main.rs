@@ -4,6 +4,7 @@
 mod golden;
 mod options;
 mod parity;
+mod parity_cost;
 mod property;
 mod receiver;
 mod repair;
