@@ -11,6 +11,7 @@
 //! - [`Tsi`]: who a source is;
 //! - [`Source`]: the sending end as a state machine;
 //! - [`Receiver`]: the receiving end as a state machine;
+//! - [`fec`]: parity, by which both can repair whole groups of packets, off by default;
 //! - [`sim`]: a network in virtual time, to test with.
 //!
 //! Routers' parts of the RFC (section 7, DLRs) and congestion control (PGMCC) are left out on purpose.
