@@ -24,16 +24,16 @@ impl Flow {
     }
 }
 
-/// What carries a group-based protocol.
+/// What carries PGM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupCarrier {
     /// UDP from and to this port.
     Udp(u16),
-    /// IP itself, by the protocol's number: 113 is PGM.
+    /// IP itself, by the protocol's number: 113.
     Ip(u8),
 }
 
-/// All that a group-based protocol sends: to its groups from anybody, and unicast between its members both ways.
+/// All that PGM sends: to its groups from anybody, and unicast between its members both ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupFlow {
     /// What carries it.
@@ -337,13 +337,18 @@ fn ipv6(block: &mut Block, flow: &Flow, far: [u32; 4], group: Option<[u32; 4]>, 
     block.plain(RETURN, link + 56 + payload);
 }
 
-/// Headers that such a protocol has of its own behind UDP's or IP's, in bytes: a NAK of PGM with a list of 62 numbers and
-/// IPv6 addresses has 316. They are kept whole, so that what has no payload can be read and checked.
+/// Headers that PGM has of its own behind UDP's or IP's, in bytes: a NAK with a list of 62 numbers and IPv6 addresses has
+/// 316. What has no payload is kept whole, so that it can be read and checked.
 pub(crate) const GROUP_HEAD: u32 = 320;
+/// Those of data, with a fragment's option and some more.
+const GROUP_DATA_HEAD: u32 = 64;
+/// Where PGM has its type; ODATA and RDATA are 4 and 5 (RFC 3208, section 8).
+const GROUP_TYPE: u32 = 4;
+const GROUP_DATA: u32 = 0x04;
 
 /// To a group, or to no group at all: what members send one another. A packet to another group is not theirs.
 fn group_ipv4(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
-    let (ours, later) = (block.place(), block.place());
+    let (ours, later, whole, data) = (block.place(), block.place(), block.place(), block.place());
     block.plain(LOAD_WORD, PROTOCOL);
     block.require(0x0800, To::End);
     block.plain(LOAD_BYTE, link + 9);
@@ -367,11 +372,22 @@ fn group_ipv4(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
         block.plain(LOAD_HALF, link + 6);
         // Later fragments have no ports; the protocol and the addresses have to do.
         block.branch(IF_ANY_BIT, 0x1fff, To::Place(later), To::Next);
-        either_port(block, LOAD_HALF_AT_X, link, port, later);
+        either_port(block, LOAD_HALF_AT_X, link, port, whole);
+    } else {
+        block.plain(LOAD_HALF, link + 6);
+        block.branch(IF_ANY_BIT, 0x1fff, To::Place(later), To::Next);
     }
+    block.here(whole);
+    block.plain(LOAD_BYTE_AT_X, link + head + GROUP_TYPE);
+    block.plain(AND, 0x3e);
+    block.branch(IF_EQUAL, GROUP_DATA, To::Place(data), To::Next);
     block.here(later);
     block.plain(X_TO_A, 0);
     block.plain(ADD, link + head + GROUP_HEAD + payload);
+    block.plain(RETURN_A, 0);
+    block.here(data);
+    block.plain(X_TO_A, 0);
+    block.plain(ADD, link + head + GROUP_DATA_HEAD + payload);
     block.plain(RETURN_A, 0);
 }
 
@@ -387,6 +403,7 @@ fn either_port(block: &mut Block, load: u16, at: u32, port: u16, accept: usize) 
 fn group_ipv6(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
     const HOP_BY_HOP: u32 = 0;
     let (ours, plain, behind, accept) = (block.place(), block.place(), block.place(), block.place());
+    let (one, other, data) = (block.place(), block.place(), block.place());
     let (protocol, port, head) = match flow.carrier {
         GroupCarrier::Udp(port) => (UDP, Some(port), 8),
         GroupCarrier::Ip(number) => (u32::from(number), None, 0),
@@ -395,13 +412,13 @@ fn group_ipv6(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
     block.require(0x86dd, To::End);
     for group in &flow.groups {
         let IpAddr::V6(group) = group else { continue };
-        let other = block.place();
+        let next = block.place();
         for (index, word) in (0..).zip(words(*group)) {
             block.plain(LOAD_WORD, link + 24 + 4 * index);
-            block.require(word, To::Place(other));
+            block.require(word, To::Place(next));
         }
         block.branch(JUMP, 0, To::Place(ours), To::Next);
-        block.here(other);
+        block.here(next);
     }
     // ff00::/8 are groups (RFC 4291).
     block.plain(LOAD_BYTE, link + 24);
@@ -419,13 +436,22 @@ fn group_ipv6(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
     block.plain(LOAD_BYTE, link + 40);
     block.require(protocol, To::End);
     if let Some(port) = port {
-        either_port(block, LOAD_HALF, link + 48, port, accept);
+        either_port(block, LOAD_HALF, link + 48, port, other);
     }
-    block.branch(JUMP, 0, To::Place(accept), To::Next);
+    block.here(other);
+    block.plain(LOAD_BYTE, link + 48 + head + GROUP_TYPE);
+    block.plain(AND, 0x3e);
+    block.branch(IF_EQUAL, GROUP_DATA, To::Place(data), To::Place(accept));
     block.here(plain);
     if let Some(port) = port {
-        either_port(block, LOAD_HALF, link + 40, port, accept);
+        either_port(block, LOAD_HALF, link + 40, port, one);
     }
+    block.here(one);
+    block.plain(LOAD_BYTE, link + 40 + head + GROUP_TYPE);
+    block.plain(AND, 0x3e);
+    block.branch(IF_EQUAL, GROUP_DATA, To::Place(data), To::Place(accept));
+    block.here(data);
+    block.plain(RETURN, link + 48 + head + GROUP_DATA_HEAD + payload);
     block.here(accept);
     block.plain(RETURN, link + 48 + head + GROUP_HEAD + payload);
 }

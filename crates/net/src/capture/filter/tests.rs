@@ -68,6 +68,7 @@ fn frame(from: SocketAddr, to: SocketAddr, tcp: bool) -> (Vec<u8>, u16) {
     frame.extend(from.port().to_be_bytes());
     frame.extend(to.port().to_be_bytes());
     frame.extend(if tcp { [0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0] } else { [0; 12] });
+    frame.extend([0; 16]);
     (frame, kind)
 }
 
@@ -230,6 +231,16 @@ fn a_protocol_of_ip_passes_without_ports_and_behind_a_router_alert() {
     assert!(!passes(of("192.0.2.1:0", "239.192.0.9:0")));
     assert!(!passes(frame(at("192.0.2.1:0"), at("239.192.0.1:0"), false)), "UDP");
     assert!(passes(of("[2001:db8::1]:0", "[ff05::7]:0")));
+    // Data are cut where the others are whole.
+    let (mut data, kind) = of("192.0.2.1:0", "239.192.0.1:0");
+    data[14 + 24 + 4] = 0x05;
+    assert_eq!(run(&program(&flows, 14, 64), &data, kind), 14 + 24 + GROUP_DATA_HEAD + 64);
+    let (mut data, kind) = of("[2001:db8::1]:0", "[ff05::7]:0");
+    data[14 + 40 + 4] = 0x04;
+    assert_eq!(run(&program(&flows, 14, 64), &data, kind), 14 + 48 + GROUP_DATA_HEAD + 64);
+    let (mut later, kind) = of("192.0.2.1:0", "239.192.0.1:0");
+    later[20..22].copy_from_slice(&[0, 185]);
+    assert_eq!(run(&program(&flows, 14, 64), &later, kind), 14 + 24 + GROUP_HEAD + 64);
     let (mut alert, kind) = of("[2001:db8::1]:0", "[ff05::7]:0");
     alert[20] = 0;
     alert[54..62].copy_from_slice(&[113, 0, 5, 2, 0, 0, 1, 0]);
