@@ -170,11 +170,8 @@ pub(crate) fn program(flows: &[Followed], link: u32, payload: u32) -> Vec<Instru
             Followed::Group(group) => {
                 for six in [false, true] {
                     let mut block = Block::new();
-                    if six {
-                        group_ipv6(&mut block, group, link, payload)
-                    } else {
-                        group_ipv4(&mut block, group, link, payload)
-                    }
+                    let write = if six { group_ipv6 } else { group_ipv4 };
+                    write(&mut block, group, link, payload);
                     block.finish(&mut program);
                 }
                 continue;
