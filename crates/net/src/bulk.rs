@@ -11,16 +11,17 @@
 //! - TCP: `send` and `recv` of one buffer.
 
 mod calls;
+mod flow;
 mod pace;
 mod receive;
 mod send;
 mod stream;
 mod watch;
 
+pub use flow::{FlowShape, receive, send};
 pub use pace::Rate;
-pub use receive::{DatagramReceiver, DatagramSink, ReceiveDone, ReceivePlan};
-pub use send::{DatagramSender, SendDone, SendPlan};
-pub use stream::{ByteReceiver, ByteSender};
+pub use receive::{Arrived, ReceiveDone, ReceivePlan};
+pub use send::{SendDone, SendPlan};
 pub use watch::TcpWatch;
 
 use crate::address::RawAddress;

@@ -10,7 +10,7 @@ use crate::many::{Everyone, Many, Member};
 use crate::path::{PathError, PathOptions, Received};
 use crate::socket::{DataSocket, Kind};
 use crate::transport::{Connected, Pipe, Step, Stream, Transport, Unconnected};
-use crate::wait::{Block, Epoll, EpollAddDel, EpollMod, Patience, Poll, Select, Spin, Waiter};
+use crate::wait::{self, Block, Patience, Spin, Waiter, Waiting};
 use model::{Receive, Repaired};
 
 /// One message that came.
@@ -156,17 +156,22 @@ fn incoming<O: Outbox, T: Transport + Send, V: DuplexVisitor>(
     idle: &Idle,
     visitor: V,
 ) -> Result<V::Output, NetError> {
-    let fd = transport.read_fd();
-    let stop = options.stop;
-    Ok(match options.receive {
-        Receive::Block => visitor.visit(out, &mut In { transport, waiter: Block::new(stop) }),
-        Receive::Spin => visitor.visit(out, &mut In { transport, waiter: Spin::new(Patience::new(options)) }),
-        Receive::Poll => visitor.visit(out, &mut In { transport, waiter: Poll::new(fd, idle, stop) }),
-        Receive::Select => visitor.visit(out, &mut In { transport, waiter: Select::new(fd, idle, stop)? }),
-        Receive::Epoll => visitor.visit(out, &mut In { transport, waiter: Epoll::new(fd, idle, stop)? }),
-        Receive::EpollMod => visitor.visit(out, &mut In { transport, waiter: EpollMod::new(fd, idle, stop)? }),
-        Receive::EpollAdddel => visitor.visit(out, &mut In { transport, waiter: EpollAddDel::new(fd, idle, stop)? }),
-    })
+    wait::choose(transport.read_fd(), options, idle, Halves { out, transport, visitor })
+}
+
+/// A sending half, what its other half is to be joined from with a waiter, and who runs on both.
+struct Halves<'a, O, T, V> {
+    out: &'a mut O,
+    transport: T,
+    visitor: V,
+}
+
+impl<O: Outbox, T: Transport + Send, V: DuplexVisitor> Waiting for Halves<'_, O, T, V> {
+    type Output = V::Output;
+
+    fn with<W: Waiter + Send>(self, waiter: W) -> V::Output {
+        self.visitor.visit(self.out, &mut In { transport: self.transport, waiter })
+    }
 }
 
 /// The sending half of one socket.

@@ -6,7 +6,7 @@ use crate::NetError;
 use crate::idle::Idle;
 use crate::socket::{DataSocket, Kind};
 use crate::transport::{Connected, Pipe, Stream, Transport, Unconnected};
-use crate::wait::{Block, Epoll, EpollAddDel, EpollMod, Patience, Poll, Select, Spin, Waiter};
+use crate::wait::{self, Waiter, Waiting};
 use clock::Clock;
 use model::{IdleDescriptors, Receive};
 use std::sync::atomic::AtomicBool;
@@ -160,17 +160,21 @@ fn with_transport<T: Transport, V: PathVisitor>(
     idle: &Idle,
     visitor: V,
 ) -> Result<V::Output, NetError> {
-    let fd = transport.read_fd();
-    let stop = options.stop;
-    Ok(match options.receive {
-        Receive::Block => visitor.visit(&mut Joined { transport, waiter: Block::new(stop) }),
-        Receive::Spin => visitor.visit(&mut Joined { transport, waiter: Spin::new(Patience::new(options)) }),
-        Receive::Poll => visitor.visit(&mut Joined { transport, waiter: Poll::new(fd, idle, stop) }),
-        Receive::Select => visitor.visit(&mut Joined { transport, waiter: Select::new(fd, idle, stop)? }),
-        Receive::Epoll => visitor.visit(&mut Joined { transport, waiter: Epoll::new(fd, idle, stop)? }),
-        Receive::EpollMod => visitor.visit(&mut Joined { transport, waiter: EpollMod::new(fd, idle, stop)? }),
-        Receive::EpollAdddel => visitor.visit(&mut Joined { transport, waiter: EpollAddDel::new(fd, idle, stop)? }),
-    })
+    wait::choose(transport.read_fd(), options, idle, Whole { transport, visitor })
+}
+
+/// What is to be joined with a waiter, and who runs on it.
+struct Whole<T, V> {
+    transport: T,
+    visitor: V,
+}
+
+impl<T: Transport, V: PathVisitor> Waiting for Whole<T, V> {
+    type Output = V::Output;
+
+    fn with<W: Waiter + Send>(self, waiter: W) -> V::Output {
+        self.visitor.visit(&mut Joined { transport: self.transport, waiter })
+    }
 }
 
 /// A transport and the way to wait for it.

@@ -6,6 +6,7 @@
 //! Nothing of a device is changed: a NIC stamps only when its owner has switched that on.
 
 use crate::NetError;
+use crate::bulk;
 use crate::route;
 use crate::socket::{DataSocket, Kind};
 use crate::sys;
@@ -165,9 +166,8 @@ impl DataSocket {
     fn wait_acknowledged(&self) -> Result<(), NetError> {
         let began = std::time::Instant::now();
         loop {
-            let left = sys::unacknowledged(self.read_fd()).map_err(|cause| NetError::Stamps {
-                what: format!("SIOCOUTQ on the data connection failed: {cause}"),
-            })?;
+            let left = bulk::unacknowledged(self)
+                .ok_or_else(|| NetError::Stamps { what: "the data connection does not tell its queue".to_owned() })?;
             if left == 0 {
                 return Ok(());
             }

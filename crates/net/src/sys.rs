@@ -342,14 +342,6 @@ pub(crate) fn plain<T: Plain>() -> T {
     unsafe { std::mem::zeroed() }
 }
 
-/// Bytes of a stream that the peer has not acknowledged yet (SIOCOUTQ, tcp(7)).
-pub(crate) fn unacknowledged(fd: RawFd) -> io::Result<u32> {
-    let mut bytes: c_int = 0;
-    // SIOCOUTQ is the number of TIOCOUTQ.
-    device_ioctl(fd, libc::TIOCOUTQ, &mut bytes)?;
-    Ok(u32::try_from(bytes).unwrap_or(0))
-}
-
 /// The time of a clock that is an open file (clock_gettime(2), dynamic clocks).
 pub(crate) fn clock_of(fd: RawFd) -> io::Result<u64> {
     // FD_TO_CLOCKID of the kernel's posix-timers.h.

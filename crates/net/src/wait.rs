@@ -8,6 +8,7 @@ use crate::sys;
 use crate::transport::{Step, Transport, broken};
 use clock::Clock;
 use libc::c_int;
+use model::Receive;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,6 +19,32 @@ const POLLS_PER_LOOK: u32 = 64;
 /// A way to wait for one message.
 pub(crate) trait Waiter {
     fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError>;
+}
+
+/// What is to be compiled for each way to wait.
+pub(crate) trait Waiting {
+    type Output;
+
+    fn with<W: Waiter + Send>(self, waiter: W) -> Self::Output;
+}
+
+/// Makes the waiter that `options` ask for over the descriptor `fd`: the one decision, before any loop.
+pub(crate) fn choose<C: Waiting>(
+    fd: RawFd,
+    options: &PathOptions<'_>,
+    idle: &Idle,
+    loops: C,
+) -> Result<C::Output, NetError> {
+    let stop = options.stop;
+    Ok(match options.receive {
+        Receive::Block => loops.with(Block::new(stop)),
+        Receive::Spin => loops.with(Spin::new(Patience::new(options))),
+        Receive::Poll => loops.with(Poll::new(fd, idle, stop)),
+        Receive::Select => loops.with(Select::new(fd, idle, stop)?),
+        Receive::Epoll => loops.with(Epoll::new(fd, idle, stop)?),
+        Receive::EpollMod => loops.with(EpollMod::new(fd, idle, stop)?),
+        Receive::EpollAdddel => loops.with(EpollAddDel::new(fd, idle, stop)?),
+    })
 }
 
 /// What a signal means: the end, when the stop flag is set.

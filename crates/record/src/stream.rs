@@ -7,9 +7,11 @@
 
 mod merge;
 mod report;
+mod sink;
 
 pub use merge::{from_intervals, merge};
 pub use report::{Sides, asked, findings, flow_report, series};
+pub use sink::FlowSink;
 
 use model::stream::StreamInterval;
 

@@ -49,7 +49,7 @@ pub struct SendDone {
 const REST: Duration = Duration::from_micros(50);
 
 /// Sends numbered datagrams over a connected socket. All memory is taken when it is made.
-pub struct DatagramSender<'a> {
+pub(super) struct DatagramSender<'a> {
     socket: &'a DataSocket,
     messages: Messages,
     size: usize,
@@ -62,7 +62,7 @@ impl<'a> DatagramSender<'a> {
     ///
     /// # Errors
     /// A socket option was refused, or the route's MTU is too small for datagrams cut by the kernel.
-    pub fn new(socket: &'a DataSocket, size: usize, batch: usize, segments: usize) -> Result<Self, NetError> {
+    pub(super) fn new(socket: &'a DataSocket, size: usize, batch: usize, segments: usize) -> Result<Self, NetError> {
         be_patient(socket.write_fd())?;
         let segments = segments.max(1);
         if segments > 1 {
@@ -73,7 +73,7 @@ impl<'a> DatagramSender<'a> {
 
     /// Sends until it is told to stop. `head` writes a number and a time (ns of the plan's clock, read just before the
     /// call) to the start of each datagram.
-    pub fn run(mut self, plan: &SendPlan<'_>, head: impl FnMut(u64, u64, &mut [u8])) -> SendDone {
+    pub(super) fn run(mut self, plan: &SendPlan<'_>, head: impl FnMut(u64, u64, &mut [u8])) -> SendDone {
         send(self.socket.write_fd(), &mut self.messages, self.size, self.segments, plan, head)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::be_patient;
 use super::pace::{Limit, Schedule};
-use super::receive::{ReceiveDone, ReceivePlan};
+use super::receive::{Arrived, Calls, ReceiveDone, ReceivePlan};
 use super::send::{SendDone, SendPlan};
 use crate::socket::DataSocket;
 use crate::{NetError, PathError, sys};
@@ -13,11 +13,9 @@ use std::sync::atomic::Ordering;
 const PORTION_S: f64 = 0.000_2;
 /// A write is never shorter than about a segment for the sake of evenness.
 const LEAST: usize = 1448;
-/// After the stop, so many more reads at most take what waits.
-const REST_CALLS: u32 = 65_536;
 
 /// Writes to a TCP connection. All memory is taken when it is made.
-pub struct ByteSender<'a> {
+pub(super) struct ByteSender<'a> {
     socket: &'a DataSocket,
     buffer: Vec<u8>,
 }
@@ -27,13 +25,13 @@ impl<'a> ByteSender<'a> {
     ///
     /// # Errors
     /// A socket option was refused.
-    pub fn new(socket: &'a DataSocket, size: usize) -> Result<Self, NetError> {
+    pub(super) fn new(socket: &'a DataSocket, size: usize) -> Result<Self, NetError> {
         be_patient(socket.write_fd())?;
         Ok(Self { socket, buffer: vec![0x5a; size.max(1)] })
     }
 
     /// Writes until it is told to stop, then ends the sending half. TCP keeps order, so nothing is numbered.
-    pub fn run(self, plan: &SendPlan<'_>) -> SendDone {
+    pub(super) fn run(self, plan: &SendPlan<'_>) -> SendDone {
         let done = send(self.socket.write_fd(), &self.buffer, plan);
         super::end_sending(self.socket);
         done
@@ -98,7 +96,7 @@ fn send(fd: RawFd, buffer: &[u8], plan: &SendPlan<'_>) -> SendDone {
 }
 
 /// Reads from a TCP connection. All memory is taken when it is made.
-pub struct ByteReceiver<'a> {
+pub(super) struct ByteReceiver<'a> {
     socket: &'a DataSocket,
     buffer: Vec<u8>,
 }
@@ -108,51 +106,43 @@ impl<'a> ByteReceiver<'a> {
     ///
     /// # Errors
     /// A socket option was refused.
-    pub fn new(socket: &'a DataSocket, size: usize) -> Result<Self, NetError> {
+    pub(super) fn new(socket: &'a DataSocket, size: usize) -> Result<Self, NetError> {
         be_patient(socket.read_fd())?;
         Ok(Self { socket, buffer: vec![0x5a; size.max(1)] })
     }
 
-    /// Reads until the peer ends its half, or until it is told to stop and nothing more waits. `arrived` gets the time of
-    /// each read (ns of the plan's clock) and its bytes.
-    pub fn run(mut self, plan: &ReceivePlan<'_>, arrived: impl FnMut(u64, u64)) -> ReceiveDone {
-        receive(self.socket.read_fd(), &mut self.buffer, plan, arrived)
+    /// Reads until the peer ends its half, or until it is told to stop and nothing more waits.
+    pub(super) fn run(mut self, plan: &ReceivePlan<'_>, take: impl FnMut(Arrived<'_>) -> bool) -> ReceiveDone {
+        receive(self.socket.read_fd(), &mut self.buffer, plan, take)
     }
 }
 
-fn receive(fd: RawFd, buffer: &mut [u8], plan: &ReceivePlan<'_>, mut arrived: impl FnMut(u64, u64)) -> ReceiveDone {
-    let mut limit = plan.limit.map(|limit| Limit::new(plan.clock, limit));
-    let wait = if plan.spin { libc::MSG_DONTWAIT } else { 0 };
-    let (mut calls, mut all) = (0_u64, 0_u64);
-    let mut rest = REST_CALLS;
-    loop {
-        let stopping = plan.stop.load(Ordering::Relaxed);
-        if stopping {
-            if rest == 0 {
-                return ReceiveDone::default();
-            }
-            rest -= 1;
-        }
-        let flags = if stopping { libc::MSG_DONTWAIT } else { wait };
+fn receive(
+    fd: RawFd,
+    buffer: &mut [u8],
+    plan: &ReceivePlan<'_>,
+    mut take: impl FnMut(Arrived<'_>) -> bool,
+) -> ReceiveDone {
+    let mut calls = Calls::new(plan);
+    let (mut reads, mut all) = (0_u64, 0_u64);
+    while let Some(flags) = calls.next() {
         match usize::try_from(sys::recv(fd, buffer, flags)) {
-            Ok(0) => return ReceiveDone::default(),
+            // The peer ended its half.
+            Ok(0) => break,
             Ok(bytes) => {
-                arrived(plan.clock.ns(plan.clock.now()), bytes as u64);
-                calls += 1;
+                take(Arrived::At(plan.clock.ns(plan.clock.now())));
+                take(Arrived::Bytes(bytes as u64));
+                reads += 1;
                 all += bytes as u64;
-                plan.gauge.set(calls, all);
-                if let Some(limit) = &mut limit {
-                    limit.took(bytes as u64);
-                    limit.wait(plan.stop);
+                plan.gauge.set(reads, all);
+                calls.took(bytes as u64);
+            }
+            Err(_) => {
+                if let Some(done) = calls.failed("recv", sys::errno()) {
+                    return done;
                 }
             }
-            Err(_) => match sys::errno() {
-                libc::EAGAIN if stopping => return ReceiveDone::default(),
-                libc::EAGAIN if plan.spin => std::hint::spin_loop(),
-                libc::EAGAIN | libc::EINTR => {}
-                libc::ECONNRESET => return ReceiveDone { broken: Some(PathError::Closed) },
-                errno => return ReceiveDone { broken: Some(PathError::Failed { call: "recv", errno }) },
-            },
         }
     }
+    ReceiveDone::default()
 }

@@ -5,18 +5,13 @@ use clock::Clock;
 use host::UsageSampler;
 use model::worker::ProbeTask;
 use model::{EndUsage, Policy, StreamSpec};
-use net::bulk::{
-    ByteReceiver, ByteSender, DatagramReceiver, DatagramSender, DatagramSink, Gauge, Rate, ReceiveDone, ReceivePlan,
-    SendDone, SendPlan,
-};
+use net::bulk::{self, Arrived, FlowShape, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
 use net::{DataSocket, PathError};
-use record::stream::{FlowCounted, FlowCounter};
+use record::stream::{FlowCounted, FlowCounter, FlowSink};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Longest read of TCP in bytes.
-const MOST_READ: u32 = 1 << 20;
 /// What of a flow's stack is touched beforehand.
 const STACK_TOUCHED: usize = stream::STACK_BYTES / 4;
 
@@ -149,131 +144,68 @@ impl Job<'_> {
         true
     }
 
+    fn shape(&self) -> FlowShape {
+        FlowShape {
+            datagrams: self.datagrams,
+            size: self.size as usize,
+            batch: self.spec.batch as usize,
+            segments: self.spec.segments(self.size) as usize,
+            gro: self.spec.gro,
+        }
+    }
+
     fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, ProbeError> {
         let longest_ms = u32::try_from(self.longest.as_millis()).unwrap_or(u32::MAX);
-        let mut sink = Sink {
-            counter: FlowCounter::new(longest_ms, self.spec.gro),
-            tag: self.tag,
-            size: self.size as usize,
-            origin_ns: &self.shared.origin_ns,
-            missing: &self.flow.missing,
-            now_ns: 0,
-        };
-        let plan = ReceivePlan {
-            spin: self.task.spec.initiator.receive == model::Receive::Spin,
-            limit: self.limit,
-            clock: self.clock,
-            stop: &self.shared.stop_receiving,
-            gauge: &self.flow.gauge,
-        };
-        let usage;
-        let ReceiveDone { broken } = if self.datagrams {
-            let (size, batch) = (self.size as usize, self.spec.batch as usize);
-            let receiver = DatagramReceiver::new(self.socket, size, batch, self.spec.gro)?;
+        let counter = FlowCounter::new(longest_ms, self.spec.gro);
+        let mut sink = FlowSink::new(counter, self.size as usize, &self.shared.origin_ns, &self.flow.missing);
+        let mut usage = None;
+        let ready = || {
             usage = self.begin(ready);
-            receiver.run(&plan, &mut sink)
-        } else {
-            let receiver = ByteReceiver::new(self.socket, self.size.min(MOST_READ) as usize)?;
-            usage = self.begin(ready);
-            receiver.run(&plan, |now_ns, bytes| sink.bytes(now_ns, bytes))
+            ReceivePlan {
+                spin: self.task.spec.initiator.receive == model::Receive::Spin,
+                limit: self.limit,
+                clock: self.clock,
+                stop: &self.shared.stop_receiving,
+                gauge: &self.flow.gauge,
+            }
         };
+        let done = bulk::receive(self.socket, self.shape(), ready, |arrived| match arrived {
+            Arrived::At(now_ns) => {
+                sink.at(now_ns);
+                true
+            }
+            Arrived::Datagram(message) => sink.datagram(message.len(), wire::stream::read(self.tag, message)),
+            Arrived::Bytes(bytes) => {
+                sink.bytes(bytes);
+                true
+            }
+        })?;
         let usage = usage.map(UsageSampler::finish);
-        Ok(FlowEnd { usage, counted: Some(sink.counter.finish()), broken, sent: None })
+        Ok(FlowEnd { usage, counted: Some(sink.finish()), broken: done.broken, sent: None })
     }
 
     fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, ProbeError> {
-        let flows = f64::from(self.spec.flows.max(1));
-        let rate = self
-            .spec
-            .flow_pps(self.size)
-            .map(|per_second| Rate { per_second, phase: f64::from(self.number % self.spec.flows.max(1)) / flows });
-        let plan = SendPlan {
-            rate,
-            limit: self.limit,
-            clock: self.clock,
-            stop: &self.shared.stop_sending,
-            until: u64::MAX,
-            gauge: &self.flow.gauge,
-        };
+        let flows = self.spec.flows.max(1);
+        let phase = f64::from(self.number % flows) / f64::from(flows);
+        let rate = self.spec.flow_pps(self.size).map(|per_second| Rate { per_second, phase });
         let longest = self.clock.ticks(u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX));
-        let until = || self.clock.now().saturating_add(longest);
-        let tag = self.tag;
-        let usage;
-        let size = self.size as usize;
-        let done = if self.datagrams {
-            let (batch, segments) = (self.spec.batch as usize, self.spec.segments(self.size) as usize);
-            let sender = DatagramSender::new(self.socket, size, batch, segments)?;
+        let mut usage = None;
+        let ready = || {
             usage = self.begin(ready);
-            if !self.may_go() {
-                return Ok(FlowEnd::default());
-            }
-            let head = |seq, stamp, message: &mut [u8]| wire::stream::write(seq, tag, stamp, message);
-            sender.run(&SendPlan { until: until(), ..plan }, head)
-        } else {
-            let sender = ByteSender::new(self.socket, size)?;
-            usage = self.begin(ready);
-            if !self.may_go() {
-                return Ok(FlowEnd::default());
-            }
-            sender.run(&SendPlan { until: until(), ..plan })
+            self.may_go().then(|| SendPlan {
+                rate,
+                limit: self.limit,
+                clock: self.clock,
+                stop: &self.shared.stop_sending,
+                until: self.clock.now().saturating_add(longest),
+                gauge: &self.flow.gauge,
+            })
+        };
+        let head = |seq, stamp, message: &mut [u8]| wire::stream::write(seq, self.tag, stamp, message);
+        let Some(done) = bulk::send(self.socket, self.shape(), ready, head)? else {
+            return Ok(FlowEnd::default());
         };
         let usage = usage.map(UsageSampler::finish);
         Ok(FlowEnd { usage, sent: Some(done), broken: done.broken, counted: None })
-    }
-}
-
-/// Hands what arrives to the counter.
-struct Sink<'a> {
-    counter: FlowCounter,
-    tag: u64,
-    size: usize,
-    origin_ns: &'a AtomicU64,
-    missing: &'a AtomicU64,
-    now_ns: u64,
-}
-
-impl Sink<'_> {
-    /// The first arrival of this flow, and perhaps of the stream.
-    #[cold]
-    fn begin(&mut self) {
-        let now = self.now_ns.max(1);
-        let origin = match self.origin_ns.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => now,
-            Err(earlier) => earlier,
-        };
-        self.counter.begin(origin, now);
-        self.counter.arrived(now);
-    }
-
-    fn bytes(&mut self, now_ns: u64, bytes: u64) {
-        self.now_ns = now_ns;
-        if !self.counter.has_begun() {
-            self.begin();
-        }
-        self.counter.arrived(now_ns);
-        self.counter.bytes(bytes);
-    }
-}
-
-impl DatagramSink for Sink<'_> {
-    #[inline]
-    fn arrived(&mut self, now_ns: u64) {
-        self.now_ns = now_ns;
-        self.counter.arrived(now_ns);
-        self.missing.store(self.counter.missing(), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn datagram(&mut self, message: &[u8]) -> bool {
-        let ours = if message.len() == self.size { wire::stream::read(self.tag, message) } else { None };
-        let Some((seq, sent_ns)) = ours else {
-            self.counter.ignored();
-            return false;
-        };
-        if !self.counter.has_begun() {
-            self.begin();
-        }
-        self.counter.datagram(seq, sent_ns, message.len() as u64);
-        true
     }
 }
