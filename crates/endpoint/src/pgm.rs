@@ -43,7 +43,7 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
         subscribe: (spec.group, 1),
         clock,
     });
-    let mut way = options.and_then(|options| Way::open(&options)).map_err(unsupported)?;
+    let mut way = options.and_then(|options| Way::open(&options)).map_err(|error| unsupported(&error))?;
     way.set_peers(&[peer.source.into()]).map_err(failed)?;
     settle(&request, longest)?;
     let address = Some(way.local());
@@ -110,7 +110,7 @@ fn needs(what: &str) -> Failure {
     (RefuseCode::BadRequest, format!("pgm needs {what}"))
 }
 
-fn unsupported(error: PgmIoError) -> Failure {
+fn unsupported(error: &PgmIoError) -> Failure {
     (RefuseCode::Unsupported, error.to_string())
 }
 
