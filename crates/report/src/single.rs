@@ -461,4 +461,13 @@ mod tests {
         assert_eq!(single_text(&[]), "No size was measured.\n");
         assert_eq!(single_markdown(&[]), "No size was measured.\n");
     }
+
+    #[test]
+    fn disorder_has_its_depth() {
+        let last = |reordered, reorder_depth| {
+            let messages = Messages { received: 9, reordered, reorder_depth, ..Messages::default() };
+            messages_of(&messages).pop().unwrap_or_default()
+        };
+        assert_eq!([last(Some(3), Some(2)), last(Some(0), Some(0)), last(None, None)], ["3 (depth 2)", "0", "–"]);
+    }
 }
