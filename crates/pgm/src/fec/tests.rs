@@ -53,17 +53,17 @@ fn inverse(mut matrix: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
         row.extend((0..size).map(|column| u8::from(column == at)));
     }
     for at in 0..size {
-        let pivot = (at..size).find(|row| matrix[*row][at] != 0).unwrap();
-        matrix.swap(at, pivot);
+        let other = (at..size).find(|row| matrix[*row][at] != 0).unwrap();
+        matrix.swap(at, other);
         let by = matrix[at][at];
         for value in &mut matrix[at] {
             *value = field::over(*value, by);
         }
-        for row in (0..size).filter(|row| *row != at) {
-            let by = matrix[row][at];
-            for column in 0..2 * size {
-                let less = field::times(by, matrix[at][column]);
-                matrix[row][column] ^= less;
+        let pivot = matrix[at].clone();
+        for (_, row) in matrix.iter_mut().enumerate().filter(|(row, _)| *row != at) {
+            let by = row[at];
+            for (value, less) in row.iter_mut().zip(&pivot) {
+                *value ^= field::times(by, *less);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Source and receivers over simulated networks: scenarios by section of RFC 3208, properties, and the golden table.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+mod document;
 mod golden;
 mod options;
 mod parity;
-mod parity_cost;
 mod property;
 mod receiver;
 mod repair;

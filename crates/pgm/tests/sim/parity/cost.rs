@@ -1,6 +1,6 @@
 //! What parity costs and spares, in virtual time: the table of `docs/pgm-parity.md`.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p windhover-pgm --test sim parity_cost` writes it again.
+//! `UPDATE_GOLDEN=1 cargo test -p windhover-pgm --test sim parity::cost` writes it again.
 
 use crate::world::{MS, PORT, TSI, US, World, address, group, quantile};
 use pgm::fec::Config;
@@ -90,6 +90,6 @@ fn the_table_of_parity() {
         std::fs::write(&document, format!("{}{table}{}", &text[..begin], &text[end..])).unwrap();
         return;
     }
-    let how = "UPDATE_GOLDEN=1 cargo test -p windhover-pgm --test sim parity_cost writes it again";
+    let how = "UPDATE_GOLDEN=1 cargo test -p windhover-pgm --test sim parity::cost writes it again";
     assert_eq!(&text[begin..end], table, "{} shows another table; {how}", document.display());
 }
