@@ -133,8 +133,9 @@ impl Case {
             out_of_order: word("out_of_order", "out_of_order"),
             gone: number(if ours { &seen["receiver"]["lost"] } else { &seen["resets"] }),
             repairs: match (self.from, self.to) {
-                (End::Windhover, _) => number(&sent["source"]["rdata"]),
-                _ => number(&seen["receiver"]["recovered"]),
+                (End::Windhover, _) => Some(number(&sent["source"]["rdata"])),
+                (_, End::Windhover) => Some(number(&seen["receiver"]["recovered"])),
+                _ => None,
             },
         }
     }
@@ -217,20 +218,21 @@ pub(crate) struct Row {
     out_of_order: u64,
     /// Packets given up, or resets.
     gone: u64,
-    repairs: u64,
+    /// Not known where neither end is ours.
+    repairs: Option<u64>,
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Case { from, to, carrier, loss, bytes, count, late, .. } = self.case;
+        let repairs = self.repairs.map_or_else(|| "-".to_owned(), |repairs| repairs.to_string());
         let late = if late.is_some() { "late join, first message " } else { "first message " };
         write!(
             f,
             "{from:<9} to {to:<9} {carrier:<7} loss {loss:>2} %, {bytes:>4} B: {:>6} of {count:>6} in order, {:>5} packets \
-             dropped, {:>5} repaired, {} given up or reset, {} bad; {late}{}",
+             dropped, {repairs:>5} repaired, {} given up or reset, {} bad; {late}{}",
             self.delivered,
             self.lost,
-            self.repairs,
             self.gone,
             self.bad + self.out_of_order,
             self.first

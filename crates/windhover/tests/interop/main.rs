@@ -5,7 +5,13 @@
 //! `cargo xtask test --interop` runs the whole matrix, which is ignored otherwise, and prints what was seen as a table.
 //!
 //! A library or tool that is missing is a skipped test, by name and reason.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests panic, say what they skip and what they saw"
+)]
 
 mod case;
 mod eyes;

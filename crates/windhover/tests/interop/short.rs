@@ -17,10 +17,7 @@ fn short(from: End, to: End, carrier: Carrier, loss: u32, bytes: usize) -> Case 
 #[test]
 fn openpgm_hears_us() {
     let case = |carrier, loss, bytes| short(End::Windhover, End::OpenPgm, carrier, loss, bytes);
-    openpgm(
-        "openpgm_hears_us",
-        [case(Carrier::Udp, 1, 64), case(Carrier::Raw, 10, 1448), case(Carrier::Udp, 1, 5000)],
-    );
+    openpgm("openpgm_hears_us", [case(Carrier::Udp, 1, 64), case(Carrier::Raw, 10, 1448), case(Carrier::Udp, 1, 5000)]);
 }
 
 #[test]
