@@ -31,6 +31,8 @@
 //! | `behind`, `most_behind` | messages | sent more than an interval late; most that were due at once |
 //! | `saturated` | | what could not keep up: `initiator`, `reflector` or `path` |
 //! | `out_p50_ns`, `out_p99_ns`, `back_p50_ns`, `back_p99_ns`, `one_way_error_ns` | ns | one-way times, signed, and half the width of their error; where clocks allow |
+//! | `pgm_missing`, `pgm_recovered`, `pgm_lost`, `pgm_naks` | packets | missed at all ends together, repaired, given up; NAKs sent; only over PGM |
+//! | `pgm_<fate>_messages`, `pgm_<fate>_p50_ns`, `pgm_<fate>_p99_ns`, `pgm_<fate>_max_ns` | messages, ns | RTT from the actual send of messages that were `repaired`, `held` behind a repair, or `untouched` by repairs |
 //! | `<way>_bits_per_s`, `<way>_datagrams_per_s` | bit/s, 1/s | payload and datagrams delivered by a stream; `<way>` is `up` or `down`; only `stream` |
 //! | `<way>_sent`, `<way>_lost`, `<way>_reordered`, `<way>_duplicated` | datagrams | of a stream; empty for TCP |
 //! | `<way>_rfc3550_jitter_ns` | ns | interarrival jitter of RFC 3550, section 6.4.1 |
@@ -232,6 +234,19 @@ impl Fields {
             self.push(format!("{name}_p99_ns"), signed.and_then(|signed| signed.p99_ns));
         }
         self.push("one_way_error_ns", way.map(|way| way.error_ns));
+        let pgm = result.and_then(|result| result.pgm.as_ref());
+        self.push("pgm_missing", pgm.map(|pgm| pgm.sum(|counts| counts.missing)));
+        self.push("pgm_recovered", pgm.map(|pgm| pgm.sum(|counts| counts.recovered)));
+        self.push("pgm_lost", pgm.map(|pgm| pgm.sum(|counts| counts.lost)));
+        self.push("pgm_naks", pgm.map(|pgm| pgm.sum(|counts| counts.naks_sent)));
+        for name in ["repaired", "held", "untouched"] {
+            let fate = pgm.and_then(|pgm| pgm.fate(name));
+            let latency = fate.and_then(|fate| fate.latency.as_ref());
+            self.push(format!("pgm_{name}_messages"), fate.map(|fate| fate.messages));
+            self.push(format!("pgm_{name}_p50_ns"), latency.and_then(|latency| latency.p50_ns));
+            self.push(format!("pgm_{name}_p99_ns"), latency.and_then(|latency| latency.p99_ns));
+            self.push(format!("pgm_{name}_max_ns"), latency.and_then(|latency| latency.max_ns));
+        }
     }
 
     fn streamed(&mut self, result: Option<&ResultDocument>) {

@@ -91,6 +91,7 @@ fn every_column_is_specified() {
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))
         .flat_map(|name| ["initiator", "reflector"].map(|end| name.replace("<end>", end)))
         .flat_map(|name| ["up", "down"].map(|way| name.replace("<way>", way)))
+        .flat_map(|name| ["repaired", "held", "untouched"].map(|fate| name.replace("<fate>", fate)))
         .collect();
     let head = read(&csv([]).unwrap()).remove(0);
     for name in &head {
