@@ -73,6 +73,12 @@ fn cells(document: &Document) -> Vec<(&CellInfo, &PgmInfo)> {
     document.cells.iter().filter_map(of).collect()
 }
 
+/// Digits that a person compares; all of them are in the other forms.
+fn short(ns: Option<f64>) -> String {
+    let us = ns.map(|ns| ns / 1000.0);
+    us.map_or_else(|| "–".to_owned(), |us| if us < 999.95 { format!("{us:.1}") } else { format!("{us:.0}") })
+}
+
 type Pick = fn(&Quantiles) -> Option<f64>;
 
 /// The figures of a fate that a table has room for. Of the few messages that are repaired there is often no p99.
@@ -113,7 +119,7 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
                 let fate = pgm.fates.iter().find(|fate| fate.fate == name && fate.host.as_deref() == host);
                 let figures = fate.and_then(|fate| fate.figures).unwrap_or_default();
                 row.push(fate.map_or(0, |fate| fate.messages).to_string());
-                row.extend(shown(name).iter().map(|(_, pick)| us_or_dash(pick(&figures))));
+                row.extend(shown(name).iter().map(|(_, pick)| short(pick(&figures))));
             }
             let count = |count: u64| if place == 0 { count.to_string() } else { String::new() };
             row.extend([count(pgm.missing), count(pgm.lost)]);
