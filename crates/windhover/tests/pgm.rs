@@ -1,6 +1,6 @@
 //! `windhover pgm` at both ends, over loopback: what is sent arrives, what is asked for is kept, what is wrong is said.
 //! With other implementations, and with losses: `interop`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
 
@@ -173,6 +173,25 @@ fn numbered_messages_are_checked() {
 }
 
 #[test]
+fn parity_is_sent_and_told() {
+    let place = Place::new(11);
+    let receiver = place.receiver(&["--use-fec", "--until-fin", "--check", "--summary", "--format", "json"]);
+    let flags = ["--count", "100", "--fec", "8", "--fec-proactive", "2", "--fec-pause", "50ms", "--wait", "200ms"];
+    let sent = place.send(&[&flags[..], &["--json"]].concat(), b"");
+    assert_code(&sent, 0);
+    let parity = &documents(&sent)[0]["source"]["parity"];
+    // 12 groups of 8, and one of 4.
+    assert_eq!((&parity["odata"], &parity["short_groups"]), (&26.into(), &1.into()), "{parity}");
+    let got = receiver.finish();
+    assert_code(&got, 0);
+    let summary = documents(&got).pop().unwrap();
+    let parity = &summary["receiver"]["parity"];
+    let count = |name: &str| parity[name].as_u64().unwrap();
+    assert!(count("packets") + count("unused") > 0 && count("inconsistent") == 0, "{summary}");
+    assert_eq!(summary["sources"][0]["messages"], 100);
+}
+
+#[test]
 fn reflectors_answer_and_their_times_are_told() {
     let place = Place::new(8);
     let reflectors = [0, 1].map(|_| place.start("reflect", &["--for", "20s"]).listening("answers"));
@@ -249,6 +268,9 @@ fn what_is_refused_and_how() {
     for (arguments, word) in [
         ("send 239.1.1.1 --window 100", "power of two"),
         ("send 239.1.1.1 --gsi 1.2.3", "six numbers"),
+        ("send 239.1.1.1 --fec 12", "power of two from 2 to 128"),
+        ("send 239.1.1.1 --fec-proactive 1", "--fec"),
+        ("send 239.1.1.1 --fec 64 --window 128 --count 1 --interface lo", "four groups"),
         ("recv 239.1.1.1 --back-off 5h", "200us"),
         ("recv 239.1.1.1 --carrier tcp", "udp or raw"),
         ("recv 239.1.1.1 --port 0", "0"),
