@@ -1,6 +1,8 @@
 //! Whole files that are there completely or not at all, also after a kill or a power cut.
 
 use crate::StoreError;
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -29,13 +31,15 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     })
 }
 
-/// Takes space under a name that a resume removes, until [`remove`] gives it back.
-pub(crate) fn reserve(path: &Path, bytes: usize) -> Result<(), StoreError> {
-    let written = File::create(path).and_then(|mut file| {
-        file.write_all(&vec![0; bytes])?;
-        file.sync_all()
+/// Takes space under a name that a resume removes, until [`remove`] gives it back. Where fallocate(2) fails
+/// for another reason than a full disk, nothing is taken.
+pub(crate) fn reserve(path: &Path, bytes: u64) -> Result<(), StoreError> {
+    let length = i64::try_from(bytes).unwrap_or(i64::MAX);
+    let taken = File::create(path).and_then(|file| match fallocate(&file, FallocateFlags::empty(), 0, length) {
+        Err(full @ (Errno::ENOSPC | Errno::EDQUOT)) => Err(full.into()),
+        _ => Ok(()),
     });
-    written.map_err(|cause| {
+    taken.map_err(|cause| {
         let _ = fs::remove_file(path);
         StoreError::writing(path, cause)
     })

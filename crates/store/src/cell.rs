@@ -9,8 +9,11 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Bytes that raw samples leave free at least.
-const RESERVE: usize = 64 << 10;
+/// Bytes that raw samples leave free at least, for what a run writes beside its cells: `run.json` once more
+/// at its end, above all.
+const RESERVE: u64 = 256 << 10;
+/// What files take on a disk beside their bytes.
+const BLOCKS: u64 = 4096;
 
 /// What one cell left behind, to be written.
 #[derive(Debug, Clone, Copy)]
@@ -53,9 +56,10 @@ pub(crate) fn write(
     run: &Path,
     index: u32,
     files: &CellFiles<'_>,
+    to_come: u32,
     mut done: impl FnMut() -> Result<(), StoreError>,
 ) -> Result<Option<Finding>, StoreError> {
-    match write_all(run, index, files).and_then(|()| done()) {
+    match write_all(run, index, files, to_come).and_then(|()| done()) {
         Err(StoreError::DiskFull { .. }) if files.raw.is_some() => {}
         written => return written.map(|()| None),
     }
@@ -66,14 +70,16 @@ pub(crate) fn write(
     let detail = format!("{name} was not kept: the disk was full; the figures and the interval log are whole");
     let finding = Finding::new(FindingId::RawNotKept, detail);
     result.verdict.add(finding.clone());
-    write_all(run, index, &CellFiles { result: &result, raw: None, ..*files })?;
+    write_all(run, index, &CellFiles { result: &result, raw: None, ..*files }, 0)?;
     done()?;
     Ok(Some(finding))
 }
 
-fn write_all(run: &Path, index: u32, files: &CellFiles<'_>) -> Result<(), StoreError> {
+fn write_all(run: &Path, index: u32, files: &CellFiles<'_>, to_come: u32) -> Result<(), StoreError> {
     let document = document(run, index, files.result)?;
+    let taken = std::cell::Cell::new(document.len() as u64 + BLOCKS);
     let put = |suffix: &str, bytes: &[u8]| {
+        taken.set(taken.get() + bytes.len() as u64 + BLOCKS);
         let path = path(run, index, suffix);
         if bytes.is_empty() {
             // A cell measured again must not keep a file of the attempt that was cut short.
@@ -90,8 +96,8 @@ fn write_all(run: &Path, index: u32, files: &CellFiles<'_>) -> Result<(), StoreE
     let packed = raw(run, index, files.raw)?;
     let reserve = path(run, index, ".reserve.tmp");
     if !packed.is_empty() {
-        // What raw samples leave must be enough for the result documents of some cells.
-        atomic::reserve(&reserve, RESERVE.max(4 * document.len() + 4 * files.hlog.len()))?;
+        // The figures of this cell and of those to come have to fit beside raw samples.
+        atomic::reserve(&reserve, RESERVE.saturating_add(taken.get().saturating_mul(u64::from(to_come) + 1)))?;
     }
     let kept = put(".raw.zst", &packed);
     let released = atomic::remove(&reserve);

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct RunDir {
     path: PathBuf,
     journal: JournalWriter,
+    /// Cells that the run is to have.
+    steps: u32,
 }
 
 impl RunDir {
@@ -41,7 +43,7 @@ impl RunDir {
             Ok(journal)
         })();
         match filled {
-            Ok(journal) => Ok(Self { path, journal }),
+            Ok(journal) => Ok(Self { path, journal, steps: 0 }),
             Err(error) => {
                 let _ = fs::remove_dir_all(&path);
                 Err(error)
@@ -77,7 +79,8 @@ impl RunDir {
         for folder in [path.to_owned(), path.join("cells")] {
             remove_incomplete(&folder)?;
         }
-        Ok((Self { path: path.to_owned(), journal }, run))
+        let steps = steps(&run.run);
+        Ok((Self { path: path.to_owned(), journal, steps }, run))
     }
 
     /// The directory.
@@ -98,7 +101,8 @@ impl RunDir {
     ///
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::Write`] (an older one is still whole then), [`StoreError::Encode`].
-    pub fn write_run(&self, run: &RunDocument) -> Result<(), StoreError> {
+    pub fn write_run(&mut self, run: &RunDocument) -> Result<(), StoreError> {
+        self.steps = steps(run);
         let mut text = serde_json::to_string_pretty(run)
             .map_err(|error| StoreError::Encode { what: "run.json".to_owned(), why: error.to_string() })?;
         text.push('\n');
@@ -125,7 +129,8 @@ impl RunDir {
     }
 
     /// Writes the files of a cell, waits until they are on disk, and only then writes its `Done` line. `utc_ns`: wall
-    /// clock since 1970. Where the disk has no room for its raw samples, it goes without them: the verdict that is
+    /// clock since 1970. Where the disk has no room for its raw samples beside the
+    /// figures of the cells to come, it goes without them: the verdict that is
     /// stored says so, with the finding that comes back.
     ///
     /// # Errors
@@ -137,7 +142,8 @@ impl RunDir {
         utc_ns: u64,
     ) -> Result<Option<Finding>, StoreError> {
         let journal = &mut self.journal;
-        cell::write(&self.path, index, files, || journal.append(&JournalLine::Done { index, at_ns: utc_ns }))
+        let to_come = self.steps.saturating_sub(index);
+        cell::write(&self.path, index, files, to_come, || journal.append(&JournalLine::Done { index, at_ns: utc_ns }))
     }
 
     /// Removes the whole directory again: for a run that ended before its first cell.
@@ -147,6 +153,10 @@ impl RunDir {
     pub fn discard(self) -> Result<(), StoreError> {
         fs::remove_dir_all(&self.path).map_err(|cause| StoreError::writing(&self.path, cause))
     }
+}
+
+fn steps(run: &RunDocument) -> u32 {
+    u32::try_from(run.order.len()).unwrap_or(u32::MAX)
 }
 
 fn remove_incomplete(folder: &Path) -> Result<(), StoreError> {

@@ -15,11 +15,11 @@ use std::path::Path;
 use store::{CellFiles, Run, RunDir, StoreError};
 use windhover_store as store;
 
-/// Mounts a file system of 256 KiB in a mount namespace that only the calling thread is in; it goes with the thread.
-fn small_disk(at: &Path) -> Result<(), nix::Error> {
+/// Mounts a file system of so many KiB in a mount namespace that only the calling thread is in; it goes with the thread.
+fn small_disk(at: &Path, kib: u32) -> Result<(), nix::Error> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_PRIVATE | MsFlags::MS_REC, None::<&str>)?;
-    mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some("size=256k"))
+    mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::empty(), Some(format!("size={kib}k").as_str()))
 }
 
 /// Takes all space that is left.
@@ -44,14 +44,14 @@ fn noise(bytes: usize) -> String {
 #[test]
 fn raw_samples_that_find_no_room_cost_their_own_file_only() {
     let folder = tempfile::tempdir().unwrap();
-    if let Err(error) = small_disk(folder.path()) {
+    if let Err(error) = small_disk(folder.path(), 1024) {
         eprintln!("SKIPPED raw_samples_that_find_no_room_cost_their_own_file_only: cannot mount a tmpfs: {error}");
         return;
     }
     let mut dir = make_run(folder.path(), 4, 1);
     let path = dir.path().to_owned();
     // The first fits, the second fits only if nothing is left for the cells that follow, the third is larger than the disk.
-    for (index, bytes) in [(2, 60_000), (3, 100_000), (4, 300_000)] {
+    for (index, bytes) in [(2, 400_000), (3, 300_000), (4, 2_000_000)] {
         dir.journal(&JournalLine::Start { index, at_ns: 4 }).unwrap();
         let mut one = measured(index);
         one.raw = Some(noise(bytes));
@@ -80,7 +80,7 @@ fn raw_samples_that_find_no_room_cost_their_own_file_only() {
 #[test]
 fn a_full_disk_costs_the_cell_in_flight_only() {
     let folder = tempfile::tempdir().unwrap();
-    if let Err(error) = small_disk(folder.path()) {
+    if let Err(error) = small_disk(folder.path(), 256) {
         eprintln!("SKIPPED a_full_disk_costs_the_cell_in_flight_only: cannot mount a tmpfs: {error}");
         return;
     }

@@ -256,7 +256,7 @@ fn runs_are_listed_and_put_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     assert!(store::list(&folder.path().join("missing")).unwrap().is_empty());
     let first = make_run(folder.path(), 2, 1);
-    let second = RunDir::create(folder.path(), "u", 0).unwrap();
+    let mut second = RunDir::create(folder.path(), "u", 0).unwrap();
     let mut document = run_document(1);
     document.substrate = Substrate::Metal;
     document.started_ns = 5;

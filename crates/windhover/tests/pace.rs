@@ -229,7 +229,7 @@ fn rates_and_schedules_that_cannot_be_kept_are_refused() {
     assert_refused(&["pace", "udp", to, "--every", "0"], 2, &["every 0"]);
     assert_refused(&["pace", "udp", to, "--shape", "burst:0"], 2, &["burst 0"]);
     assert_refused(&["pace", "udp", to, "--seconds", "0"], 2, &["--seconds"]);
-    assert_refused(&["pace", "pipe"], 2, &["pipe", "udp or tcp"]);
+    assert_refused(&["pace", "pipe"], 2, &["pipe", "udp, tcp"]);
     let folder = Folder::new("pace-bad-schedules");
     for (name, text, words) in [
         ("back.txt", "0\n2ms\n1ms\n", &["back.txt", "line 3", "never go back"][..]),
@@ -329,12 +329,13 @@ fn a_disk_that_fills_while_raw_samples_are_written_costs_these_alone() {
 fn a_campaign_whose_disk_fills_keeps_its_figures_and_as_many_raw_files_as_fit() {
     let script = "cat > \"$DISK/plan.toml\" <<'PLAN'\n\
          name = \"t\"\nrepetitions = 12\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
-         [measure]\ncount = 4000\nwarmup_ms = 5\nraw = true\n[[grid]]\nprobe = [\"pace\"]\nrate = [\"20k\"]\nPLAN\n\
+         [measure]\ncount = 8000\nwarmup_ms = 5\nraw = true\n[[grid]]\nprobe = [\"pace\"]\nprotocol = [\"tcp\"]\n\
+         rate = [\"20k\"]\nPLAN\n\
          \"$WINDHOVER\" campaign run \"$DISK/plan.toml\" --output \"$DISK\" > /dev/null\n\
          echo code $?\nls \"$DISK\"/t-*/cells/*.json | wc -l\nls \"$DISK\"/t-*/cells/*.raw.zst | wc -l\n\
          grep -l raw-not-kept \"$DISK\"/t-*/cells/*.json | wc -l\n\
          \"$WINDHOVER\" report \"$DISK\"/t-* --format csv | wc -l";
-    let Some(output) = on_a_small_disk("pace-full-run", 900, script) else { return };
+    let Some(output) = on_a_small_disk("pace-full-run", 1800, script) else { return };
     let (text, errors) = (stdout(&output), stderr(&output));
     let counts: Vec<usize> = text.lines().skip(1).map(|line| line.trim().parse().unwrap()).collect();
     let [cells, raw, said, rows] = counts[..] else { panic!("{text}{errors}") };

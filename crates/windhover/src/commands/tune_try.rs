@@ -5,8 +5,8 @@ use crate::cli::tune_try::TuneTry;
 use crate::output::{Failure, Output};
 use anyhow::Context as _;
 use campaign::{Rule, Trial, TrialVerdict};
-use model::{Place, Plan};
 use model::plan::{Grid, Sizes};
+use model::{Place, Plan};
 use serde_json::json;
 use std::fmt::Write as _;
 
