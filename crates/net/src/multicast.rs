@@ -96,6 +96,9 @@ pub(crate) fn send_through(
 ) -> Result<(), NetError> {
     let (loopback, ttl) = (c_int::from(loopback), c_int::from(ttl));
     if v6 {
+        // A raw IPv6 socket hears all groups of this host, also when it is bound to a unicast address.
+        let off: c_int = 0;
+        let _ = sys::set_option(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off);
         let signed = c_int::try_from(index).unwrap_or(c_int::MAX);
         sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &signed)
             .map_err(refused("IPV6_MULTICAST_IF", index.to_string()))?;

@@ -219,14 +219,13 @@ impl Receiving {
             }
             if wait.spins() {
                 self.polls = self.polls.wrapping_add(1);
-                if !self.fetch(shared, [true, self.own_turn(self.polls)])? {
-                    if self.polls.is_multiple_of(POLLS) {
-                        if until.stop.load(Ordering::Relaxed) {
-                            return Ok(Got::Stopped);
-                        }
-                        if shared.now() >= until.deadline_ns {
-                            return Ok(Got::TimedOut);
-                        }
+                let empty = !self.fetch(shared, [true, self.own_turn(self.polls)])?;
+                if empty && self.polls.is_multiple_of(POLLS) {
+                    if until.stop.load(Ordering::Relaxed) {
+                        return Ok(Got::Stopped);
+                    }
+                    if shared.now() >= until.deadline_ns {
+                        return Ok(Got::TimedOut);
                     }
                 }
                 continue;

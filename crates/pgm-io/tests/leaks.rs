@@ -12,7 +12,7 @@ mod support;
 
 use model::Receive;
 use net::{Arrival, DuplexVisitor, Inbox, Outbox};
-use pgm_io::{Way, WayOptions};
+use pgm_io::Way;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use support::{UDP, clock, ends, tsi, two_hosts, waiting};
@@ -96,12 +96,14 @@ fn nothing_is_allocated_and_nothing_stays_open() {
         assert_eq!((counted, echoed), ((2000, 0), 0), "{receive}");
     }
     // Also of ways that did not open: the group is of the other family, the address is not ours, another end has it.
-    let wrong = here.clone().subscribe(7500, "ff15::1".parse().unwrap());
-    let foreign = WayOptions { local: "10.79.0.77".parse().unwrap(), ..here.clone() };
-    let index = WayOptions { interface: Some(4_000_000), ..here.clone() };
+    let mut refused = [here.clone(), here.clone(), here.clone(), here.clone()];
+    let [wrong, foreign, index, _same] = &mut refused;
+    *wrong = wrong.clone().subscribe(7500, "ff15::1".parse().unwrap());
+    foreign.local = "10.79.0.77".parse().unwrap();
+    index.interface = Some(4_000_000);
     a.run(move || {
         let _first = Way::open(&here).unwrap();
-        for options in [wrong, foreign, index, here] {
+        for options in refused {
             let error = Way::open(&options).unwrap_err().to_string();
             assert!(!error.contains('\n'), "{error}");
         }

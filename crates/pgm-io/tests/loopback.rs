@@ -109,3 +109,28 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(matches!(error, PgmIoError::AddressInUse { port: 30_563, .. }), "{error}");
     assert!(line(error).contains("127.0.0.64 port 30563"));
 }
+
+#[test]
+fn one_group_for_all_and_strangers_on_it() {
+    let group = "239.192.77.5".parse().unwrap();
+    let end = |last| options(30_564).publish(tsi(last), 7500, group).subscribe(7500, group);
+    let (mut one, mut two) = (Way::open(&end(1)).unwrap(), Way::open(&end(2)).unwrap());
+    let mut stranger = Way::open(&options(30_564).publish(tsi(3), 7500, group)).unwrap();
+    one.set_peers(&[tsi(4), tsi(2)]).unwrap();
+    two.set_peers(&[tsi(1)]).unwrap();
+    for number in 0..20 {
+        let message = format!("message {number}");
+        stranger.send(b"for somebody else").unwrap();
+        one.send(message.as_bytes()).unwrap();
+        two.send(message.as_bytes()).unwrap();
+        assert_eq!(text(&mut two, &mut one), message);
+        assert_eq!(text(&mut one, &mut two), message);
+    }
+    for way in [&one, &two] {
+        let counts = way.counts();
+        assert_eq!((counts.receiver.messages, counts.receiver.lost), (20, 0), "nobody hears himself: {counts:?}");
+        assert!(counts.foreign >= 20, "{counts:?}");
+    }
+    // A number is the place among the peers.
+    assert!(one.events().iter().any(|event| (event.from, event.what) == (1, pgm_io::EventKind::SourceFound)));
+}

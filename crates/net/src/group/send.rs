@@ -10,8 +10,9 @@ use std::net::SocketAddr;
 
 /// RFC 2113: option 148, 4 bytes, value 0: routers look at the packet.
 const ALERT_V4: [u8; 4] = [148, 4, 0, 0];
-/// RFC 2711: a hop-by-hop header of 8 bytes with option 5, value 0, and two bytes of padding. No value is assigned to PGM.
-pub(super) const ALERT_V6: [u8; 8] = [0, 0, 5, 2, 0, 0, 1, 0];
+/// RFC 2711: a hop-by-hop header of 8 bytes with option 5 and two bytes of padding. No value is assigned to PGM, and 0 would
+/// mean MLD, so it is the first for experiments (RFC 5350): 65503.
+pub(super) const ALERT_V6: [u8; 8] = [0, 0, 5, 2, 0xff, 0xdf, 1, 0];
 
 /// Where a packet goes.
 #[derive(Debug, Clone, Copy)]
