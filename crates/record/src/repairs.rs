@@ -303,6 +303,8 @@ struct Point {
     figures: PointFigures,
     last: BTreeMap<Kind, Time>,
     first_data: Option<Time>,
+    /// Numbers before it were sent before the capture began.
+    first: u64,
     highest: Option<u64>,
     missing: Missing,
 }
@@ -327,6 +329,7 @@ impl Point {
             },
             last: BTreeMap::new(),
             first_data: None,
+            first: 0,
             highest: None,
             missing: Missing::default(),
         }
@@ -358,7 +361,7 @@ impl Point {
     /// Everything up to `number` must have come by now; says how many have not.
     fn expect(&mut self, number: u64, now: Option<Time>) -> u64 {
         let Some(highest) = self.highest else {
-            self.highest = Some(number);
+            (self.first, self.highest) = (number + 1, Some(number));
             return 0;
         };
         if number <= highest {
@@ -373,11 +376,11 @@ impl Point {
     /// A number that is there now; and when it was found to be missing.
     fn data(&mut self, number: u64, now: Option<Time>) -> (Order, Option<Time>) {
         let Some(highest) = self.highest else {
-            self.highest = Some(number);
+            (self.first, self.highest) = (number, Some(number));
             return (Order::Next, None);
         };
         if number.abs_diff(highest) > JUMP {
-            self.highest = Some(number);
+            (self.first, self.highest) = (number, Some(number));
             self.missing.forget();
             return (Order::Jump, None);
         }
@@ -389,6 +392,9 @@ impl Point {
             }
             self.missing.add(highest + 1, number - 1, now);
             return (Order::Gap(gap), None);
+        }
+        if number < self.first {
+            return (Order::Next, None);
         }
         match self.missing.take(number) {
             Some(when) => (Order::Late, when),

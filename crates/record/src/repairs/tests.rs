@@ -115,6 +115,18 @@ fn an_spm_shows_what_is_missing_and_how_often_it_comes() {
 }
 
 #[test]
+fn what_was_sent_before_the_capture_is_no_loss_and_no_repetition() {
+    let mut all = Repairs::default();
+    all.see(&sight(Kind::Spm, &[0, 99], 0));
+    assert_eq!(all.see(&sight(Kind::Rdata, &[90], 10)).order, Order::Next);
+    assert_eq!(all.see(&sight(Kind::Odata, &[100], 20)).order, Order::Next);
+    assert_eq!(all.see(&sight(Kind::Odata, &[100], 30)).order, Order::Repeated);
+    let figures = all.finish().remove(0);
+    let point = &figures.points[0];
+    assert_eq!((point.gaps, point.filled, point.unneeded, point.repeated), (0, 0, 0, 1));
+}
+
+#[test]
 fn numbers_go_around_and_begin_anew() {
     let mut all = Repairs::default();
     for (index, number) in (0..).zip([u32::MAX - 1, u32::MAX, 0, 2, 1]) {
