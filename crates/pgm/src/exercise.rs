@@ -1,7 +1,7 @@
 //! Entry points for fuzzing: each takes any bytes and must neither panic nor hang. Not part of the public interface.
 #![doc(hidden)]
 
-use crate::packet::{Body, Data, Fragment, Nak, Options, Packet, ParityParameters, Spm, checksum};
+use crate::packet::{Body, Data, Fragment, Nak, Options, Packet, ParityParameters, Reset, Spm, checksum};
 use crate::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -77,6 +77,8 @@ fn forge(bytes: &[u8]) -> Vec<u8> {
         encoded_fragment: (bit(4) && bit(0)).then_some([number; 13]),
         parity_parameters: bit(5).then_some(ParityParameters { proactive: bit(6), on_demand: bit(7), group_size: 4 }),
         fin: size == u8::MAX,
+        reset: (size == 0xfe).then_some(Reset { naks_unanswered: number & 1 == 1, code: 1 }),
+        join: (size & 0xf0 == 0xe0).then_some(Sqn(u32::from(number)).plus(16_u32.wrapping_neg())),
         ..Options::default()
     };
     let mut out = vec![0; 1500];
@@ -103,6 +105,7 @@ fn play(mut script: &[u8], source: SourceConfig, receiver: ReceiverConfig) {
                 let _ = source.handle_datagram(now, &datagram);
                 let _ = receiver.handle_datagram(now, ADDRESS, &datagram);
             }
+            _ if much == u8::MAX => source.abort(what),
             _ => source.close(),
         }
         receiver.handle_timeout(now);

@@ -1,5 +1,5 @@
 //! Source and receivers over simulated networks: scenarios by section of RFC 3208, properties, and the golden table.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 mod document;
 mod golden;

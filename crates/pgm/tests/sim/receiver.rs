@@ -89,7 +89,7 @@ fn s6_1_a_fragmented_apdu_is_delivered_whole() {
     let (body, options) = part(1);
     world.forge(body, options);
     world.run(MS);
-    assert_eq!(world.bodies(world.first()), [message.clone()]);
+    assert_eq!(world.bodies(world.first()), std::slice::from_ref(&message));
 }
 
 /// 6.2: out of sequence they are discarded; in sequence is greater, and within half the number space.

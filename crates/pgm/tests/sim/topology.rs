@@ -79,7 +79,7 @@ fn a_partition_longer_than_the_window_loses_what_left_it() {
         .collect();
     let missing: u32 = lost.iter().map(|(_, count)| count).sum();
     assert_eq!(lost[0].0, 100);
-    assert_eq!(numbers.len() as u32 + missing, 2200, "{lost:?}");
+    assert_eq!(u32::try_from(numbers.len()).unwrap() + missing, 2200, "{lost:?}");
     assert!(numbers.ends_with(&(2100..2200).collect::<Vec<_>>()));
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
 }
