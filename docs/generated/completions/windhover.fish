@@ -37,6 +37,7 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "rr" -d 'Count r
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "ping" -d 'Time ICMP echoes'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "pgm" -d 'Speak PGM, the reliable multicast protocol (RFC 3208), by hand'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "load" -d 'Run a background load and report how even it was'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
@@ -126,7 +127,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l format 
 json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
-sfnt\t'The columns of sfnt-pingpong, in ns'"
+sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep the worst so many messages one by one' -r
@@ -180,7 +181,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l format -d 'Fo
 json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
-sfnt\t'The columns of sfnt-pingpong, in ns'"
+sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep the worst so many messages one by one' -r
@@ -212,7 +213,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand ping" -l format -d '
 json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
-sfnt\t'The columns of sfnt-pingpong, in ns'"
+sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep the worst so many messages one by one' -r
@@ -234,7 +235,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l shape -d 'H
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l schedule -d 'Send at the times in a file instead: one a line since the start, in seconds or with ns, us, ms, never going back. It is repeated when it is shorter than the measurement' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pacer -d 'What the sender does until a message is due: sleep, hybrid (sleep until shortly before, then spin), spin' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l every -d 'The far end answers message 0 and each Nth after it; the others are one-way traffic' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d 'Time stamps beside the application\'s: none, kernel (driver and stack), hardware (NIC)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d 'Time stamps beside the application\'s: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seed -d 'Seed of --shape poisson' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seconds -d 'Measure so long [default: 1, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l count -d 'Measure so many rounds at most' -r
@@ -258,13 +259,26 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive-cpu
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-interface -d 'Interface of the group by name or address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l reply-group -d 'Group that the far ends publish on [default: the next address]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l group-interface -d 'Interface for the groups by name or address [default: that of the address to the first endpoint]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW at both ends) [default: udp]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l udp-port -d 'UDP port of the carrier [default: 3056]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l packet -d 'Longest packet in bytes, without headers of IP and UDP [default: 1472]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two [default: 8192]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l bandwidth -d 'Most bits a second of each source, such as 100M or 1G [default: 1G]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l back-off -d 'Longest random wait before the first NAK for a packet [default: 200us]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one [default: 2ms]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'How long a confirmed repair is waited for before the next NAK [default: 5ms]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up [default: 50]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ambient -d 'Time between two ambient SPMs [default: 1s]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last [default: 4ms]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
-sfnt\t'The columns of sfnt-pingpong, in ns'"
+sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l worst -d 'Keep the worst so many messages one by one' -r
@@ -313,7 +327,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -l format -d
 json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
-sfnt\t'The columns of sfnt-pingpong, in ns'"
+sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -329,9 +343,162 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -l nodelay -
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 'Say each second on standard output as a JSON line of type `interval` as soon as it is over; the result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -f -a "send" -d 'Publish lines, a file or numbered messages on a group, and repair what receivers miss'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -f -a "recv" -d 'Print or count what the sources of a group publish, in order and repaired'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -f -a "ping" -d 'Publish numbered messages and time the answers of one `pgm reflect` or several'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -f -a "reflect" -d 'Publish each message of a group again on the next one, for `pgm ping`'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l file -d 'Send this file in messages of --size bytes; `-` is standard input' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l count -d 'Send so many numbered messages, which `recv --check` knows: number and time of sending in 8 bytes each, then a pattern' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l size -d 'Bytes of a message of --count [default: 64] or --file [default: what a packet carries]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l rate -d 'Messages a second, such as 500 or 10k [default: 1000 with --count, else as fast as they come]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l wait -d 'Tell of the source for so long before the first message: OpenPGM\'s receivers give up what they miss before they have heard an SPM' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l linger -d 'Repair for so long after the last message' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l source-port -d 'Data-source port [default: random]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec -d 'Offer parity over groups of so many packets, a power of two from 2 to 128 (forward error correction; receivers use it with --use-fec)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq --port]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l hex -d 'Lines of standard input are bytes in hexadecimal'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l no-loop -d 'Do not loop own packets back to other programs on this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l json -d 'Print the summary as a JSON line'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l count -d 'End after so many messages' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l for -d 'End after this time' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l idle -d 'End when nothing came for so long, counted from the first message' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l sources -d 'Sources at once' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l expiry -d 'Forget a source that was silent for so long' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq --port]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l format -d 'How messages are printed' -r -f -a "text\t'One line a message; what is no printable text is escaped'
+hex\t'One line of hexadecimal a message'
+raw\t'The bytes as they came, with nothing between messages'
+json\t'One JSON object a message, event or repair; the last one is the summary'"
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l until-fin -d 'End when every source that was heard has ended its session'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l check -d 'The messages are those of `send --count`: check number and pattern of each'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l no-loop -d 'Do not loop own packets back to other programs on this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l summary -d 'Print no messages, only the summary'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repairs -d 'Tell of each repair too, with its times'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l reply-group -d 'Group of the answers [default: the next address]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l count -d 'Messages to send' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l rate -d 'Messages a second, such as 10 or 10k' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l size -d 'Bytes of a message, 32 or more' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l linger -d 'How long an answer to the last message is waited for' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l reflectors -d 'Do not send before so many reflectors were heard of, for at most 10 s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l source-port -d 'Data-source port [default: random]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec -d 'Offer parity over groups of so many packets, a power of two from 2 to 128 (forward error correction; receivers use it with --use-fec)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l sources -d 'Sources at once' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l expiry -d 'Forget a source that was silent for so long' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq --port]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l no-loop -d 'Do not loop own packets back to other programs on this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l json -d 'Print the result as a JSON line'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l reply-group -d 'Group to publish on [default: the next address]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l count -d 'End after so many messages' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l for -d 'End after this time' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l source-port -d 'Data-source port [default: random]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec -d 'Offer parity over groups of so many packets, a power of two from 2 to 128 (forward error correction; receivers use it with --use-fec)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l sources -d 'Sources at once' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l expiry -d 'Forget a source that was silent for so long' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq --port]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l no-loop -d 'Do not loop own packets back to other programs on this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l json -d 'Print the summary as a JSON line'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l count -d 'Stop after so many messages' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l seconds -d 'Stop so long after the first packet (on an interface: after the start)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l port -d 'Only packets from or to this port, whose UDP datagrams are then taken for data messages; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l pgm-port -d 'UDP datagrams from or to this port are PGM too, as those of 3055 and 3056 are; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l host -d 'Only packets from or to this address; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l format -d 'Form of the output' -r -f -a "text\t'One line a packet, then the summary'
 json\t'One JSON object a line; the last one is the summary'"
@@ -613,11 +780,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l jsonl -d 'Write what happens to standard output as JSON lines: begin, cell, interval, result, failed, end'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l jsonl -d 'Write what happens to standard output as JSON lines, as run does'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
