@@ -306,6 +306,40 @@ fn the_comb_of_a_throttled_spinner_shows_in_lateness_only() {
     keep("comb-rtt", &made.draw(Kind::Heat, Wanted::default())[0]);
 }
 
+#[test]
+fn what_a_protocol_did_about_losses_is_ticks_in_lanes() {
+    let event = |kind: &str, at_ms: u64| model::Event {
+        kind: kind.into(),
+        at_ns: Some(at_ms * 1_000_000),
+        realtime_ns: None,
+        host: None,
+        seq: None,
+        detail: String::new(),
+    };
+    // Two a second, each asked for twice, and one that was given up; a mark of its own is no tick.
+    let mut events: Vec<model::Event> = (0..20)
+        .flat_map(|half| [("nak", 500 * half), ("nak", 500 * half + 3), ("repair", 500 * half + 5)])
+        .map(|(kind, at_ms)| event(kind, at_ms))
+        .collect();
+    events.extend([event("lost", 9_990), event("throttled", 5_000)]);
+    let made = made("lanes", &[files(&Cell { events, ..cell(1_000, 10, &throttled) })]);
+    let drawing = made.draw(Kind::Heat, Wanted::default()).remove(0);
+    let svg = drawing.svg();
+    for (name, count) in [("NAK", "40"), ("repair", "20"), ("given up", "1")] {
+        assert!(svg.contains(&format!(">{name}<")) && svg.contains(&format!(">{count}<")), "{name} {count}");
+    }
+    assert!(!svg.contains(">NCF<"), "what did not happen has no lane");
+    assert!(svg.contains(">1 event<"), "the mark stays by itself");
+    // The lanes push the map down, and nothing else.
+    let image = keep("lanes", &drawing);
+    let top = images(&svg)[0][1] as usize;
+    let is_amber = |x: usize, y: usize| {
+        image.at(x as f64, y as f64).iter().zip([0xc9, 0x85, 0x00]).all(|(is, amber)| is.abs_diff(amber) < 70)
+    };
+    let in_row = |y: usize| (1..image.width).filter(|x| is_amber(*x, y) && !is_amber(x - 1, y)).count();
+    assert_eq!((0..top).map(in_row).max(), Some(20), "two that are 3 ms apart are one tick of a picture of 10 s");
+}
+
 /// Times that grow from 20 µs to 2 ms within two seconds, again and again.
 fn sawtooth(seq: u64, intended: u64) -> Message {
     let within = intended % 2_000_000_000;
