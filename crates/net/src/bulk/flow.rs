@@ -6,6 +6,7 @@ use super::stream::{ByteReceiver, ByteSender};
 use super::{Arrived, ReceiveDone, ReceivePlan, SendDone, SendPlan};
 use crate::NetError;
 use crate::socket::DataSocket;
+use model::StreamSpec;
 
 /// Longest read of TCP in bytes.
 const MOST_READ: usize = 1 << 20;
@@ -23,6 +24,20 @@ pub struct FlowShape {
     pub segments: usize,
     /// Datagrams may come joined (UDP_GRO).
     pub gro: bool,
+}
+
+impl FlowShape {
+    /// As a specification asks for it at one size.
+    #[must_use]
+    pub fn new(spec: &StreamSpec, size: u32, datagrams: bool) -> Self {
+        Self {
+            datagrams,
+            size: size as usize,
+            batch: spec.batch as usize,
+            segments: spec.segments(size) as usize,
+            gro: spec.gro,
+        }
+    }
 }
 
 /// Sends until it is told to stop. When everything is prepared, `ready` gives the plan, or nothing where the flow is not to

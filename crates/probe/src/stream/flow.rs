@@ -145,13 +145,7 @@ impl Job<'_> {
     }
 
     fn shape(&self) -> FlowShape {
-        FlowShape {
-            datagrams: self.datagrams,
-            size: self.size as usize,
-            batch: self.spec.batch as usize,
-            segments: self.spec.segments(self.size) as usize,
-            gro: self.spec.gro,
-        }
+        FlowShape::new(self.spec, self.size, self.datagrams)
     }
 
     fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, ProbeError> {

@@ -143,6 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn exchanges_that_contradict_the_line_widen_its_bound() {
+        // The fastest ones say 0, but in between the clock was 50 µs off: it has no constant rate.
+        let anchors: Vec<Anchor> = (0..100)
+            .map(|at| {
+                let (lead, half) = if at % 10 == 3 { (0.0, 1000.0) } else { (50_000.0, 2000.0) };
+                anchor(f64::from(at) * 1e8, lead, half)
+            })
+            .collect();
+        let line = Line::through(&anchors, 0.0, 1e10).unwrap();
+        assert!(line.lead(5e9).abs() < 1.0 && (line.error_ns - 48_000.0).abs() < 1.0, "{line:?}");
+    }
+
+    #[test]
     fn slow_exchanges_are_passed_over() {
         let anchors: Vec<Anchor> = (0..100)
             .map(|at| {

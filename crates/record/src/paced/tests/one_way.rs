@@ -173,16 +173,19 @@ fn stamped(samples: &[PacedSample], clock: FarClock, inner: &[Inner], later: usi
         };
         let (rx, tx) = (near_of(one.sample.peer_rx), near_of(one.sample.peer_tx));
         let [send, far_receive, far_send, receive] = ours;
+        let driver = (sent + send).min(rx);
+        let far_stack = rx.saturating_sub(far_receive).max(driver);
+        let stack = received.saturating_sub(receive).max(tx);
         one.stamps = StampTimes {
             sent_ns: WALL + sent,
-            driver_ns: WALL + (sent + send).min(rx),
-            far_stack_ns: far(rx.saturating_sub(far_receive).max(sent + send)),
+            driver_ns: WALL + driver,
+            far_stack_ns: far(far_stack),
             far_received_ns: far(rx),
             far_sent_ns: far(tx),
-            stack_ns: WALL + (received - receive).max(tx),
+            stack_ns: WALL + stack,
             received_ns: WALL + received,
         };
-        told.push((one.sample.peer_tx, far((tx + far_send).min(received - receive))));
+        told.push((one.sample.peer_tx, far((tx + far_send).min(stack))));
     }
     if later > 0 {
         for at in later..all.len() {
@@ -267,8 +270,13 @@ fn a_wall_clock_that_is_set_meanwhile_is_not_trusted() {
     assert!(found.error_ns < 33_000);
 }
 
+/// Often one way is nothing but what lies outside the stamps: then the truth is an end of what the stamps allow.
+fn any_inner() -> impl Strategy<Value = Inner> {
+    prop::array::uniform4(prop_oneof![1 => 0_u64..6_000, 1 => 1_000_000_000_u64..1_000_000_001])
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn the_truth_lies_within_the_bound_of_stamps_too_and_it_is_no_worse(
@@ -276,7 +284,7 @@ proptest! {
         ppm in -200.0_f64..200.0,
         extra in (0_u64..50_000, 0_u64..50_000),
         ways in prop::collection::vec(any_way(), 1..300),
-        inner in prop::collection::vec(prop::array::uniform4(0_u64..6_000), 1..50),
+        inner in prop::collection::vec(any_inner(), 1..20),
         later in 0_usize..20,
         gaps in prop::collection::vec(0_u8..5, 1..40),
     ) {
