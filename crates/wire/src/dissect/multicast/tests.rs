@@ -145,3 +145,35 @@ fn our_messages_in_the_data_are_found_and_answers_told_from_them() {
         assert_eq!(carried(made(strange, Body::Odata(data), Options::default())), None);
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn damaged_packets_are_read_or_refused(
+        list in proptest::collection::vec(proptest::num::u32::ANY, 0..62),
+        fragment in proptest::option::of(proptest::num::u32::ANY),
+        raw in proptest::bool::ANY,
+        changes in proptest::collection::vec((proptest::num::usize::ANY, proptest::num::u8::ANY), 0..6),
+        length in proptest::num::usize::ANY,
+    ) {
+        let numbers: Vec<Sqn> = list.into_iter().map(Sqn).collect();
+        let options = Options {
+            nak_list: NakList::Numbers(&numbers),
+            fragment: fragment.map(|first| Fragment { first: Sqn(first), offset: 0, length: 100 }),
+            ..Options::default()
+        };
+        let nak = Nak { sqn: Sqn(5), source: [192, 0, 2, 1].into(), group: [239, 192, 0, 1].into() };
+        let inside = made(TSI, Body::Nak(nak), options);
+        let (from, to) = (at("192.0.2.2:3056"), at("192.0.2.1:3056"));
+        let mut bytes = if raw { ip(from, to, 113, &inside) } else { udp(from, to, &inside) };
+        for (place, byte) in changes {
+            let place = place % bytes.len();
+            bytes[place] = byte;
+        }
+        let sent = bytes.len();
+        bytes.truncate(length % (sent + 1));
+        crate::exercise::exercise_dissect(&bytes);
+        if let Ok(found) = packet(Link::RawIp, &bytes, sent) {
+            Recogniser::default().look(&found, None);
+        }
+    }
+}
