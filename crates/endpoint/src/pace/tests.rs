@@ -20,7 +20,12 @@ impl Inbox for Script<'_> {
             Some(Act::Message(message)) => {
                 let room = message.len().min(buffer.len());
                 buffer[..room].copy_from_slice(&message[..room]);
-                Ok(Arrival::Message(Message { bytes: message.len(), stack_ns: 77, ..Message::default() }))
+                Ok(Arrival::Message(Message {
+                    bytes: message.len(),
+                    stack_ns: 77,
+                    repaired: REPAIRED,
+                    ..Message::default()
+                }))
             }
             Some(Act::Fail(error)) => Err(error),
             Some(Act::Interrupt) => Ok(Arrival::Interrupted),
@@ -43,6 +48,9 @@ impl Inbox for Script<'_> {
         0
     }
 }
+
+/// What repairs cost each message of the script.
+const REPAIRED: model::Repaired = model::Repaired { repair_ns: 5_000, held_ns: 70 };
 
 #[derive(Default)]
 struct Sent(Vec<Vec<u8>>);
@@ -108,6 +116,22 @@ fn only_the_asked_are_answered_and_answers_are_stamped() {
     let (_, sent) = play(shape(56, 1, false), u32::MAX, vec![numbered(3, 56)]);
     let stamps = data::read_stamps(&sent[0], true);
     assert!(stamps.rx > 0 && stamps.received_ns == 0, "nobody asked for the wall clock: {stamps:?}");
+}
+
+#[test]
+fn on_a_group_only_what_carries_the_tag_is_answered_and_answers_say_what_repairs_cost() {
+    let stranger = |number: u64| {
+        let mut message = vec![0; 64];
+        data::write(number, 8, &mut message);
+        Act::Message(message)
+    };
+    let group = |tag| Shape { tag, ..shape(64, 1, false) };
+    let (outcome, sent) = play(group(Some(9)), u32::MAX, vec![stranger(1), numbered(2, 64), stranger(3)]);
+    assert_eq!(outcome.tally, Tally { received: 1, sent: 1, ignored: 2, over_rate: 0 });
+    assert_eq!((number(&sent[0]), data::read_repaired(&sent[0])), (2, REPAIRED));
+    // Elsewhere these bytes are payload.
+    let (outcome, sent) = play(group(None), u32::MAX, vec![stranger(1)]);
+    assert_eq!((outcome.tally.sent, data::read_repaired(&sent[0])), (1, model::Repaired::default()));
 }
 
 #[test]
