@@ -163,7 +163,7 @@ int main(int words, char **word)
         .receive_group = initiates ? word[4] : word[3],
         .data_port = DATA_PORT,
         .udp_port = atoi(word[5]),
-        .rate = 400 << 20,
+        .rate = 500000000,
         .gsi = initiates ? 1 : 2,
     };
     sock = open_socket(&setup);

@@ -180,7 +180,7 @@ impl Bench<'_> {
         let exe = self.windhover.to_string_lossy();
         let address = self.lab.address();
         let _server = self.lab.serve(&[&exe, "--quiet", "serve", "--bind", address])?;
-        let arguments: Vec<&str> = [
+        let arguments = [
             &exe,
             "--quiet",
             "pace",
@@ -191,8 +191,8 @@ impl Bench<'_> {
             rate,
             "--seconds",
             seconds,
-            "--warm-up",
-            "200ms",
+            "--warmup",
+            "200",
             "--size",
             BYTES,
             "--policy",
@@ -207,12 +207,19 @@ impl Bench<'_> {
             "1",
             "--receive-buffer",
             "4194304",
-            "--pgm-carrier",
+            "--carrier",
             self.carrier,
+            "--bandwidth",
+            "4G",
+            "--back-off",
+            "2ms",
+            "--repeat",
+            "20ms",
+            "--data",
+            "20ms",
             "--format",
             "json",
-        ]
-        .to_vec();
+        ];
         self.client(&arguments)
     }
 
