@@ -225,8 +225,8 @@ fn reflectors_answer_and_their_times_are_told() {
 fn an_interrupt_ends_the_session_cleanly() {
     let place = Place::new(9);
     let receiver = place.receiver(&["--until-fin", "--summary", "--check", "--format", "json"]);
-    let sender = place.start("send", &["--count", "1000000", "--rate", "1k", "--json"]);
-    std::thread::sleep(Duration::from_millis(500));
+    let sender = place.start("send", &["--count", "1000000", "--rate", "1k", "--json"]).listening("publishes");
+    std::thread::sleep(Duration::from_millis(300));
     sender.interrupt();
     let sent = sender.finish();
     assert_code(&sent, 130);

@@ -18,7 +18,7 @@ fn two_groups_of_two_implementations_do_not_disturb_each_other() {
     let both = format!("{first},{second}");
     let ours = |host: usize, words: &[&str]| {
         let mut command = network.command(host, env!("CARGO_BIN_EXE_windhover"));
-        command.args(["pgm", "--quiet"]).args(words);
+        command.arg("pgm").args(words);
         command
     };
     let theirs = |host: usize, what: &str, groups: &str, seconds: &str, number: &str| -> Command {
@@ -28,14 +28,13 @@ fn two_groups_of_two_implementations_do_not_disturb_each_other() {
     };
     let receive = |group: &str| {
         let words = ["recv", group, "--check", "--summary", "--format", "json", "--until-fin", "--for", "30s"];
-        let mut command = ours(2, &words);
-        command.arg("--repairs");
-        Process::start(group, command)
+        let mut receiver = Process::start(group, ours(2, &words));
+        receiver.says("hears", BEGIN);
+        receiver
     };
     let mut hears_both = Process::start("OpenPGM on both", theirs(2, "recv", &both, "5", "2"));
     hears_both.says("ready", BEGIN);
     let receivers = [receive(first), receive(second)];
-    std::thread::sleep(std::time::Duration::from_millis(300));
     let publish = ["send", first, "--count", "1500", "--size", "200", "--rate", "1500", "--json"];
     let senders = [
         Process::start("windhover", ours(0, &publish)),

@@ -21,6 +21,7 @@ pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     let publishes = Publishes { group: arguments.group, flags: &arguments.source };
     let mut way = open(&arguments.way, Some(&publishes), None)?;
     let mut input = Input::new(arguments, way.packet_payload_bytes())?;
+    output.note(format_args!("{} publishes on {}", way.local(), arguments.group));
     drive(&mut way, arguments.wait, &stop)?;
     let began = Instant::now();
     let sent = publish(&mut way, &mut input, arguments, &stop);
