@@ -430,6 +430,7 @@ fn streams_and_schedules_are_in_every_form() {
 }
 
 /// A repetition of 1000 messages of `pace` of which some waited 10 ms for the sender; the others took 10 µs.
+#[expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 fn waited(repetition: u32, slow: u64, stored: bool) -> model::ResultDocument {
     let mut one = sample::result(&shape(Probe::Pingpong, "udp", 1000, 3000));
     (one.probe, one.repetition) = (Probe::Pace, Some(repetition));

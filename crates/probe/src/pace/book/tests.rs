@@ -41,6 +41,29 @@ const LATE: u32 = SampleFlags::LATE.0;
 const UNASKED: u32 = SampleFlags::UNASKED.0;
 
 #[test]
+fn all_is_known_before_the_oldest_open_message() {
+    let mut told = Told::new(terms(2, 1));
+    let known = |told: &mut Told, now: u64| {
+        told.book.expire(now, &mut told.out);
+        told.book.known_before()
+    };
+    told.sent(0, ALL, 100);
+    told.sent(1, ALL, 200);
+    // The word of the third has come of one reflector only.
+    told.sent(2, 0, 300);
+    for (seq, peer) in [(0, 0), (0, 1), (1, 0), (2, 0)] {
+        told.got(seq, peer, 310);
+    }
+    assert_eq!(known(&mut told, 320), 190, "one of them has not answered the second");
+    told.got(1, 1, 330);
+    assert_eq!(known(&mut told, 340), 290, "more words of the third may come");
+    told.sent(2, 1, 301);
+    assert_eq!(known(&mut told, 350), 290, "sent and not answered");
+    assert_eq!(known(&mut told, 301 + TIMEOUT), 291, "lost; whatever is sent next is not meant for earlier");
+    assert_eq!((told.book.addressed(ALL), told.book.addressed(1)), (2, 1));
+}
+
+#[test]
 fn answers_come_out_with_all_their_times() {
     let mut told = Told::new(terms(1, 1));
     told.book.sent(&[100, 0, 40, 50, 7000], &mut told.out);
