@@ -173,9 +173,9 @@ impl Peer {
         self.slots.get_mut(place)
     }
 
-    /// How far a number is ahead of what was delivered.
+    /// How far a number is ahead of what is kept of the delivered ones.
     pub(super) fn ahead(&self, sqn: Sqn) -> u32 {
-        sqn.distance_from(self.base)
+        sqn.distance_from(self.floor())
     }
 
     /// Whether a number is known of and was not delivered.

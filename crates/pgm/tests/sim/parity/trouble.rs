@@ -99,6 +99,21 @@ fn s11_5_who_lacks_more_asks_for_all() {
     assert!(parity(&world).len() <= 8);
 }
 
+/// Section 9.3: a list is ordered, also where the first group's number lies before what was delivered.
+#[test]
+fn s9_3_lists_of_groups_are_ordered() {
+    let mut world = puppet(ReceiverConfig { back_off_ns: 0, ..using() });
+    let offer = Some(ParityParameters { proactive: false, on_demand: true, group_size: 8 });
+    world.forge(spm(1, 0, u32::MAX), Options { parity_parameters: offer, ..none() });
+    for sqn in 0..7 {
+        world.forge(odata(sqn, 0, &sqn.to_be_bytes()), none());
+    }
+    world.run(MS);
+    world.forge(spm(2, 0, 31), Options { parity_parameters: offer, ..none() });
+    world.run(100 * US);
+    assert_eq!(asked(&world, "NAK", true), [[0, 15, 23, 31]]);
+}
+
 /// Section 11.5: an NCF for fewer packets confirms nothing, one for as many or more does.
 #[test]
 fn s11_5_an_ncf_for_less_confirms_nothing() {
