@@ -248,8 +248,10 @@ fn parts_of(steps: &PgmSteps) -> impl Iterator<Item = (&'static str, &Latency)> 
     .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
 }
 
+type Count = fn(&PgmCounts) -> u64;
+
 /// What each end counted, by name: of its source, then of its receiver.
-pub(crate) const COUNTS: [(&str, fn(&PgmCounts) -> u64); 11] = [
+pub(crate) const COUNTS: [(&str, Count); 11] = [
     ("ODATA sent", |counts| counts.odata_sent),
     ("NAKs got", |counts| counts.naks_received),
     ("NCFs sent", |counts| counts.ncfs_sent),

@@ -214,9 +214,9 @@ impl Pace {
             return Ok(None);
         }
         let Some(group) = &self.peer.address else { bail!("pgm needs a group and an endpoint: pace pgm GROUP PEER") };
-        let group: IpAddr = group
-            .parse()
-            .with_context(|| format!("'{group}' is no multicast group: pace pgm GROUP PEER, as in pgm 239.192.0.1 10.0.0.2"))?;
+        let group: IpAddr = group.parse().with_context(|| {
+            format!("'{group}' is no multicast group: pace pgm GROUP PEER, as in pgm 239.192.0.1 10.0.0.2")
+        })?;
         if self.peer.fork_both {
             bail!("two ends of PGM need two hosts: use 'windhover lab up' and pace pgm GROUP PEER");
         }
