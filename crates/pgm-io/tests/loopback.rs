@@ -134,3 +134,24 @@ fn one_group_for_all_and_strangers_on_it() {
     // A number is the place among the peers.
     assert!(one.events().iter().any(|event| (event.from, event.what) == (1, pgm_io::EventKind::SourceFound)));
 }
+
+#[test]
+fn what_the_kernel_drops_is_counted_and_repaired() {
+    let group = "239.192.77.6".parse().unwrap();
+    let mut source = Way::open(&options(30_565).publish(tsi(1), 7500, group)).unwrap();
+    let small = WayOptions { receive_buffer_bytes: Some(8192), ..options(30_565) };
+    let mut receiver = Way::open(&small.subscribe(7500, group)).unwrap();
+    source.send(b"message 0").unwrap();
+    assert_eq!(text(&mut receiver, &mut source), "message 0");
+    // More than its buffer holds, while it does not look.
+    for number in 1..300 {
+        source.send(format!("message {number}").as_bytes()).unwrap();
+    }
+    for number in 1..300 {
+        assert_eq!(text(&mut receiver, &mut source), format!("message {number}"));
+    }
+    let counts = receiver.counts();
+    assert!(counts.overflowed > 0 && counts.receiver.recovered > 0, "{counts:?}");
+    assert_eq!(counts.receiver.lost, 0);
+    assert!(receiver.repairs().iter().all(|note| note.head.starts_with(b"message ")));
+}

@@ -157,6 +157,8 @@ fn lossy(test: &str, carrier: Carrier, v6: bool) {
             let repaired = repairs.iter().filter(|note| note.repair.is_some()).count() as u64;
             assert!(counts.receiver.recovered > 0 && repaired > 0, "{wait}: {counts:?}");
             assert!(repaired <= counts.receiver.recovered);
+            // What shows a gap waits for its repair.
+            assert!(repairs.iter().any(|note| note.repair.is_none()));
             for note in &repairs {
                 assert!(number(&note.head) < 1000 && note.bytes as usize == bytes && note.from == 0);
                 assert!(note.delivered_ns >= note.received_ns);
