@@ -19,8 +19,8 @@ pub struct Link {
     pub jitter_ns: u64,
     /// Share of packets that are lost. Default 0.
     pub lost: f64,
-    /// Packets lost in a row, on average (Gilbert's model); up to 1: each is lost or not whatever happened to others.
-    /// Default 1.
+    /// Packets lost in a row, on average, where losses are so rare that rows do not touch (after Gilbert's model); up to 1:
+    /// each is lost or not whatever happened to others. Default 1.
     pub burst: f64,
     /// Share of packets that arrive twice. Default 0.
     pub doubled: f64,
@@ -135,7 +135,7 @@ impl Wire {
         self.queue_ns = u64::try_from(waiting).unwrap_or(u64::MAX);
         if link.burst > 1.0 {
             // So that the share of packets lost in the long run is the one asked for.
-            self.loss = Chance::new(link.lost / (link.burst * (1.0 - link.lost)));
+            self.loss = Chance::new(link.lost / (link.burst * (1.0 - link.lost) + link.lost));
             self.row_ends = Some(Chance::new(1.0 / link.burst));
         } else {
             (self.loss, self.row_ends) = (Chance::new(link.lost), None);
@@ -214,6 +214,9 @@ mod tests {
         assert!((0.097..0.103).contains(&lost) && (1.05..1.17).contains(&row), "{lost} {row}");
         let (lost, row) = share(Link { lost: 0.1, burst: 5.0, ..Link::default() }, 200_000);
         assert!((0.09..0.11).contains(&lost) && (4.6..5.4).contains(&row), "{lost} {row}");
+        let (lost, _) = share(Link { lost: 0.6, burst: 1.7, ..Link::default() }, 200_000);
+        assert!((0.58..0.62).contains(&lost), "{lost}");
+        assert_eq!(share(Link { lost: 1.0, burst: 3.0, ..Link::default() }, 100).0, 1.0);
         assert_eq!(share(Link { lost: 1.0, ..Link::default() }, 100).0, 1.0);
         assert_eq!(share(Link::default(), 100).0, 0.0);
     }
