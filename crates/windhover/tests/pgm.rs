@@ -284,4 +284,7 @@ fn what_is_refused_and_how() {
     let output = place.send(&["--hex"], b"00\nxyz\n");
     assert_code(&output, 2);
     assert!(stderr(&output).contains("line 2"), "{}", stderr(&output));
+    let output = place.send(&[], &[b'x'; 65_536]);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("message 1 has 65536 bytes"), "{}", stderr(&output));
 }

@@ -33,6 +33,9 @@ pub(super) fn run(arguments: &Recv, output: &Output) -> Result<u8, Failure> {
         match way.receive(&mut buffer, look)? {
             Incoming::Message(delivered) => {
                 let bytes = buffer.get(..delivered.bytes.min(MOST_BYTES)).unwrap_or_default();
+                if delivered.bytes > bytes.len() {
+                    recv.cut(&delivered);
+                }
                 recv.message(&delivered, bytes)?;
             }
             Incoming::Event(event) => recv.event(&event)?,
@@ -180,6 +183,16 @@ impl<'a> Receiving<'a> {
         let mut whole = Vec::new();
         source.unframer.take(bytes, |message| whole.push(message.to_vec()));
         whole.iter().try_for_each(|message| self.whole(place, delivered, message))
+    }
+
+    /// A message that is longer than any should be.
+    fn cut(&mut self, delivered: &Delivered) {
+        let (tsi, bytes) = (delivered.tsi, delivered.bytes);
+        self.output.warning(format_args!("source {tsi}: a message of {bytes} bytes is cut to {MOST_BYTES}"));
+        let place = self.source(tsi);
+        if let Some(source) = self.sources.get_mut(place) {
+            source.damaged += 1;
+        }
     }
 
     /// A message as its sender knows it.

@@ -84,6 +84,10 @@ fn publish(way: &mut Way, input: &mut Input, arguments: &Send, stop: &AtomicBool
         if let Input::Numbered { .. } = input {
             numbered::write(messages, realtime_ns(), &mut message);
         }
+        if message.len() > MOST_BYTES && !arguments.way.zeromq {
+            let why = anyhow!("message {} has {} bytes: PGM carries {MOST_BYTES} at most", messages + 1, message.len());
+            return Err(Failure::usage(why));
+        }
         if arguments.way.zeromq {
             let most = way.packet_payload_bytes().unwrap_or(1448);
             zmtp::frame(&message, most, &mut framed, |piece| way.send(piece).map(|_| ()))?;
