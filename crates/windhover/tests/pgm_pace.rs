@@ -332,6 +332,26 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
 }
 
 #[test]
+fn both_ends_run_on_one_host_by_its_loopback_addresses() {
+    // Not beside the namespaces of other tests: the port is one for all programs of a host.
+    let test = "both_ends_run_on_one_host_by_its_loopback_addresses";
+    if !can_run(test) {
+        return;
+    }
+    let alone = Network::of(2);
+    let mut command = alone.command(0, "timeout");
+    command.args(["-k", "5", LIMIT_S, env!("CARGO_BIN_EXE_windhover"), "pace", "pgm", GROUP, "--fork-both"]);
+    command.args(["--size", "64", "--rate", "1k", "--count", "300", "--warmup", "20", "--format", "json"]);
+    let output = command.output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}\n{}", stdout(&output), stderr(&output));
+    let document = documents(&output).remove(0);
+    assert_eq!(number(&document["messages"]["received"]), 300, "{document}");
+    let addresses = [&document["ends"]["initiator"]["address"], &document["ends"]["reflector"]["address"]];
+    assert!(addresses.iter().all(|address| address.as_str().unwrap().starts_with("127.0.0.")), "{addresses:?}");
+    assert_ne!(addresses[0], addresses[1]);
+}
+
+#[test]
 fn what_is_refused_names_pace_and_its_form() {
     for probe in ["pingpong", "rr", "stream"] {
         assert_refused(&[probe, "pgm", "127.0.0.1"], 2, &[probe, "pgm", "pace pgm GROUP PEER"]);

@@ -217,10 +217,7 @@ impl Pace {
         let group: IpAddr = group.parse().with_context(|| {
             format!("'{group}' is no multicast group: pace pgm GROUP PEER, as in pgm 239.192.0.1 10.0.0.2")
         })?;
-        if self.peer.fork_both {
-            bail!("two ends of PGM need two hosts: use 'windhover lab up' and pace pgm GROUP PEER");
-        }
-        if self.peers.is_empty() {
+        if self.peers.is_empty() && !self.peer.fork_both {
             bail!("pgm needs an endpoint after its group: start 'windhover serve' there and use pace pgm {group} PEER");
         }
         Ok(Some(self.group.spec(group)))

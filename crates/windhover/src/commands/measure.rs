@@ -43,6 +43,10 @@ pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Resul
     let others = arguments.peers.iter().skip(1).chain(&arguments.to);
     let others: Vec<String> = others.map(|address| resolved(address, family)).collect::<Result<_, Failure>>()?;
     let (target, _endpoint) = match first {
+        _ if arguments.peer.fork_both && spec.socket.pgm.is_some() => {
+            let (target, endpoint) = own_endpoint(first.map(String::as_str), family)?;
+            (target, Some(endpoint))
+        }
         Some(first) => {
             let key = key::read(arguments.peer.key_file.as_deref(), output)?;
             (Target { control: resolved(first, family)?, key }, None)
