@@ -4,7 +4,7 @@
 //! is counted and what the line is laid through need not be the same times: the application's make the figures, those of
 //! the kernel or the NIC, where there are some, say closer what the offset can be.
 
-use super::offset::{Anchor, Line};
+use super::offset::{Anchor, Line, WORST_DRIFT};
 use super::signed::SignedDistribution;
 use model::Signed;
 use std::collections::BTreeMap;
@@ -27,9 +27,12 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// The round trip less the time at the far end: whatever the clocks' offset, this is exact but for drift.
-    fn path_ns(&self) -> i64 {
-        (self.received - self.sent).saturating_sub(self.far_tx - self.far_rx)
+    /// How wide the interval is that it leaves for the lead at its middle: the round trip less the time at the far end, and
+    /// what the clocks may part by meanwhile, because one end of the interval is known at its start, the other at its end.
+    fn width_ns(&self) -> f64 {
+        let whole = self.received - self.sent;
+        let path = whole.saturating_sub(self.far_tx - self.far_rx);
+        path.max(0) as f64 + whole as f64 * WORST_DRIFT
     }
 
     fn anchor(&self) -> Anchor {
@@ -37,7 +40,7 @@ impl Exchange {
         let at_ns = middle(self.sent, self.received);
         let whole = self.sent + (self.received - self.sent) / 2;
         let lead = middle(self.far_rx - whole, self.far_tx - whole) + (whole as f64 - at_ns);
-        Anchor { at_ns, lead_ns: lead, half_ns: (self.path_ns().max(0)) as f64 / 2.0 }
+        Anchor { at_ns, lead_ns: lead, half_ns: self.width_ns() / 2.0 }
     }
 }
 
@@ -78,7 +81,7 @@ impl Estimate {
             return;
         }
         let slot = self.windows.entry(exchange.sent.div_euclid(WINDOW_NS)).or_insert(*exchange);
-        if exchange.path_ns() < slot.path_ns() {
+        if exchange.width_ns() < slot.width_ns() {
             *slot = *exchange;
         }
     }

@@ -308,8 +308,10 @@ impl Paced {
         let [rtt_ns, intended_ns, lateness_ns, due_ns] = times;
         self.rtt.record(rtt_ns);
         self.intended.record(intended_ns);
-        if intended_ns >= self.stalls.threshold_ns() {
-            self.stalls.offer(due_ns, intended_ns);
+        // What repairs took is explained by itself and is no stall of anybody.
+        let stood_ns = intended_ns.saturating_sub(one.out.ns() + one.back.ns());
+        if stood_ns >= self.stalls.threshold_ns() {
+            self.stalls.offer(due_ns, stood_ns);
         }
         if intended_ns >= self.notable_from {
             self.keep(one, peer, [intended_ns, rtt_ns, lateness_ns], false);

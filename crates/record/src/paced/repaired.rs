@@ -324,6 +324,22 @@ mod tests {
     }
 
     #[test]
+    fn a_repair_is_no_stall_of_anybody() {
+        let config = with_repairs(&["b"]);
+        let slow = |out: Repaired| {
+            let all = (0..100).map(|seq| match seq {
+                50 => PacedSample { out, ..message(&config, seq, 0, 50 * MS) },
+                _ => message(&config, seq, 0, MS / 10),
+            });
+            run(&config, all.collect()).slow
+        };
+        assert_eq!(slow(Repaired::new(50 * MS - 1000, 0)), []);
+        assert_eq!(slow(Repaired::default()).len(), 1);
+        // Beyond the repair it stood still all the same.
+        assert_eq!(slow(Repaired::new(0, 10 * MS)), [(5 * MS, 40 * MS)]);
+    }
+
+    #[test]
     fn without_repairs_there_are_no_figures_of_them() {
         let config = config();
         assert!(run(&config, vec![message(&config, 0, 0, 1)]).pace.unwrap().repairs.is_none());

@@ -230,7 +230,7 @@ fn stamps_nearer_to_the_wire_say_closer_what_the_offset_is() {
     let by_kernel = one_way_of(&config, &with, kernel());
     assert_eq!((by_kernel.method.as_str(), by_kernel.stamps.as_str()), ("min-rtt", "kernel"));
     assert_eq!(by_kernel.clocks.len(), 2);
-    assert!((5_000..5_800).contains(&by_kernel.error_ns), "{by_kernel:?}");
+    assert!((5_000..6_000).contains(&by_kernel.error_ns), "{by_kernel:?}");
     assert!((by_kernel.out.mean_ns - 30_000.0).abs() <= by_kernel.error_ns as f64, "{by_kernel:?}");
     assert!((by_kernel.back.mean_ns - 40_000.0).abs() <= by_kernel.error_ns as f64);
     assert_eq!((by_kernel.out.count, by_kernel.back.count), (3000, 3000));
@@ -239,7 +239,7 @@ fn stamps_nearer_to_the_wire_say_closer_what_the_offset_is() {
     assert!((by_kernel.offset_ns - lead).unsigned_abs() <= by_kernel.error_ns + 2, "{} {lead}", by_kernel.offset_ns);
     // Nobody told when the answers left: the application's time stands in, 9 µs of one side.
     let untold = one_way_of(&config, &stamped(&samples, clock, &inner, 0), kernel());
-    assert!((9_000..10_500).contains(&untold.error_ns), "{untold:?}");
+    assert!((9_000..11_000).contains(&untold.error_ns), "{untold:?}");
     // What the NICs' clocks are worth is added.
     let clocks = Some((clock_of(Stamps::Hardware, 300), clock_of(Stamps::Hardware, 700)));
     let by_nic = one_way_of(&config, &with, clocks);
