@@ -22,7 +22,8 @@ pub struct SourceConfig {
     /// Longest packet in bytes, PGM header included, IP and UDP headers not. Default 1472: UDP over IPv4 in 1500 bytes.
     pub max_packet_bytes: usize,
     /// Packets that can be repaired (TXW_SQNS): the transmit window, which advances with data (section 5.1 and appendix F).
-    /// A power of two; default 8192. Each takes `max_packet_bytes` of memory.
+    /// Up to half of it may be packets that wait to be sent. A power of two; default 8192. Each takes `max_packet_bytes` of
+    /// memory.
     pub window_packets: u32,
     /// Most bytes a second of all packets together, headers of PGM included (TXW_MAX_RTE, section 5.1.1). Default
     /// 125,000,000: 1 Gbit/s.

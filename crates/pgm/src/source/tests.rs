@@ -13,7 +13,7 @@ fn address(text: &str) -> IpAddr {
 
 fn config() -> SourceConfig {
     let config = SourceConfig::new(TSI, 7500, address("239.192.0.1"), address("192.0.2.1"));
-    SourceConfig { window_packets: 8, peak_bytes_per_second: u64::MAX, ..config }
+    SourceConfig { window_packets: 16, peak_bytes_per_second: u64::MAX, ..config }
 }
 
 fn source(config: SourceConfig) -> Source {
@@ -170,7 +170,7 @@ fn a_storm_of_naks_gets_one_confirmation_a_while() {
 
 #[test]
 fn what_left_the_window_is_not_repaired_and_the_trail_says_so() {
-    let mut source = source(config());
+    let mut source = source(SourceConfig { window_packets: 8, ..config() });
     for number in 0..12_u8 {
         source.send(&[number]).unwrap();
         drain(&mut source, u64::from(number));
@@ -223,7 +223,7 @@ fn a_long_message_goes_in_fragments() {
         joined.extend(data.payload);
     }
     assert_eq!((out.len(), joined), (6, message));
-    assert_eq!(source.send(&vec![0; 6000]), Err(SendError::TooLong { bytes: 6000, most: 4 * 1428 }));
+    assert_eq!(source.send(&vec![0; 12_000]), Err(SendError::TooLong { bytes: 12_000, most: 8 * 1428 }));
 }
 
 #[test]

@@ -71,11 +71,13 @@ impl Window {
     }
 
     /// Whether so many packets more find room. Those that were sent make room, those that were not do not, and neither do
-    /// others of their group nor what comes from `kept` on.
+    /// others of their group nor what comes from `kept` on. Half of the window stays for what was sent: who publishes as fast
+    /// as there is room would else leave nothing that can be repaired.
     pub(super) fn has_room(&self, packets: usize, kept: Option<Sqn>) -> bool {
         let oldest = kept.unwrap_or(self.unsent);
         let oldest = oldest.plus((oldest.0 & (self.group - 1)).wrapping_neg());
         self.next.distance_from(oldest) as usize + packets <= self.slots.len()
+            && self.waiting() as usize + packets <= self.slots.len() / 2
     }
 
     /// The number that the next packet gets.

@@ -217,7 +217,7 @@ fn s5_1_3_on_a_saturated_link_repairs_do_not_starve_data() {
         world.run(200 * MS);
         let (begin, mut published) = (world.net.now_ns(), 0_u32);
         while world.net.now_ns() < begin + 2 * SECOND {
-            // As much as it takes, always.
+            // As much as it takes, always, of what stays in the window to the end.
             while published < 900
                 && world.net.node_mut(world.source).publish(&published.to_be_bytes().repeat(250)).is_ok()
             {
@@ -245,4 +245,30 @@ fn s5_1_3_on_a_saturated_link_repairs_do_not_starve_data() {
             assert_eq!(world.numbers(node), (0..published).collect::<Vec<_>>());
         }
     }
+}
+
+/// 3.3: who publishes whenever there is room still has a window of what was sent: half of it, at least.
+#[test]
+fn s3_3_a_queue_that_is_always_full_leaves_room_for_repairs() {
+    let config = SourceConfig { max_bytes_per_second: 2_000_000, burst_bytes: 3000, ..source() };
+    let mut world = World::with(config, receiver(), 1, Link { lost: 0.02, ..Link::default() }, 3);
+    world.run(200 * MS);
+    let mut published = 0_u32;
+    while published < 5000 {
+        while published < 5000 && world.net.node_mut(world.source).publish(&published.to_be_bytes().repeat(250)).is_ok()
+        {
+            published += 1;
+        }
+        for one in 0..world.net.sent().len() {
+            let packet = world.net.sent()[one].packet().unwrap();
+            if let Body::Odata(data) = packet.body {
+                let held = data.sqn.distance_from(data.trail);
+                assert!(held >= data.sqn.0.min(500), "{held} packets before {} can be repaired", data.sqn);
+            }
+        }
+        world.net.forget_sent();
+        world.run(5 * MS);
+    }
+    world.run(2 * SECOND);
+    assert_eq!(world.numbers(world.first()), (0..5000).collect::<Vec<_>>());
 }
