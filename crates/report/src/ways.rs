@@ -95,6 +95,8 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
         .collect();
     let paces = || cells.iter().filter_map(|cell| cell.pace.as_ref());
     let has_ways = paces().any(|pace| !pace.one_way.is_empty());
+    // Between clocks of one machine there is no error to tell.
+    let has_errors = paces().flat_map(|pace| &pace.one_way).any(|way| way.error_ns > 0);
     let mut names: Vec<&str> = Vec::new();
     for name in paces().flat_map(|pace| &pace.parts).map(|part| part.name.as_str()) {
         if !names.contains(&name) {
@@ -112,8 +114,11 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
         grid.columns.push(Column::figures("size", "B"));
     }
     if has_ways {
-        let heads = [("out", "p50"), ("out", "p99"), ("back", "p50"), ("back", "p99"), ("±", "µs")];
+        let heads = [("out", "p50"), ("out", "p99"), ("back", "p50"), ("back", "p99")];
         grid.columns.extend(heads.map(|(title, unit)| Column::figures(title, unit)));
+        if has_errors {
+            grid.columns.push(Column::figures("±", "µs"));
+        }
     }
     grid.columns.extend(names.iter().map(|name| Column::figures(name, "p50")));
     for cell in &cells {
@@ -133,9 +138,10 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
                     let figures = way(word).map(|way| way.figures).unwrap_or_default();
                     row.extend([figures.p50_ns, figures.p99_ns].map(us_or_dash));
                 }
-                // Between two clocks of one machine there is no error to tell.
-                let error = way("out").map(|way| way.error_ns).filter(|error| *error > 0);
-                row.push(us_or_dash(error.map(|ns| ns as f64)));
+                if has_errors {
+                    let error = way("out").map(|way| way.error_ns).filter(|error| *error > 0);
+                    row.push(us_or_dash(error.map(|ns| ns as f64)));
+                }
             }
             row.extend(names.iter().map(|name| {
                 let part = pace.parts.iter().filter(|_| place == 0).find(|part| part.name == *name);
