@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -36,17 +36,20 @@ fn build(name: &str, module: &str, package: &str) -> Result<String, String> {
         return Err(format!("the library {module} is not installed (Debian package {package})"));
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(name).with_extension("c");
-    let program: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (program, fresh) = (folder.join(name), folder.join(format!("{name}-{}", std::process::id())));
     let compiled = Command::new("gcc")
         .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic"])
         .arg(&source)
         .arg("-o")
-        .arg(&program)
+        .arg(&fresh)
         .args(String::from_utf8_lossy(&flags.stdout).split_whitespace())
         .output()
         .map_err(|_| "gcc is not installed".to_owned())?;
     // The library is there: what does not compile is our mistake.
     assert!(compiled.status.success(), "{name}.c: {}", String::from_utf8_lossy(&compiled.stderr));
+    // Another run of these tests may be using the one that is there: it goes on with that.
+    std::fs::rename(&fresh, &program).unwrap();
     Ok(program.to_str().unwrap().to_owned())
 }
 
