@@ -1,7 +1,7 @@
 //! The receiving half: datagrams into the engine, messages out of it, NAKs out, and the own source's timers on the way.
 
 use crate::log::HEAD;
-use crate::sending::{Shared, numbers};
+use crate::sending::{AHEAD_NS, Shared, numbers};
 use crate::stamps::StampRing;
 use crate::{Delivered, EventKind, EventNote, RepairNote};
 use net::PathError;
@@ -242,6 +242,8 @@ impl Receiving {
             }
             looked = true;
             let sleep = due.min(until.deadline_ns).saturating_sub(now).min(self.nap_ns);
+            // A sleep would be longer than that.
+            let sleep = if sleep <= AHEAD_NS { 0 } else { sleep };
             match wait.wait(sleep)? {
                 Woken::Ready([first, second]) => {
                     let ready = if self.member.is_some() { [first, second] } else { [false, first] };

@@ -15,7 +15,7 @@ use net::{Arrival, DuplexVisitor, Inbox, Outbox};
 use pgm_io::Way;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use support::{UDP, clock, ends, tsi, two_hosts, waiting};
+use support::{UDP, clock, ends, open, tsi, two_hosts, waiting};
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
@@ -80,8 +80,8 @@ fn nothing_is_allocated_and_nothing_stays_open() {
     let before = descriptors();
     for receive in [Receive::Block, Receive::Epoll, Receive::Spin] {
         let (here, there) = (here.clone(), there.clone());
-        let mut here = a.run(move || Way::open(&here).unwrap());
-        let mut there = b.run(move || Way::open(&there).unwrap());
+        let mut here = a.run(move || open(&here));
+        let mut there = b.run(move || open(&there));
         here.set_peers(&[tsi(2)]).unwrap();
         there.set_peers(&[tsi(1)]).unwrap();
         assert!(descriptors() > before);

@@ -16,7 +16,7 @@ use net::{Arrival, DuplexVisitor, Inbox, Outbox};
 use pgm_io::{Carrier, EventKind, PgmIoError, Way, WayOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::{RAW, UDP, clock, ends, tsi, two_hosts, waiting};
+use support::{RAW, UDP, clock, ends, open, tsi, two_hosts, waiting};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const WAITS: [Receive; 4] = [Receive::Block, Receive::Poll, Receive::Epoll, Receive::Spin];
@@ -146,8 +146,8 @@ fn lossy(test: &str, carrier: Carrier, v6: bool) {
     b.lose();
     for (at, wait) in WAITS.into_iter().enumerate() {
         let (here, there) = ends(carrier, v6);
-        let mut here = a.run(move || Way::open(&here).unwrap());
-        let mut there = b.run(move || Way::open(&there).unwrap());
+        let mut here = a.run(move || open(&here));
+        let mut there = b.run(move || open(&there));
         // Every fourth with messages of several packets.
         let bytes = if at == 2 { 4000 } else { 64 };
         round_trips(&mut here, &mut there, [wait, WAITS[(at + 1) % WAITS.len()]], 1000, bytes);
@@ -211,8 +211,8 @@ fn parity_repairs_too() {
         options.source.as_mut().unwrap().fec = Some(pgm::fec::Config { proactive_packets: 1, ..Default::default() });
         options.receiver.as_mut().unwrap().parity = true;
     }
-    let mut here = a.run(move || Way::open(&here).unwrap());
-    let mut there = b.run(move || Way::open(&there).unwrap());
+    let mut here = a.run(move || open(&here));
+    let mut there = b.run(move || open(&there));
     round_trips(&mut here, &mut there, [Receive::Block, Receive::Poll], 1000, 64);
     for way in [&here, &there] {
         let counts = way.counts();
@@ -247,8 +247,8 @@ impl DuplexVisitor for Waits<'_> {
 fn a_source_is_served_while_nobody_sends() {
     let Some((a, b)) = two_hosts("a_source_is_served_while_nobody_sends") else { return };
     let (here, there) = ends(UDP, false);
-    let mut here = a.run(move || Way::open(&here).unwrap());
-    let mut there = b.run(move || Way::open(&WayOptions { source: None, ..there }).unwrap());
+    let mut here = a.run(move || open(&here));
+    let mut there = b.run(move || open(&WayOptions { source: None, ..there }));
     // Everything is lost until the message was sent; the heartbeats tell of it.
     b.ip("link set wire down");
     let (stop, served) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -281,8 +281,8 @@ fn the_rate_is_kept_and_naks_are_served_meanwhile() {
     let source = here.source.as_mut().unwrap();
     source.max_bytes_per_second = rate;
     here.receiver = None;
-    let mut here = a.run(move || Way::open(&here).unwrap());
-    let mut there = b.run(move || Way::open(&WayOptions { source: None, ..there }).unwrap());
+    let mut here = a.run(move || open(&here));
+    let mut there = b.run(move || open(&WayOptions { source: None, ..there }));
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let (mut next, mut buffer) = (0, [0; 2000]);
@@ -320,8 +320,8 @@ fn routers_are_alerted_as_the_protocol_says() {
         }
         b.lose();
         let (here, there) = ends(if alerted { RAW } else { UDP }, v6);
-        let mut here = a.run(move || Way::open(&WayOptions { receiver: None, ..here }).unwrap());
-        let mut there = b.run(move || Way::open(&WayOptions { source: None, ..there }).unwrap());
+        let mut here = a.run(move || open(&WayOptions { receiver: None, ..here }));
+        let mut there = b.run(move || open(&WayOptions { source: None, ..there }));
         let payload = here.packet_payload_bytes().unwrap();
         let mut buffer = [0; 2000];
         let (mut next, begin) = (0, Instant::now());
@@ -357,7 +357,7 @@ fn raw_sockets_are_refused_to_whoever_may_not() {
         let error = Way::open(&raw).unwrap_err();
         // UDP needs no privilege, and takes the buffers that it gets.
         let (udp, _) = ends(UDP, false);
-        drop(Way::open(&udp).unwrap());
+        drop(open(&udp));
         error
     });
     let text = error.to_string();
@@ -368,7 +368,7 @@ fn raw_sockets_are_refused_to_whoever_may_not() {
 #[test]
 fn waits_that_take_one_socket_are_refused() {
     let Some((a, _b)) = two_hosts("waits_that_take_one_socket_are_refused") else { return };
-    let mut way = a.run(|| Way::open(&ends(UDP, false).0).unwrap());
+    let mut way = a.run(|| open(&ends(UDP, false).0));
     for wait in [Receive::Select, Receive::EpollMod, Receive::EpollAdddel] {
         let stop = AtomicBool::new(true);
         let error = way.with_duplex(&waiting(wait, &stop), Reflector).unwrap_err().to_string();
@@ -379,7 +379,7 @@ fn waits_that_take_one_socket_are_refused() {
 #[test]
 fn a_clock_of_ones_own_is_used() {
     let Some((a, _b)) = two_hosts("a_clock_of_ones_own_is_used") else { return };
-    let way = a.run(|| Way::open(&ends(UDP, false).0).unwrap());
+    let way = a.run(|| open(&ends(UDP, false).0));
     let before = clock().ns(clock().now());
     let now = way.now_ns();
     assert!(before <= now && now <= clock().ns(clock().now()));

@@ -5,13 +5,14 @@ use clock::Clock;
 use model::{IdleDescriptors, Receive};
 use net::PathOptions;
 use pgm::{Gsi, Tsi};
-use pgm_io::{Carrier, WayOptions};
+use pgm_io::{Carrier, PgmIoError, Way, WayOptions};
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -191,12 +192,27 @@ pub fn ends(carrier: Carrier, v6: bool) -> (WayOptions, WayOptions) {
         let (to, from) = if number == 1 { (there, back) } else { (back, there) };
         let mut options = WayOptions::new(carrier, local).publish(tsi(number), 7500, to).subscribe(7500, from);
         options.clock = Some(clock());
+        // What was sent before a receiver heard anything is asked for too: also the first packets get lost.
+        options.source.as_mut().unwrap().join_packets = Some(8192);
         // Nothing is given up because the other end's thread waits for a CPU of a busy machine: 50 times 2 ms would do that.
         let receiver = options.receiver.as_mut().unwrap();
         (receiver.ncf_retries, receiver.data_retries) = (5000, 5000);
         options
     };
     (end(1), end(2))
+}
+
+/// Opens a way. Another test that starts a program has our sockets open for a moment, also those that we have closed.
+pub fn open(options: &WayOptions) -> Way {
+    let begin = Instant::now();
+    loop {
+        match Way::open(options) {
+            Err(PgmIoError::AddressInUse { .. }) if begin.elapsed() < Duration::from_secs(10) => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            way => return way.unwrap(),
+        }
+    }
 }
 
 /// How to wait.
