@@ -459,7 +459,7 @@ fn tshark_agrees_on_types_numbers_and_checksums() {
         assert_eq!(theirs.len(), ours.len());
         let codes: BTreeMap<&str, u32> =
             [("SPM", 0), ("ODATA", 4), ("RDATA", 5), ("NAK", 8), ("N-NAK", 9), ("NCF", 10), ("SPMR", 12)].into();
-        let mut compared = 0;
+        let mut compared = 0_u64;
         for (theirs, ours) in theirs.iter().zip(&ours) {
             let pgm = &ours["pgm"];
             let kind = pgm["kind"].as_str().unwrap();
@@ -489,7 +489,7 @@ fn tshark_agrees_on_types_numbers_and_checksums() {
             let offset = pgm["options"].as_array().and_then(|all| all.iter().find_map(|one| one["offset"].as_u64()));
             assert_eq!(number(&theirs[8]), offset, "{theirs:?} {ours}");
         }
-        assert!(compared as u64 >= truth.odata + truth.rdata + truth.naks + truth.ncfs, "{compared}");
+        assert!(compared >= truth.odata + truth.rdata + truth.naks + truth.ncfs, "{compared}");
         let bad = tshark(&path, &["-o", "pgm.check_checksum:TRUE", "-Y", "pgm.bad_checksum"]);
         assert_eq!(bad.len(), 1);
     }
