@@ -21,7 +21,7 @@ fn between_machines(test: &str, environment: &str, script: &str) -> Option<Outpu
         "mount --bind \"$ID\" /proc/sys/kernel/random/boot_id || exit 77; ip link set lo up; : > \"$DIR/ready\"; \
                until ip link set v1 up 2> /dev/null; do sleep 0.02; done; \
                ip addr add 198.18.9.2/24 dev v1; ip addr add 198.18.9.3/24 dev v1; \
-               env {environment} \"$WINDHOVER\" serve --bind 198.18.9.3:7412 2> /dev/null & other=$!; \
+               env {environment} \"$WINDHOVER\" serve --bind 198.18.9.3:7412 2> \"$DIR/other\" & other=$!; \
                trap 'kill $other $one; wait' TERM; \
                env {environment} \"$WINDHOVER\" serve --bind 198.18.9.2:7412 2> \"$DIR/far\" & one=$!; wait"
     );
@@ -30,7 +30,7 @@ fn between_machines(test: &str, environment: &str, script: &str) -> Option<Outpu
          until [ -e \"$DIR/ready\" ]; do kill -0 $far 2> /dev/null || exit 77; sleep 0.02; done; \
          ip link set lo up; ip link add v0 type veth peer name v1 netns $far || exit 77; \
          ip addr add 198.18.9.1/24 dev v0; ip link set v0 up; \
-         tries=0; until ping -c 1 -W 1 198.18.9.3 > /dev/null 2>&1 && [ -s \"$DIR/far\" ]; do \
+         tries=0; until [ -s \"$DIR/other\" ] && [ -s \"$DIR/far\" ]; do \
          tries=$((tries + 1)); [ $tries -lt 100 ] || exit 77; sleep 0.05; done; {script}",
         far.replace('\'', "'\\''")
     );
