@@ -134,7 +134,7 @@ fn data_us() -> u32 {
 }
 
 fn retries() -> u32 {
-    50
+    500
 }
 
 fn ambient_ms() -> u32 {

@@ -269,7 +269,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l bandwidth -
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l back-off -d 'Longest random wait before the first NAK for a packet [default: 200us]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one [default: 2ms]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'How long a confirmed repair is waited for before the next NAK [default: 5ms]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up [default: 50]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up [default: 500]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ambient -d 'Time between two ambient SPMs [default: 1s]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last [default: 4ms]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F

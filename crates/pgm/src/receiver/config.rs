@@ -29,9 +29,10 @@ pub struct ReceiverConfig {
     pub repeat_ns: u64,
     /// How long a repair is waited for after an NCF, in ns (NAK_RDATA_IVL, section 6.3). Default 5 ms.
     pub data_ns: u64,
-    /// How often a NAK goes without an NCF before the number is given up (NAK_NCF_RETRIES, section 6.3). Default 50.
+    /// How often a NAK goes without an NCF before the number is given up (NAK_NCF_RETRIES, section 6.3). Default 500: a
+    /// source that gets no CPU for a second is no source that is gone.
     pub ncf_retries: u32,
-    /// How often an NCF goes without a repair before the number is given up (NAK_DATA_RETRIES, section 6.3). Default 50.
+    /// How often an NCF goes without a repair before the number is given up (NAK_DATA_RETRIES, section 6.3). Default 500.
     pub data_retries: u32,
     /// Packets with higher numbers that must have come before one counts as missing (section 6.3 names 2). Default 0: the
     /// back-off alone tolerates disorder.
@@ -69,8 +70,8 @@ impl ReceiverConfig {
             back_off_ns: 200 * US,
             repeat_ns: 2 * MS,
             data_ns: 5 * MS,
-            ncf_retries: 50,
-            data_retries: 50,
+            ncf_retries: 500,
+            data_retries: 500,
             reorder_packets: 0,
             spmr_back_off_ns: 10 * MS,
             spmr_repeat_ns: 20 * MS,

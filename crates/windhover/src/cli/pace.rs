@@ -84,7 +84,7 @@ pub(crate) struct Group {
     #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
     pub(crate) data: Option<Duration>,
     /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
-    /// [default: 50]
+    /// [default: 500]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
     /// Time between two ambient SPMs [default: 1s]

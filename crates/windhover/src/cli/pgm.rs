@@ -265,7 +265,7 @@ pub(crate) struct Receiver {
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = time)]
     pub(crate) data: Duration,
     /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) retries: u32,
     /// Sources at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
