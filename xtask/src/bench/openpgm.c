@@ -159,11 +159,12 @@ int main(int words, char **word)
     mlockall(MCL_CURRENT | MCL_FUTURE);
     struct setup setup = {
         .local = word[2],
-        .send_group = initiates ? word[3] : word[4],
-        .receive_group = initiates ? word[4] : word[3],
+        .send_groups = initiates ? word[3] : word[4],
+        .receive_groups = initiates ? word[4] : word[3],
         .data_port = DATA_PORT,
         .udp_port = atoi(word[5]),
-        .rate = 500000000,
+        .bytes_a_second = 500000000,
+        .buffer_bytes = 4 << 20,
         .gsi = initiates ? 1 : 2,
     };
     sock = open_socket(&setup);

@@ -120,7 +120,9 @@ fn build() -> Result<PathBuf> {
     let flags = process::output("pkg-config", &["--cflags", "--libs", "openpgm-5.3"])?;
     let source = process::root().join("xtask/src/bench/openpgm.c");
     let (program_name, source_name) = (program.to_string_lossy(), source.to_string_lossy());
-    let mut arguments = vec!["-O2", "-Wall", "-rdynamic", "-o", &program_name, &source_name];
+    // The socket is made as in the tests.
+    let beside = format!("-I{}", process::root().join("crates/windhover/tests/interop").display());
+    let mut arguments = vec!["-O2", "-Wall", "-rdynamic", &beside, "-o", &program_name, &source_name];
     arguments.extend(flags.split_whitespace());
     arguments.push("-lpthread");
     process::run("gcc", &arguments)?;

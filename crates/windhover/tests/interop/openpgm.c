@@ -9,67 +9,12 @@
  * A message: its number in 8 bytes, the time of sending in 8 (ns since 1970), both big-endian, then bytes of (number + place).
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <ifaddrs.h>
-#include <inttypes.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <pgm/pgm.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/select.h>
-#include <time.h>
-
-/* Debian's libpgm 5.3.128 copies and sums in one go, and stores 16 bytes at a time to where only 4 or 8 are aligned: every
- * message in fragments ends the program. The library calls this function through its exported name, so a plain one in
- * the program stands in for it. Ones' complement sum of 16-bit words in the host's order (RFC 1071). */
-uint32_t pgm_compat_csum_partial_copy(const void *from, void *to, uint16_t bytes, uint32_t sum)
-{
-    const unsigned char *source = from;
-    uint64_t total = sum;
-    memcpy(to, from, bytes);
-    for (unsigned at = 0; at + 1 < bytes; at += 2) {
-        uint16_t word;
-        memcpy(&word, source + at, sizeof word);
-        total += word;
-    }
-    if (bytes & 1) {
-        uint16_t word = 0;
-        memcpy(&word, source + bytes - 1, 1);
-        total += word;
-    }
-    while (total >> 16)
-        total = (total & 0xffff) + (total >> 16);
-    return (uint32_t)total;
-}
+#include "openpgm.h"
 
 #define MOST_BYTES 65536
 #define MOST_SOURCES 8
 
-static volatile sig_atomic_t stopped;
 static _Alignas(16) unsigned char message[MOST_BYTES];
-
-static void stop(int signal)
-{
-    (void)signal;
-    stopped = 1;
-}
-
-static void fail(const char *what, pgm_error_t *error)
-{
-    fprintf(stderr, "openpgm: %s: %s\n", what, error != NULL && error->message != NULL ? error->message : strerror(errno));
-    exit(1);
-}
-
-static uint64_t now(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static void put(unsigned char *to, uint64_t value)
 {
@@ -83,117 +28,6 @@ static uint64_t get(const unsigned char *from)
     for (int at = 0; at < 8; at++)
         value = value << 8 | from[at];
     return value;
-}
-
-static void option(pgm_sock_t *sock, int name, const char *words, const void *value, size_t bytes)
-{
-    if (!pgm_setsockopt(sock, IPPROTO_PGM, name, value, (socklen_t)bytes))
-        fail(words, NULL);
-}
-
-static void number(pgm_sock_t *sock, int name, const char *words, int value)
-{
-    option(sock, name, words, &value, sizeof value);
-}
-
-/* The index of the interface with this address. */
-static unsigned interface_of(struct in_addr address)
-{
-    struct ifaddrs *all, *one;
-    unsigned index = 0;
-    if (getifaddrs(&all) != 0)
-        fail("getifaddrs", NULL);
-    for (one = all; one != NULL; one = one->ifa_next) {
-        if (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET)
-            continue;
-        if (((struct sockaddr_in *)one->ifa_addr)->sin_addr.s_addr == address.s_addr)
-            index = if_nametoindex(one->ifa_name);
-    }
-    freeifaddrs(all);
-    if (index == 0) {
-        fprintf(stderr, "openpgm: no interface has that address\n");
-        exit(1);
-    }
-    return index;
-}
-
-static pgm_sock_t *open_socket(int sends, const char *local, char *groups, int data_port, int udp_port, int bytes_a_second,
-                               unsigned gsi_number)
-{
-    pgm_error_t *error = NULL;
-    pgm_sock_t *sock = NULL;
-    struct in_addr address;
-    if (inet_pton(AF_INET, local, &address) != 1)
-        fail("local address", NULL);
-    unsigned index = interface_of(address);
-    if (!pgm_socket(&sock, AF_INET, SOCK_SEQPACKET, udp_port != 0 ? IPPROTO_UDP : IPPROTO_PGM, &error))
-        fail("pgm_socket", error);
-    if (udp_port != 0) {
-        number(sock, PGM_UDP_ENCAP_UCAST_PORT, "unicast port", udp_port);
-        number(sock, PGM_UDP_ENCAP_MCAST_PORT, "multicast port", udp_port);
-    }
-    number(sock, PGM_IP_ROUTER_ALERT, "router alert", 0);
-    number(sock, PGM_MTU, "MTU", 1500);
-    number(sock, PGM_NOBLOCK, "no blocking", 1);
-    number(sock, PGM_MULTICAST_LOOP, "loop", 0);
-    number(sock, PGM_MULTICAST_HOPS, "hops", 16);
-    int room = 16 << 20;
-    pgm_setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
-    pgm_setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-    if (sends) {
-        /* Heartbeats in microseconds: dense at first, so that a lost last packet is noticed soon. */
-        const int heartbeats[] = { 4000, 4000, 8000, 16000, 32000, 64000, 128000, 256000, 512000, 1000000 };
-        number(sock, PGM_SEND_ONLY, "send only", 1);
-        number(sock, PGM_TXW_SQNS, "transmit window", 8192);
-        number(sock, PGM_TXW_MAX_RTE, "rate", bytes_a_second);
-        number(sock, PGM_AMBIENT_SPM, "ambient SPM", 1000000);
-        option(sock, PGM_HEARTBEAT_SPM, "heartbeat SPM", heartbeats, sizeof heartbeats);
-    } else {
-        number(sock, PGM_RECV_ONLY, "receive only", 1);
-        number(sock, PGM_RXW_SQNS, "receive window", 8192);
-        number(sock, PGM_PEER_EXPIRY, "peer expiry", 30000000);
-        number(sock, PGM_SPMR_EXPIRY, "SPMR expiry", 25000);
-        number(sock, PGM_NAK_BO_IVL, "back-off", 2000);
-        number(sock, PGM_NAK_RPT_IVL, "repeat", 20000);
-        number(sock, PGM_NAK_RDATA_IVL, "data", 20000);
-        number(sock, PGM_NAK_DATA_RETRIES, "data retries", 50);
-        number(sock, PGM_NAK_NCF_RETRIES, "NCF retries", 50);
-    }
-    struct pgm_sockaddr_t who;
-    memset(&who, 0, sizeof who);
-    who.sa_port = (uint16_t)data_port;
-    who.sa_addr.sport = 0;
-    memcpy(who.sa_addr.gsi.identifier, &address, 4);
-    who.sa_addr.gsi.identifier[4] = (uint8_t)(gsi_number >> 8);
-    who.sa_addr.gsi.identifier[5] = (uint8_t)gsi_number;
-    struct pgm_interface_req_t where;
-    memset(&where, 0, sizeof where);
-    where.ir_interface = index;
-    struct sockaddr_in *ip = (struct sockaddr_in *)&where.ir_address;
-    ip->sin_family = AF_INET;
-    ip->sin_addr = address;
-    if (!pgm_bind3(sock, &who, sizeof who, &where, sizeof where, &where, sizeof where, &error))
-        fail("pgm_bind3", error);
-    char *rest = NULL;
-    for (char *group = strtok_r(groups, ",", &rest); group != NULL; group = strtok_r(NULL, ",", &rest)) {
-        struct group_req wanted;
-        memset(&wanted, 0, sizeof wanted);
-        wanted.gr_interface = index;
-        struct sockaddr_in *to = (struct sockaddr_in *)&wanted.gr_group;
-        to->sin_family = AF_INET;
-        if (inet_pton(AF_INET, group, &to->sin_addr) != 1)
-            fail("group", NULL);
-        option(sock, PGM_JOIN_GROUP, "join", &wanted, sizeof wanted);
-        option(sock, PGM_SEND_GROUP, "send group", &wanted, sizeof wanted);
-    }
-    /* The library takes no more than the system's limit, with which it loses whole bursts. */
-    int heard = -1;
-    socklen_t heard_bytes = sizeof heard;
-    if (pgm_getsockopt(sock, IPPROTO_PGM, PGM_RECV_SOCK, &heard, &heard_bytes))
-        setsockopt(heard, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
-    if (!pgm_connect(sock, &error))
-        fail("pgm_connect", error);
-    return sock;
 }
 
 struct source {
@@ -274,24 +108,6 @@ static int serve(pgm_sock_t *sock, struct seen *seen, size_t wanted)
     }
 }
 
-/* Waits until something can be read, a timer of the library is due, or so long. */
-static void pause_for(pgm_sock_t *sock, uint64_t at_most_ns)
-{
-    struct timeval timer;
-    socklen_t bytes = sizeof timer;
-    if (pgm_getsockopt(sock, IPPROTO_PGM, PGM_TIME_REMAIN, &timer, &bytes)) {
-        uint64_t due = (uint64_t)timer.tv_sec * 1000000000u + (uint64_t)timer.tv_usec * 1000u;
-        if (due < at_most_ns)
-            at_most_ns = due;
-    }
-    fd_set readable;
-    int most = 0;
-    FD_ZERO(&readable);
-    pgm_select_info(sock, &readable, NULL, &most);
-    struct timespec wait = { (time_t)(at_most_ns / 1000000000u), (long)(at_most_ns % 1000000000u) };
-    pselect(most, &readable, NULL, NULL, &wait, NULL);
-}
-
 int main(int count, char **words)
 {
     if (count < 10) {
@@ -305,15 +121,21 @@ int main(int count, char **words)
     double rate = atof(words[8]), seconds = atof(words[9]);
     unsigned expected = count > 10 ? (unsigned)atoi(words[10]) : 1;
     unsigned gsi_number = sends ? 256 + expected : 1;
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = stop;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    stop_on_signals();
     pgm_error_t *error = NULL;
     if (!pgm_init(&error))
         fail("pgm_init", error);
-    pgm_sock_t *sock = open_socket(sends, words[2], words[3], data_port, udp_port, 64 << 20, gsi_number);
+    struct setup setup = {
+        .local = words[2],
+        .send_groups = sends ? words[3] : NULL,
+        .receive_groups = sends ? NULL : words[3],
+        .data_port = data_port,
+        .udp_port = udp_port,
+        .bytes_a_second = 64 << 20,
+        .buffer_bytes = 16 << 20,
+        .gsi = gsi_number,
+    };
+    pgm_sock_t *sock = open_socket(&setup);
     printf("ready\n");
     fflush(stdout);
     struct seen seen;

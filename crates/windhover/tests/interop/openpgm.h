@@ -100,16 +100,22 @@ static unsigned interface_of(struct in_addr address)
     return index;
 }
 
-static void group(pgm_sock_t *sock, int name, const char *words, const char *address, unsigned index)
+/* Joins, or sends to, one or several groups with commas between them. */
+static void groups(pgm_sock_t *sock, int name, const char *words, const char *addresses, unsigned index)
 {
-    struct group_req wanted;
-    memset(&wanted, 0, sizeof wanted);
-    wanted.gr_interface = index;
-    struct sockaddr_in *to = (struct sockaddr_in *)&wanted.gr_group;
-    to->sin_family = AF_INET;
-    if (inet_pton(AF_INET, address, &to->sin_addr) != 1)
-        fail("group", NULL);
-    option(sock, name, words, &wanted, sizeof wanted);
+    char copy[256];
+    snprintf(copy, sizeof copy, "%s", addresses);
+    char *rest = NULL;
+    for (char *address = strtok_r(copy, ",", &rest); address != NULL; address = strtok_r(NULL, ",", &rest)) {
+        struct group_req wanted;
+        memset(&wanted, 0, sizeof wanted);
+        wanted.gr_interface = index;
+        struct sockaddr_in *to = (struct sockaddr_in *)&wanted.gr_group;
+        to->sin_family = AF_INET;
+        if (inet_pton(AF_INET, address, &to->sin_addr) != 1)
+            fail("group", NULL);
+        option(sock, name, words, &wanted, sizeof wanted);
+    }
 }
 
 /* Waits until something can be read, a timer of the library is due, or so long. */
@@ -130,10 +136,10 @@ static void pause_for(pgm_sock_t *sock, uint64_t at_most_ns)
     pselect(most, &readable, NULL, NULL, &wait, NULL);
 }
 
-/* What a socket shall be; a group that is NULL is not sent to, or not joined. */
+/* What a socket shall be; groups that are NULL are not sent to, or not joined. A UDP port of 0 is raw IP protocol 113. */
 struct setup {
-    const char *local, *send_group, *receive_group;
-    int data_port, udp_port, rate;
+    const char *local, *send_groups, *receive_groups;
+    int data_port, udp_port, bytes_a_second, buffer_bytes;
     unsigned gsi;
 };
 
@@ -156,20 +162,20 @@ static pgm_sock_t *open_socket(const struct setup *setup)
     number(sock, PGM_NOBLOCK, "no blocking", 1);
     number(sock, PGM_MULTICAST_LOOP, "loop", 0);
     number(sock, PGM_MULTICAST_HOPS, "hops", 16);
-    int room = 4 << 20;
+    int room = setup->buffer_bytes;
     pgm_setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     pgm_setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-    if (setup->send_group != NULL) {
+    if (setup->send_groups != NULL) {
         /* Heartbeats in microseconds: dense at first, so that a lost last packet is noticed soon. */
         const int heartbeats[] = { 4000, 4000, 8000, 16000, 32000, 64000, 128000, 256000, 512000, 1000000 };
         number(sock, PGM_TXW_SQNS, "transmit window", 8192);
-        number(sock, PGM_TXW_MAX_RTE, "rate", setup->rate);
+        number(sock, PGM_TXW_MAX_RTE, "rate", setup->bytes_a_second);
         number(sock, PGM_AMBIENT_SPM, "ambient SPM", 1000000);
         option(sock, PGM_HEARTBEAT_SPM, "heartbeat SPM", heartbeats, sizeof heartbeats);
-        if (setup->receive_group == NULL)
+        if (setup->receive_groups == NULL)
             number(sock, PGM_SEND_ONLY, "send only", 1);
     }
-    if (setup->receive_group != NULL) {
+    if (setup->receive_groups != NULL) {
         number(sock, PGM_RXW_SQNS, "receive window", 8192);
         number(sock, PGM_PEER_EXPIRY, "peer expiry", 30000000);
         number(sock, PGM_SPMR_EXPIRY, "SPMR expiry", 25000);
@@ -178,7 +184,7 @@ static pgm_sock_t *open_socket(const struct setup *setup)
         number(sock, PGM_NAK_RDATA_IVL, "data", 20000);
         number(sock, PGM_NAK_DATA_RETRIES, "data retries", 50);
         number(sock, PGM_NAK_NCF_RETRIES, "NCF retries", 50);
-        if (setup->send_group == NULL)
+        if (setup->send_groups == NULL)
             number(sock, PGM_RECV_ONLY, "receive only", 1);
     }
     struct pgm_sockaddr_t who;
@@ -196,12 +202,17 @@ static pgm_sock_t *open_socket(const struct setup *setup)
     ip->sin_addr = address;
     if (!pgm_bind3(sock, &who, sizeof who, &where, sizeof where, &where, sizeof where, &error))
         fail("pgm_bind3", error);
-    if (setup->receive_group != NULL)
-        group(sock, PGM_JOIN_GROUP, "join", setup->receive_group, index);
-    if (setup->send_group != NULL)
-        group(sock, PGM_SEND_GROUP, "send group", setup->send_group, index);
+    if (setup->receive_groups != NULL)
+        groups(sock, PGM_JOIN_GROUP, "join", setup->receive_groups, index);
+    if (setup->send_groups != NULL)
+        groups(sock, PGM_SEND_GROUP, "send group", setup->send_groups, index);
     if (!pgm_connect(sock, &error))
         fail("pgm_connect", error);
+    /* The library takes no more than the system's limit, with which it loses whole bursts. */
+    int heard = -1;
+    socklen_t heard_bytes = sizeof heard;
+    if (pgm_getsockopt(sock, IPPROTO_PGM, PGM_RECV_SOCK, &heard, &heard_bytes))
+        setsockopt(heard, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
     return sock;
 }
 #endif
