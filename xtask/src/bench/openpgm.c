@@ -158,6 +158,8 @@ int main(int words, char **word)
         fail("pgm_init", error);
     mlockall(MCL_CURRENT | MCL_FUTURE);
     struct setup setup = {
+        .sends = 1,
+        .receives = 1,
         .local = word[2],
         .send_groups = initiates ? word[3] : word[4],
         .receive_groups = initiates ? word[4] : word[3],

@@ -126,9 +126,11 @@ int main(int count, char **words)
     if (!pgm_init(&error))
         fail("pgm_init", error);
     struct setup setup = {
+        .sends = sends,
+        .receives = !sends,
         .local = words[2],
-        .send_groups = sends ? words[3] : NULL,
-        .receive_groups = sends ? NULL : words[3],
+        .send_groups = words[3],
+        .receive_groups = words[3],
         .data_port = data_port,
         .udp_port = udp_port,
         .bytes_a_second = 64 << 20,

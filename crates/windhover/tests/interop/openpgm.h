@@ -136,8 +136,10 @@ static void pause_for(pgm_sock_t *sock, uint64_t at_most_ns)
     pselect(most, &readable, NULL, NULL, &wait, NULL);
 }
 
-/* What a socket shall be; groups that are NULL are not sent to, or not joined. A UDP port of 0 is raw IP protocol 113. */
+/* What a socket shall be. The library wants groups to join and to send to at every socket, also where it only sends or
+ * only receives. A UDP port of 0 is raw IP protocol 113. */
 struct setup {
+    int sends, receives;
     const char *local, *send_groups, *receive_groups;
     int data_port, udp_port, bytes_a_second, buffer_bytes;
     unsigned gsi;
@@ -165,17 +167,17 @@ static pgm_sock_t *open_socket(const struct setup *setup)
     int room = setup->buffer_bytes;
     pgm_setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     pgm_setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-    if (setup->send_groups != NULL) {
+    if (setup->sends) {
         /* Heartbeats in microseconds: dense at first, so that a lost last packet is noticed soon. */
         const int heartbeats[] = { 4000, 4000, 8000, 16000, 32000, 64000, 128000, 256000, 512000, 1000000 };
         number(sock, PGM_TXW_SQNS, "transmit window", 8192);
         number(sock, PGM_TXW_MAX_RTE, "rate", setup->bytes_a_second);
         number(sock, PGM_AMBIENT_SPM, "ambient SPM", 1000000);
         option(sock, PGM_HEARTBEAT_SPM, "heartbeat SPM", heartbeats, sizeof heartbeats);
-        if (setup->receive_groups == NULL)
+        if (!setup->receives)
             number(sock, PGM_SEND_ONLY, "send only", 1);
     }
-    if (setup->receive_groups != NULL) {
+    if (setup->receives) {
         number(sock, PGM_RXW_SQNS, "receive window", 8192);
         number(sock, PGM_PEER_EXPIRY, "peer expiry", 30000000);
         number(sock, PGM_SPMR_EXPIRY, "SPMR expiry", 25000);
@@ -184,7 +186,7 @@ static pgm_sock_t *open_socket(const struct setup *setup)
         number(sock, PGM_NAK_RDATA_IVL, "data", 20000);
         number(sock, PGM_NAK_DATA_RETRIES, "data retries", 50);
         number(sock, PGM_NAK_NCF_RETRIES, "NCF retries", 50);
-        if (setup->send_groups == NULL)
+        if (!setup->sends)
             number(sock, PGM_RECV_ONLY, "receive only", 1);
     }
     struct pgm_sockaddr_t who;
@@ -202,10 +204,8 @@ static pgm_sock_t *open_socket(const struct setup *setup)
     ip->sin_addr = address;
     if (!pgm_bind3(sock, &who, sizeof who, &where, sizeof where, &where, sizeof where, &error))
         fail("pgm_bind3", error);
-    if (setup->receive_groups != NULL)
-        groups(sock, PGM_JOIN_GROUP, "join", setup->receive_groups, index);
-    if (setup->send_groups != NULL)
-        groups(sock, PGM_SEND_GROUP, "send group", setup->send_groups, index);
+    groups(sock, PGM_JOIN_GROUP, "join", setup->receive_groups, index);
+    groups(sock, PGM_SEND_GROUP, "send group", setup->send_groups, index);
     if (!pgm_connect(sock, &error))
         fail("pgm_connect", error);
     /* The library takes no more than the system's limit, with which it loses whole bursts. */
