@@ -79,6 +79,8 @@ impl WayOptions {
             send_buffer_bytes: end.send_buffer_bytes,
             receive_buffer_bytes: end.receive_buffer_bytes,
             busy_poll_us: end.busy_poll_us,
+            // Nobody reads them there, and each datagram would pay for its own.
+            stamps: false,
             clock: Some(ends.clock),
             ..Self::new(carrier, ends.local)
         })
