@@ -166,14 +166,14 @@ impl DataSocket {
     fn wait_acknowledged(&self) -> Result<(), NetError> {
         let began = std::time::Instant::now();
         loop {
-            let left = bulk::unacknowledged(self)
-                .ok_or_else(|| NetError::Stamps { what: "the data connection does not tell its queue".to_owned() })?;
+            let failed = |cause| NetError::Exchange { call: "SIOCOUTQ", cause };
+            let left = bulk::unacknowledged(self).ok_or_else(|| failed(std::io::ErrorKind::Unsupported.into()))?;
             if left == 0 {
                 return Ok(());
             }
             if began.elapsed() > ACKNOWLEDGED {
-                let what = format!("the peer has not acknowledged {left} bytes for 2 s: see what holds it up");
-                return Err(NetError::Stamps { what });
+                let why = format!("the peer has not acknowledged {left} bytes for 2 s: see what holds it up");
+                return Err(failed(std::io::Error::new(std::io::ErrorKind::TimedOut, why)));
             }
             std::thread::sleep(Duration::from_millis(1));
         }

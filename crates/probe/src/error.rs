@@ -178,7 +178,8 @@ impl ProbeError {
                 | NetError::UnknownHost { .. }
                 | NetError::NoAddressOfFamily { .. }
                 | NetError::NoInterface { .. }
-                | NetError::NoInterfaceWithAddress { .. },
+                | NetError::NoInterfaceWithAddress { .. }
+                | NetError::Stamps { .. },
             ) => 2,
             Self::Session { cause, .. } if is_told_beforehand(cause) => 2,
             _ => 1,

@@ -54,9 +54,22 @@ impl Line {
         near
     }
 
-    /// Through the fastest of the anchors, good from `from_ns` to `to_ns`; `None` without any.
+    /// Through the fastest of the anchors, good from `from_ns` to `to_ns`; `None` without any. Through how many of them is
+    /// what makes the closest bound: a window in which all took long says little, but one that is left out may be missed at
+    /// the ends.
     pub(super) fn through(anchors: &[Anchor], from_ns: f64, to_ns: f64) -> Option<Self> {
         let best = fastest(anchors, from_ns, to_ns);
+        let mut widths: Vec<f64> = best.iter().map(|anchor| anchor.half_ns).collect();
+        widths.sort_by(f64::total_cmp);
+        let lines = widths.into_iter().filter_map(|widest| {
+            let some: Vec<Anchor> = best.iter().filter(|anchor| anchor.half_ns <= widest).copied().collect();
+            Self::fit(&some, anchors, from_ns, to_ns)
+        });
+        lines.min_by(|one, other| one.error_ns.total_cmp(&other.error_ns))
+    }
+
+    /// Through all of `best`, in order of time.
+    fn fit(best: &[Anchor], anchors: &[Anchor], from_ns: f64, to_ns: f64) -> Option<Self> {
         let weight = |anchor: &Anchor| (anchor.half_ns + 1.0).powi(-2);
         let total: f64 = best.iter().map(weight).sum();
         let (first, last) = best.first().zip(best.last())?;
@@ -67,7 +80,7 @@ impl Line {
         };
         let (origin_ns, lead_ns) = (mean(|anchor| anchor.at_ns), mean(|anchor| anchor.lead_ns));
         let (mut xx, mut xy) = (0.0, 0.0);
-        for anchor in &best {
+        for anchor in best {
             let (x, y) = (anchor.at_ns - origin_ns, anchor.lead_ns - lead_ns);
             xx += weight(anchor) * x * x;
             xy += weight(anchor) * x * y;
