@@ -91,7 +91,7 @@ pub struct GroupOptions {
 /// The interface that owns `local`; the loopback interface for all of its addresses.
 ///
 /// # Errors
-/// None does.
+/// No interface has the address.
 pub fn interface_of(local: IpAddr) -> Result<u32, NetError> {
     if local.is_loopback() {
         // 127.0.0.2 is loopback too, but no interface lists it.

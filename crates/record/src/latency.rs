@@ -25,9 +25,6 @@ impl Distribution {
     }
 }
 
-/// Values that must lie beyond a quantile for it to be given.
-pub(crate) const BEYOND: u64 = 10;
-
 /// The summary of recorded RTTs (or one-way times). For [`LatencyKind::RttHalf`] the finished figures are halved
 /// (integers rounded half up), never the single times. A quantile with fewer than 10 values beyond it is `None`.
 #[must_use]
@@ -35,8 +32,8 @@ pub fn latency(kind: LatencyKind, moments: &Moments, histogram: &Histogram, batc
     let half = kind == LatencyKind::RttHalf;
     let whole = |ns: u64| if half { ns / 2 + ns % 2 } else { ns };
     let fraction = |ns: f64| if half { ns / 2.0 } else { ns };
-    let quantile = |q: f64| histogram.quantile_if_supported(q, BEYOND).map(whole);
-    let median = histogram.quantile_if_supported(0.5, BEYOND);
+    let quantile = |q: f64| histogram.quantile_if_supported(q, Histogram::BEYOND).map(whole);
+    let median = histogram.quantile_if_supported(0.5, Histogram::BEYOND);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

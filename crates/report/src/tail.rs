@@ -25,7 +25,7 @@ impl Tail {
 
     /// A quantile of RTT in ns; absent with fewer than 10 messages beyond it.
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
-        self.histogram.quantile_if_supported(q, 10).map(|ns| ns as f64)
+        self.histogram.quantile_if_supported(q, Histogram::BEYOND).map(|ns| ns as f64)
     }
 
     /// A quantile however few messages lie beyond it, for formats that cannot leave it out.

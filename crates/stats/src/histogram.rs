@@ -153,6 +153,9 @@ impl Histogram {
         Some(self.counts.value_at_quantile(place).min(self.max).max(self.min))
     }
 
+    /// Values that must lie beyond a quantile for a figure to be given, in every document and table.
+    pub const BEYOND: u64 = 10;
+
     /// The value at a quantile when at least `beyond` values lie beyond it (above it for q of 0.5 and more, below it
     /// otherwise); `None` when fewer do, as such a figure would be chance.
     #[must_use]

@@ -1,6 +1,5 @@
 //! A distribution of signed times: one-way times are signed, as an offset of clocks may be wrong by more than they take.
 
-use crate::latency::BEYOND;
 use model::Signed;
 use stats::{Histogram, Moments, rank};
 
@@ -33,7 +32,7 @@ impl SignedDistribution {
     fn quantile(&self, q: f64) -> Option<i64> {
         let count = self.moved.count();
         let place = rank(q, count);
-        if count.saturating_sub(place) < BEYOND {
+        if count.saturating_sub(place) < Histogram::BEYOND {
             return None;
         }
         let below = self.below.as_ref().map_or(0, |below| below.count());

@@ -100,7 +100,7 @@ pub struct Line {
 }
 
 /// Messages that must lie beyond a quantile.
-const BEYOND: u64 = 10;
+const BEYOND: u64 = stats::Histogram::BEYOND;
 
 impl Strip {
     /// Time that the columns cover.

@@ -258,17 +258,14 @@ fn stream_json(stream: &StreamFigures) -> serde_json::Value {
     })
 }
 
-/// A quantile needs so many times beyond it.
-const BEYOND: u64 = 10;
-
 pub(super) fn quantiles(times: &stats::Histogram) -> String {
     let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e3));
     format!(
         "{} times, min {}, p50 {}, p99 {}, max {}",
         times.count(),
         us(times.min()),
-        us(times.quantile_if_supported(0.5, BEYOND)),
-        us(times.quantile_if_supported(0.99, BEYOND)),
+        us(times.quantile_if_supported(0.5, stats::Histogram::BEYOND)),
+        us(times.quantile_if_supported(0.99, stats::Histogram::BEYOND)),
         us(times.max()),
     )
 }
@@ -277,8 +274,8 @@ pub(super) fn figures(times: &stats::Histogram) -> serde_json::Value {
     json!({
         "count": times.count(),
         "min_ns": times.min(),
-        "p50_ns": times.quantile_if_supported(0.5, BEYOND),
-        "p99_ns": times.quantile_if_supported(0.99, BEYOND),
+        "p50_ns": times.quantile_if_supported(0.5, stats::Histogram::BEYOND),
+        "p99_ns": times.quantile_if_supported(0.99, stats::Histogram::BEYOND),
         "max_ns": times.max(),
     })
 }

@@ -186,7 +186,7 @@ impl Pinging<'_> {
 
     fn text(&self, counts: &WayCounts) -> String {
         let mut text = format!(
-            "{} messages of {} bytes to {}, {} reflectors\n",
+            "{} messages of {} bytes to {}, answered by {}\n",
             self.sent,
             self.arguments.size,
             self.arguments.group,

@@ -139,29 +139,34 @@ impl Steps {
 }
 
 /// Quantiles of tables.
-const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// The names of the columns of [`row`].
 pub(super) fn heading() -> String {
-    let names = ["count", "min", "p50", "p90", "p99", "p99.9", "max (us)"];
+    let names = ["count", "min", "p50", "p90", "p99", "p99.9", "max, µs"];
     names.map(|name| format!("{name:>10}")).concat()
 }
 
-/// Count, minimum, quantiles and maximum in µs, for a table.
+/// Count, minimum, quantiles and maximum in µs, for a table; a quantile with too few times beyond it is left out.
 pub(super) fn row(histogram: &Histogram) -> String {
-    let quantiles = QUANTILES.iter().map(|(_, q)| histogram.quantile(*q));
+    let quantiles = QUANTILES.map(|q| supported(histogram, q));
     let all = std::iter::once(histogram.min()).chain(quantiles).chain([histogram.max()]);
     let cells = all.map(|ns| ns.map_or_else(|| format!("{:>10}", "-"), |ns| format!("{:>10.1}", us(ns))));
     format!("{:>10}{}", histogram.count(), cells.collect::<String>())
 }
 
-/// Count, minimum, quantiles and maximum in ns.
+/// Count, minimum, quantiles and maximum in ns, in the words of result documents.
 pub(super) fn figures(histogram: &Histogram) -> Value {
     json!({
-        "count": histogram.count(), "min_ns": histogram.min(), "p50_ns": histogram.quantile(0.5),
-        "p90_ns": histogram.quantile(0.9), "p99_ns": histogram.quantile(0.99), "p999_ns": histogram.quantile(0.999),
+        "count": histogram.count(), "min_ns": histogram.min(), "p50_ns": supported(histogram, 0.5),
+        "p90_ns": supported(histogram, 0.9), "p99_ns": supported(histogram, 0.99),
+        "p99_9_ns": supported(histogram, 0.999),
         "max_ns": histogram.max(),
     })
+}
+
+fn supported(histogram: &Histogram, q: f64) -> Option<u64> {
+    histogram.quantile_if_supported(q, Histogram::BEYOND)
 }
 
 fn us(ns: u64) -> f64 {
