@@ -5,7 +5,7 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
-use model::{Finding, FindingId, Probe, ResultDocument, Substrate};
+use model::{Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmReport, Probe, ResultDocument, Substrate};
 use sample::{Recipe, Shape};
 use windhover_report::RunInput;
 use windhover_report::compare::{COMPARE_CSV_COLUMNS, CompareError, CompareOptions, Comparisons, Metric, Outcome};
@@ -332,4 +332,114 @@ fn what_a_report_compares_by_itself() {
     let of_two = Comparisons::for_report(&[own, other], false);
     assert_eq!((of_two.len(), of_two[0].comparisons[0].cells.len()), (1, 4));
     assert!(Comparisons::for_report(&[], false).is_empty());
+}
+
+/// What a million messages a repetition come to over PGM; `worse` scales all that loss and repair cost.
+fn over_pgm(name: &str, repetitions: u32, worse: f64, seed: u64) -> RunInput {
+    let mut noise = Noise(seed);
+    let mut run = run(name, repetitions, &SIZES[..1], seed);
+    for result in &mut run.results {
+        result.factors.insert("protocol".into(), "pgm".into());
+        result.messages.sent = 1_000_000;
+        let mut about = |value: f64| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+            let whole = (value * (1.0 + 0.01 * noise.normal())) as u64;
+            whole
+        };
+        let (repaired, held, lost) = (about(1_000.0 * worse), about(4_000.0 * worse), about(200.0 * (worse - 1.0)));
+        let counts = |naks_sent, lost| PgmCounts { naks_sent, lost, ..PgmCounts::default() };
+        let ends = [("initiator", about(300.0 * worse), 0), ("b", about(600.0 * worse), lost)];
+        let mut fate = |fate: &str, messages, p50: f64| PgmFate {
+            fate: fate.to_owned(),
+            host: None,
+            messages,
+            latency: result.latency.clone().map(|latency| {
+                let kind = model::LatencyKind::Rtt;
+                model::Latency { kind, p50_ns: Some(about(p50)), p99_ns: Some(about(2.0 * p50)), ..latency }
+            }),
+            latency_intended: None,
+            in_repair: None,
+        };
+        let fates = vec![
+            fate("untouched", 1_000_000 - repaired - held, 10_000.0),
+            fate("held", held, 300_000.0 * worse),
+            fate("repaired", repaired, 500_000.0 * worse),
+        ];
+        result.pgm = Some(PgmReport {
+            ends: ends
+                .into_iter()
+                .map(|(host, naks, lost)| PgmEnd { host: host.to_owned(), counts: counts(naks, lost) })
+                .collect(),
+            fates,
+            ..serde_json::from_value(serde_json::json!({
+                "carrier": "udp", "group": "239.192.0.1", "reply_group": "239.192.0.2", "ends": [], "fates": [],
+            }))
+            .unwrap()
+        });
+    }
+    run
+}
+
+#[test]
+fn more_loss_over_pgm_is_called_worse_and_scheduling_is_left_out_of_it() {
+    let names = "untouched.p99,repaired.p50,held.p50,repaired,held,naks,given-up";
+    let metrics: Vec<Metric> = names.split(',').map(|name| name.parse().unwrap()).collect();
+    let gates = ["repaired > +0.04%", "naks > +20%", "given-up > 0", "repaired.p50 > 600us", "untouched.p99 > +20%"];
+    let options = CompareOptions { metrics, ..gated(&gates) };
+    let (a, b) = (over_pgm("a", 6, 1.0, 1), over_pgm("b", 6, 1.5, 2));
+    let made = Comparisons::new(&a, Some(&b), &options).unwrap();
+    let outcome = |name: &str| {
+        let of = made.comparisons[0].cells[0].metrics.iter().find(|figure| figure.metric == name).unwrap();
+        (of.outcome, of.unit.as_str())
+    };
+    for (name, unit) in [
+        ("repaired.p50", "ns"),
+        ("held.p50", "ns"),
+        ("repaired", "share"),
+        ("held", "share"),
+        ("naks", "per_million"),
+        ("given-up", "per_million"),
+    ] {
+        assert_eq!(outcome(name), (Outcome::Higher, unit), "{name}");
+    }
+    assert_eq!(outcome("untouched.p99"), (Outcome::NoDifference, "ns"));
+    let broken: Vec<bool> = made.gates.iter().map(|gate| gate.broken).collect();
+    assert_eq!(broken, [true, true, true, true, false]);
+    // The ends' NAKs are told together, and none is as good as another figure.
+    let naks = made.comparisons[0].cells[0].metrics.iter().find(|figure| figure.metric == "naks").unwrap();
+    assert!((850.0..950.0).contains(&naks.a) && (1_280.0..1_420.0).contains(&naks.b), "{naks:?}");
+    let text = made.text(100, true).split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "B repairs more than A by 0.05",
+        "B gives up more than A by 99.3 per million (95 % 98.8 to 99.9 per million)",
+        "B is slower than A by 5",
+        "p50 of RTT of messages repaired 7",
+        "number of packets lost for good 99.3 per million against 0 per million",
+        "No difference of p99 of RTT of messages untouched by repairs seen",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // The other way round everything is better.
+    let turned = Comparisons::new(&b, Some(&a), &options).unwrap();
+    let lower = turned.comparisons[0].cells[0].metrics.iter().filter(|figure| figure.outcome == Outcome::Lower);
+    assert_eq!((lower.count(), turned.broken()), (6, false));
+}
+
+#[test]
+fn figures_of_pgm_are_compared_by_themselves_where_there_is_pgm() {
+    let (a, b) = (over_pgm("a", 4, 1.0, 1), over_pgm("b", 4, 1.0, 2));
+    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let names = |made: &Comparisons| -> Vec<String> {
+        made.comparisons[0].cells[0].metrics.iter().map(|figure| figure.metric.clone()).collect()
+    };
+    let own =
+        ["untouched.p50", "untouched.p99", "repaired.p50", "repaired.p99", "repaired", "held", "naks", "given-up"];
+    assert!(names(&made).ends_with(&own.map(str::to_owned)), "{:?}", names(&made));
+    let given_up = made.comparisons[0].cells[0].metrics.last().unwrap();
+    assert_eq!((given_up.outcome, given_up.a), (Outcome::Same, 0.0), "nothing is lost on either side");
+    let (a, b) = (run("a", 4, &SIZES[..1], 1), run("b", 4, &SIZES[..1], 2));
+    let without = names(&Comparisons::new(&a, Some(&b), &options()).unwrap());
+    assert!(!own.iter().any(|name| without.contains(&(*name).to_owned())), "{without:?}");
+    let error = Comparisons::new(&a, Some(&b), &gated(&["naks > 0"])).unwrap_err();
+    assert!(error.to_string().contains("naks") && error.exit_code() == 2, "{error}");
 }

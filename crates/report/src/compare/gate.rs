@@ -1,7 +1,7 @@
 //! Gates: what a comparison must not show, for use in CI. `p99 > +10%`, `loss > 0.1%`, `p99.9 >= 200us @ load=build`.
 //!
 //! A gate says what is *bad*; it is broken where that holds. A signed number is a change from the first side, a bare one is
-//! the second side's own figure; a bare percentage of anything but `loss` is a change too.
+//! the second side's own figure; a bare percentage of anything but a share is a change too.
 
 use super::CompareError;
 use super::metric::{Metric, Unit};
@@ -110,6 +110,7 @@ fn units(unit: Unit) -> &'static [(&'static str, f64)] {
         Unit::Time => &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9)],
         Unit::Share => &[("%", 0.01), ("ppm", 1e-6)],
         Unit::PerSecond => &[("/s", 1.0), ("k/s", 1e3), ("M/s", 1e6), ("", 1.0), ("k", 1e3), ("M", 1e6)],
+        Unit::PerMillion => &[("per million", 1.0), ("", 1.0)],
         Unit::Bits => &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
     }
 }
@@ -129,7 +130,7 @@ fn limit(metric: Metric, text: &str) -> Result<Limit, String> {
     let number: f64 = number.parse().map_err(|_| accepted())?;
     let number = if negative { -number } else { number };
     let unit = unit.trim();
-    if unit == "%" && metric != Metric::Loss {
+    if unit == "%" && metric.unit() != Unit::Share {
         return Ok(Limit::Change(number / 100.0));
     }
     let (_, by) = known.iter().find(|(word, _)| *word == unit).ok_or_else(accepted)?;
@@ -158,6 +159,13 @@ mod tests {
             (Limit::Change(-0.05), Limit::Own(20_000.0))
         );
         assert_eq!(gate("bits<900Mbit/s").limit, Limit::Own(9e8));
+        assert_eq!(gate("repaired > 0.1%").limit, Limit::Own(0.001));
+        assert_eq!(gate("held > +50%").limit, Limit::Difference(0.5));
+        assert_eq!((gate("naks > +10%").limit, gate("given-up > 0").limit), (Limit::Change(0.1), Limit::Own(0.0)));
+        assert_eq!(
+            (gate("naks > 500 per million").limit, gate("repaired.p50 > 1ms").limit),
+            (Limit::Own(500.0), Limit::Own(1e6))
+        );
         assert_eq!(gate("p99.9 <= 1ms").compare, Compare::AtMost);
         let filtered = gate("intended.p99 > +10% @ load=build @ size = 32");
         assert_eq!(filtered.only, [("load".to_owned(), "build".to_owned()), ("size".to_owned(), "32".to_owned())]);

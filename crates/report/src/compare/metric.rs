@@ -4,7 +4,7 @@ use super::CompareError;
 use crate::cells::scale;
 use crate::units::{bits, commas, span, three_digits};
 pub use model::Place;
-use model::{Latency, LatencyKind, ResultDocument, Signed};
+use model::{Latency, LatencyKind, PgmCounts, ResultDocument, Signed};
 use std::fmt;
 use std::str::FromStr;
 
@@ -25,6 +25,41 @@ pub enum View {
     Back,
     /// A part of the round trip, where stamps were taken (`pace`).
     Part(Part),
+    /// RTT from the actual send time of the messages of one fate (`pace` over PGM).
+    Fate(Fate),
+}
+
+/// What became of a message over PGM, as [`model::PgmFate`] names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// Neither repaired nor held: scheduling and the path alone.
+    Untouched,
+    /// Came by itself and waited behind a repair.
+    Held,
+    /// Lost and repaired, on either way.
+    Repaired,
+}
+
+impl Fate {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 3] = [Self::Untouched, Self::Held, Self::Repaired];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Untouched => "untouched",
+            Self::Held => "held",
+            Self::Repaired => "repaired",
+        }
+    }
+
+    /// Its messages, in a clause.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Untouched => "untouched by repairs",
+            Self::Held => "held behind a repair",
+            Self::Repaired => "repaired",
+        }
+    }
 }
 
 /// A part of the round trip, as [`model::Segment`] names it.
@@ -68,17 +103,19 @@ impl View {
             Self::Out => "out",
             Self::Back => "back",
             Self::Part(part) => part.word(),
+            Self::Fate(fate) => fate.word(),
         }
     }
 
     fn all() -> impl Iterator<Item = Self> {
         let whole = [Self::Actual, Self::Intended, Self::Lateness, Self::Working, Self::Out, Self::Back];
-        whole.into_iter().chain(Part::ALL.map(Self::Part))
+        whole.into_iter().chain(Part::ALL.map(Self::Part)).chain(Fate::ALL.map(Self::Fate))
     }
 }
 
 /// One figure that is compared. Its word is what flags, gates and documents say: `p99`, `intended.p99.9`, `lateness.max`,
-/// `working.p50`, `out.p50`, `far-kernel.p99`, `loss`, `achieved`, `transactions`, `bits`.
+/// `working.p50`, `out.p50`, `far-kernel.p99`, `repaired.p50`, `loss`, `achieved`, `transactions`, `bits`, `repaired`, `naks`,
+/// `given-up`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// A time.
@@ -91,6 +128,12 @@ pub enum Metric {
     Transactions,
     /// Payload delivered in bits a second, all directions together (`stream`).
     Bits,
+    /// Share of the answered messages that had this fate (`pace` over PGM).
+    Share(Fate),
+    /// NAKs that all ends sent, for a million messages (`pace` over PGM).
+    Naks,
+    /// Packets that an end gave up, for a million messages: lost for good (`pace` over PGM).
+    GivenUp,
 }
 
 /// What figures are counted in.
@@ -104,6 +147,8 @@ pub(crate) enum Unit {
     PerSecond,
     /// bit/s.
     Bits,
+    /// For a million messages.
+    PerMillion,
 }
 
 impl Unit {
@@ -114,6 +159,7 @@ impl Unit {
             Self::Share => "share",
             Self::PerSecond => "per_second",
             Self::Bits => "bits_per_second",
+            Self::PerMillion => "per_million",
         }
     }
 
@@ -122,18 +168,18 @@ impl Unit {
         match self {
             Self::Time => span(value),
             Self::Share => share(value),
-            Self::PerSecond => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a count a second; `as` saturates"
-                )]
-                let whole = value.round().max(0.0) as u64;
-                if value < 100.0 { format!("{}/s", three_digits(value)) } else { format!("{}/s", commas(whole)) }
-            }
+            Self::PerSecond => format!("{}/s", count(value)),
             Self::Bits => bits(value),
+            Self::PerMillion => format!("{} per million", count(value)),
         }
     }
+}
+
+/// A number that is counted, with as many digits as a person reads.
+fn count(value: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count; `as` saturates")]
+    let whole = value.round().max(0.0) as u64;
+    if value < 100.0 { three_digits(value) } else { commas(whole) }
 }
 
 /// A share in percent, or in millionths where that would be zeros.
@@ -178,6 +224,10 @@ impl Metric {
             Self::Bits,
         ];
         defaults.extend(Part::ALL.map(|part| Self::Time(View::Part(part), Place::P50)));
+        for fate in [Fate::Untouched, Fate::Repaired] {
+            defaults.extend([Place::P50, Place::P99].map(|place| Self::Time(View::Fate(fate), place)));
+        }
+        defaults.extend([Self::Share(Fate::Repaired), Self::Share(Fate::Held), Self::Naks, Self::GivenUp]);
         defaults
     }
 
@@ -190,6 +240,10 @@ impl Metric {
                 | Self::Achieved
                 | Self::Transactions
                 | Self::Bits
+                | Self::Time(View::Fate(Fate::Untouched), Place::P99)
+                | Self::Time(View::Fate(Fate::Repaired), Place::P50)
+                | Self::Share(Fate::Repaired)
+                | Self::GivenUp
         )
     }
 
@@ -198,18 +252,20 @@ impl Metric {
     pub fn accepted() -> String {
         let places: Vec<&str> = Place::ALL.into_iter().map(Place::word).collect();
         format!(
-            "{} (each also as {}., such as intended.p99), loss, achieved, transactions or bits",
+            "{} (each also as {}., such as intended.p99), loss, achieved, transactions, bits, {}, naks or given-up",
             places.join(", "),
-            View::all().skip(1).map(View::word).collect::<Vec<_>>().join("., ")
+            View::all().skip(1).map(View::word).collect::<Vec<_>>().join("., "),
+            Fate::ALL.map(Fate::word).join(", ")
         )
     }
 
     pub(crate) fn unit(self) -> Unit {
         match self {
             Self::Time(..) => Unit::Time,
-            Self::Loss => Unit::Share,
+            Self::Loss | Self::Share(_) => Unit::Share,
             Self::Achieved | Self::Transactions => Unit::PerSecond,
             Self::Bits => Unit::Bits,
+            Self::Naks | Self::GivenUp => Unit::PerMillion,
         }
     }
 
@@ -231,6 +287,11 @@ impl Metric {
             Self::Achieved => ("sends more", "sends less"),
             Self::Transactions => ("does more", "does less"),
             Self::Bits => ("carries more", "carries less"),
+            Self::Share(Fate::Untouched) => ("leaves more untouched", "leaves less untouched"),
+            Self::Share(Fate::Held) => ("holds back more", "holds back less"),
+            Self::Share(Fate::Repaired) => ("repairs more", "repairs less"),
+            Self::Naks => ("asks for repairs more often", "asks for repairs less often"),
+            Self::GivenUp => ("gives up more", "gives up less"),
         }
     }
 
@@ -244,10 +305,14 @@ impl Metric {
             Self::Time(View::Out, place) => format!("{} of the way out", place.word()),
             Self::Time(View::Back, place) => format!("{} of the way back", place.word()),
             Self::Time(View::Part(part), place) => format!("{} of the part '{}'", place.word(), part.word()),
+            Self::Time(View::Fate(fate), place) => format!("{} of RTT of messages {}", place.word(), fate.words()),
             Self::Loss => "share of messages lost".to_owned(),
             Self::Achieved => "rate sent".to_owned(),
             Self::Transactions => "transactions".to_owned(),
             Self::Bits => "payload".to_owned(),
+            Self::Share(fate) => format!("share of messages {}", fate.words()),
+            Self::Naks => "number of NAKs".to_owned(),
+            Self::GivenUp => "number of packets lost for good".to_owned(),
         }
     }
 
@@ -270,6 +335,14 @@ impl Metric {
                 let flows = &result.stream.as_ref()?.flows;
                 (!flows.is_empty()).then(|| flows.iter().map(|flow| flow.bits_per_second).sum())?
             }
+            Self::Share(fate) => {
+                let pgm = result.pgm.as_ref()?;
+                let messages = |fate: Fate| pgm.fate(fate.word()).map_or(0, |fate| fate.messages);
+                let all: u64 = Fate::ALL.into_iter().map(messages).sum();
+                (all > 0).then(|| messages(fate) as f64 / all as f64)?
+            }
+            Self::Naks => per_million(result, |counts| counts.naks_sent)?,
+            Self::GivenUp => per_million(result, |counts| counts.lost)?,
         };
         value.is_finite().then_some(value)
     }
@@ -298,6 +371,7 @@ impl View {
             Self::Part(part) => {
                 result.segments.iter().find(|segment| segment.name == part.word()).map(|segment| &segment.latency)
             }
+            Self::Fate(fate) => result.pgm.as_ref()?.fate(fate.word())?.latency.as_ref(),
             Self::Out | Self::Back => None,
         }
     }
@@ -314,10 +388,16 @@ impl View {
     fn by(self, result: &ResultDocument, latency: &Latency, rtt: bool) -> f64 {
         match self {
             Self::Actual => scale(result.probe, latency.kind, rtt).0,
-            Self::Intended | Self::Working if latency.kind == LatencyKind::RttHalf => 2.0,
+            Self::Intended | Self::Working | Self::Fate(_) if latency.kind == LatencyKind::RttHalf => 2.0,
             _ => 1.0,
         }
     }
+}
+
+/// What all ends of PGM counted, for a million messages that were sent.
+fn per_million(result: &ResultDocument, pick: fn(&PgmCounts) -> u64) -> Option<f64> {
+    let (pgm, sent) = (result.pgm.as_ref()?, result.messages.sent);
+    (sent > 0).then(|| pgm.sum(pick) as f64 * 1e6 / sent as f64)
 }
 
 /// Share of messages lost; of a stream that of its datagrams.
@@ -341,6 +421,9 @@ impl fmt::Display for Metric {
             Self::Achieved => f.write_str("achieved"),
             Self::Transactions => f.write_str("transactions"),
             Self::Bits => f.write_str("bits"),
+            Self::Share(fate) => f.write_str(fate.word()),
+            Self::Naks => f.write_str("naks"),
+            Self::GivenUp => f.write_str("given-up"),
         }
     }
 }
@@ -355,7 +438,12 @@ impl FromStr for Metric {
             "achieved" | "rate" => return Ok(Self::Achieved),
             "transactions" | "tps" => return Ok(Self::Transactions),
             "bits" | "bps" => return Ok(Self::Bits),
+            "naks" => return Ok(Self::Naks),
+            "given-up" => return Ok(Self::GivenUp),
             _ => {}
+        }
+        if let Some(fate) = Fate::ALL.into_iter().find(|fate| fate.word() == text) {
+            return Ok(Self::Share(fate));
         }
         let named = |word: &str| View::all().find(|view| *view != View::Actual && view.word() == word);
         let (view, place) =
@@ -375,6 +463,9 @@ mod tests {
             assert_eq!(metric.to_string().parse::<Metric>().unwrap(), metric);
         }
         assert_eq!("jitter".parse::<Metric>().unwrap(), Metric::Time(View::Actual, Place::Stdev));
+        for fate in Fate::ALL {
+            assert_eq!(Metric::Share(fate).to_string().parse::<Metric>().unwrap(), Metric::Share(fate));
+        }
         for view in View::all() {
             let metric = Metric::Time(view, Place::P99_9);
             assert_eq!(metric.to_string().parse::<Metric>().unwrap(), metric);
@@ -394,5 +485,9 @@ mod tests {
         assert_eq!(Unit::Share.figure(0.000_02), "20.0 ppm");
         assert_eq!(Unit::PerSecond.figure(19_999.6), "20,000/s");
         assert_eq!(Unit::Bits.figure(942.3e6), "942 Mbit/s");
+        assert_eq!(
+            [0.0, 0.5, 12_345.4].map(|value| Unit::PerMillion.figure(value)),
+            ["0 per million", "0.50 per million", "12,345 per million"]
+        );
     }
 }

@@ -49,15 +49,18 @@ fn signed(unit: Unit, value: f64) -> String {
     }
 }
 
+/// Two ends of an interval, whose unit in words is said once.
+fn to(low: &str, high: &str) -> String {
+    let unit = [" points", " per million"].into_iter().find(|unit| high.ends_with(unit));
+    let low = unit.and_then(|unit| low.strip_suffix(unit)).unwrap_or(low);
+    format!("{low} to {high}")
+}
+
 /// The 95 % interval of what is compared: `−3 to +5 %`.
 pub(super) fn bounds(figure: &MetricComparison, unit: Unit) -> Option<String> {
     match (figure.ratio_ci95, figure.difference_ci95) {
         (Some(interval), _) => Some(ratio_interval(interval)),
-        (None, Some([low, high])) => {
-            let (low, high) = (signed(unit, low), signed(unit, high));
-            let low = if high.ends_with(" points") { low.trim_end_matches(" points") } else { &low };
-            Some(format!("{low} to {high}"))
-        }
+        (None, Some([low, high])) => Some(to(&signed(unit, low), &signed(unit, high))),
         (None, None) => None,
     }
 }
@@ -87,7 +90,7 @@ fn extent(figure: &MetricComparison, unit: Unit) -> Option<String> {
             let mut ends = [low.abs(), high.abs()];
             ends.sort_by(f64::total_cmp);
             let [near, far] = ends.map(|end| signed(unit, end).trim_start_matches('+').to_owned());
-            Some(format!("{near} to {far}"))
+            Some(to(&near, &far))
         }
         (None, None) => None,
     }
@@ -469,8 +472,8 @@ pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, la
     let bounds = match (gate.limit, judged.interval) {
         (_, None) => "no interval".to_owned(),
         (Limit::Change(_), Some([low, high])) => format!("95 % {}", ratio_interval([1.0 + low, 1.0 + high])),
-        (Limit::Difference(_), Some([low, high])) => format!("95 % {} to {}", signed(unit, low), signed(unit, high)),
-        (Limit::Own(_), Some([low, high])) => format!("95 % {} to {}", unit.figure(low), unit.figure(high)),
+        (Limit::Difference(_), Some([low, high])) => format!("95 % {}", to(&signed(unit, low), &signed(unit, high))),
+        (Limit::Own(_), Some([low, high])) => format!("95 % {}", to(&unit.figure(low), &unit.figure(high))),
     };
     let evidence = match (judged.significant, judged.beyond) {
         (true, true) => "the evidence is significant, and its interval lies beyond the limit as a whole",

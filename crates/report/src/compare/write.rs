@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// | `cell` | the matched cells, in words; `all N cells of …` for all together |
 /// | `factors` | the factors that both share, `name=value` separated by blanks |
 /// | `metric` | `p50`, `p99`, `intended.p99`, `loss` … |
-/// | `unit` | `ns`, `share` (0 to 1), `per_second`, `bits_per_second` |
+/// | `unit` | `ns`, `share` (0 to 1), `per_second`, `bits_per_second`, `per_million` |
 /// | `a_value`, `b_value` | the sides' figures: geometric means over the trusted repetitions, of shares means |
 /// | `a_repetitions`, `b_repetitions` | repetitions in them |
 /// | `ratio`, `ratio_low`, `ratio_high` | b / a with its 95 % interval |
