@@ -43,7 +43,7 @@ pub use limits::Limits;
 pub use live::LiveInterval;
 pub use load::{LoadProfile, LoadReport, LoadSpec};
 pub use pace::{PaceSpec, Pacer, Shape, StampClock, Stamps};
-pub use pgm::{PgmCarrier, PgmCounts, PgmEnd, PgmFate, PgmReport, PgmSpec, PgmSteps};
+pub use pgm::{PgmCarrier, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, PgmSpec, PgmSteps};
 pub use place::Place;
 pub use plan::{Cell, Plan};
 pub use policy::Policy;

@@ -45,6 +45,78 @@ impl FromStr for PgmCarrier {
     }
 }
 
+/// Parity that every end of a measurement offers and makes use of (forward error correction, RFC 3208, appendix A).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PgmFec {
+    /// Data packets of a transmission group (PARITY_PRM_TGS, section 11.8.1): a power of two from 2 to 128. What is lost is
+    /// noticed at the end of its group.
+    pub group_packets: u16,
+    /// Parity packets that follow each group without being asked for (PARITY_PRM_PRO).
+    #[serde(default)]
+    pub proactive_packets: u16,
+    /// Whether parity is sent to those that ask (PARITY_PRM_OND); without it they ask for single packets once the unasked
+    /// parity of a group was not enough.
+    #[serde(default = "on_demand")]
+    pub on_demand: bool,
+    /// A pause in µs after which a group that is not full is ended (OPT_CURR_TGSIZE, section 11.4); absent: groups are always
+    /// full, and single packets of the last one are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_us: Option<u32>,
+}
+
+fn on_demand() -> bool {
+    true
+}
+
+impl PgmFec {
+    /// Packets of a block, data and parity (section 11.2).
+    const BLOCK: u16 = 255;
+
+    /// Parity on demand over groups of so many packets.
+    #[must_use]
+    pub fn new(group_packets: u16) -> Self {
+        Self { group_packets, proactive_packets: 0, on_demand: true, pause_us: None }
+    }
+
+    /// Checks that it makes sense, with the window that it is for.
+    fn check(&self, window_packets: u32) -> Result<(), ModelError> {
+        let group = self.group_packets;
+        let range = |what, given: String, accepted: String| Err(ModelError::OutOfRange { what, given, accepted });
+        if !group.is_power_of_two() || !(2..=128).contains(&group) {
+            let accepted = "a power of two from 2 to 128 packets".to_owned();
+            return range("PGM fec.group_packets", group.to_string(), accepted);
+        }
+        if self.proactive_packets > Self::BLOCK - group {
+            let accepted = format!("0 to {} with groups of {group}", Self::BLOCK - group);
+            return range("PGM fec.proactive_packets", self.proactive_packets.to_string(), accepted);
+        }
+        if self.proactive_packets == 0 && !self.on_demand {
+            let accepted = "1 or more where fec.on_demand is false: else there is no parity".to_owned();
+            return range("PGM fec.proactive_packets", "0".to_owned(), accepted);
+        }
+        if let Some(us) = self.pause_us.filter(|us| !(10..=60_000_000).contains(us)) {
+            return range("PGM fec.pause_us", us.to_string(), "10 to 60,000,000 µs".to_owned());
+        }
+        if window_packets < 4 * u32::from(group) {
+            let accepted = format!("{} or more: four groups of {group}", 4 * u32::from(group));
+            return range("PGM window", window_packets.to_string(), accepted);
+        }
+        Ok(())
+    }
+}
+
+/// Packets of a group, `+` those that follow it unasked: `16`, `16+1`, and `16+1-unasked` where none can be asked for.
+impl fmt::Display for PgmFec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.group_packets)?;
+        if self.proactive_packets > 0 {
+            write!(f, "+{}", self.proactive_packets)?;
+        }
+        if self.on_demand { Ok(()) } else { f.write_str("-unasked") }
+    }
+}
+
 /// How messages go over PGM. The initiator publishes on `group`; each reflector publishes what it received on the reply
 /// group, so that reflectors do not hear each other. Both ends get the same windows and timers; defaults are for a local
 /// network.
@@ -99,6 +171,9 @@ pub struct PgmSpec {
     /// last message of a burst is missed no earlier than this.
     #[serde(default = "heartbeat_us")]
     pub heartbeat_us: u32,
+    /// Parity of all sources, used by all receivers; absent: what is lost is asked for and sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec: Option<PgmFec>,
 }
 
 fn udp_port() -> u16 {
@@ -166,6 +241,7 @@ impl PgmSpec {
             retries: retries(),
             ambient_ms: ambient_ms(),
             heartbeat_us: heartbeat_us(),
+            fec: None,
         }
     }
 
@@ -179,10 +255,11 @@ impl PgmSpec {
     }
 
     /// The longest message in bytes: RFC 3208 lets a message have 65,535, and these cut it in pieces (each less 24 bytes of
-    /// header and 20 of the fragment option), at most half a window of them.
+    /// header and 20 of the fragment option; with parity 38 of options), at most half a window of them.
     #[must_use]
     pub fn max_size(&self) -> u32 {
-        let piece = u64::from(self.packet_bytes.saturating_sub(44));
+        let head = if self.fec.is_some() { 62 } else { 44 };
+        let piece = u64::from(self.packet_bytes.saturating_sub(head));
         let most = piece * u64::from(self.window_packets / 2).max(1);
         u32::try_from(most).unwrap_or(u32::MAX).min(65_507)
     }
@@ -238,7 +315,7 @@ impl PgmSpec {
         if self.retries == 0 || self.retries > 1000 {
             return range("PGM retries", self.retries.to_string(), "1 to 1000");
         }
-        Ok(())
+        self.fec.map_or(Ok(()), |fec| fec.check(self.window_packets))
     }
 }
 
@@ -284,6 +361,18 @@ pub struct PgmCounts {
     pub spms: u64,
     /// Events and repairs that found no room in the log and are in no figure of the steps.
     pub unlogged: u64,
+    /// Parity packets sent that nobody had to ask for; not among `odata_sent`.
+    pub parity_unasked_sent: u64,
+    /// Parity packets sent on demand; not among `rdata_sent`.
+    pub parity_asked_sent: u64,
+    /// Parity packets received and kept to repair with.
+    pub parity_received: u64,
+    /// Parity packets received of groups that lacked nothing, or too late.
+    pub parity_unneeded: u64,
+    /// Of the recovered numbers, those that did not come but were computed from parity.
+    pub rebuilt: u64,
+    /// Of the NAKs sent, those that ask for parity.
+    pub parity_naks_sent: u64,
 }
 
 /// One end.
@@ -344,6 +433,9 @@ pub struct PgmReport {
     pub group: String,
     /// The group of the reflectors.
     pub reply_group: String,
+    /// The parity that was offered and used; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec: Option<PgmFec>,
     /// The initiator, then each reflector.
     pub ends: Vec<PgmEnd>,
     /// Latency of loss and repair apart from the rest; those of all reflectors first.
@@ -402,6 +494,12 @@ mod tests {
             (with(|spec| spec.repeat_us = 0), "NAK repeat"),
             (with(|spec| spec.heartbeat_us = 2_000_000), "heartbeat"),
             (with(|spec| spec.udp_port = 0), "port"),
+            (with(|spec| spec.fec = Some(PgmFec::new(12))), "power of two from 2 to 128"),
+            (with(|spec| spec.fec = Some(PgmFec::new(256))), "fec.group_packets"),
+            (with(|spec| spec.fec = Some(PgmFec { proactive_packets: 240, ..PgmFec::new(16) })), "0 to 239"),
+            (with(|spec| spec.fec = Some(PgmFec { on_demand: false, ..PgmFec::new(16) })), "fec.on_demand"),
+            (with(|spec| spec.fec = Some(PgmFec { pause_us: Some(0), ..PgmFec::new(16) })), "fec.pause_us"),
+            (with(|spec| (spec.window_packets, spec.fec) = (64, Some(PgmFec::new(32)))), "four groups of 32"),
         ] {
             assert!(text.contains(word) && !text.contains('\n'), "{word}: {text}");
         }
@@ -413,5 +511,18 @@ mod tests {
         assert_eq!(spec, self::spec());
         assert!(serde_json::from_str::<PgmSpec>(r#"{"group":"239.192.0.1","grop":1}"#).is_err());
         assert_eq!(spec.max_size(), 65_507);
+    }
+
+    #[test]
+    fn parity_is_told_by_its_group() {
+        let spec: PgmSpec =
+            serde_json::from_str(r#"{"group":"239.192.0.1","fec":{"group_packets":16,"proactive_packets":2}}"#)
+                .unwrap();
+        let fec = spec.fec.unwrap();
+        assert_eq!((fec, fec.to_string()), (PgmFec { proactive_packets: 2, ..PgmFec::new(16) }, "16+2".to_owned()));
+        assert_eq!(PgmFec::new(8).to_string(), "8");
+        assert_eq!(PgmFec { on_demand: false, ..fec }.to_string(), "16+2-unasked");
+        spec.check().unwrap();
+        assert!(!serde_json::to_string(&self::spec()).unwrap().contains("fec"), "older endpoints need not know of it");
     }
 }

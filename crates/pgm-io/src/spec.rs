@@ -2,8 +2,8 @@
 
 use crate::{Carrier, PgmIoError, WayCounts, WayOptions};
 use clock::Clock;
-use model::{EndSpec, PgmCarrier, PgmCounts, PgmSpec};
-use pgm::{ReceiverConfig, SourceConfig, Tsi};
+use model::{EndSpec, PgmCarrier, PgmCounts, PgmFec, PgmSpec};
+use pgm::{ReceiverConfig, SourceConfig, Tsi, fec};
 use std::net::IpAddr;
 
 const US: u64 = 1_000;
@@ -31,6 +31,17 @@ pub struct Ends<'a> {
     pub clock: Clock,
 }
 
+/// What a source offers of parity.
+fn parity(spec: &PgmFec) -> fec::Config {
+    fec::Config {
+        group_packets: spec.group_packets.into(),
+        proactive_packets: spec.proactive_packets.into(),
+        on_demand: spec.on_demand,
+        group_pause_ns: spec.pause_us.map(|us| u64::from(us) * US),
+        ..fec::Config::new()
+    }
+}
+
 impl WayOptions {
     /// The options of one end of a measurement.
     ///
@@ -56,6 +67,7 @@ impl WayOptions {
             heartbeat_max_ns: ambient_ns,
             // No receiver asks again sooner, so this holds back only what others ask for too.
             ncf_pause_ns: micro(spec.repeat_us) / 2,
+            fec: spec.fec.as_ref().map(parity),
             ..SourceConfig::new(tsi, spec.data_port, group, ends.local)
         };
         let (group, sources) = ends.subscribe;
@@ -68,6 +80,7 @@ impl WayOptions {
             data_ns: micro(spec.data_us),
             ncf_retries: spec.retries,
             data_retries: spec.retries,
+            parity: spec.fec.is_some(),
             ..ReceiverConfig::new(spec.data_port, group, clock::realtime_ns())
         };
         Ok(Self {
@@ -114,6 +127,12 @@ impl WayCounts {
             ncfs: receiver.ncfs.saturating_sub(was_receiver.ncfs),
             spms: receiver.spms.saturating_sub(was_receiver.spms),
             unlogged: events,
+            parity_unasked_sent: source.parity_odata.saturating_sub(was_source.parity_odata),
+            parity_asked_sent: source.parity_rdata.saturating_sub(was_source.parity_rdata),
+            parity_received: receiver.parity_packets.saturating_sub(was_receiver.parity_packets),
+            parity_unneeded: receiver.parity_unused.saturating_sub(was_receiver.parity_unused),
+            rebuilt: receiver.recovered_by_parity.saturating_sub(was_receiver.recovered_by_parity),
+            parity_naks_sent: receiver.parity_naks.saturating_sub(was_receiver.parity_naks),
         }
     }
 }

@@ -339,16 +339,18 @@ fn both_ends_run_on_one_host_by_its_loopback_addresses() {
         return;
     }
     let alone = Network::of(2);
-    let mut command = alone.command(0, "timeout");
-    command.args(["-k", "5", LIMIT_S, env!("CARGO_BIN_EXE_windhover"), "pace", "pgm", GROUP, "--fork-both"]);
-    command.args(["--size", "64", "--rate", "1k", "--count", "300", "--warmup", "20", "--format", "json"]);
-    let output = command.output().unwrap();
-    assert!(matches!(output.status.code(), Some(0 | 4)), "{}\n{}", stdout(&output), stderr(&output));
-    let document = documents(&output).remove(0);
-    assert_eq!(number(&document["messages"]["received"]), 300, "{document}");
-    let addresses = [&document["ends"]["initiator"]["address"], &document["ends"]["reflector"]["address"]];
-    assert!(addresses.iter().all(|address| address.as_str().unwrap().starts_with("127.0.0.")), "{addresses:?}");
-    assert_ne!(addresses[0], addresses[1]);
+    for receive in ["block", "select", "epoll-mod", "epoll-adddel"] {
+        let mut command = alone.command(0, "timeout");
+        command.args(["-k", "5", LIMIT_S, env!("CARGO_BIN_EXE_windhover"), "pace", "pgm", GROUP, "--fork-both"]);
+        command.args(["--size", "64", "--rate", "1k", "--count", "300", "--warmup", "20", "--format", "json"]);
+        let output = command.args(["--receive", receive]).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 4)), "{receive}: {}\n{}", stdout(&output), stderr(&output));
+        let document = documents(&output).remove(0);
+        assert_eq!(number(&document["messages"]["received"]), 300, "{receive}: {document}");
+        let addresses = [&document["ends"]["initiator"]["address"], &document["ends"]["reflector"]["address"]];
+        assert!(addresses.iter().all(|address| address.as_str().unwrap().starts_with("127.0.0.")), "{addresses:?}");
+        assert_ne!(addresses[0], addresses[1]);
+    }
 }
 
 #[test]
@@ -367,6 +369,19 @@ fn what_is_refused_names_pace_and_its_form() {
         &["select", "epoll"],
     );
     assert_refused(&["pace", "pgm", GROUP, "127.0.0.1", "--size", "64", "--stamps", "kernel"], 2, &["stamps"]);
+    for (flags, words) in [
+        ("--fec 12", ["fec.group_packets 12", "power of two from 2 to 128"]),
+        ("--fec 256", ["fec.group_packets 256", "power of two from 2 to 128"]),
+        ("--fec 16 --fec-proactive 240", ["fec.proactive_packets", "0 to 239"]),
+        ("--fec 16 --fec-proactive 0 --fec-unasked", ["fec.proactive_packets", "1 or more"]),
+        ("--fec 16 --fec-pause 0", ["fec.pause_us", "10 to 60,000,000 µs"]),
+        ("--fec 64 --window 128", ["window", "four groups of 64"]),
+    ] {
+        let flags: Vec<&str> =
+            ["pace", "pgm", GROUP, "127.0.0.1", "--size", "64"].into_iter().chain(flags.split(' ')).collect();
+        assert_refused(&flags, 2, &words);
+    }
+    assert_refused(&["pace", "udp", "127.0.0.1", "--fec", "16"], 2, &["PGM", "udp"]);
     assert_refused(&["pace", "udp", "127.0.0.1", "127.0.0.2"], 2, &["127.0.0.2", "--to"]);
     assert_refused(&["pace", "udp", "127.0.0.1", "--retries", "3"], 2, &["PGM", "udp"]);
 }

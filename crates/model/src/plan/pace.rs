@@ -110,6 +110,9 @@ pub fn schedule_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
     if let Some(pgm) = spec.socket.pgm.as_ref().filter(|pgm| pgm.carrier != PgmCarrier::default()) {
         factors.insert("carrier".to_owned(), Value::from(pgm.carrier.word()));
     }
+    if let Some(fec) = spec.socket.pgm.as_ref().and_then(|pgm| pgm.fec) {
+        factors.insert("fec".to_owned(), Value::from(fec.to_string()));
+    }
     if pace.stamps != Stamps::None {
         factors.insert("stamps".to_owned(), Value::from(pace.stamps.word()));
     }
@@ -227,10 +230,20 @@ mod tests {
         assert_eq!(plan.cells().unwrap(), Plan::parse("again", &plan.to_text().unwrap()).unwrap().cells().unwrap());
         let raw = self::plan("\"b\"", &format!("{group}carrier = \"raw\"\nback_off_us = 50\n{pgm}")).unwrap();
         assert_eq!(raw.cells().unwrap()[1].factors["carrier"], "raw");
+        let fec = "[measure.pgm.fec]\ngroup_packets = 8\nproactive_packets = 1\n";
+        let fec = self::plan("\"b\"", &format!("{group}{fec}{pgm}")).unwrap();
+        assert_eq!(fec.cells().unwrap()[1].factors["fec"], "8+1");
+        assert_eq!(Plan::parse("again", &fec.to_text().unwrap()).unwrap().cells().unwrap(), fec.cells().unwrap());
         for (rest, words) in [
             (pgm.to_owned(), ["group", "pgm.group"]),
             (format!("{group}[[grid]]\nprobe = [\"pace\"]\n"), ["measure.pgm", "protocol"]),
             (format!("{group}{}", pgm.replace("1000", "32")), ["size", "64"]),
+            (format!("{group}fec = {{ group_packets = 12 }}\n{pgm}"), ["fec.group_packets", "128"]),
+            (format!("{group}fec = {{ proactive_packets = 1 }}\n{pgm}"), ["missing", "group_packets"]),
+            (
+                format!("{group}fec = {{ group_packets = 16, proactive = 1 }}\n{pgm}"),
+                ["proactive", "proactive_packets"],
+            ),
             (format!("{group}receive = \"x\"\n{pgm}"), ["receive", "unknown"]),
             (format!("[measure]\nreceive = \"select\"\n{group}{pgm}"), ["select", "block"]),
             (format!("[measure]\nstamps = \"kernel\"\n{group}{pgm}"), ["stamps", "pgm"]),

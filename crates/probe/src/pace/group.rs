@@ -220,6 +220,7 @@ impl Group {
             carrier: self.spec.carrier.word().to_owned(),
             group: self.spec.group.to_string(),
             reply_group: self.spec.reply_group().to_string(),
+            fec: self.spec.fec,
             ends,
             fates,
             steps,

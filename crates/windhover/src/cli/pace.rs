@@ -4,7 +4,9 @@ use super::measure::{Ends, Length, Output, Patience, Peer, Sizes, Socket, Warmup
 use anyhow::{Context as _, bail};
 use clap::Args;
 use model::plan::schedule_factors;
-use model::{PaceSpec, Pacer, PgmCarrier, PgmSpec, Probe, ProbeSpec, Protocol, RateList, Shape, Stamps, schedule};
+use model::{
+    PaceSpec, Pacer, PgmCarrier, PgmFec, PgmSpec, Probe, ProbeSpec, Protocol, RateList, Shape, Stamps, schedule,
+};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -93,6 +95,18 @@ pub(crate) struct Group {
     /// First pause without data after which an SPM tells what was sent last [default: 4ms]
     #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
     pub(crate) heartbeat: Option<Duration>,
+    /// Repair by parity (forward error correction) at all ends, over groups of so many packets: a power of two from 2 to 128
+    #[arg(long, value_name = "PACKETS")]
+    pub(crate) fec: Option<u16>,
+    /// Send so many parity packets after each group without being asked [default: 0]
+    #[arg(long, value_name = "N", requires = "fec")]
+    pub(crate) fec_proactive: Option<u16>,
+    /// Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets
+    #[arg(long, requires = "fec_proactive")]
+    pub(crate) fec_unasked: bool,
+    /// End a group that is not full after such a pause [default: never]
+    #[arg(long, value_name = "TIME", value_parser = super::pgm::time, requires = "fec")]
+    pub(crate) fec_pause: Option<Duration>,
 }
 
 impl Group {
@@ -115,6 +129,12 @@ impl Group {
             retries: self.retries.unwrap_or(default.retries),
             ambient_ms: self.ambient.map_or(default.ambient_ms, ms),
             heartbeat_us: self.heartbeat.map_or(default.heartbeat_us, us),
+            fec: self.fec.map(|group_packets| PgmFec {
+                proactive_packets: self.fec_proactive.unwrap_or(0),
+                on_demand: !self.fec_unasked,
+                pause_us: self.fec_pause.map(us),
+                ..PgmFec::new(group_packets)
+            }),
             ..default
         }
     }
@@ -130,6 +150,7 @@ impl Group {
             || self.window.is_some()
             || self.bandwidth.is_some()
             || self.retries.is_some()
+            || self.fec.is_some()
             || times.iter().any(Option::is_some)
     }
 }

@@ -246,6 +246,9 @@ pub(crate) struct Source {
     /// Send so many parity packets after each group without being asked
     #[arg(long, value_name = "N", default_value_t = 0, requires = "fec")]
     pub(crate) fec_proactive: u32,
+    /// Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets
+    #[arg(long, requires = "fec_proactive")]
+    pub(crate) fec_unasked: bool,
     /// End a group that is not full after such a pause [default: never]
     #[arg(long, value_name = "TIME", value_parser = time, requires = "fec")]
     pub(crate) fec_pause: Option<Duration>,

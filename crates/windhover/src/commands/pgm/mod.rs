@@ -160,6 +160,7 @@ fn source(flags: &WayFlags, publishes: &Publishes<'_>, local: IpAddr) -> Result<
     config.fec = publishes.flags.fec.map(|group_packets| fec::Config {
         group_packets,
         proactive_packets: publishes.flags.fec_proactive,
+        on_demand: !publishes.flags.fec_unasked,
         group_pause_ns: publishes.flags.fec_pause.map(ns),
         ..fec::Config::new()
     });
