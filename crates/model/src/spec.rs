@@ -346,11 +346,6 @@ impl ProbeSpec {
                 accepted: format!("at most {} bytes with this window", pgm.max_size()),
             });
         }
-        for end in [&self.initiator, &self.reflector] {
-            if !matches!(end.receive, Receive::Block | Receive::Poll | Receive::Epoll | Receive::Spin) {
-                return conflict(format!("pgm does not wait with {}", end.receive), "use block, poll, epoll or spin");
-            }
-        }
         let pace = self.pace.clone().unwrap_or_default();
         if pace.stamps != crate::Stamps::None {
             return conflict("pgm has its own times and no stamps".to_owned(), "leave --stamps out");

@@ -239,12 +239,6 @@ pub enum NetError {
     /// IPv6's router alert without the capability for it.
     #[error("the IPv6 router alert needs CAP_NET_RAW: run as root, or do without it")]
     RouterAlertNotPermitted,
-    /// A way of waiting that takes one socket without a time-out.
-    #[error("the sockets of a group cannot be waited for by {mode}: use block, poll, epoll or spin")]
-    GroupWait {
-        /// The way.
-        mode: model::Receive,
-    },
     /// The peer of an unconnected socket is not known yet.
     #[error("the data socket has no peer yet")]
     NoPeer,

@@ -166,6 +166,46 @@ fn losses_are_repaired_and_explained_and_the_rest_is_kept_apart() {
 }
 
 #[test]
+fn with_parity_losses_are_rebuilt_mostly_without_naks() {
+    let test = "with_parity_losses_are_rebuilt_mostly_without_naks";
+    if !can_run(test) {
+        return;
+    }
+    let hosts = Hosts::new("pgm-parity", 2);
+    hosts.network.lose(0, 3);
+    hosts.network.lose(1, 3);
+    let fixed = ["--rate", "2k", "--count", "3000", "--size", "500", "--timeout", "5000"];
+    let plain = hosts.measure(&fixed);
+    let parity = ["--fec", "8", "--fec-proactive", "2", "--udp-port", "3061"];
+    let with = hosts.measure(&[&fixed[..], &parity].concat());
+    for document in [&plain, &with] {
+        let pgm = &document["pgm"];
+        assert_eq!([number(&document["messages"]["received"]), sum(pgm, "lost")], [3000, 0], "{document}");
+        assert!(sum(pgm, "missing") > 50 && sum(pgm, "recovered") == sum(pgm, "missing"), "{pgm}");
+        // What parity rebuilds is a repair like any other.
+        let [repaired, held, untouched] = ["repaired", "held", "untouched"].map(|name| fate(pgm, name, None));
+        assert_eq!(
+            [repaired, held, untouched].map(|fate| number(&fate["messages"])).iter().sum::<u64>(),
+            3000,
+            "{pgm}"
+        );
+        assert!(number(&repaired["messages"]) > 50, "{pgm}");
+    }
+    let pgm = &plain["pgm"];
+    assert_eq!((&pgm["fec"], sum(pgm, "rebuilt"), sum(pgm, "parity_unasked_sent")), (&Value::Null, 0, 0), "{pgm}");
+    let pgm = &with["pgm"];
+    assert_eq!((&pgm["fec"]["group_packets"], &with["factors"]["fec"]), (&8.into(), &"8+2".into()), "{with}");
+    // Two to a group of eight, from each end.
+    assert!(sum(pgm, "parity_unasked_sent").abs_diff(2 * 2 * 3000 / 8) < 50, "{pgm}");
+    assert!(sum(pgm, "parity_received") > 0 && sum(pgm, "rebuilt") * 2 > sum(pgm, "missing"), "{pgm}");
+    // Fewer NAKs for each packet that was lost: less than half as many.
+    let [[naks, missing], [fewer, of]] =
+        [&plain, &with].map(|one| ["naks_sent", "missing"].map(|of| sum(&one["pgm"], of)));
+    eprintln!("ZZZ {fewer} {of} {naks} {missing} {pgm}");
+    assert!(2 * fewer * missing < naks * of, "{fewer} NAKs for {of} against {naks} for {missing}");
+}
+
+#[test]
 fn three_receivers_have_figures_of_their_own_and_a_stranger_on_the_group_has_none() {
     let test = "three_receivers_have_figures_of_their_own_and_a_stranger_on_the_group_has_none";
     if !can_run(test) {
@@ -363,11 +403,6 @@ fn what_is_refused_names_pace_and_its_form() {
     assert_refused(&["pace", "pgm", "there", "127.0.0.1"], 2, &["'there'", "multicast group"]);
     assert_refused(&["pace", "pgm", GROUP], 2, &["endpoint", "windhover serve"]);
     assert_refused(&["pace", "pgm", GROUP, "127.0.0.1", "--size", "32"], 2, &["size", "64"]);
-    assert_refused(
-        &["pace", "pgm", GROUP, "127.0.0.1", "--size", "64", "--receive", "select"],
-        2,
-        &["select", "epoll"],
-    );
     assert_refused(&["pace", "pgm", GROUP, "127.0.0.1", "--size", "64", "--stamps", "kernel"], 2, &["stamps"]);
     for (flags, words) in [
         ("--fec 12", ["fec.group_packets 12", "power of two from 2 to 128"]),

@@ -7,7 +7,7 @@
 
 use crate::control::{OpenRequest, RefuseCode};
 use crate::hex;
-use model::{PgmCounts, Probe, ProbeSpec, Protocol, Receive};
+use model::{PgmCounts, Probe, ProbeSpec, Protocol};
 use pgm::{Gsi, Tsi};
 
 /// A source of PGM (TSI): 6 bytes of global source identifier, 2 of source port in network order.
@@ -135,9 +135,6 @@ pub(crate) fn check(open: &OpenRequest) -> Result<(), (RefuseCode, String)> {
     if open.max_size < ProbeSpec::PGM_LEAST || open.max_size > spec.max_size() {
         return bad(format!("size {} is not {} to {} bytes", open.max_size, ProbeSpec::PGM_LEAST, spec.max_size()));
     }
-    if !matches!(open.end.receive, Receive::Block | Receive::Spin | Receive::Poll | Receive::Epoll) {
-        return bad(format!("pgm waits with block, poll, epoll or spin, not {}", open.end.receive));
-    }
     Ok(())
 }
 
@@ -178,7 +175,6 @@ mod tests {
         refused(|open, _| open.pace = Some(PaceRequest::default()), bad, "source");
         refused(|_, pgm| pgm.group = "10.1.2.3".parse().unwrap(), bad, "10.1.2.3");
         refused(|open, _| open.max_size = 32, bad, "size 32");
-        refused(|open, _| open.end.receive = Receive::Select, bad, "select");
         refused(|_, pgm| (pgm.window_packets, pgm.packet_bytes) = (65_536, 9000), RefuseCode::Limit, "smaller window");
     }
 

@@ -13,6 +13,8 @@ const COARSE_NS: u64 = 20_000_000;
 const MS: u64 = 1_000_000;
 /// Sockets that are waited for at most.
 const MOST: usize = 2;
+/// What an idle descriptor is called in a set.
+const NOBODY: u64 = u64::MAX;
 
 /// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +31,8 @@ pub enum Woken {
 enum Kind {
     Spin,
     Poll(Vec<libc::pollfd>),
-    Epoll(OwnedFd),
+    Select(Select),
+    Epoll(Set),
 }
 
 /// A way to wait.
@@ -49,24 +52,25 @@ impl std::fmt::Debug for GroupWait {
 }
 
 impl GroupWait {
-    /// Waits for up to two sockets by poll(2) (which is what blocking means here, because there is a time-out), epoll(7)
-    /// or not at all. Idle descriptors are in the set too.
+    /// Waits for up to two sockets by poll(2) (which is what blocking means here, because there is a time-out), select(2),
+    /// epoll(7) or not at all. [`Receive::EpollMod`] and [`Receive::EpollAdddel`] change the set for each of the sockets at
+    /// each wait. Idle descriptors are in the set too, and stay there.
     ///
     /// # Errors
-    /// Another mode, or a set that could not be made.
+    /// A set that could not be made, or a descriptor that select cannot hold.
     pub fn new(sockets: &[&GroupSocket], receive: Receive, idle: &IdleDescriptors) -> Result<Self, NetError> {
         let idle = Idle::open(idle)?;
-        let sockets = sockets.get(..sockets.len().min(MOST)).unwrap_or_default();
+        let sockets: Vec<RawFd> = sockets.iter().take(MOST).map(|socket| socket.fd()).collect();
         let kind = match receive {
             Receive::Spin => Kind::Spin,
             Receive::Block | Receive::Poll => {
                 let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-                Kind::Poll(sockets.iter().map(|socket| socket.fd()).chain(idle.watched()).map(entry).collect())
+                Kind::Poll(sockets.iter().copied().chain(idle.watched()).map(entry).collect())
             }
-            Receive::Epoll => Kind::Epoll(set(sockets, &idle)?),
-            mode @ (Receive::Select | Receive::EpollMod | Receive::EpollAdddel) => {
-                return Err(NetError::GroupWait { mode });
-            }
+            Receive::Select => Kind::Select(Select::new(&sockets, &idle)?),
+            Receive::Epoll => Kind::Epoll(Set::new(&sockets, &idle, Each::Nothing)?),
+            Receive::EpollMod => Kind::Epoll(Set::new(&sockets, &idle, Each::Mod)?),
+            Receive::EpollAdddel => Kind::Epoll(Set::new(&sockets, &idle, Each::AddDel)?),
         };
         Ok(Self { kind, sockets: sockets.len(), _idle: idle })
     }
@@ -105,22 +109,136 @@ impl GroupWait {
                 let ready = |at: usize| set.get(at).is_some_and(|entry| entry.revents != 0);
                 Ok(Woken::Ready([all[0] && ready(0), all[1] && ready(1)]))
             }
-            Kind::Epoll(epoll) => {
-                let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST + 1];
-                let result = epoll_wait(epoll.as_raw_fd(), &mut events, timeout_ns);
-                if result <= 0 {
-                    return ended(result, "epoll_wait");
-                }
-                let mut ready = [false; MOST];
-                for event in events.iter().take(usize::try_from(result).unwrap_or(0)) {
-                    let at = event.u64;
-                    if let Some(ready) = usize::try_from(at).ok().and_then(|at| ready.get_mut(at)) {
-                        *ready = true;
-                    }
-                }
-                Ok(Woken::Ready(ready))
+            Kind::Select(select) => select.wait(timeout_ns),
+            Kind::Epoll(set) => set.wait(timeout_ns),
+        }
+    }
+}
+
+/// pselect(2): select(2) with a time-out that is fine enough.
+struct Select {
+    all: libc::fd_set,
+    limit: c_int,
+    sockets: [Option<RawFd>; MOST],
+}
+
+impl Select {
+    fn new(sockets: &[RawFd], idle: &Idle) -> Result<Self, NetError> {
+        // SAFETY: fd_set is a plain array of bits, and all zeros is the empty set.
+        let mut all: libc::fd_set = unsafe { std::mem::zeroed() };
+        let mut limit = 0;
+        for fd in sockets.iter().copied().chain(idle.watched()) {
+            if usize::try_from(fd).map_or(true, |fd| fd >= libc::FD_SETSIZE) {
+                return Err(NetError::SelectLimit { fd });
+            }
+            // SAFETY: `all` is an initialised set, and the descriptor is within its FD_SETSIZE bits.
+            unsafe { libc::FD_SET(fd, &raw mut all) };
+            limit = limit.max(fd + 1);
+        }
+        Ok(Self { all, limit, sockets: [sockets.first().copied(), sockets.get(1).copied()] })
+    }
+
+    #[inline]
+    fn wait(&self, timeout_ns: u64) -> Result<Woken, PathError> {
+        // The call overwrites its set.
+        let mut set = self.all;
+        let time = timespec(timeout_ns);
+        let null = std::ptr::null_mut();
+        // SAFETY: `set` is initialised, `time` is valid, both live through the call; the other sets and the mask may be null.
+        let result = unsafe { libc::pselect(self.limit, &raw mut set, null, null, &raw const time, std::ptr::null()) };
+        if result <= 0 {
+            return ended(result, "pselect");
+        }
+        // SAFETY: `set` is initialised, and the descriptors were found to be within its bits.
+        Ok(Woken::Ready(self.sockets.map(|fd| fd.is_some_and(|fd| unsafe { libc::FD_ISSET(fd, &raw const set) }))))
+    }
+}
+
+/// What is done to an epoll set for each socket at each wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Each {
+    Nothing,
+    /// EPOLL_CTL_MOD before it.
+    Mod,
+    /// EPOLL_CTL_ADD before it, EPOLL_CTL_DEL after it.
+    AddDel,
+}
+
+/// An epoll set with the idle descriptors in it.
+struct Set {
+    epoll: OwnedFd,
+    sockets: Vec<RawFd>,
+    each: Each,
+}
+
+impl Set {
+    fn new(sockets: &[RawFd], idle: &Idle, each: Each) -> Result<Self, NetError> {
+        let failed = |cause| NetError::Epoll { cause };
+        // SAFETY: no pointers.
+        let epoll = sys::own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map_err(failed)?;
+        let set = Self { epoll, sockets: sockets.to_vec(), each };
+        for fd in idle.watched() {
+            if set.control(libc::EPOLL_CTL_ADD, fd, NOBODY) < 0 {
+                return Err(failed(sys::last()));
             }
         }
+        if each != Each::AddDel && set.each_socket(libc::EPOLL_CTL_ADD).is_err() {
+            return Err(failed(sys::last()));
+        }
+        Ok(set)
+    }
+
+    /// One change of the set for one descriptor.
+    #[inline]
+    fn control(&self, operation: c_int, fd: RawFd, number: u64) -> c_int {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
+        // SAFETY: the event lives through the call.
+        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }
+    }
+
+    #[inline]
+    fn each_socket(&self, operation: c_int) -> Result<(), PathError> {
+        for (number, fd) in (0..).zip(&self.sockets) {
+            if self.control(operation, *fd, number) < 0 {
+                return Err(PathError::Failed { call: "epoll_ctl", errno: sys::errno() });
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&self, timeout_ns: u64) -> Result<Woken, PathError> {
+        match self.each {
+            Each::Nothing => self.look(timeout_ns),
+            Each::Mod => {
+                self.each_socket(libc::EPOLL_CTL_MOD)?;
+                self.look(timeout_ns)
+            }
+            Each::AddDel => {
+                self.each_socket(libc::EPOLL_CTL_ADD)?;
+                let woken = self.look(timeout_ns);
+                // Also after a time-out and a signal: the set must be as it was.
+                self.each_socket(libc::EPOLL_CTL_DEL)?;
+                woken
+            }
+        }
+    }
+
+    #[inline]
+    fn look(&self, timeout_ns: u64) -> Result<Woken, PathError> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST + 1];
+        let result = epoll_wait(self.epoll.as_raw_fd(), &mut events, timeout_ns);
+        if result <= 0 {
+            return ended(result, "epoll_wait");
+        }
+        let mut ready = [false; MOST];
+        for event in events.iter().take(usize::try_from(result).unwrap_or(0)) {
+            let at = event.u64;
+            if let Some(ready) = usize::try_from(at).ok().and_then(|at| ready.get_mut(at)) {
+                *ready = true;
+            }
+        }
+        Ok(Woken::Ready(ready))
     }
 }
 
@@ -171,17 +289,139 @@ fn ended(result: c_int, call: &'static str) -> Result<Woken, PathError> {
     }
 }
 
-fn set(sockets: &[&GroupSocket], idle: &Idle) -> Result<OwnedFd, NetError> {
-    let failed = |cause| NetError::Epoll { cause };
-    // SAFETY: no pointers.
-    let epoll = sys::own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map_err(failed)?;
-    let numbered = sockets.iter().enumerate().map(|(at, socket)| (socket.fd(), at as u64));
-    for (fd, number) in numbered.chain(idle.watched().map(|fd| (fd, u64::MAX))) {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
-        // SAFETY: the event lives through the call.
-        if unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) } < 0 {
-            return Err(failed(sys::last()));
+#[cfg(test)]
+mod tests {
+    use super::super::{Carrier, GroupOptions};
+    use super::*;
+    use crate::address::RawAddress;
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    const WAITING: [Receive; 6] =
+        [Receive::Block, Receive::Poll, Receive::Select, Receive::Epoll, Receive::EpollMod, Receive::EpollAdddel];
+    const LONG_NS: u64 = 10_000_000_000;
+
+    /// A socket on the loopback interface, at a port of its own.
+    fn socket() -> GroupSocket {
+        let options = GroupOptions {
+            carrier: Carrier::Udp { port: 0 },
+            local: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            interface: crate::interface::index_of("lo").unwrap(),
+            loopback: true,
+            ttl: 1,
+            router_alert: false,
+            stamps: false,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            busy_poll_us: None,
+        };
+        GroupSocket::own(&options, true).unwrap()
+    }
+
+    fn address(socket: &GroupSocket) -> SocketAddr {
+        let mut own = RawAddress::EMPTY;
+        sys::getsockname(socket.fd(), own.room()).unwrap();
+        own.decode().unwrap()
+    }
+
+    fn send(to: &GroupSocket) {
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", address(to)).unwrap();
+    }
+
+    fn take(from: &GroupSocket) {
+        assert_eq!(sys::recv(from.fd(), &mut [0; 10], libc::MSG_DONTWAIT), 1);
+    }
+
+    fn idle() -> IdleDescriptors {
+        IdleDescriptors { pipes: 3, unix_datagrams: 2, udp: 2, ..IdleDescriptors::default() }
+    }
+
+    #[test]
+    fn who_has_something_is_told_and_a_wait_ends_in_time() {
+        let (first, second) = (socket(), socket());
+        for mode in WAITING {
+            for idle in [IdleDescriptors::default(), idle()] {
+                let mut wait = GroupWait::new(&[&first, &second], mode, &idle).unwrap();
+                assert!(!wait.spins());
+                // Twice: the set has to be as it was after each end of a wait.
+                for _ in 0..2 {
+                    // Times below and above the one from which milliseconds are exact enough.
+                    for time_ns in [0, 300_000, 21_000_000] {
+                        let begin = Instant::now();
+                        assert_eq!(wait.wait(time_ns).unwrap(), Woken::TimedOut, "{mode}");
+                        assert!(begin.elapsed() >= Duration::from_nanos(time_ns), "{mode} {time_ns}");
+                    }
+                    send(&first);
+                    assert_eq!(wait.wait(LONG_NS).unwrap(), Woken::Ready([true, false]), "{mode}");
+                    send(&second);
+                    assert_eq!(wait.wait(LONG_NS).unwrap(), Woken::Ready([true, true]), "{mode}");
+                    take(&first);
+                    assert_eq!(wait.wait(LONG_NS).unwrap(), Woken::Ready([false, true]), "{mode}");
+                    take(&second);
+                }
+                let mut wait = GroupWait::new(&[&second], mode, &idle).unwrap();
+                send(&first);
+                assert_eq!(wait.wait(1_000_000).unwrap(), Woken::TimedOut, "{mode}: not in the set");
+                take(&first);
+            }
         }
     }
-    Ok(epoll)
+
+    #[test]
+    fn who_spins_is_told_to_look() {
+        let (first, second) = (socket(), socket());
+        let mut wait = GroupWait::new(&[&first, &second], Receive::Spin, &idle()).unwrap();
+        assert!(wait.spins());
+        assert_eq!(wait.wait(LONG_NS).unwrap(), Woken::Ready([true, true]));
+    }
+
+    #[test]
+    fn a_signal_ends_a_wait() {
+        extern "C" fn nothing(_: c_int) {}
+        // SAFETY: the handler does nothing at all, and no other test of this crate uses the signal.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(c_int) as libc::sighandler_t;
+            assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()), 0);
+        }
+        let only = socket();
+        for mode in WAITING {
+            let mut wait = GroupWait::new(&[&only], mode, &idle()).unwrap();
+            let done = AtomicBool::new(false);
+            // SAFETY: no arguments, cannot fail.
+            let me = unsafe { libc::pthread_self() };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Acquire) {
+                        std::thread::sleep(Duration::from_millis(1));
+                        // SAFETY: the thread waits for this one, so it exists.
+                        unsafe { libc::pthread_kill(me, libc::SIGUSR2) };
+                    }
+                });
+                let woken = wait.wait(LONG_NS);
+                done.store(true, Ordering::Release);
+                assert_eq!(woken.unwrap(), Woken::Interrupted, "{mode}");
+            });
+            send(&only);
+            assert_eq!(wait.wait(LONG_NS).unwrap(), Woken::Ready([true, false]), "{mode}: the set is as it was");
+            take(&only);
+        }
+    }
+
+    #[test]
+    fn select_says_where_it_ends() {
+        let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap().0;
+        if limit <= 1100 {
+            eprintln!("SKIPPED select_says_where_it_ends: a process may have no more than {limit} descriptors here");
+            return;
+        }
+        // A single high one, so that tests beside this one do not get such.
+        let low = socket();
+        // SAFETY: no pointers.
+        let fd = sys::own(unsafe { libc::fcntl(low.fd(), libc::F_DUPFD_CLOEXEC, 1050) }).unwrap();
+        let high = GroupSocket { fd, ..low };
+        let error = GroupWait::new(&[&high], Receive::Select, &IdleDescriptors::default()).unwrap_err();
+        assert!(matches!(error, NetError::SelectLimit { fd: 1050.. }), "{error}");
+    }
 }
