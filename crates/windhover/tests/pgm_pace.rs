@@ -201,7 +201,6 @@ fn with_parity_losses_are_rebuilt_mostly_without_naks() {
     // Fewer NAKs for each packet that was lost: less than half as many.
     let [[naks, missing], [fewer, of]] =
         [&plain, &with].map(|one| ["naks_sent", "missing"].map(|of| sum(&one["pgm"], of)));
-    eprintln!("ZZZ {fewer} {of} {naks} {missing} {pgm}");
     assert!(2 * fewer * missing < naks * of, "{fewer} NAKs for {of} against {naks} for {missing}");
 }
 
