@@ -6,6 +6,7 @@ mod pace;
 mod peers;
 mod pgm;
 mod pgm_sim;
+mod raw;
 mod render;
 mod shield;
 mod startup;
@@ -110,8 +111,8 @@ enum Bench {
         /// Rounds; in each both measure once.
         #[arg(long, default_value_t = 12)]
         rounds: u32,
-        /// Seconds a measurement.
-        #[arg(long, default_value_t = 2)]
+        /// Seconds a measurement. Short ones are all chance where the host takes the CPUs away every few seconds.
+        #[arg(long, default_value_t = 8)]
         seconds: u32,
         /// What carries the packets: udp or raw (IP protocol 113).
         #[arg(long, default_value = "udp")]

@@ -1,11 +1,12 @@
 /* The benchmarks' peer: OpenPGM at both ends, doing what `windhover pace pgm` does.
  *
- *   openpgm initiate LOCAL GROUP REPLY-GROUP UDP-PORT RATE SECONDS BYTES PRIORITY SEND-CPU RECEIVE-CPU
+ *   openpgm initiate LOCAL GROUP REPLY-GROUP UDP-PORT RATE SECONDS BYTES PRIORITY SEND-CPU RECEIVE-CPU [RAW-FILE]
  *   openpgm reflect  LOCAL GROUP REPLY-GROUP UDP-PORT 0 0 BYTES PRIORITY CPU CPU
  *
  * The initiator publishes on GROUP at absolute times and takes what comes on REPLY-GROUP in a second thread; the
  * reflector publishes there what it gets. UDP-PORT 0: raw IP protocol 113. Priority 0: SCHED_OTHER, else SCHED_FIFO.
  * The initiator prints one line of JSON; times in ns, CPU time of its whole process between its first and last message.
+ * RAW-FILE gets a line for each answered message: intended send, actual send, RTT, in ns, as `windhover pace --raw` writes.
  */
 #define _GNU_SOURCE
 #include "openpgm.h"
@@ -142,10 +143,24 @@ static void print_quantiles(const char *name, uint32_t *values, uint64_t known)
     printf("\"max_ns\":%u}", known == 0 ? 0 : came[known - 1]);
 }
 
+static void write_raw(const char *name, double rate)
+{
+    FILE *file = fopen(name, "w");
+    if (file == NULL)
+        fail(name, NULL);
+    for (uint64_t number = 0; number < count; number++) {
+        uint64_t intended = (uint64_t)((double)number * 1e9 / rate);
+        if (rtt[number] != 0)
+            fprintf(file, "%" PRIu64 " %" PRIu64 " %" PRIu32 "\n", intended, intended + (rtt_intended[number] - rtt[number]), rtt[number]);
+    }
+    if (fclose(file) != 0)
+        fail(name, NULL);
+}
+
 int main(int words, char **word)
 {
-    if (words != 12) {
-        fprintf(stderr, "openpgm initiate|reflect LOCAL GROUP REPLY-GROUP UDP-PORT RATE SECONDS BYTES PRIORITY SEND-CPU RECEIVE-CPU\n");
+    if (words != 12 && words != 13) {
+        fprintf(stderr, "openpgm initiate|reflect LOCAL GROUP REPLY-GROUP UDP-PORT RATE SECONDS BYTES PRIORITY SEND-CPU RECEIVE-CPU [RAW-FILE]\n");
         return 2;
     }
     int initiates = strcmp(word[1], "initiate") == 0;
@@ -219,6 +234,8 @@ int main(int words, char **word)
            ",\"resets\":%" PRIu64 ",\"cpu_ns\":%" PRIu64,
            rate, (double)count * 1e9 / (double)took, count, (uint64_t)answered, (uint64_t)strays, (uint64_t)resets, used);
     uint64_t known = answered;
+    if (words == 13)
+        write_raw(word[12], rate);
     print_quantiles("rtt", rtt, known);
     print_quantiles("rtt_intended", rtt_intended, known);
     printf("}\n");
