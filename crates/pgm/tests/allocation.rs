@@ -39,6 +39,7 @@ impl Way {
             window_packets: 256,
             max_sources: 2,
             expiry_ns: 1000 * MS,
+            parity: config.fec.is_some(),
             ..ReceiverConfig::new(7500, config.group, 1)
         };
         Self {
@@ -131,7 +132,10 @@ fn nothing_is_allocated(parity: Option<fec::Config>) {
     assert_eq!(info.count_total, 0, "{info:?}");
     let counts = way.receiver.counts();
     assert!(way.messages >= 690 && counts.recovered > 100 && way.ended && way.expired, "{} {counts:?}", way.messages);
-    assert!(counts.numbers_asked + counts.parity_asked > 100, "{counts:?}");
+    // At least that much was asked for, or came unasked; without parity nothing of it.
+    assert!(counts.numbers_asked + counts.parity_asked + counts.parity_packets > 100, "{counts:?}");
+    let least = if parity.is_some() { 20 } else { 0 };
+    assert!(counts.recovered_by_parity >= least && (least > 0) == (counts.parity_packets > 0), "{counts:?}");
 }
 
 #[test]
@@ -142,4 +146,17 @@ fn by_selective_repair() {
 #[test]
 fn by_parity() {
     nothing_is_allocated(Some(fec::Config::new()));
+}
+
+#[test]
+fn by_unasked_parity_and_short_groups() {
+    let parity =
+        fec::Config { group_packets: 8, proactive_packets: 2, group_pause_ns: Some(10 * MS), ..fec::Config::new() };
+    nothing_is_allocated(Some(parity));
+}
+
+#[test]
+fn by_unasked_parity_and_single_packets() {
+    let parity = fec::Config { proactive_packets: 1, on_demand: false, ..fec::Config::new() };
+    nothing_is_allocated(Some(parity));
 }
