@@ -29,7 +29,8 @@ pub struct RepairNote {
 pub struct EventNote {
     /// When, in ns of [`crate::Way::now_ns`].
     pub at_ns: u64,
-    /// The source that it is about, numbered as in [`RepairNote::from`]; `u16::MAX`: the own source.
+    /// The source that it is about, numbered as in [`RepairNote::from`]; `u16::MAX`: the own source. Of
+    /// [`EventKind::NakReceived`] the peer from whose address the NAK came; `u16::MAX`: from that of none or of several.
     pub from: u16,
     /// What.
     pub what: EventKind,

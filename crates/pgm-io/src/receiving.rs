@@ -10,6 +10,7 @@ use pgm::packet::Packet;
 use pgm::receiver::{Destination, Event};
 use pgm::{Gsi, Receiver, Tsi};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Messages that are delivered in a row before sockets and timers are looked at: many may be whole at once after a repair.
@@ -75,11 +76,18 @@ pub(crate) struct Peers {
     fixed: bool,
     /// When the newest of the delivered messages came, of each.
     fronts: Vec<u64>,
+    /// Where the newest packet of each came from: their NAKs come from there too.
+    addresses: Vec<Option<IpAddr>>,
 }
 
 impl Peers {
     pub(crate) fn new() -> Self {
-        Self { known: Vec::with_capacity(MOST_PEERS), fixed: false, fronts: vec![0; MOST_PEERS] }
+        Self {
+            known: Vec::with_capacity(MOST_PEERS),
+            fixed: false,
+            fronts: vec![0; MOST_PEERS],
+            addresses: vec![None; MOST_PEERS],
+        }
     }
 
     pub(crate) fn set(&mut self, peers: &[Tsi]) {
@@ -87,6 +95,7 @@ impl Peers {
         self.known.extend(peers.iter().take(MOST_PEERS));
         self.fixed = !peers.is_empty();
         self.fronts.fill(0);
+        self.addresses.fill(None);
     }
 
     #[inline]
@@ -99,6 +108,23 @@ impl Peers {
         }
         self.known.push(tsi);
         u16::try_from(self.known.len() - 1).ok()
+    }
+
+    #[inline]
+    fn seen(&mut self, number: u16, from: IpAddr) {
+        if let Some(address) = self.addresses.get_mut(usize::from(number)) {
+            *address = Some(from);
+        }
+    }
+
+    /// Who sends from an address; `u16::MAX`: nobody known, or more than one.
+    fn at(&self, address: IpAddr) -> u16 {
+        let known = self.addresses.get(..self.known.len()).unwrap_or_default();
+        let mut fit = known.iter().enumerate().filter(|(_, own)| **own == Some(address));
+        match (fit.next(), fit.next()) {
+            (Some((at, _)), None) => u16::try_from(at).unwrap_or(u16::MAX),
+            _ => u16::MAX,
+        }
     }
 
     fn number_of(&self, tsi: Tsi) -> u16 {
@@ -323,7 +349,7 @@ impl Receiving {
             some = true;
             if let Some(mut hearing) = shared.hearing() {
                 while let Some(datagram) = self.own_batch.take() {
-                    hearing.packet(datagram.bytes);
+                    hearing.packet(self.peers.at(datagram.from), datagram.bytes);
                 }
                 hearing.done()?;
             }
@@ -346,7 +372,7 @@ impl Receiving {
             if goes_to_source(kind)
                 && let Some(mut hearing) = shared.hearing()
             {
-                hearing.packet(datagram.bytes);
+                hearing.packet(peers.at(datagram.from), datagram.bytes);
                 hearing.done()?;
             }
             return Ok(true);
@@ -358,7 +384,9 @@ impl Receiving {
         self.taken_ns += 1;
         let now = self.taken_ns;
         // What is no packet is counted there.
-        let _ = receiver.handle_datagram(now, datagram.from, datagram.bytes);
+        if receiver.handle_datagram(now, datagram.from, datagram.bytes).is_ok() {
+            peers.seen(from, datagram.from);
+        }
         match kind {
             ODATA | RDATA => {
                 self.ready = true;
@@ -547,5 +575,22 @@ mod tests {
         assert_eq!((peers.number(tsi(1)), peers.number(tsi(2))), (None, Some(0)));
         peers.set(&[]);
         assert_eq!(peers.number(tsi(9)), Some(0));
+    }
+
+    #[test]
+    fn peers_are_known_by_their_addresses() {
+        let [a, b, c] = ["10.0.0.1", "10.0.0.2", "fe80::1"].map(|text| text.parse::<IpAddr>().unwrap());
+        let mut peers = Peers::new();
+        peers.set(&[tsi(1), tsi(2), tsi(3)]);
+        assert_eq!(peers.at(a), u16::MAX, "nobody was heard yet");
+        peers.seen(0, a);
+        peers.seen(2, c);
+        assert_eq!([a, b, c].map(|address| peers.at(address)), [0, u16::MAX, 2]);
+        peers.seen(1, a);
+        assert_eq!(peers.at(a), u16::MAX, "which of two it is nobody can tell");
+        peers.seen(1, b);
+        assert_eq!([a, b, c].map(|address| peers.at(address)), [0, 1, 2], "one has moved");
+        peers.set(&[tsi(3)]);
+        assert_eq!(peers.at(c), u16::MAX, "others have these numbers now");
     }
 }

@@ -68,8 +68,8 @@ impl Sending {
         }
     }
 
-    /// What a packet to the own source says, if it is one.
-    fn heard(&mut self, now_ns: u64, bytes: &[u8]) {
+    /// What a packet to the own source says, if it is one, and the peer that sent it.
+    fn heard(&mut self, now_ns: u64, from: u16, bytes: &[u8]) {
         let before = self.source.counts().naks;
         // What is no packet is counted there.
         let _ = self.source.handle_datagram(self.engine_ns.max(now_ns), bytes);
@@ -77,7 +77,7 @@ impl Sending {
             && let Some((first, count)) = numbers(bytes)
         {
             let what = EventKind::NakReceived { first, count };
-            self.log.sent(EventNote { at_ns: now_ns, from: OWN, what });
+            self.log.sent(EventNote { at_ns: now_ns, from, what });
         }
     }
 
@@ -211,8 +211,8 @@ pub(crate) struct Hearing<'a> {
 }
 
 impl Hearing<'_> {
-    pub(crate) fn packet(&mut self, bytes: &[u8]) {
-        self.guard.heard(self.now, bytes);
+    pub(crate) fn packet(&mut self, from: u16, bytes: &[u8]) {
+        self.guard.heard(self.now, from, bytes);
     }
 
     /// Sends what they asked for.
