@@ -78,8 +78,16 @@ fn nothing_is_allocated_and_nothing_stays_open() {
     let (here, there) = ends(UDP, false);
     let _ = clock();
     let before = descriptors();
-    for receive in [Receive::Block, Receive::Epoll, Receive::Spin] {
-        let (here, there) = (here.clone(), there.clone());
+    let none = None;
+    let parity = Some(pgm::fec::Config { group_packets: 8, proactive_packets: 1, ..pgm::fec::Config::new() });
+    for (receive, fec) in
+        [(Receive::Block, none), (Receive::Epoll, none), (Receive::Spin, none), (Receive::Block, parity)]
+    {
+        let (mut here, mut there) = (here.clone(), there.clone());
+        for end in [&mut here, &mut there] {
+            end.source.as_mut().unwrap().fec = fec;
+            end.receiver.as_mut().unwrap().parity = fec.is_some();
+        }
         let mut here = a.run(move || open(&here));
         let mut there = b.run(move || open(&there));
         here.set_peers(&[tsi(2)]).unwrap();
@@ -93,7 +101,9 @@ fn nothing_is_allocated_and_nothing_stays_open() {
             (counted, echo.join().unwrap())
         });
         assert!(here.counts().receiver.recovered > 0 && there.counts().receiver.recovered > 0, "nothing was repaired");
-        assert_eq!((counted, echoed), ((2000, 0), 0), "{receive}");
+        assert_eq!((counted, echoed), ((2000, 0), 0), "{receive} {fec:?}");
+        let rebuilt = [&here, &there].map(|end| end.counts().receiver.recovered_by_parity > 0);
+        assert_eq!(rebuilt, [fec.is_some(); 2]);
     }
     // Also of ways that did not open: the group is of the other family, the address is not ours, another end has it.
     let mut refused = [here.clone(), here.clone(), here.clone(), here.clone()];
