@@ -180,15 +180,18 @@ pub enum NetError {
         /// Why.
         cause: io::Error,
     },
-    /// The group cannot be reached through the interface: usually IPv6, whose groups need a route for each interface.
+    /// The group cannot be reached through the interface: usually IPv6, whose groups need a route for each interface, which
+    /// Linux does not make on the loopback interface.
     #[error(
-        "there is no route to multicast group {group} on {interface}: add one with 'ip -6 route add multicast ff00::/8 dev {interface} table local'"
+        "there is no route to multicast group {group} on {interface}: add one with 'ip -6 route add {kind} ff00::/8 dev {interface} table local'"
     )]
     NoGroupRoute {
         /// The group.
         group: IpAddr,
         /// The interface.
         interface: String,
+        /// The type of route that it needs (ip-route(8)).
+        kind: &'static str,
     },
     /// Two addresses of different families where one family is needed.
     #[error("{one} and {other} are of different families: use two IPv4 or two IPv6 addresses")]

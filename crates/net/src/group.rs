@@ -128,6 +128,14 @@ impl GroupSocket {
         Ok(socket)
     }
 
+    /// Whether what is sent to `group` leaves this host, or comes back where the interface is the loopback one.
+    ///
+    /// # Errors
+    /// The interface has no route to it (IPv6). Packets would be lost one by one otherwise.
+    pub fn check_route(&self, group: IpAddr) -> Result<(), NetError> {
+        multicast::check_route(group, self.interface)
+    }
+
     /// The socket that hears `group` and nothing else. Other sockets of this host may hear it as well.
     ///
     /// # Errors

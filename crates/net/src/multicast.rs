@@ -2,7 +2,8 @@
 
 use crate::NetError;
 use crate::address::RawAddress;
-use crate::{interface, sys};
+use crate::resolve::with_scope;
+use crate::{interface, route, sys};
 use libc::c_int;
 use model::{EndSpec, Multicast};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -116,17 +117,24 @@ pub(crate) fn send_through(
         .map_err(refused("IP_MULTICAST_TTL", ttl.to_string()))
 }
 
-/// Whether messages to the group find a route through interface `index`: connecting a second socket tells, and sends
-/// nothing. IPv4 needs none.
+/// A port to connect to without sending: any but 0 will do.
+const DISCARD: u16 = 9;
+
+/// Whether messages to the group find a route through interface `index`, and on the loopback interface also back up: nothing
+/// is sent. IPv4 needs none.
 pub(crate) fn check_route(group: IpAddr, index: u32) -> Result<(), NetError> {
     if group.is_ipv4() {
         return Ok(());
     }
+    let no_route = |kind| {
+        let interface = interface::name_of(index).unwrap_or_else(|_| index.to_string());
+        NetError::NoGroupRoute { group, interface, kind }
+    };
     if interface::index_of("lo").is_ok_and(|lo| lo == index) {
-        return Err(NetError::Unsupported {
-            protocol: model::Protocol::Udp,
-            why: "to an IPv6 group is not delivered on the loopback interface: use IPv4, or two hosts of a lab",
-        });
+        // Linux makes the route for groups on every interface but this one. One of the usual type takes packets without
+        // delivering them: only those of type local come back up.
+        let delivers = route::lookup(with_scope(group, DISCARD, index)).is_ok_and(|route| route.local);
+        return if delivers { Ok(()) } else { Err(no_route("local")) };
     }
     let socket = sys::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)
         .map_err(|cause| NetError::Socket { what: "UDP/IPv6", cause })?;
@@ -137,13 +145,9 @@ pub(crate) fn check_route(group: IpAddr, index: u32) -> Result<(), NetError> {
         value: index.to_string(),
         cause,
     })?;
-    // Discard; any port but 0 will do.
-    let target = RawAddress::new(SocketAddr::new(group, 9));
+    let target = RawAddress::new(SocketAddr::new(group, DISCARD));
     match sys::connect(fd, target.as_bytes()) {
-        Err(cause) if cause.raw_os_error() == Some(libc::ENETUNREACH) => {
-            let interface = interface::name_of(index).unwrap_or_else(|_| index.to_string());
-            Err(NetError::NoGroupRoute { group, interface })
-        }
+        Err(cause) if cause.raw_os_error() == Some(libc::ENETUNREACH) => Err(no_route("multicast")),
         _ => Ok(()),
     }
 }

@@ -138,6 +138,7 @@ impl Way {
         let sending = match &options.source {
             None => None,
             Some(config) => {
+                own.check_route(config.group)?;
                 let config = fitted(config, local, room);
                 let source = Source::new(config, now).map_err(PgmIoError::Source)?;
                 payload_bytes = Some(source.packet_payload_bytes());

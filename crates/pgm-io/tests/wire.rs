@@ -16,7 +16,7 @@ use net::{Arrival, DuplexVisitor, Inbox, Outbox};
 use pgm_io::{Carrier, EventKind, PgmIoError, Way, WayOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::{RAW, UDP, clock, ends, open, tsi, two_hosts, waiting};
+use support::{RAW, UDP, clock, ends, one_host, open, tsi, two_hosts, waiting};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const WAITS: [Receive; 7] = Receive::ALL;
@@ -363,6 +363,47 @@ fn raw_sockets_are_refused_to_whoever_may_not() {
     let text = error.to_string();
     assert!(matches!(error, PgmIoError::Net(net::NetError::RawNotPermitted { protocol: 113 })), "{text}");
     assert!(text.contains("CAP_NET_RAW") && text.contains("use UDP") && !text.contains('\n'), "{text}");
+}
+
+#[test]
+fn ipv6_groups_on_the_loopback_interface() {
+    let Some(host) = one_host("ipv6_groups_on_the_loopback_interface") else { return };
+    let group = "ff08::79:3".parse().unwrap();
+    let alone = |carrier| {
+        let end = WayOptions::new(carrier, "::1".parse().unwrap());
+        [end.clone().publish(tsi(1), 7500, group), end.subscribe(7500, group)]
+    };
+    // Linux makes no route for groups there: neither end may take that for a network on which nothing comes.
+    for options in alone(UDP).into_iter().chain(alone(RAW)) {
+        let error = host.run(move || Way::open(&options).unwrap_err()).to_string();
+        assert!(error.contains("'ip -6 route add local ff00::/8 dev lo table local'"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    host.ip("-6 route add local ff00::/8 dev lo table local");
+    for carrier in [UDP, RAW] {
+        host.lose();
+        let [source, receiver] = alone(carrier);
+        let mut there = host.run(move || open(&receiver));
+        let mut here = host.run(move || open(&source));
+        let (mut buffer, mut next, begin) = ([0; 100], 0, Instant::now());
+        for sent in 0..300 {
+            here.send(&message(sent, 100)).unwrap();
+            here.drive(Duration::from_micros(100)).unwrap();
+        }
+        while next < 300 && begin.elapsed() < PATIENCE {
+            match there.receive(&mut buffer, Duration::from_millis(1)).unwrap() {
+                pgm_io::Incoming::Message(_) => {
+                    // Without OPT_JOIN what was lost before the first packet heard is not asked for.
+                    assert!(number(&buffer) == next || next == 0, "{carrier:?}: {} for {next}", number(&buffer));
+                    next = number(&buffer) + 1;
+                }
+                _ => here.drive(Duration::from_millis(1)).unwrap(),
+            }
+        }
+        assert_eq!((next, there.counts().receiver.lost), (300, 0), "{carrier:?}: {:?}", there.counts());
+        assert!(there.counts().receiver.recovered > 0 && host.lost() > 0, "{carrier:?}: {:?}", there.counts());
+        host.lose_no_more();
+    }
 }
 
 #[test]
