@@ -5,7 +5,11 @@
 //! (loopback); both are *points*: copies, gaps and intervals are counted at each point for itself. A number's requests,
 //! confirmations and repairs travel both ways, so their times are those of the earliest sight at any point.
 
+mod parity;
+
 use crate::timeline::{Order, Span};
+pub use parity::GroupTold;
+use parity::Groups;
 use stats::Histogram;
 use std::collections::BTreeMap;
 
@@ -71,6 +75,8 @@ pub struct Sight<'a> {
     pub numbers: &'a [u32],
     /// Parity: its numbers name groups, not data.
     pub parity: bool,
+    /// What it tells of groups.
+    pub group: GroupTold,
     /// Bytes of payload.
     pub bytes: u64,
     /// Whether it left the machine, where that is known.
@@ -100,6 +106,8 @@ pub struct Told {
     pub since_data_ns: Option<u64>,
     /// How many of these came for the number already at this point: a repeated NAK, NCF or repair.
     pub times_before: u32,
+    /// Numbers missing at this point until then that it completes the parity for.
+    pub rebuilt: u32,
     /// The time that the answer in it ends, in ns.
     pub answer: Option<(Span, u64)>,
 }
@@ -127,14 +135,22 @@ pub struct Repair {
     pub last_rdata_ns: Option<u64>,
     /// Repairs.
     pub rdatas: u32,
+    /// When parity first made up for it at the capture.
+    pub rebuilt_ns: Option<u64>,
 }
 
 impl Repair {
+    /// When it was there at last: sent again, or computed from parity.
+    #[must_use]
+    pub fn repaired_ns(&self) -> Option<u64> {
+        self.rdata_ns.into_iter().chain(self.rebuilt_ns).min()
+    }
+
     /// From the first NAK to the first repair, else from the gap to it, in ns.
     #[must_use]
     pub fn latency_ns(&self) -> Option<u64> {
         let from = self.nak_ns.or(self.gap_ns)?;
-        self.rdata_ns?.checked_sub(from)
+        self.repaired_ns()?.checked_sub(from)
     }
 }
 
@@ -161,8 +177,10 @@ pub struct PointFigures {
     pub filled: u64,
     /// Repairs whose data, or repair, had been seen: for another receiver, lost behind the capture, or too many.
     pub unneeded: u64,
-    /// Packets that hold parity.
+    /// Packets that hold parity, or ask for it.
     pub parity: u64,
+    /// Numbers missing until then that parity made up for.
+    pub rebuilt: u64,
     /// Times between new data.
     pub between: Histogram,
     /// Times between SPMs.
@@ -193,7 +211,9 @@ pub struct SourceFigures {
     pub ncf_to_rdata: Histogram,
     /// Discovery of the gap to first repair.
     pub gap_to_rdata: Histogram,
-    /// Numbers that were asked for.
+    /// Discovery of the gap to the parity that makes up for it.
+    pub gap_to_rebuilt: Histogram,
+    /// Numbers that were asked for, alone or with their group.
     pub asked: u64,
     /// Those that no repair was seen for.
     pub unrepaired: u64,
@@ -223,6 +243,7 @@ struct Trouble {
     ncf: Option<Time>,
     rdata: Option<Time>,
     last_rdata: Option<Time>,
+    rebuilt: Option<Time>,
     /// NAKs, NCFs and repairs by point.
     counts: [[u32; 3]; 3],
 }
@@ -246,6 +267,7 @@ impl Trouble {
             rdata_ns: ns(self.rdata),
             last_rdata_ns: ns(self.last_rdata),
             rdatas: self.most(2),
+            rebuilt_ns: ns(self.rebuilt),
         }
     }
 }
@@ -307,6 +329,7 @@ struct Point {
     first: u64,
     highest: Option<u64>,
     missing: Missing,
+    groups: Groups,
 }
 
 impl Point {
@@ -324,6 +347,7 @@ impl Point {
                 filled: 0,
                 unneeded: 0,
                 parity: 0,
+                rebuilt: 0,
                 between: Histogram::new(),
                 between_spms: Histogram::new(),
             },
@@ -332,6 +356,7 @@ impl Point {
             first: 0,
             highest: None,
             missing: Missing::default(),
+            groups: Groups::default(),
         }
     }
 
@@ -415,6 +440,8 @@ struct Source {
     /// The highest number in 64 bits, which do not wrap around.
     highest: Option<u64>,
     troubles: BTreeMap<u64, Trouble>,
+    /// Data packets of a transmission group, where its SPMs tell.
+    group_packets: Option<u64>,
     /// When the newest data were first seen, by number modulo the length.
     recent: Vec<Option<(u64, Time)>>,
     figures: SourceFigures,
@@ -430,6 +457,7 @@ impl Source {
             points: [None, None, None],
             highest: None,
             troubles: BTreeMap::new(),
+            group_packets: None,
             recent: vec![None; Self::RECENT],
             figures: SourceFigures {
                 source: id,
@@ -438,6 +466,7 @@ impl Source {
                 nak_to_rdata: Histogram::new(),
                 ncf_to_rdata: Histogram::new(),
                 gap_to_rdata: Histogram::new(),
+                gap_to_rebuilt: Histogram::new(),
                 asked: 0,
                 unrepaired: 0,
                 asked_again: 0,
@@ -489,7 +518,7 @@ impl Source {
         let asked = trouble.most(0);
         self.figures.asked += u64::from(asked > 0);
         self.figures.asked_again += u64::from(asked > 1);
-        self.figures.unrepaired += u64::from(asked > 0 && trouble.most(2) == 0);
+        self.figures.unrepaired += u64::from(asked > 0 && trouble.most(2) == 0 && trouble.rebuilt.is_none());
     }
 }
 
@@ -526,9 +555,12 @@ impl Repairs {
         let Some(slot) = source.points.get_mut(at) else { return Told::default() };
         let mut point = slot.take().unwrap_or_else(new);
         let mut told = Told { delta_ns: point.count(sight, now), ..Told::default() };
-        if !sight.parity {
-            self.troubles += source.numbers(sight, &mut point, at, now, &mut told);
-        }
+        source.offered(&sight.group);
+        self.troubles += if sight.parity {
+            source.parity(sight, &mut point, at, now, &mut told)
+        } else {
+            source.numbers(sight, &mut point, at, now, &mut told)
+        };
         if let Some(slot) = source.points.get_mut(at) {
             *slot = Some(point);
         }
@@ -613,6 +645,8 @@ impl Source {
                 }
                 told.order = order;
                 self.remember(number, now);
+                self.short(number, &sight.group, point);
+                self.rebuilt(number, point, now, told);
             }
             (Kind::Rdata, [number, ..]) => {
                 let number = self.widen(*number);
@@ -626,6 +660,8 @@ impl Source {
                 }
                 told.order = order;
                 self.rdata(number, gap, at, now, told);
+                self.short(number, &sight.group, point);
+                self.rebuilt(number, point, now, told);
             }
             (Kind::Spm, [trail, lead]) => {
                 let (trail, lead) = (self.widen(*trail), self.widen(*lead));

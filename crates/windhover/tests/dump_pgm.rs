@@ -7,7 +7,7 @@ mod support;
 use net::capture::{Addressed, Taken, Way, Writer};
 use pgm::packet::{Body, Data, Nak, NakList, Options, Packet, ParityParameters, Polr, Reset, Spm};
 use pgm::receiver::Destination;
-use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi};
+use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -94,15 +94,30 @@ struct Truth {
     naks: u64,
     asked: u64,
     delivered: u64,
+    parity: u64,
+    rebuilt: u64,
 }
 
 /// 60 messages a millisecond apart from a source over a link of 100 µs, on which the listed packets are lost, to a
 /// receiver; as the source's host or the receiver's sees it.
 fn conversation(tape: &mut Tape, at_source: bool, lost: &[u32], size: usize) -> Truth {
+    conversation_with(tape, at_source, lost, size, None)
+}
+
+/// The same with parity.
+fn conversation_with(
+    tape: &mut Tape,
+    at_source: bool,
+    lost: &[u32],
+    size: usize,
+    parity: Option<fec::Config>,
+) -> Truth {
     const LINK: u64 = 100 * US;
     let (address, group) = (IpAddr::from(SOURCE), IpAddr::from(GROUP));
-    let mut source = Source::new(SourceConfig::new(TSI, 7500, group, address), 0).unwrap();
-    let mut receiver = Receiver::new(ReceiverConfig::new(7500, group, 1)).unwrap();
+    let config = SourceConfig { fec: parity, ..SourceConfig::new(TSI, 7500, group, address) };
+    let mut source = Source::new(config, 0).unwrap();
+    let config = ReceiverConfig { parity: parity.is_some(), ..ReceiverConfig::new(7500, group, 1) };
+    let mut receiver = Receiver::new(config).unwrap();
     let (mut buffer, mut out) = (vec![0; 2000], vec![0; 70_000]);
     // Arrival, to the receiver, packet.
     let mut flight: Vec<(u64, bool, Vec<u8>)> = Vec::new();
@@ -138,8 +153,9 @@ fn conversation(tape: &mut Tape, at_source: bool, lost: &[u32], size: usize) -> 
             if at_source {
                 tape.keep(now, Way::Out, SOURCE, GROUP, &packet);
             }
-            let gone = match Packet::parse(&packet).unwrap().body {
-                Body::Odata(data) => lost.remove(&data.sqn.0),
+            let parsed = Packet::parse(&packet).unwrap();
+            let gone = match parsed.body {
+                Body::Odata(data) => !parsed.options.parity && lost.remove(&data.sqn.0),
                 _ => false,
             };
             if !gone {
@@ -166,6 +182,8 @@ fn conversation(tape: &mut Tape, at_source: bool, lost: &[u32], size: usize) -> 
         naks: other.naks,
         asked: other.numbers_asked,
         delivered: other.messages,
+        parity: one.parity_odata + one.parity_rdata,
+        rebuilt: other.recovered_by_parity,
     }
 }
 
@@ -229,6 +247,54 @@ fn every_packet_has_its_type_and_every_repair_its_times() {
         // Our own messages in the data; the first two may not be known for ours yet.
         let ours = lines.iter().filter(|line| line["pgm"]["seq"].is_number()).count() as u64;
         assert!(ours + 2 >= seen_odata + truth.rdata, "{ours}");
+    }
+}
+
+#[test]
+fn what_parity_makes_up_for_is_repaired() {
+    let folder = Folder::new("dump-pgm-parity");
+    // Of groups of 8: one loss, which the unasked packet makes up for, three, for which two more are asked for, and one in
+    // the last group, which a pause shorter than that before an SPM ends with four.
+    let lost = [5, 20, 21, 22, 58];
+    let pause = Some(2000 * US);
+    let parity = fec::Config { group_packets: 8, proactive_packets: 1, group_pause_ns: pause, ..fec::Config::new() };
+    for at_source in [true, false] {
+        let mut tape = Tape::new(Some(3056));
+        let truth = conversation_with(&mut tape, at_source, &lost, 64, Some(parity));
+        assert_eq!((truth.delivered, truth.odata, truth.rdata, truth.rebuilt), (60, 60, 0, 5));
+        let path = tape.file(&folder, "x.pcapng");
+        let (lines, summary) = dumped(&path, &[]);
+        let source = &summary["pgm"][0];
+        let seen = |point: &&Value| point["leaving"] == at_source;
+        let point = source["points"].as_array().unwrap().iter().find(seen).unwrap();
+        let figures = ["gaps", "missing", "filled", "unneeded", "rebuilt"].map(|name| count(&point[name]));
+        let repair = &source["repair"];
+        if at_source {
+            // All data were seen to leave.
+            assert_eq!(figures, [0; 5], "{point}");
+            assert_eq!(count(&point["parity"]), truth.parity + truth.ncfs, "{point}");
+            continue;
+        }
+        assert_eq!(figures, [5, 0, 0, 0, 5], "{point}");
+        // Those of one group were asked for together, and none of them in vain.
+        assert_eq!([&repair["asked"], &repair["unrepaired"]].map(count), [3, 0], "{repair}");
+        let rows = repair["numbers"].as_array().unwrap();
+        assert_eq!(rows.iter().map(|row| count(&row["sqn"])).collect::<Vec<_>>(), lost.map(u64::from), "{repair}");
+        for row in rows {
+            let (gap, rebuilt) = (count(&row["gap_ns"]), count(&row["rebuilt_ns"]));
+            assert!(gap < rebuilt && row["rdata_ns"].is_null(), "{row}");
+            let asked = (20..=22).contains(&count(&row["sqn"]));
+            assert_eq!(row["nak_ns"].as_u64().is_some_and(|nak| gap < nak && nak < rebuilt), asked, "{row}");
+        }
+        assert_eq!(count(&repair["gap_to_rebuilt"]["count"]), 5, "{repair}");
+        let rebuilt: Vec<u64> = lines.iter().filter_map(|line| line["pgm"]["rebuilt"].as_u64()).collect();
+        assert_eq!(rebuilt, [1, 3, 1]);
+        let text = stdout(&run(&["dump", &path]));
+        for words in
+            ["[3 rebuilt by parity]", "5 rebuilt by parity", "gap to rebuilt, µs: 5 times", "0 without a repair"]
+        {
+            assert!(text.contains(words), "'{words}' is not in: {text}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ fn sight(kind: Kind, numbers: &[u32], time: u64) -> Sight<'_> {
         kind,
         numbers,
         parity: false,
+        group: GroupTold::default(),
         bytes: 100,
         leaving: None,
         clock: 0,
@@ -180,6 +181,77 @@ fn what_a_flood_costs_is_bounded() {
     let figures = all.finish();
     assert!(figures.iter().all(|one| one.asked == 1200), "{:?}", figures[0].asked);
     assert!(figures.iter().any(|one| one.forgotten > 0));
+}
+
+fn parity(kind: Kind, numbers: &[u32], time: u64) -> Sight<'_> {
+    Sight { parity: true, ..sight(kind, numbers, time) }
+}
+
+/// A source with groups of four, of which data 0 to 3 came.
+fn with_groups() -> Repairs {
+    let mut all = Repairs::default();
+    let told = GroupTold { packets: Some(4), ..GroupTold::default() };
+    all.see(&Sight { group: told, ..sight(Kind::Spm, &[0, u32::MAX], 0) });
+    for number in 0..4_u32 {
+        all.see(&sight(Kind::Odata, &[number], u64::from(number) * 100));
+    }
+    all
+}
+
+#[test]
+fn parity_makes_up_for_what_a_group_lacks() {
+    let mut all = with_groups();
+    all.see(&sight(Kind::Odata, &[5], 500));
+    // 4, 6 and 7 are missing: one packet of parity shows it, and is not enough, however often it comes.
+    let told = all.see(&parity(Kind::Odata, &[4], 600));
+    assert_eq!((told.order, told.rebuilt), (Order::Gap(2), 0));
+    assert_eq!(all.see(&parity(Kind::Rdata, &[4], 650)).rebuilt, 0);
+    all.see(&parity(Kind::Nak, &[5], 700));
+    all.see(&parity(Kind::Ncf, &[5], 750));
+    assert_eq!(all.see(&parity(Kind::Rdata, &[5], 800)).rebuilt, 0);
+    // A late packet makes two of three enough.
+    assert_eq!(all.see(&sight(Kind::Odata, &[7], 900)).rebuilt, 2);
+    assert_eq!(all.see(&sight(Kind::Rdata, &[6], 950)).order, Order::Repeated);
+    let figures = all.finish().remove(0);
+    let point = &figures.points[0];
+    assert_eq!((point.gaps, point.missing, point.rebuilt, point.late, point.unneeded), (3, 0, 2, 1, 1));
+    // 7 came by itself, without a repair.
+    assert_eq!((figures.asked, figures.unrepaired, figures.gap_to_rebuilt.max()), (3, 1, Some(400)));
+    let four = &figures.repairs[0];
+    assert_eq!((four.gap_ns, four.nak_ns, four.ncf_ns), (Some(500), Some(700), Some(750)));
+    assert_eq!((four.rebuilt_ns, four.rdata_ns, four.latency_ns()), (Some(900), None, Some(200)));
+}
+
+#[test]
+fn a_group_that_was_ended_early_lacks_nothing_behind_its_end() {
+    let short = GroupTold { short: Some(2), ..GroupTold::default() };
+    let mut all = with_groups();
+    all.see(&sight(Kind::Odata, &[4], 500));
+    // The last packet of it, which says so, is lost; its parity says so too.
+    assert_eq!(all.see(&Sight { group: short, ..parity(Kind::Odata, &[4], 600) }).rebuilt, 1);
+    assert_eq!(all.see(&sight(Kind::Odata, &[8], 700)).order, Order::Next);
+    all.see(&Sight { group: short, ..sight(Kind::Odata, &[9], 800) });
+    assert_eq!(all.see(&sight(Kind::Odata, &[12], 900)).order, Order::Next);
+    let figures = all.finish().remove(0);
+    assert_eq!((figures.points[0].gaps, figures.points[0].missing, figures.points[0].rebuilt), (1, 0, 1));
+}
+
+#[test]
+fn parity_without_what_it_belongs_to_makes_up_for_nothing() {
+    // Groups of unknown size, and one that began before the capture.
+    let mut all = Repairs::default();
+    assert_eq!(all.see(&parity(Kind::Odata, &[4], 0)), Told::default());
+    let told = GroupTold { packets: Some(4), ..GroupTold::default() };
+    all.see(&Sight { group: told, ..sight(Kind::Spm, &[0, 0x8000_0000], 0) });
+    all.see(&sight(Kind::Odata, &[5], 100));
+    all.see(&sight(Kind::Odata, &[7], 200));
+    assert_eq!(all.see(&parity(Kind::Odata, &[4], 300)).rebuilt, 0);
+    // Far from everything, and of a number that no block has.
+    assert_eq!(all.see(&parity(Kind::Odata, &[0x4000_0000], 400)).order, Order::Next);
+    let beyond = GroupTold { round: 63, ..GroupTold::default() };
+    assert_eq!(all.see(&Sight { group: beyond, ..parity(Kind::Odata, &[11], 500) }).order, Order::Next);
+    let figures = all.finish().remove(0);
+    assert_eq!((figures.points[0].missing, figures.points[0].rebuilt), (1, 0));
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use super::Seen;
 use super::lines::{end, head, plain};
 use pgm::packet::{Body, Nak, Observed, Options, RawOption, Sum};
-use record::repairs::{Carried, Kind, Repairs, Sight, Told};
+use record::repairs::{Carried, GroupTold, Kind, Repairs, Sight, Told};
 use record::timeline::{Order, Span};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ const MOST_NUMBERS: usize = 63;
 pub(super) fn see(repairs: &mut Repairs, seen: &Seen<'_>, sighted: &Sighted<'_>) -> Told {
     let observed = &sighted.packet;
     let mut numbers = [0; MOST_NUMBERS];
-    let (kind, count, parity, bytes) = match observed.packet {
+    let (kind, count, parity, group, bytes) = match observed.packet {
         Ok(packet) if observed.sum != Sum::Bad => {
             let mut found = |listed: &mut dyn Iterator<Item = u32>| {
                 numbers.iter_mut().zip(listed).map(|(place, number)| *place = number).count()
@@ -36,15 +36,21 @@ pub(super) fn see(repairs: &mut Repairs, seen: &Seen<'_>, sighted: &Sighted<'_>)
                 Body::Ack(_) => (Kind::Ack, Vec::new()),
             };
             let count = found(&mut listed.into_iter());
-            (kind, count, options.parity, u64::from(observed.head.payload_bytes))
+            let group = GroupTold {
+                packets: options.parity_parameters.map(|told| told.group_size),
+                round: options.parity_group.unwrap_or(0),
+                short: options.current_group_size,
+            };
+            (kind, count, options.parity, group, u64::from(observed.head.payload_bytes))
         }
-        _ => (Kind::Other, 0, false, 0),
+        _ => (Kind::Other, 0, false, GroupTold::default(), 0),
     };
     repairs.see(&Sight {
         source: sighted.source.0,
         kind,
         numbers: numbers.get(..count).unwrap_or_default(),
         parity,
+        group,
         bytes,
         leaving: seen.leaving,
         clock: seen.interface,
@@ -147,6 +153,9 @@ impl PgmLine<'_> {
             Order::Jump => line.push_str("  [numbers begin anew]"),
             Order::Next | Order::Repeated => {}
         }
+        if told.rebuilt > 0 {
+            let _ = write!(line, "  [{} rebuilt by parity]", told.rebuilt);
+        }
         if told.times_before > 0 {
             let _ = write!(line, "  [again, {} before]", told.times_before);
         }
@@ -197,6 +206,7 @@ impl PgmLine<'_> {
             Order::Repeated => put("repeated", json!(true)),
             Order::Jump => put("jump", json!(true)),
         }
+        put("rebuilt", json!((told.rebuilt > 0).then_some(told.rebuilt)));
         put("times_before", json!((told.times_before > 0).then_some(told.times_before)));
         put("since_gap_ns", json!(told.since_gap_ns));
         put("since_nak_ns", json!(told.since_nak_ns));

@@ -175,6 +175,7 @@ fn source_text(figures: &SourceFigures, out: &mut String) {
         ("NCF to RDATA", &figures.ncf_to_rdata),
         ("NAK to RDATA", &figures.nak_to_rdata),
         ("gap to RDATA", &figures.gap_to_rdata),
+        ("gap to rebuilt", &figures.gap_to_rebuilt),
     ] {
         if times.count() > 0 {
             let _ = writeln!(out, "    {name}, µs: {}", quantiles(times));
@@ -204,6 +205,7 @@ fn point_text(point: &PointFigures, out: &mut String) {
         (point.filled, "repairs filled a gap"),
         (point.unneeded, "repairs of numbers seen before"),
         (point.parity, "of parity"),
+        (point.rebuilt, "rebuilt by parity"),
     ] {
         if count > 0 {
             let _ = write!(out, ", {count} {what}");
@@ -224,13 +226,13 @@ fn rows_text(figures: &SourceFigures, out: &mut String) {
         return;
     }
     // None, which never came, is the slowest of all.
-    rows.sort_by_key(|one| (one.rdata_ns.is_some(), std::cmp::Reverse(one.latency_ns()), one.number));
+    rows.sort_by_key(|one| (one.repaired_ns().is_some(), std::cmp::Reverse(one.latency_ns()), one.number));
     let shown = rows.len().min(MOST_ROWS);
     let _ = writeln!(out, "    the slowest {shown} of {} repairs, µs since the gap or the first NAK:", rows.len());
     let _ = writeln!(
         out,
-        "    {:>10} {:>12} {:>12} {:>12} {:>12} {:>5} {:>5} {:>5}",
-        "sqn", "data", "NAK", "NCF", "RDATA", "NAKs", "NCFs", "RDATA"
+        "    {:>10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>5} {:>5} {:>5}",
+        "sqn", "data", "NAK", "NCF", "RDATA", "parity", "NAKs", "NCFs", "RDATA"
     );
     for one in rows.iter().take(shown) {
         let from = one.gap_ns.into_iter().chain(one.nak_ns).min();
@@ -240,12 +242,13 @@ fn rows_text(figures: &SourceFigures, out: &mut String) {
         };
         let _ = writeln!(
             out,
-            "    {:>10} {:>12} {:>12} {:>12} {:>12} {:>5} {:>5} {:>5}",
+            "    {:>10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>5} {:>5} {:>5}",
             one.number,
             since(one.data_ns),
             since(one.nak_ns),
             since(one.ncf_ns),
             since(one.rdata_ns),
+            since(one.rebuilt_ns),
             one.naks,
             one.ncfs,
             one.rdatas
@@ -271,6 +274,7 @@ fn point_json(point: &PointFigures) -> Value {
         "filled": point.filled,
         "unneeded": point.unneeded,
         "parity": point.parity,
+        "rebuilt": point.rebuilt,
         "between": figures(&point.between),
         "between_spms": figures(&point.between_spms),
     })
@@ -292,6 +296,7 @@ fn repair_json(source: &SourceFigures) -> Value {
                 "rdata_ns": one.rdata_ns,
                 "last_rdata_ns": one.last_rdata_ns,
                 "rdatas": one.rdatas,
+                "rebuilt_ns": one.rebuilt_ns,
             })
         })
         .collect();
@@ -303,6 +308,7 @@ fn repair_json(source: &SourceFigures) -> Value {
         "ncf_to_rdata": figures(&source.ncf_to_rdata),
         "nak_to_rdata": figures(&source.nak_to_rdata),
         "gap_to_rdata": figures(&source.gap_to_rdata),
+        "gap_to_rebuilt": figures(&source.gap_to_rebuilt),
         "numbers": numbers,
         "forgotten": source.forgotten,
     })
