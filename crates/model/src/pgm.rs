@@ -383,6 +383,10 @@ pub struct PgmEnd {
     pub host: String,
     /// What it counted.
     pub counts: PgmCounts,
+    /// NAKs of it that arrived: those of a reflector at the initiator, known by the address that they came from, and those of
+    /// the initiator at all reflectors. Absent where not every NAK could be told whose it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub naks_heard: Option<u64>,
 }
 
 /// Steps of the repairs of one way to one receiver.

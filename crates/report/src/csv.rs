@@ -1,7 +1,7 @@
 //! The report as CSV (RFC 4180: rows end in CR LF): one row a cell, its repetitions combined, and one row a published
 //! figure. Times are nanoseconds; an empty field means that there is no figure.
 
-use crate::document::{CellInfo, Document, Headline, PaceInfo, StreamInfo};
+use crate::document::{CellInfo, Document, Headline, PaceInfo, PgmEndInfo, PgmInfo, StreamInfo};
 use crate::papers::columns;
 use model::LatencyKind;
 use std::collections::BTreeSet;
@@ -35,9 +35,11 @@ use std::collections::BTreeSet;
 /// | `working_p50_ns`, `working_p99_ns` | RTT of a ping-pong beside the stream |
 /// | `mark` | empty, `*` disturbed, `!` not to be trusted or repetitions left out |
 /// | `findings` | words of the findings, separated by blanks |
+/// | `pgm_repaired_…`, `pgm_held_…`, `pgm_untouched_…` | messages, and their RTT from the actual send: those that were lost and repaired, those that came in time and waited behind a repair, and the rest; over PGM only |
+/// | `pgm_initiator_…`, `pgm_reflectors_…` | what the initiator, and all reflectors together, counted over PGM: packets that were `missing` when a later one came, `recovered` (came after all) or `lost` for good, and `duplicates`; `naks_sent` for them and `ncfs_received`; `naks_received` for what it had sent, `ncfs_sent` and `repairs_sent` in answer |
 ///
 /// The factors stand before them, one column each, named by axis, in alphabetical order.
-pub const CSV_COLUMNS: [&str; 63] = [
+pub const CSV_COLUMNS: [&str; 93] = [
     "source",
     "substrate",
     "run",
@@ -101,6 +103,36 @@ pub const CSV_COLUMNS: [&str; 63] = [
     "working_p99_ns",
     "mark",
     "findings",
+    "pgm_repaired_messages",
+    "pgm_repaired_p50_ns",
+    "pgm_repaired_p99_ns",
+    "pgm_repaired_max_ns",
+    "pgm_held_messages",
+    "pgm_held_p50_ns",
+    "pgm_held_p99_ns",
+    "pgm_held_max_ns",
+    "pgm_untouched_messages",
+    "pgm_untouched_p50_ns",
+    "pgm_untouched_p99_ns",
+    "pgm_untouched_max_ns",
+    "pgm_initiator_missing",
+    "pgm_initiator_recovered",
+    "pgm_initiator_lost",
+    "pgm_initiator_duplicates",
+    "pgm_initiator_naks_sent",
+    "pgm_initiator_naks_received",
+    "pgm_initiator_ncfs_sent",
+    "pgm_initiator_ncfs_received",
+    "pgm_initiator_repairs_sent",
+    "pgm_reflectors_missing",
+    "pgm_reflectors_recovered",
+    "pgm_reflectors_lost",
+    "pgm_reflectors_duplicates",
+    "pgm_reflectors_naks_sent",
+    "pgm_reflectors_naks_received",
+    "pgm_reflectors_ncfs_sent",
+    "pgm_reflectors_ncfs_received",
+    "pgm_reflectors_repairs_sent",
 ];
 
 fn field(text: &str) -> String {
@@ -197,6 +229,7 @@ fn measured(info: &CellInfo) -> Vec<String> {
     fields.extend(paced(info.pace.as_ref()));
     fields.extend(streamed(info.stream.as_ref()));
     fields.extend([info.mark.sign().to_owned(), findings.join(" ")]);
+    fields.extend(repaired(info.pace.as_ref().and_then(|pace| pace.pgm.as_ref())));
     fields
 }
 
@@ -224,6 +257,36 @@ fn paced(pace: Option<&PaceInfo>) -> Vec<String> {
     for name in ["send", "wire", "far-kernel", "far-application", "near-kernel"] {
         let part = pace.and_then(|pace| pace.parts.iter().find(|part| part.name == name));
         fields.push(ns(part.and_then(|part| part.figures.p50_ns)));
+    }
+    fields
+}
+
+fn repaired(pgm: Option<&PgmInfo>) -> Vec<String> {
+    let mut fields = Vec::new();
+    for name in ["repaired", "held", "untouched"] {
+        let fate = pgm.and_then(|pgm| pgm.fates.iter().find(|fate| fate.fate == name && fate.host.is_none()));
+        let figures = fate.and_then(|fate| fate.figures).unwrap_or_default();
+        fields.push(fate.map(|fate| fate.messages.to_string()).unwrap_or_default());
+        fields.extend([figures.p50_ns, figures.p99_ns, figures.max_ns].map(ns));
+    }
+    for initiator in [true, false] {
+        let sum = |pick: fn(&PgmEndInfo) -> u64| {
+            let ends = |pgm: &PgmInfo| -> u64 {
+                pgm.ends.iter().filter(|end| (end.host == "initiator") == initiator).map(pick).sum()
+            };
+            pgm.map(|pgm| ends(pgm).to_string()).unwrap_or_default()
+        };
+        fields.extend([
+            sum(|end| end.missing),
+            sum(|end| end.recovered),
+            sum(|end| end.lost),
+            sum(|end| end.duplicates),
+            sum(|end| end.naks_sent),
+            sum(|end| end.naks_received),
+            sum(|end| end.ncfs_sent),
+            sum(|end| end.ncfs_received),
+            sum(|end| end.repairs_sent),
+        ]);
     }
     fields
 }

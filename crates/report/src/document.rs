@@ -298,8 +298,37 @@ pub struct PgmInfo {
     pub repairs: u64,
     /// Packets that came twice.
     pub duplicates: u64,
+    /// The same of each end: the initiator, then the reflectors.
+    pub ends: Vec<PgmEndInfo>,
     /// Messages by what repairs did to them; of all reflectors first.
     pub fates: Vec<FateInfo>,
+}
+
+/// What one end of PGM counted, all repetitions together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct PgmEndInfo {
+    /// `initiator`, or the reflector.
+    pub host: String,
+    /// Packets to it that were missing when a later one came.
+    pub missing: u64,
+    /// Of these, those that came after all.
+    pub recovered: u64,
+    /// Of these, those that it gave up.
+    pub lost: u64,
+    /// Packets that came twice.
+    pub duplicates: u64,
+    /// NAKs that it sent.
+    pub naks_sent: u64,
+    /// Of these, those that arrived; absent where not every NAK could be told whose it was.
+    pub naks_heard: Option<u64>,
+    /// NAKs that it received for what it had sent.
+    pub naks_received: u64,
+    /// Confirmations (NCF) of these that it sent.
+    pub ncfs_sent: u64,
+    /// Confirmations that it received, whoever had asked.
+    pub ncfs_received: u64,
+    /// Repairs that it sent.
+    pub repairs_sent: u64,
 }
 
 /// Messages of one fate, over the repetitions.

@@ -1,11 +1,11 @@
 //! Losses that PGM repaired, apart from everything else: over the repetitions of each cell, as one table and in sentences,
 //! and the tables of single results.
 
-use crate::document::{CellInfo, Document, FateInfo, Mark, PgmInfo, Quantiles};
+use crate::document::{CellInfo, Document, FateInfo, Mark, PgmEndInfo, PgmInfo, Quantiles};
 use crate::layout::{Band, Column, Grid};
 use crate::single::Part;
 use crate::units::{commas, counted, plain, span, us_or_dash};
-use model::{Latency, PgmCounts, PgmReport, PgmSteps, ResultDocument};
+use model::{Latency, PgmCounts, PgmEnd, PgmReport, PgmSteps, ResultDocument};
 
 /// Names of the fates of messages, in the order of tables, and what they are called for people.
 const FATES: [(&str, &str); 3] =
@@ -61,8 +61,37 @@ pub(crate) fn info(used: &[&ResultDocument]) -> Option<PgmInfo> {
         ncfs: sum(|counts| counts.ncfs_sent),
         repairs: sum(|counts| counts.rdata_sent),
         duplicates: sum(|counts| counts.duplicates),
+        ends: ends(&all),
         fates,
     })
+}
+
+/// What each end counted, in the order in which the results name them.
+fn ends(all: &[&PgmReport]) -> Vec<PgmEndInfo> {
+    let mut hosts: Vec<&str> = Vec::new();
+    for end in all.iter().flat_map(|report| &report.ends) {
+        if !hosts.contains(&end.host.as_str()) {
+            hosts.push(&end.host);
+        }
+    }
+    let of = |host: &str| -> PgmEndInfo {
+        let own: Vec<&PgmEnd> = all.iter().flat_map(|report| &report.ends).filter(|end| end.host == host).collect();
+        let sum = |pick: fn(&PgmCounts) -> u64| own.iter().map(|end| pick(&end.counts)).sum();
+        PgmEndInfo {
+            host: plain(host),
+            missing: sum(|counts| counts.missing),
+            recovered: sum(|counts| counts.recovered),
+            lost: sum(|counts| counts.lost),
+            duplicates: sum(|counts| counts.duplicates),
+            naks_sent: sum(|counts| counts.naks_sent),
+            naks_heard: own.iter().map(|end| end.naks_heard).sum(),
+            naks_received: sum(|counts| counts.naks_received),
+            ncfs_sent: sum(|counts| counts.ncfs_sent),
+            ncfs_received: sum(|counts| counts.ncfs),
+            repairs_sent: sum(|counts| counts.rdata_sent),
+        }
+    };
+    hosts.into_iter().map(of).collect()
 }
 
 fn cells(document: &Document) -> Vec<(&CellInfo, &PgmInfo)> {
@@ -107,7 +136,7 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
         grid.columns.extend(shown(name).iter().map(|(name, _)| Column::figures(name, "µs")));
         bands.push((first, grid.columns.len() - 1, name.to_owned()));
     }
-    grid.columns.extend(["missed", "given up"].map(|name| Column::figures(name, "")));
+    grid.columns.extend(["missed", "NAKs", "given up"].map(|name| Column::figures(name, "")));
     grid.bands = vec![bands];
     for (cell, pgm) in &cells {
         let mut hosts: Vec<Option<&str>> = pgm.fates.iter().map(|fate| fate.host.as_deref()).collect();
@@ -121,8 +150,13 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
                 row.push(fate.map_or(0, |fate| fate.messages).to_string());
                 row.extend(shown(name).iter().map(|(_, pick)| short(pick(&figures))));
             }
-            let count = |count: u64| if place == 0 { count.to_string() } else { String::new() };
-            row.extend([count(pgm.missing), count(pgm.lost)]);
+            // The row of a reflector has what that one missed and asked for; the first, all ends together.
+            let end = pgm.ends.iter().find(|end| Some(end.host.as_str()) == host);
+            let counts = match end {
+                None if place == 0 => Some([pgm.missing, pgm.naks, pgm.lost]),
+                end => end.map(|end| [end.missing, end.naks_sent, end.lost]),
+            };
+            row.extend(counts.map_or_else(Default::default, |counts| counts.map(|count| count.to_string())));
             grid.rows.push(row);
         }
     }
@@ -248,22 +282,33 @@ fn parts_of(steps: &PgmSteps) -> impl Iterator<Item = (&'static str, &Latency)> 
     .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
 }
 
-type Count = fn(&PgmCounts) -> u64;
+type Count = fn(&PgmEnd) -> Option<u64>;
 
-/// What each end counted, by name: of its source, then of its receiver.
-pub(crate) const COUNTS: [(&str, Count); 11] = [
-    ("ODATA sent", |counts| counts.odata_sent),
-    ("NAKs got", |counts| counts.naks_received),
-    ("NCFs sent", |counts| counts.ncfs_sent),
-    ("repairs sent", |counts| counts.rdata_sent),
-    ("delivered", |counts| counts.messages),
-    ("missed", |counts| counts.missing),
-    ("NAKs sent", |counts| counts.naks_sent),
-    ("NCFs got", |counts| counts.ncfs),
-    ("repaired", |counts| counts.recovered),
-    ("given up", |counts| counts.lost),
-    ("twice", |counts| counts.duplicates),
+/// What each end counted, by name: of its source, then of its receiver. `heard` is how many of its NAKs arrived.
+pub(crate) const COUNTS: [(&str, Count); 12] = [
+    ("ODATA sent", |end| Some(end.counts.odata_sent)),
+    ("NAKs got", |end| Some(end.counts.naks_received)),
+    ("NCFs sent", |end| Some(end.counts.ncfs_sent)),
+    ("repairs sent", |end| Some(end.counts.rdata_sent)),
+    ("delivered", |end| Some(end.counts.messages)),
+    ("missed", |end| Some(end.counts.missing)),
+    ("NAKs sent", |end| Some(end.counts.naks_sent)),
+    ("heard", |end| end.naks_heard),
+    ("NCFs got", |end| Some(end.counts.ncfs)),
+    ("repaired", |end| Some(end.counts.recovered)),
+    ("given up", |end| Some(end.counts.lost)),
+    ("twice", |end| Some(end.counts.duplicates)),
 ];
+
+/// NAKs of one of several reflectors: how many it sent, and how many of them arrived where some did not.
+pub(crate) fn naks_of(result: &ResultDocument, host: &str) -> Option<String> {
+    let end = result.pgm.as_ref()?.ends.iter().find(|end| end.host == host)?;
+    let sent = end.counts.naks_sent;
+    Some(match end.naks_heard {
+        Some(heard) if heard < sent => format!("{heard} of {sent}"),
+        _ => sent.to_string(),
+    })
+}
 
 /// The tables of results typed by hand. `keys` and `key` are the columns that tell results apart.
 pub(crate) fn parts(
@@ -305,7 +350,7 @@ pub(crate) fn parts(
         for end in &pgm.ends {
             let mut row = key(result);
             row.push(plain(&end.host));
-            row.extend(COUNTS.map(|(_, pick)| pick(&end.counts).to_string()));
+            row.extend(COUNTS.map(|(_, pick)| pick(end).map_or_else(|| "–".to_owned(), |count| count.to_string())));
             counts.rows.push(row);
         }
     }
@@ -364,7 +409,7 @@ mod tests {
         };
         let counts = PgmCounts { missing: 30, recovered: 28, lost: 2, naks_sent: 31, ..PgmCounts::default() };
         PgmReport {
-            ends: vec![PgmEnd { host: "initiator".to_owned(), counts }],
+            ends: vec![PgmEnd { host: "initiator".to_owned(), counts, naks_heard: None }],
             fates: vec![
                 fate("repaired", 28, 600_000, 9_000_000),
                 fate("held", 70, 400_000, 8_000_000),

@@ -368,11 +368,16 @@ fn segments(results: &[ResultDocument]) -> Option<Part> {
     (!grid.rows.is_empty()).then(|| Part { title, grid, words: vec![format!("{}.", words.join("; "))] })
 }
 
+/// What such a figure in the column of NAKs means.
+const HEARD: &str = "NAKs are for packets that the reflector missed: so many of so many arrived here.";
+
 fn reflectors(results: &[ResultDocument]) -> Option<Part> {
     let mut grid = Grid { columns: keys(), merged: 3, ..Grid::default() };
     grid.columns.extend([Column::words("reflector"), Column::words("RTT from")]);
     grid.columns.extend(figures(&[("mean", "µs"), ("stdev", "µs"), ("p50", "µs"), ("p99", "µs"), ("max", "µs")]));
     grid.columns.extend(figures(&[("answered", ""), ("lost", ""), ("lost", "%"), ("twice", ""), ("disorder", "")]));
+    let pgm = results.iter().any(|result| result.pgm.is_some());
+    grid.columns.extend(pgm.then(|| Column::figures("NAKs", "")));
     let mut words = Vec::new();
     for result in results {
         for reflector in &result.reflectors {
@@ -385,6 +390,11 @@ fn reflectors(results: &[ResultDocument]) -> Option<Part> {
                 row.push(us_or_dash(latency.and_then(|latency| latency.stdev_ns)));
                 row.extend(PICKS.map(|(_, pick)| us_or_dash(latency.and_then(pick).map(|ns| ns as f64))));
                 row.extend(messages_of(&reflector.messages));
+                let naks = crate::pgm::naks_of(result, &reflector.host);
+                if naks.as_ref().is_some_and(|naks| naks.contains(' ')) && !words.iter().any(|text| text == HEARD) {
+                    words.push(HEARD.to_owned());
+                }
+                row.extend(pgm.then(|| naks.unwrap_or_else(|| "–".to_owned())));
                 grid.rows.push(row);
             }
             if let Some(way) = &reflector.one_way {

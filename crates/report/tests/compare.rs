@@ -368,7 +368,11 @@ fn over_pgm(name: &str, repetitions: u32, worse: f64, seed: u64) -> RunInput {
         result.pgm = Some(PgmReport {
             ends: ends
                 .into_iter()
-                .map(|(host, naks, lost)| PgmEnd { host: host.to_owned(), counts: counts(naks, lost) })
+                .map(|(host, naks, lost)| PgmEnd {
+                    host: host.to_owned(),
+                    counts: counts(naks, lost),
+                    ..PgmEnd::default()
+                })
                 .collect(),
             fates,
             ..serde_json::from_value(serde_json::json!({

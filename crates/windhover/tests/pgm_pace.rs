@@ -235,6 +235,15 @@ fn three_receivers_have_figures_of_their_own_and_a_stranger_on_the_group_has_non
         assert_eq!(fates.map(|fate| number(&fate["messages"])).iter().sum::<u64>(), 1000, "{pgm}");
     }
     assert_eq!((sum(pgm, "recovered"), sum(pgm, "lost")), (sum(pgm, "missing"), 0), "{pgm}");
+    // Whose NAK each was that came, by its address.
+    let ends = pgm["ends"].as_array().unwrap();
+    let heard: Vec<u64> = ends.iter().skip(1).map(|end| number(&end["naks_heard"])).collect();
+    assert_eq!(heard.iter().sum::<u64>(), number(&ends[0]["counts"]["naks_received"]), "{pgm}");
+    for (end, heard) in ends.iter().skip(1).zip(&heard) {
+        let sent = number(&end["counts"]["naks_sent"]);
+        assert!((sent > 0) == (*heard > 0), "{heard} of {sent} NAKs of {}: {pgm}", end["host"]);
+    }
+    assert!(heard.iter().any(|heard| *heard > 0), "{pgm}");
 }
 
 #[test]

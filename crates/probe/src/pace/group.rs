@@ -145,7 +145,9 @@ impl Group {
         let mut counts = self.way.counts().since(&pass.before);
         counts.unlogged += repairs_dropped + events_dropped;
         let mut told = Told::default();
-        told.ends.push(PgmEnd { host: "initiator".to_owned(), counts });
+        let there = pass.reports.iter().map(|report| Some(report.as_ref()?.pgm.as_ref()?.counts.naks_received));
+        let naks_heard = there.sum::<Option<u64>>();
+        told.ends.push(PgmEnd { host: "initiator".to_owned(), counts, naks_heard });
         for note in self.way.repairs() {
             let seq = data::read(Tier::Tagged, self.tag, &note.head).and_then(|number| pass.seq(number));
             if let (Some(repair), Some(seq)) = (note.repair, seq) {
@@ -162,12 +164,13 @@ impl Group {
         }
         let several = pass.fars.len() > 1;
         let begin_ns = pass.clock.ns(pass.begin);
-        for note in self.way.events() {
-            told.events.extend(event(&note, begin_ns, pass.fars, several));
-        }
+        let notes = self.way.events();
+        told.events.extend(notes.iter().filter_map(|note| event(note, begin_ns, pass.fars, several)));
+        let heard = if events_dropped == 0 { heard(&notes, pass.fars.len()) } else { None };
         for (at, (far, report)) in pass.fars.iter().zip(pass.reports).enumerate() {
             let reflector = u16::try_from(at).unwrap_or(u16::MAX);
-            let mut end = PgmEnd { host: far.name(), ..PgmEnd::default() };
+            let naks_heard = heard.as_ref().and_then(|heard| heard.get(at).copied());
+            let mut end = PgmEnd { host: far.name(), naks_heard, ..PgmEnd::default() };
             if let Some(there) = report.as_ref().and_then(|report| report.pgm.as_ref()) {
                 end.counts = there.counts;
                 for repair in &there.repairs {
@@ -239,6 +242,15 @@ fn blank(kind: &str) -> Event {
     Event { kind: kind.to_owned(), realtime_ns: None, at_ns: None, host: None, seq: None, detail: String::new() }
 }
 
+/// The NAKs that came from each reflector; nothing where it is not known of all of them.
+fn heard(notes: &[EventNote], reflectors: usize) -> Option<Vec<u64>> {
+    let mut heard = vec![0; reflectors];
+    for note in notes.iter().filter(|note| matches!(note.what, EventKind::NakReceived { .. })) {
+        *heard.get_mut(usize::from(note.from))? += 1;
+    }
+    Some(heard)
+}
+
 /// What happened here, as an event; nothing for what tells of no loss.
 fn event(note: &EventNote, begin_ns: u64, fars: &[Far], several: bool) -> Option<Event> {
     let numbers = |count: u32| if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") };
@@ -263,6 +275,19 @@ fn event(note: &EventNote, begin_ns: u64, fars: &[Far], several: bool) -> Option
 mod tests {
     use super::*;
     use pgm::Sqn;
+
+    #[test]
+    fn naks_are_counted_by_reflector_unless_one_of_them_is_nobodys() {
+        let note = |from, what| EventNote { at_ns: 1, from, what };
+        let nak = EventKind::NakReceived { first: Sqn(4), count: 2 };
+        let mut notes = vec![note(1, nak), note(0, nak), note(1, nak)];
+        // What the initiator itself did is no NAK of a reflector.
+        notes.push(note(0, EventKind::NakSent { first: Sqn(4), count: 2 }));
+        notes.push(note(u16::MAX, EventKind::NcfSent { first: Sqn(4), count: 2 }));
+        assert_eq!(heard(&notes, 3), Some(vec![1, 2, 0]));
+        notes.push(note(u16::MAX, nak));
+        assert_eq!(heard(&notes, 3), None);
+    }
 
     #[test]
     fn events_are_told_from_the_first_message_on() {

@@ -201,7 +201,7 @@ pub(super) fn packets(results: &[&ResultDocument]) -> Option<Table> {
     for result in results {
         for end in result.pgm.iter().flat_map(|pgm| &pgm.ends) {
             let mut cells = vec![repetition(result), plain(&end.host)];
-            cells.extend(crate::pgm::COUNTS.map(|(_, pick)| commas(pick(&end.counts))));
+            cells.extend(crate::pgm::COUNTS.map(|(_, pick)| dash(pick(end).map(commas))));
             rows.push(row(cells));
         }
     }
@@ -212,6 +212,7 @@ pub(super) fn packets(results: &[&ResultDocument]) -> Option<Table> {
 }
 
 pub(super) fn reflectors(results: &[&ResultDocument]) -> Option<Table> {
+    let pgm = results.iter().any(|result| result.pgm.is_some());
     let several: Vec<Row> = results
         .iter()
         .flat_map(|result| result.reflectors.iter().map(move |reflector| (result, reflector)))
@@ -224,12 +225,13 @@ pub(super) fn reflectors(results: &[&ResultDocument]) -> Option<Table> {
             };
             cells.insert(0, repetition(result));
             cells.push(commas(reflector.messages.lost));
+            cells.extend(pgm.then(|| dash(crate::pgm::naks_of(result, &reflector.host))));
             row(cells)
         })
         .collect();
     (!several.is_empty()).then(|| Table {
         caption: "Each reflector by itself: RTT from actual send, in µs".to_owned(),
-        heads: vec![
+        heads: [
             "rep.",
             "reflector",
             "messages",
@@ -244,7 +246,10 @@ pub(super) fn reflectors(results: &[&ResultDocument]) -> Option<Table> {
             "p99.999",
             "max",
             "lost",
-        ],
+        ]
+        .into_iter()
+        .chain(pgm.then_some("NAKs"))
+        .collect(),
         words: 2,
         ends_in_words: false,
         rows: several,
