@@ -1,7 +1,7 @@
 //! How many packets a second the simulator carries: sockets, clocks and threads have no part in it, so this is what the
 //! engines and the simulated network cost.
 //!
-//! `cargo run --release -p windhover-pgm --example sim_rate [seconds each]`
+//! `cargo run --release -p windhover-pgm --example sim_rate [seconds each [row]]`: one row of the table only, for profilers.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use pgm::sim::{Keep, Link, Network, Station};
@@ -74,12 +74,17 @@ fn measure(bytes: usize, receivers: usize, lost: f64, seconds: f64) -> Result<Ou
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let seconds: f64 = std::env::args().nth(1).map_or(Ok(1.0), |text| text.parse())?;
+    let argument = |at: usize| std::env::args().nth(at);
+    let seconds: f64 = argument(1).map_or(Ok(1.0), |text| text.parse())?;
+    let only: Option<usize> = argument(2).map(|text| text.parse()).transpose()?;
     println!(
         "| bytes | receivers | loss | packets a second | packets a second of CPU | ns of CPU a packet | messages delivered |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (bytes, receivers, lost) in SETTINGS {
+    for (row, (bytes, receivers, lost)) in SETTINGS.into_iter().enumerate() {
+        if only.is_some_and(|only| only != row + 1) {
+            continue;
+        }
         let outcome = measure(bytes, receivers, lost, seconds)?;
         let rate = |took: Duration| outcome.packets as f64 / took.as_secs_f64();
         let of_cpu = rate(outcome.cpu.unwrap_or(outcome.took));

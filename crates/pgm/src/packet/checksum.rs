@@ -4,20 +4,21 @@
 /// header. Over a packet that holds its own checksum it is 0 when that is right.
 #[must_use]
 pub fn checksum(packet: &[u8]) -> u16 {
-    // Eight bytes at a time: a sum of words with the carries put back is the same in any width (RFC 1071, section 2).
+    // Eight bytes at a time, in the machine's own order: a sum of words with the carries put back is the same in any width,
+    // and words whose bytes are swapped have a sum whose bytes are swapped (RFC 1071, section 2).
     let (wide, rest) = packet.as_chunks::<8>();
-    let mut sum: u128 = wide.iter().map(|chunk| u128::from(u64::from_be_bytes(*chunk))).sum();
+    let mut sum: u128 = wide.iter().map(|chunk| u128::from(u64::from_ne_bytes(*chunk))).sum();
     let mut last = [0; 8];
     for (place, byte) in last.iter_mut().zip(rest) {
         *place = *byte;
     }
-    sum += u128::from(u64::from_be_bytes(last));
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
+    sum += u128::from(u64::from_ne_bytes(last));
+    for bits in [64, 32, 16, 16, 16] {
+        sum = (sum & ((1 << bits) - 1)) + (sum >> bits);
     }
     #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
     let folded = sum as u16;
-    !folded
+    !u16::from_be(folded)
 }
 
 #[cfg(test)]
@@ -42,6 +43,12 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// Words of few values: sums whose carries make carries.
+        #[test]
+        fn carries(packet in proptest::collection::vec(proptest::sample::select(vec![0, 1, 0xfe, 0xff]), 0..80)) {
+            proptest::prop_assert_eq!(checksum(&packet), word_by_word(&packet));
+        }
+
         #[test]
         fn as_word_by_word(packet in proptest::collection::vec(proptest::num::u8::ANY, 0..3000)) {
             proptest::prop_assert_eq!(checksum(&packet), word_by_word(&packet));

@@ -28,12 +28,10 @@ pub struct Head {
 
 impl Head {
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
-        let (source_port, destination_port) = (reader.u16()?, reader.u16()?);
-        let kind = reader.u8()?;
-        let flags = reader.u8()?;
-        let sum = reader.u16()?;
-        let gsi = Gsi(*reader.array::<6>()?);
-        let payload_bytes = reader.u16()?;
+        let &[s0, s1, d0, d1, kind, flags, c0, c1, ref gsi @ .., l0, l1] = reader.array::<HEADER_BYTES>()?;
+        let [source_port, destination_port, sum, payload_bytes] =
+            [[s0, s1], [d0, d1], [c0, c1], [l0, l1]].map(u16::from_be_bytes);
+        let gsi = Gsi(*gsi);
         let (version, kind) = (kind >> 6, kind & 0x3f);
         let (port, data_port) = if Body::kind_goes_to_source(kind) {
             (destination_port, source_port)
