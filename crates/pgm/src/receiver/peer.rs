@@ -54,6 +54,8 @@ struct Slot {
     was_missing: bool,
     /// Stands among the NAKs that wait to be sent.
     queued: bool,
+    /// Its bytes are in `front`.
+    in_front: bool,
     ncf_retries: u32,
     data_retries: u32,
 }
@@ -99,6 +101,9 @@ pub(super) struct Peer {
     slots: Vec<Slot>,
     bytes: Vec<u8>,
     slot_bytes: usize,
+    /// Bytes of the packet whose turn it is to be delivered. Most packets come in their turn and are taken at once; then they
+    /// need not pass through the window, which is larger than caches are.
+    front: Vec<u8>,
     timers: Timers,
     pub(super) parity: Parity,
 }
@@ -129,6 +134,7 @@ impl Peer {
             slots: vec![Slot::default(); places],
             bytes: vec![0; places * config.max_packet_bytes],
             slot_bytes: config.max_packet_bytes,
+            front: vec![0; config.max_packet_bytes],
             timers: Timers::new(config.window_packets),
             parity: Parity::new(config),
         }
@@ -231,12 +237,16 @@ impl Peer {
         }
         self.make_way(data.sqn);
         self.heard_ns = now_ns;
+        // Parity is made over what is in the window.
+        let in_front = data.sqn == self.base && !with.config.parity;
         let begin = self.place(data.sqn) as usize * self.slot_bytes;
-        if let Some(bytes) = self.bytes.get_mut(begin..begin + data.payload.len()) {
+        let room = if in_front { Some(&mut *self.front) } else { self.bytes.get_mut(begin..begin + self.slot_bytes) };
+        if let Some(bytes) = room.and_then(|room| room.get_mut(..data.payload.len())) {
             bytes.copy_from_slice(data.payload);
         }
         if let Some(slot) = self.slot_mut(data.sqn) {
             slot.state = State::Have;
+            slot.in_front = in_front;
             slot.length = data.payload.len();
             slot.fragment = options.fragment;
             slot.repair.data_ns = now_ns;
@@ -367,7 +377,21 @@ impl Peer {
     }
 
     /// Passes over what is lost at the front.
+    #[inline]
     fn settle(&mut self, with: &mut With<'_>) {
+        // It is asked several times a packet, and seldom is there anything to do.
+        let lost = if self.base == self.end {
+            self.trail.is_after(self.base) || self.fin == Some(self.base)
+        } else {
+            matches!(self.state(self.base), State::Lost | State::Skipped)
+        };
+        if lost {
+            self.pass_lost(with);
+        }
+    }
+
+    #[inline(never)]
+    fn pass_lost(&mut self, with: &mut With<'_>) {
         loop {
             while self.base.is_before(self.end) {
                 match self.state(self.base) {
@@ -663,7 +687,9 @@ impl Peer {
             let sqn = self.base.plus(ahead);
             let slot = self.slot(sqn);
             let begin = self.place(sqn) as usize * self.slot_bytes;
-            let bytes = self.bytes.get(begin..begin + slot.length).unwrap_or_default();
+            let bytes =
+                if slot.in_front { self.front.get(..slot.length) } else { self.bytes.get(begin..begin + slot.length) };
+            let bytes = bytes.unwrap_or_default();
             let room = out.get_mut(message.length..).unwrap_or_default();
             let fits = bytes.len().min(room.len());
             if let (Some(room), Some(bytes)) = (room.get_mut(..fits), bytes.get(..fits)) {

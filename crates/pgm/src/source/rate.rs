@@ -27,7 +27,10 @@ impl Limiter {
 
     fn fill(&mut self, now_ns: u64) {
         let elapsed = now_ns.saturating_sub(self.filled_ns);
-        self.filled_ns = self.filled_ns.max(now_ns);
+        if elapsed == 0 {
+            return;
+        }
+        self.filled_ns = now_ns;
         self.tokens = self.tokens.saturating_add(signed(u128::from(elapsed) * self.rate)).min(self.size);
     }
 

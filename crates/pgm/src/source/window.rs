@@ -6,7 +6,9 @@ use crate::packet::Fragment;
 /// One packet's place.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
-    pub(super) length: usize,
+    /// Where its bytes begin.
+    begin: usize,
+    length: usize,
     pub(super) fragment: Option<Fragment>,
     /// Waits for its repair to go out.
     pub(super) repair: bool,
@@ -22,8 +24,11 @@ pub(super) struct Slot {
 #[derive(Debug)]
 pub(super) struct Window {
     slots: Vec<Slot>,
+    /// Payloads one behind the other, around and around: short ones stay close together, which caches like. There is room for
+    /// one more than there are slots, because none goes over the end.
     bytes: Vec<u8>,
-    slot_bytes: usize,
+    /// Where the next one begins, if it finds room before the end.
+    free: usize,
     /// Packets leave the window by so many: a transmission group, or 1.
     group: u32,
     /// The oldest that can be repaired.
@@ -37,13 +42,13 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// `group` and `packets` are powers of two, and `first` begins a group.
-    pub(super) fn new(first: Sqn, packets: u32, slot_bytes: usize, group: u32) -> Self {
+    /// `group` and `packets` are powers of two, and `first` begins a group. No payload is above `most_bytes`.
+    pub(super) fn new(first: Sqn, packets: u32, most_bytes: usize, group: u32) -> Self {
         let packets = packets as usize;
         Self {
             slots: vec![Slot::default(); packets],
-            bytes: vec![0; packets * slot_bytes],
-            slot_bytes,
+            bytes: vec![0; (packets + 1) * most_bytes],
+            free: 0,
             group,
             trail: first,
             next: first,
@@ -91,13 +96,13 @@ impl Window {
         if held == self.slots.len() {
             self.trail = self.trail.plus(self.group);
         }
-        let place = self.place(sqn);
-        if let Some(slot) = self.slots.get_mut(place) {
-            *slot = Slot { length: payload.len(), fragment, ..Slot::default() };
-        }
-        let begin = place * self.slot_bytes;
-        if let Some(bytes) = self.bytes.get_mut(begin..begin + payload.len()) {
+        let begin = if self.free + payload.len() <= self.bytes.len() { self.free } else { 0 };
+        self.free = begin + payload.len();
+        if let Some(bytes) = self.bytes.get_mut(begin..self.free) {
             bytes.copy_from_slice(payload);
+        }
+        if let Some(slot) = self.slot(sqn) {
+            *slot = Slot { begin, length: payload.len(), fragment, ..Slot::default() };
         }
         self.next = self.next.next();
         sqn
@@ -105,6 +110,9 @@ impl Window {
 
     /// What was not sent yet is taken back.
     pub(super) fn forget_unsent(&mut self) {
+        if let Some(slot) = self.first_unsent().and_then(|sqn| self.slots.get(self.place(sqn))) {
+            self.free = slot.begin;
+        }
         self.next = self.unsent;
     }
 
@@ -158,7 +166,42 @@ impl Window {
     pub(super) fn payload(&self, sqn: Sqn) -> (&[u8], Option<Fragment>) {
         let place = self.place(sqn);
         let Some(slot) = self.slots.get(place) else { return (&[], None) };
-        let begin = place * self.slot_bytes;
-        (self.bytes.get(begin..begin + slot.length).unwrap_or_default(), slot.fragment)
+        (self.bytes.get(slot.begin..slot.begin + slot.length).unwrap_or_default(), slot.fragment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the lengths, nothing that is in the window is written over.
+        #[test]
+        fn what_it_holds_stays(
+            group in proptest::sample::select(vec![1_u32, 4]),
+            steps in proptest::collection::vec((0_usize..=20, 0_u32..12), 0..200),
+        ) {
+            let mut window = Window::new(Sqn(0), 8, 20, group);
+            let mut pushed: Vec<Vec<u8>> = Vec::new();
+            for (at, (length, what)) in steps.into_iter().enumerate() {
+                let payload = vec![u8::try_from(at).unwrap(); length];
+                match what {
+                    0 => {
+                        window.forget_unsent();
+                        pushed.truncate(window.next().0 as usize);
+                    }
+                    1..5 if window.first_unsent().is_some() => window.sent(),
+                    _ if window.has_room(1, None) => {
+                        window.push(&payload, None);
+                        pushed.push(payload);
+                    }
+                    _ => {}
+                }
+                for number in window.trail().0..window.next().0 {
+                    prop_assert_eq!(window.payload(Sqn(number)).0, &pushed[number as usize][..]);
+                }
+            }
+        }
     }
 }
