@@ -298,6 +298,15 @@ pub struct PgmInfo {
     pub repairs: u64,
     /// Packets that came twice.
     pub duplicates: u64,
+    /// The parity that was used, as `16+1`: packets of a group, and those that follow it unasked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fec: Option<String>,
+    /// Parity packets sent unasked.
+    pub parity_unasked: u64,
+    /// Parity packets sent on demand; not among `repairs`.
+    pub parity_asked: u64,
+    /// Of the recovered, those that were computed from parity.
+    pub rebuilt: u64,
     /// The same of each end: the initiator, then the reflectors.
     pub ends: Vec<PgmEndInfo>,
     /// Messages by what repairs did to them; of all reflectors first.

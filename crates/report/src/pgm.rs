@@ -5,7 +5,7 @@ use crate::document::{CellInfo, Document, FateInfo, Mark, PgmEndInfo, PgmInfo, Q
 use crate::layout::{Band, Column, Grid};
 use crate::single::Part;
 use crate::units::{commas, counted, plain, span, us_or_dash};
-use model::{Latency, PgmCounts, PgmEnd, PgmReport, PgmSteps, ResultDocument};
+use model::{Latency, PgmCounts, PgmEnd, PgmFec, PgmReport, PgmSteps, ResultDocument};
 
 /// Names of the fates of messages, in the order of tables, and what they are called for people.
 const FATES: [(&str, &str); 3] =
@@ -61,6 +61,10 @@ pub(crate) fn info(used: &[&ResultDocument]) -> Option<PgmInfo> {
         ncfs: sum(|counts| counts.ncfs_sent),
         repairs: sum(|counts| counts.rdata_sent),
         duplicates: sum(|counts| counts.duplicates),
+        fec: first.fec.map(|fec| fec.to_string()),
+        parity_unasked: sum(|counts| counts.parity_unasked_sent),
+        parity_asked: sum(|counts| counts.parity_asked_sent),
+        rebuilt: sum(|counts| counts.rebuilt),
         ends: ends(&all),
         fates,
     })
@@ -178,10 +182,11 @@ pub(crate) fn summary(document: &Document) -> Vec<String> {
         ];
     }
     let mut out = vec![format!(
-        "PGM missed {} in {}: {} repaired, {}.",
+        "PGM missed {} in {}: {} repaired{}, {}.",
         counted_packets(missing),
         counted(cells.iter().filter(|(_, pgm)| pgm.missing > 0).count(), "cell"),
         commas(recovered),
+        by_parity(sum(|pgm| pgm.rebuilt)),
         if lost == 0 { "none given up".to_owned() } else { format!("{} given up", commas(lost)) }
     )];
     // The cell in which repairs cost most, by what they are apart from.
@@ -212,6 +217,11 @@ pub(crate) fn summary(document: &Document) -> Vec<String> {
     out
 }
 
+/// How many of the repaired were never sent again.
+fn by_parity(rebuilt: u64) -> String {
+    if rebuilt > 0 { format!(" ({} by parity)", commas(rebuilt)) } else { String::new() }
+}
+
 fn counted_packets(count: u64) -> String {
     if count == 1 { "1 packet".to_owned() } else { format!("{} packets", commas(count)) }
 }
@@ -234,9 +244,10 @@ pub(crate) fn sentence(result: &ResultDocument) -> Option<String> {
     let given_up = if lost == 0 { "none given up".to_owned() } else { format!("{} given up", commas(lost)) };
     let words = FATES.iter().rev().filter_map(|(name, words)| Some(format!("{words} {}", of(name)?)));
     Some(format!(
-        "PGM missed {}: {} repaired, {given_up}. Messages {}: the last is scheduling and the path alone.",
+        "PGM missed {}: {} repaired{}, {given_up}. Messages {}: the last is scheduling and the path alone.",
         counted_packets(missing),
         commas(recovered),
+        by_parity(pgm.sum(|counts| counts.rebuilt)),
         words.collect::<Vec<_>>().join(", ")
     ))
 }
@@ -285,7 +296,7 @@ fn parts_of(steps: &PgmSteps) -> impl Iterator<Item = (&'static str, &Latency)> 
 type Count = fn(&PgmEnd) -> Option<u64>;
 
 /// What each end counted, by name: of its source, then of its receiver. `heard` is how many of its NAKs arrived.
-pub(crate) const COUNTS: [(&str, Count); 12] = [
+const COUNTS: [(&str, Count); 12] = [
     ("ODATA sent", |end| Some(end.counts.odata_sent)),
     ("NAKs got", |end| Some(end.counts.naks_received)),
     ("NCFs sent", |end| Some(end.counts.ncfs_sent)),
@@ -299,6 +310,20 @@ pub(crate) const COUNTS: [(&str, Count); 12] = [
     ("given up", |end| Some(end.counts.lost)),
     ("twice", |end| Some(end.counts.duplicates)),
 ];
+
+/// The same of parity: packets sent by themselves and on demand, those that came and were of use, and what they repaired.
+const PARITY: [(&str, Count); 4] = [
+    ("parity unasked", |end| Some(end.counts.parity_unasked_sent)),
+    ("parity asked", |end| Some(end.counts.parity_asked_sent)),
+    ("parity got", |end| Some(end.counts.parity_received)),
+    ("rebuilt", |end| Some(end.counts.rebuilt)),
+];
+
+/// What is told of each end in these results.
+pub(crate) fn counts<'a>(results: impl IntoIterator<Item = &'a ResultDocument>) -> Vec<(&'static str, Count)> {
+    let parity = results.into_iter().any(|result| result.pgm.as_ref().is_some_and(|pgm| pgm.fec.is_some()));
+    COUNTS.into_iter().chain(PARITY.into_iter().filter(|_| parity)).collect()
+}
 
 /// NAKs of one of several reflectors: how many it sent, and how many of them arrived where some did not.
 pub(crate) fn naks_of(result: &ResultDocument, host: &str) -> Option<String> {
@@ -338,9 +363,10 @@ pub(crate) fn parts(
     let heads =
         [("count", ""), ("mean", "µs"), ("min", "µs"), ("p50", "µs"), ("p99", "µs"), ("p99.9", "µs"), ("max", "µs")];
     times.columns.extend(heads.map(|(name, unit)| Column::figures(name, unit)));
+    let all = counts(results);
     let mut counts = Grid { columns: keys(), merged: 2, ..Grid::default() };
     counts.columns.push(Column::words("end"));
-    counts.columns.extend(COUNTS.map(|(name, _)| Column::figures(name, "")));
+    counts.columns.extend(all.iter().map(|(name, _)| Column::figures(name, "")));
     for (result, pgm) in told() {
         for (name, one) in distributions(pgm) {
             let mut row = key(result);
@@ -350,16 +376,18 @@ pub(crate) fn parts(
         for end in &pgm.ends {
             let mut row = key(result);
             row.push(plain(&end.host));
-            row.extend(COUNTS.map(|(_, pick)| pick(end).map_or_else(|| "–".to_owned(), |count| count.to_string())));
+            let count = |(_, pick): &(&str, Count)| pick(end).map_or_else(|| "–".to_owned(), |count| count.to_string());
+            row.extend(all.iter().map(count));
             counts.rows.push(row);
         }
     }
     let groups = told().map(|(_, pgm)| {
         format!(
-            "Published on {}, answered on {}, over {}.",
+            "Published on {}, answered on {}, over {}{}.",
             plain(&pgm.group),
             plain(&pgm.reply_group),
-            plain(&pgm.carrier)
+            plain(&pgm.carrier),
+            pgm.fec.map(parity_words).unwrap_or_default()
         )
     });
     let mut words: Vec<String> = groups.collect();
@@ -373,6 +401,17 @@ pub(crate) fn parts(
         },
         Part { title: "PGM: packets at each end".to_owned(), grid: counts, words: Vec::new() },
     ]
+}
+
+/// The parity that was used.
+fn parity_words(fec: PgmFec) -> String {
+    let PgmFec { group_packets, proactive_packets: unasked, on_demand, .. } = fec;
+    let more = if on_demand { ", more on demand" } else { "" };
+    match unasked {
+        0 => format!(", with parity over groups of {group_packets} on demand"),
+        1 => format!(", with 1 unasked parity packet to each group of {group_packets}{more}"),
+        _ => format!(", with {unasked} unasked parity packets to each group of {group_packets}{more}"),
+    }
 }
 
 #[cfg(test)]
@@ -434,6 +473,21 @@ mod tests {
              repair 70 (p50 400 µs, max 8.00 ms), untouched by repairs 900 (p50 90.0 µs, max 400 µs): the last is scheduling \
              and the path alone."
         );
+        assert!(counts([&result]).iter().all(|(name, _)| *name != "rebuilt"));
+        let mut rebuilt = report();
+        rebuilt.ends[0].counts.rebuilt = 20;
+        rebuilt.fec = Some(PgmFec { proactive_packets: 1, ..PgmFec::new(16) });
+        result.pgm = Some(rebuilt);
+        assert!(
+            sentence(&result).unwrap().starts_with("PGM missed 30 packets: 28 repaired (20 by parity), 2 given up.")
+        );
+        let parts = parts(std::slice::from_ref(&result), Vec::new, |_| Vec::new());
+        assert!(
+            parts[0].words[0].ends_with("over udp, with 1 unasked parity packet to each group of 16, more on demand.")
+        );
+        let (head, row) = (&parts[1].grid.columns, &parts[1].grid.rows[0]);
+        assert_eq!((head.last().unwrap().heading[0].as_str(), row.last().unwrap().as_str()), ("rebuilt", "20"));
+        assert_eq!(info(&[&result]).unwrap().fec.unwrap(), "16+1");
         let quiet = PgmReport { ends: Vec::new(), ..report() };
         result.pgm = Some(quiet);
         assert!(sentence(&result).unwrap().contains("nothing to repair"));

@@ -198,15 +198,16 @@ pub(super) fn counts(results: &[&ResultDocument]) -> Vec<Table> {
 /// What each end's source and receiver counted over PGM.
 pub(super) fn packets(results: &[&ResultDocument]) -> Option<Table> {
     let mut rows = Vec::new();
+    let counts = crate::pgm::counts(results.iter().copied());
     for result in results {
         for end in result.pgm.iter().flat_map(|pgm| &pgm.ends) {
             let mut cells = vec![repetition(result), plain(&end.host)];
-            cells.extend(crate::pgm::COUNTS.map(|(_, pick)| dash(pick(end).map(commas))));
+            cells.extend(counts.iter().map(|(_, pick)| dash(pick(end).map(commas))));
             rows.push(row(cells));
         }
     }
     let mut heads = vec!["rep.", "end"];
-    heads.extend(crate::pgm::COUNTS.map(|(name, _)| name));
+    heads.extend(counts.iter().map(|(name, _)| *name));
     let caption = "PGM: packets at each end".to_owned();
     (!rows.is_empty()).then_some(Table { caption, heads, words: 2, ends_in_words: false, rows })
 }
