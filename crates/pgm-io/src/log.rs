@@ -43,39 +43,51 @@ pub enum EventKind {
     NakSent {
         /// The first.
         first: Sqn,
-        /// How many.
+        /// How many; with parity, of how many groups.
         count: u32,
+        /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
+        parity: bool,
     },
     /// Somebody asks the own source for numbers.
     NakReceived {
         /// The first.
         first: Sqn,
-        /// How many.
+        /// How many; with parity, of how many groups.
         count: u32,
+        /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
+        parity: bool,
     },
     /// The own source confirmed that.
     NcfSent {
         /// The first.
         first: Sqn,
-        /// How many.
+        /// How many; with parity, of how many groups.
         count: u32,
+        /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
+        parity: bool,
     },
     /// A source confirmed a NAK, whoever sent it.
     NcfReceived {
         /// The first.
         first: Sqn,
-        /// How many.
+        /// How many; with parity, of how many groups.
         count: u32,
+        /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
+        parity: bool,
     },
     /// The own source repaired.
     RepairSent {
         /// The number.
         sqn: Sqn,
+        /// Whether it is parity that was asked for: its number is then one of its group's.
+        parity: bool,
     },
     /// A repair came, needed here or not.
     RepairReceived {
         /// The number.
         sqn: Sqn,
+        /// Whether it is parity that was asked for: its number is then one of its group's.
+        parity: bool,
     },
     /// Data that will not come.
     Lost {
@@ -101,14 +113,18 @@ const EVENT_WORDS: usize = 3;
 const REPAIR_WORDS: usize = 12;
 
 impl EventNote {
+    /// In the byte of the kind.
+    const PARITY: u64 = 0x80;
+
     fn words(&self) -> [u64; EVENT_WORDS] {
+        let mark = |parity: bool| if parity { Self::PARITY } else { 0 };
         let (kind, first, count) = match self.what {
-            EventKind::NakSent { first, count } => (0, first.0, count),
-            EventKind::NakReceived { first, count } => (1, first.0, count),
-            EventKind::NcfSent { first, count } => (2, first.0, count),
-            EventKind::NcfReceived { first, count } => (3, first.0, count),
-            EventKind::RepairSent { sqn } => (4, sqn.0, 1),
-            EventKind::RepairReceived { sqn } => (5, sqn.0, 1),
+            EventKind::NakSent { first, count, parity } => (0 | mark(parity), first.0, count),
+            EventKind::NakReceived { first, count, parity } => (1 | mark(parity), first.0, count),
+            EventKind::NcfSent { first, count, parity } => (2 | mark(parity), first.0, count),
+            EventKind::NcfReceived { first, count, parity } => (3 | mark(parity), first.0, count),
+            EventKind::RepairSent { sqn, parity } => (4 | mark(parity), sqn.0, 1),
+            EventKind::RepairReceived { sqn, parity } => (5 | mark(parity), sqn.0, 1),
             EventKind::Lost { first, count } => (6, first.0, count),
             EventKind::SourceFound => (7, 0, 0),
             EventKind::Finished => (8, 0, 0),
@@ -120,13 +136,14 @@ impl EventNote {
 
     fn read([at_ns, kind, numbers]: [u64; EVENT_WORDS]) -> Self {
         let (first, count) = (Sqn(high(numbers)), low(numbers));
-        let what = match kind & 0xff {
-            0 => EventKind::NakSent { first, count },
-            1 => EventKind::NakReceived { first, count },
-            2 => EventKind::NcfSent { first, count },
-            3 => EventKind::NcfReceived { first, count },
-            4 => EventKind::RepairSent { sqn: first },
-            5 => EventKind::RepairReceived { sqn: first },
+        let parity = kind & Self::PARITY != 0;
+        let what = match kind & 0x7f {
+            0 => EventKind::NakSent { first, count, parity },
+            1 => EventKind::NakReceived { first, count, parity },
+            2 => EventKind::NcfSent { first, count, parity },
+            3 => EventKind::NcfReceived { first, count, parity },
+            4 => EventKind::RepairSent { sqn: first, parity },
+            5 => EventKind::RepairReceived { sqn: first, parity },
             6 => EventKind::Lost { first, count },
             7 => EventKind::SourceFound,
             8 => EventKind::Finished,
@@ -327,12 +344,12 @@ mod tests {
         assert!(log.repairs_from(7).is_empty());
         let first = Sqn(u32::MAX);
         let all = [
-            EventKind::NakSent { first, count: 63 },
-            EventKind::NakReceived { first, count: 1 },
-            EventKind::NcfSent { first, count: 2 },
-            EventKind::NcfReceived { first, count: 3 },
-            EventKind::RepairSent { sqn: first },
-            EventKind::RepairReceived { sqn: first },
+            EventKind::NakSent { first, count: 63, parity: true },
+            EventKind::NakReceived { first, count: 1, parity: false },
+            EventKind::NcfSent { first, count: 2, parity: true },
+            EventKind::NcfReceived { first, count: 3, parity: false },
+            EventKind::RepairSent { sqn: first, parity: false },
+            EventKind::RepairReceived { sqn: first, parity: true },
             EventKind::Lost { first, count: u32::MAX },
             EventKind::SourceFound,
             EventKind::Finished,
@@ -351,7 +368,7 @@ mod tests {
         for at_ns in [4, 2, 6] {
             log.received(EventNote { at_ns, from: 1, what: EventKind::Expired });
         }
-        log.sent(EventNote { at_ns: 3, from: u16::MAX, what: EventKind::RepairSent { sqn: Sqn(1) } });
+        log.sent(EventNote { at_ns: 3, from: u16::MAX, what: EventKind::RepairSent { sqn: Sqn(1), parity: false } });
         let times: Vec<u64> = log.events().iter().map(|note| note.at_ns).collect();
         assert_eq!((times, log.dropped()), (vec![2, 3, 4], (0, 1)));
         log.clear();

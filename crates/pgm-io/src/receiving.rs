@@ -1,7 +1,7 @@
 //! The receiving half: datagrams into the engine, messages out of it, NAKs out, and the own source's timers on the way.
 
 use crate::log::HEAD;
-use crate::sending::{AHEAD_NS, Shared, numbers};
+use crate::sending::{AHEAD_NS, Numbers, Shared, numbers};
 use crate::stamps::StampRing;
 use crate::{Delivered, EventKind, EventNote, RepairNote};
 use net::PathError;
@@ -392,14 +392,17 @@ impl Receiving {
                 self.ready = true;
                 stamps.push(now, datagram.stack_ns);
                 if kind == RDATA
-                    && let Some(sqn) = Packet::parse(datagram.bytes).ok().and_then(|packet| packet.sqn())
+                    && let Ok(packet) = Packet::parse(datagram.bytes)
+                    && let Some(sqn) = packet.sqn()
                 {
-                    shared.log.received(EventNote { at_ns: now, from, what: EventKind::RepairReceived { sqn } });
+                    let what = EventKind::RepairReceived { sqn, parity: packet.options.parity };
+                    shared.log.received(EventNote { at_ns: now, from, what });
                 }
             }
             NCF => {
-                if let Some((first, count)) = numbers(datagram.bytes) {
-                    shared.log.received(EventNote { at_ns: now, from, what: EventKind::NcfReceived { first, count } });
+                if let Some(Numbers { first, count, parity }) = numbers(datagram.bytes) {
+                    let what = EventKind::NcfReceived { first, count, parity };
+                    shared.log.received(EventNote { at_ns: now, from, what });
                 }
             }
             // It may say that what is missing will not come, so that what follows is delivered.
@@ -465,10 +468,11 @@ impl Receiving {
                 let bytes = place.get(..out.length).unwrap_or_default();
                 let glanced = glance(bytes);
                 if let Some((NAK, tsi)) = glanced
-                    && let Some((first, count)) = numbers(bytes)
+                    && let Some(Numbers { first, count, parity }) = numbers(bytes)
                 {
                     let from = self.peers.number_of(tsi);
-                    shared.log.received(EventNote { at_ns: now, from, what: EventKind::NakSent { first, count } });
+                    let what = EventKind::NakSent { first, count, parity };
+                    shared.log.received(EventNote { at_ns: now, from, what });
                 }
                 let is_nak = glanced.is_some_and(|(kind, _)| kind == NAK);
                 match (out.to, &self.group) {
@@ -562,7 +566,7 @@ mod tests {
             let length = packet.write(&mut buffer).unwrap();
             assert_eq!(glance(&buffer[..length]), Some((kind, tsi(3))));
             let expected = matches!(kind, NAK | NCF).then_some((Sqn(7), 3));
-            assert_eq!(numbers(&buffer[..length]), expected);
+            assert_eq!(numbers(&buffer[..length]).map(|all| (all.first, all.count)), expected);
         }
         assert_eq!(glance(&buffer[..13]), None);
     }

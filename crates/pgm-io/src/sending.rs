@@ -74,9 +74,9 @@ impl Sending {
         // What is no packet is counted there.
         let _ = self.source.handle_datagram(self.engine_ns.max(now_ns), bytes);
         if self.source.counts().naks != before
-            && let Some((first, count)) = numbers(bytes)
+            && let Some(Numbers { first, count, parity }) = numbers(bytes)
         {
-            let what = EventKind::NakReceived { first, count };
+            let what = EventKind::NakReceived { first, count, parity };
             self.log.sent(EventNote { at_ns: now_ns, from, what });
         }
     }
@@ -90,18 +90,30 @@ impl Sending {
 #[cold]
 fn told(class: Class, bytes: &[u8]) -> Option<EventKind> {
     match class {
-        Class::Ncf => numbers(bytes).map(|(first, count)| EventKind::NcfSent { first, count }),
-        Class::Rdata => Packet::parse(bytes).ok()?.sqn().map(|sqn| EventKind::RepairSent { sqn }),
+        Class::Ncf => {
+            numbers(bytes).map(|Numbers { first, count, parity }| EventKind::NcfSent { first, count, parity })
+        }
+        Class::Rdata => {
+            let packet = Packet::parse(bytes).ok()?;
+            packet.sqn().map(|sqn| EventKind::RepairSent { sqn, parity: packet.options.parity })
+        }
         _ => None,
     }
 }
 
-/// The numbers of a NAK or an NCF: the first, and how many.
-pub(crate) fn numbers(bytes: &[u8]) -> Option<(Sqn, u32)> {
+/// The numbers of a NAK or an NCF.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Numbers {
+    pub(crate) first: Sqn,
+    pub(crate) count: u32,
+    pub(crate) parity: bool,
+}
+
+pub(crate) fn numbers(bytes: &[u8]) -> Option<Numbers> {
     let packet = Packet::parse(bytes).ok()?;
     let (Body::Nak(nak) | Body::Ncf(nak)) = packet.body else { return None };
     let more = u32::try_from(packet.options.nak_list.iter().count()).unwrap_or(u32::MAX);
-    Some((nak.sqn, more.saturating_add(1)))
+    Some(Numbers { first: nak.sqn, count: more.saturating_add(1), parity: packet.options.parity })
 }
 
 /// How far a message got.

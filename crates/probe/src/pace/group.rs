@@ -253,15 +253,28 @@ fn heard(notes: &[EventNote], reflectors: usize) -> Option<Vec<u64>> {
 
 /// What happened here, as an event; nothing for what tells of no loss.
 fn event(note: &EventNote, begin_ns: u64, fars: &[Far], several: bool) -> Option<Event> {
-    let numbers = |count: u32| if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") };
+    let packets = |count: u32| if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") };
+    let numbers = |count: u32, parity| match (parity, count) {
+        (false, _) => packets(count),
+        (true, 1) => "parity of 1 group".to_owned(),
+        (true, _) => format!("parity of {count} groups"),
+    };
     let (kind, detail) = match note.what {
-        EventKind::NakSent { count, .. } => ("nak", format!("asked for {} of the answers", numbers(count))),
-        EventKind::NakReceived { count, .. } => ("nak", format!("asked for {} of ours", numbers(count))),
-        EventKind::NcfSent { count, .. } => ("ncf", format!("confirmed {} of ours", numbers(count))),
-        EventKind::NcfReceived { count, .. } => ("ncf", format!("{} of the answers confirmed", numbers(count))),
+        EventKind::NakSent { count, parity, .. } => {
+            ("nak", format!("asked for {} of the answers", numbers(count, parity)))
+        }
+        EventKind::NakReceived { count, parity, .. } => {
+            ("nak", format!("asked for {} of ours", numbers(count, parity)))
+        }
+        EventKind::NcfSent { count, parity, .. } => ("ncf", format!("confirmed {} of ours", numbers(count, parity))),
+        EventKind::NcfReceived { count, parity, .. } => {
+            ("ncf", format!("{} of the answers confirmed", numbers(count, parity)))
+        }
+        EventKind::RepairSent { parity: true, .. } => ("repair", "parity sent for one of our groups".to_owned()),
         EventKind::RepairSent { .. } => ("repair", "one of our packets repaired".to_owned()),
+        EventKind::RepairReceived { parity: true, .. } => ("repair", "parity of a group of the answers".to_owned()),
         EventKind::RepairReceived { .. } => ("repair", "a packet of the answers repaired".to_owned()),
-        EventKind::Lost { count, .. } => ("lost", format!("{} of the answers given up", numbers(count))),
+        EventKind::Lost { count, .. } => ("lost", format!("{} of the answers given up", packets(count))),
         EventKind::Reset { code } => ("reset", format!("the source gave up, reason {code}")),
         EventKind::Expired => ("expired", "the source was silent for too long".to_owned()),
         EventKind::SourceFound | EventKind::Finished => return None,
@@ -279,11 +292,11 @@ mod tests {
     #[test]
     fn naks_are_counted_by_reflector_unless_one_of_them_is_nobodys() {
         let note = |from, what| EventNote { at_ns: 1, from, what };
-        let nak = EventKind::NakReceived { first: Sqn(4), count: 2 };
+        let nak = EventKind::NakReceived { first: Sqn(4), count: 2, parity: false };
         let mut notes = vec![note(1, nak), note(0, nak), note(1, nak)];
         // What the initiator itself did is no NAK of a reflector.
-        notes.push(note(0, EventKind::NakSent { first: Sqn(4), count: 2 }));
-        notes.push(note(u16::MAX, EventKind::NcfSent { first: Sqn(4), count: 2 }));
+        notes.push(note(0, EventKind::NakSent { first: Sqn(4), count: 2, parity: false }));
+        notes.push(note(u16::MAX, EventKind::NcfSent { first: Sqn(4), count: 2, parity: false }));
         assert_eq!(heard(&notes, 3), Some(vec![1, 2, 0]));
         notes.push(note(u16::MAX, nak));
         assert_eq!(heard(&notes, 3), None);
@@ -292,16 +305,21 @@ mod tests {
     #[test]
     fn events_are_told_from_the_first_message_on() {
         let note = |at_ns, what| EventNote { at_ns, from: 0, what };
-        let nak = EventKind::NakReceived { first: Sqn(4), count: 2 };
+        let nak = EventKind::NakReceived { first: Sqn(4), count: 2, parity: false };
         assert_eq!(event(&note(99, nak), 100, &[], false), None, "before the first message");
         let told = event(&note(350, nak), 100, &[], false).unwrap();
         assert_eq!(
             (told.kind.as_str(), told.at_ns, told.detail.as_str()),
             ("nak", Some(250), "asked for 2 packets of ours")
         );
+        let groups = EventKind::NcfReceived { first: Sqn(9), count: 1, parity: true };
+        assert_eq!(
+            event(&note(100, groups), 100, &[], false).unwrap().detail,
+            "parity of 1 group of the answers confirmed"
+        );
         for (what, kind) in [
-            (EventKind::NcfReceived { first: Sqn(1), count: 1 }, Some("ncf")),
-            (EventKind::RepairSent { sqn: Sqn(1) }, Some("repair")),
+            (EventKind::NcfReceived { first: Sqn(1), count: 1, parity: false }, Some("ncf")),
+            (EventKind::RepairSent { sqn: Sqn(1), parity: false }, Some("repair")),
             (EventKind::Lost { first: Sqn(1), count: 3 }, Some("lost")),
             (EventKind::SourceFound, None),
         ] {
