@@ -7,7 +7,7 @@
 mod network;
 mod support;
 
-use network::{Network, address, obstacle};
+use network::{Network, address, address6, obstacle, obstacle6};
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -31,13 +31,19 @@ struct Hosts {
     folder: Folder,
     key: String,
     children: Vec<Child>,
+    group: &'static str,
+    address: fn(usize) -> String,
 }
 
 impl Hosts {
     fn new(name: &str, hosts: usize) -> Self {
+        Self::on(name, Network::of(hosts), hosts, GROUP, address)
+    }
+
+    fn on(name: &str, network: Network, hosts: usize, group: &'static str, address: fn(usize) -> String) -> Self {
         let folder = Folder::new(name);
         let key = folder.secret("key", &stdout(&run(&["key"])));
-        let mut all = Self { network: Network::of(hosts), folder, key, children: Vec::new() };
+        let mut all = Self { network, folder, key, children: Vec::new(), group, address };
         for host in 1..hosts {
             let mut serve = all.windhover(host, &["serve", "--bind", &address(host), "--quiet"]);
             let child = serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -74,9 +80,9 @@ impl Hosts {
 
     /// `pace pgm` from the first host to all others.
     fn pace(&self, arguments: &[&str]) -> Output {
-        let peers: Vec<String> = (1..=self.children.len()).map(address).collect();
+        let peers: Vec<String> = (1..=self.children.len()).map(self.address).collect();
         let peers: Vec<&str> = peers.iter().map(String::as_str).collect();
-        let fixed = ["pace", "pgm", GROUP];
+        let fixed = ["pace", "pgm", self.group];
         let command = self.windhover(0, &[&fixed, peers.as_slice(), arguments].concat());
         let mut limited = Command::new("timeout");
         limited.args(["-k", "5", LIMIT_S]).arg(command.get_program()).args(command.get_args());
@@ -202,6 +208,31 @@ fn with_parity_losses_are_rebuilt_mostly_without_naks() {
     let [[naks, missing], [fewer, of]] =
         [&plain, &with].map(|one| ["naks_sent", "missing"].map(|of| sum(&one["pgm"], of)));
     assert!(2 * fewer * missing < naks * of, "{fewer} NAKs for {of} against {naks} for {missing}");
+}
+
+#[test]
+fn ipv6_by_both_carriers() {
+    let test = "ipv6_by_both_carriers";
+    if !can_run(test) {
+        return;
+    }
+    if let Some(reason) = obstacle6() {
+        eprintln!("SKIPPED {test}: {reason}");
+        return;
+    }
+    let hosts = Hosts::on("pgm-six", Network::of(2).with_ipv6(), 2, "ff08::77:1", address6);
+    hosts.network.lose(0, 3);
+    hosts.network.lose(1, 3);
+    for carrier in ["udp", "raw"] {
+        let document = hosts.measure(&["--carrier", carrier, "--rate", "2k", "--count", "1500", "--size", "64"]);
+        let (messages, pgm) = (&document["messages"], &document["pgm"]);
+        assert_eq!((number(&messages["received"]), number(&messages["lost"])), (1500, 0), "{document}");
+        assert_eq!(
+            (&pgm["group"], &pgm["reply_group"], &pgm["carrier"]),
+            (&"ff08::77:1".into(), &"ff08::77:2".into(), &carrier.into())
+        );
+        assert!(sum(pgm, "recovered") > 0, "{pgm}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What tshark says of our packets: it knows PGM, and did not learn it from us.
 
-use crate::case::{BEGIN, GROUP, LIMIT, can_run, number};
-use crate::network::Network;
+use crate::case::{BEGIN, GROUP, GROUP6, LIMIT, can_run, can_run_over_ipv6, number};
+use crate::network::{Network, address, address6};
 use crate::process::Process;
 use crate::support::Folder;
 use std::collections::BTreeSet;
@@ -17,22 +17,37 @@ const NCF: &str = "0x0a";
 #[test]
 fn tshark_decodes_every_packet_and_finds_its_checksum_good() {
     const TEST: &str = "tshark_decodes_every_packet_and_finds_its_checksum_good";
-    if !can_run(TEST, &[]) {
+    if !can_run(TEST, &[]) || !has_tshark(TEST) {
         return;
     }
-    if !Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED {TEST}: there is no tshark");
-        return;
-    }
-    decoded("udp", "udp port 3056", "3000", &["Fragment", "Fin"]);
+    decoded("udp", "udp port 3056", "3000", &["Fragment", "Fin"], false);
     // A packet that is full has no room for OPT_SYN.
-    decoded("raw", "ip proto 113", "64", &["Syn", "Fin"]);
+    decoded("raw", "ip proto 113", "64", &["Syn", "Fin"], false);
 }
 
-fn decoded(carrier: &str, filter: &str, bytes: &str, options: &[&str]) {
-    let folder = Folder::new(&format!("interop-{carrier}"));
+#[test]
+#[ignore = "the whole matrix takes minutes: cargo xtask test --interop"]
+fn tshark_decodes_every_packet_over_ipv6_too() {
+    const TEST: &str = "tshark_decodes_every_packet_over_ipv6_too";
+    if !can_run_over_ipv6(TEST, &[]) || !has_tshark(TEST) {
+        return;
+    }
+    decoded("udp", "udp port 3056", "3000", &["Fragment", "Fin"], true);
+    decoded("raw", "ip6 proto 113", "64", &["Syn", "Fin"], true);
+}
+
+fn has_tshark(test: &str) -> bool {
+    let there = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        eprintln!("SKIPPED {test}: there is no tshark");
+    }
+    there
+}
+
+fn decoded(carrier: &str, filter: &str, bytes: &str, options: &[&str], v6: bool) {
+    let folder = Folder::new(&format!("interop-{carrier}-{}", if v6 { 6 } else { 4 }));
     let file = folder.0.join("pgm.pcapng").to_str().unwrap().to_owned();
-    let network = Network::of(2);
+    let network = if v6 { Network::of(2).with_ipv6() } else { Network::of(2) };
     network.lose(1, 5);
     let mut tshark = network.command(1, "tshark");
     tshark.args(["-n", "-i", "wire", "-f", filter, "-w", &file]);
@@ -40,7 +55,8 @@ fn decoded(carrier: &str, filter: &str, bytes: &str, options: &[&str]) {
     tshark.says("Capturing on", BEGIN);
     let ours = |host: usize, words: &[&str]| {
         let mut command = network.command(host, env!("CARGO_BIN_EXE_windhover"));
-        command.args(["pgm", words[0], GROUP, "--carrier", carrier]).args(&words[1..]);
+        let (group, local) = if v6 { (GROUP6, address6(host)) } else { (GROUP, address(host)) };
+        command.args(["pgm", words[0], group, "--carrier", carrier, "--local", &local]).args(&words[1..]);
         command
     };
     let end = ["--until-fin", "--for", "30s"];
@@ -89,5 +105,6 @@ fn decoded(carrier: &str, filter: &str, bytes: &str, options: &[&str]) {
     }
     let told = number(&sent["source"]["odata"]) + number(&sent["source"]["rdata"]);
     assert!(packets >= told, "{carrier}: {packets} packets of {told}");
-    println!("INTEROP windhover to tshark    {carrier:<7} {packets} packets decoded, every checksum good");
+    let family = if v6 { "IPv6" } else { "IPv4" };
+    println!("INTEROP windhover to tshark    {carrier:<7} {family} {packets} packets decoded, every checksum good");
 }

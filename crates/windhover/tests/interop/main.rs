@@ -20,5 +20,6 @@ mod matrix;
 mod network;
 mod process;
 mod short;
+mod six;
 #[path = "../support/mod.rs"]
 mod support;

@@ -39,11 +39,11 @@ fn a_hundred_thousand_at_ten_thousand_a_second() {
 fn late_joins() {
     if can_run("late_joins", &[Program::OpenPgm]) {
         let late = Some(Duration::from_millis(700));
-        // OpenPGM counts what it misses before the first SPM as lost: it joins without losses.
-        let kinds =
-            [(End::OpenPgm, End::Windhover, 0), (End::OpenPgm, End::Windhover, 10), (End::Windhover, End::OpenPgm, 0)];
-        let case = |carrier, (from, to, loss)| Case { count: 5000, late, ..Case::new(from, to, carrier, loss, 64) };
-        run_all(CARRIERS.into_iter().flat_map(|carrier| kinds.map(|kind| case(carrier, kind))));
+        let kinds = WITH_OPENPGM.into_iter().flat_map(|ends| CARRIERS.map(|carrier| (ends, carrier)));
+        let case = |((from, to), carrier)| {
+            LOSSES.map(|loss| Case { count: 5000, late, ..Case::new(from, to, carrier, loss, 64) })
+        };
+        run_all(kinds.flat_map(case));
     }
 }
 

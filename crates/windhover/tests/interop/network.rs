@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
@@ -25,7 +26,7 @@ pub(crate) fn obstacle() -> Option<String> {
     if !works("nft", &["--version"]) {
         return Some("nft is not installed (Debian package nftables)".to_owned());
     }
-    let rules = "add table ip t; add chain ip t c; add rule ip t c numgen random mod 100 < 1 counter drop";
+    let rules = "add table inet t; add chain inet t c; add rule inet t c numgen random mod 100 < 1 counter drop";
     if !works("unshare", &["--net", "nft", rules]) {
         return Some("this kernel has no nftables, or no numgen in them".to_owned());
     }
@@ -71,11 +72,31 @@ impl Network {
         network
     }
 
+    /// Gives the hosts IPv6 addresses too, and waits until groups can be reached.
+    pub(crate) fn with_ipv6(self) -> Self {
+        for (number, host) in self.hosts.iter().enumerate() {
+            let address = format!("{}/64", address6(number));
+            ip(&["-n", host, "addr", "add", &address, "dev", "wire", "nodad"]);
+        }
+        // The kernel notices the carrier, and with it the route for groups, a moment after the command.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let reaches = |host: &String| {
+            let words = ["-6", "-n", host, "route", "get", "ff08::1", "oif", "wire"];
+            Command::new("ip").args(words).output().unwrap().status.success()
+        };
+        while !self.hosts.iter().all(reaches) {
+            assert!(Instant::now() < deadline, "the wires do not come up");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self
+    }
+
     /// A host loses so much of the multicast that comes to it, at random.
     pub(crate) fn lose(&self, host: usize, percent: u32) {
+        let rule = format!("meta l4proto {{ udp, 113 }} numgen random mod 100 < {percent} counter drop");
         let rules = format!(
-            "table ip lose {{ chain incoming {{ type filter hook input priority 0; policy accept; ip daddr 224.0.0.0/4 \
-             meta l4proto {{ udp, 113 }} numgen random mod 100 < {percent} counter drop; }}; }}\n"
+            "table inet lose {{ chain incoming {{ type filter hook input priority 0; policy accept; ip daddr 224.0.0.0/4 \
+             {rule}; ip6 daddr ff00::/8 {rule}; }}; }}\n"
         );
         let mut nft = self.command(host, "nft");
         let mut nft = nft.args(["-f", "-"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -87,8 +108,8 @@ impl Network {
     pub(crate) fn lost(&self, host: usize) -> u64 {
         let listed = self.command(host, "nft").args(["list", "ruleset"]).output().unwrap();
         let text = String::from_utf8(listed.stdout).unwrap();
-        let (_, counter) = text.split_once("counter packets ").unwrap_or_else(|| panic!("no counter in: {text}"));
-        counter.split_whitespace().next().unwrap().parse().unwrap()
+        let counters = text.split("counter packets ").skip(1);
+        counters.map(|rest| rest.split_whitespace().next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
     /// A program on a host.
@@ -112,6 +133,17 @@ impl Drop for Network {
 /// The address of a host.
 pub(crate) fn address(host: usize) -> String {
     format!("10.77.0.{}", host + 1)
+}
+
+/// The IPv6 address of a host.
+pub(crate) fn address6(host: usize) -> String {
+    format!("fd77::{}", host + 1)
+}
+
+/// Why there is no IPv6 here.
+pub(crate) fn obstacle6() -> Option<String> {
+    let there = std::path::Path::new("/proc/sys/net/ipv6").exists();
+    (!there).then(|| "this kernel has no IPv6".to_owned())
 }
 
 fn ip(arguments: &[&str]) {

@@ -3,8 +3,9 @@
  *   openpgm send|recv LOCAL GROUP[,GROUP...] DATA-PORT UDP-PORT COUNT BYTES RATE SECONDS [NUMBER]
  *
  * UDP-PORT 0: raw IP protocol 113. A receiver prints "ready" once it listens and ends a moment after it has message COUNT-1 of
- * NUMBER sources, or after SECONDS without a message (the library never tells of OPT_FIN); a sender, told apart by NUMBER, serves repairs for SECONDS after its last
- * message, then ends the session. Both end with one line of JSON.
+ * NUMBER sources, or after SECONDS without a message (the library never tells of OPT_FIN). It also tells which number the
+ * first SPM called the last one sent ("lead"): the library does not say when it has heard one. A sender, told apart by NUMBER, serves repairs for
+ * SECONDS after its last message, then ends the session. Both end with one line of JSON.
  *
  * A message: its number in 8 bytes, the time of sending in 8 (ns since 1970), both big-endian, then bytes of (number + place).
  */
@@ -32,7 +33,8 @@ static uint64_t get(const unsigned char *from)
 
 struct source {
     pgm_tsi_t tsi;
-    uint64_t first, next, messages;
+    /* "whole" is the first message after the last gap. */
+    uint64_t first, next, messages, whole;
 };
 
 struct seen {
@@ -62,10 +64,12 @@ static void check(struct seen *seen, const pgm_tsi_t *tsi, const unsigned char *
         }
         source = &seen->sources[seen->count++];
         source->tsi = *tsi;
-        source->first = source->next = told;
+        source->first = source->next = source->whole = told;
     }
-    if (told != source->next)
+    if (told < source->next)
         seen->out_of_order++;
+    else if (told > source->next)
+        source->whole = told;
     source->next = told + 1;
     source->messages++;
     for (size_t at = 16; at < bytes; at++)
@@ -73,6 +77,54 @@ static void check(struct seen *seen, const pgm_tsi_t *tsi, const unsigned char *
             seen->bad++;
             return;
         }
+}
+
+/* Another socket on the group, which gets what the library's gets: both after the same losses. */
+struct watcher {
+    int fd;
+    size_t skipped; /* -1: an IPv4 header */
+    int64_t lead;
+};
+
+static struct watcher watch(const struct setup *setup)
+{
+    struct watcher watcher = { .skipped = 0, .lead = -1 };
+    struct sockaddr_storage local = address_of(setup->local);
+    char group[256];
+    snprintf(group, sizeof group, "%s", setup->receive_groups);
+    group[strcspn(group, ",")] = 0;
+    struct group_req wanted = { .gr_interface = interface_of(&local), .gr_group = address_of(group) };
+    struct sockaddr_storage place = wanted.gr_group;
+    int six = place.ss_family == AF_INET6, raw = setup->udp_port == 0, on = 1;
+    watcher.fd = socket(place.ss_family, raw ? SOCK_RAW : SOCK_DGRAM, raw ? IPPROTO_PGM : 0);
+    if (raw && !six)
+        watcher.skipped = (size_t)-1;
+    setsockopt(watcher.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(watcher.fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    /* The port is at the same place in both families. */
+    ((struct sockaddr_in *)&place)->sin_port = htons((uint16_t)setup->udp_port);
+    if (six)
+        ((struct sockaddr_in6 *)&place)->sin6_scope_id = wanted.gr_interface;
+    if (watcher.fd < 0 || bind(watcher.fd, (struct sockaddr *)&place, sizeof place) != 0 ||
+        setsockopt(watcher.fd, six ? IPPROTO_IPV6 : IPPROTO_IP, MCAST_JOIN_GROUP, &wanted, sizeof wanted) != 0)
+        fail("watching the group", NULL);
+    return watcher;
+}
+
+/* RFC 3208, 8.1: the type is at byte 4 of a packet, the leading edge at byte 24 of an SPM. */
+static void look(struct watcher *watcher)
+{
+    unsigned char packet[2048];
+    ssize_t bytes;
+    while (watcher->lead < 0 && (bytes = recv(watcher->fd, packet, sizeof packet, MSG_DONTWAIT)) >= 0) {
+        size_t at = watcher->skipped == (size_t)-1 ? 4u * (packet[0] & 15) : watcher->skipped;
+        if ((size_t)bytes >= at + 28 && packet[at + 4] == 0)
+            watcher->lead = (int64_t)packet[at + 24] << 24 | packet[at + 25] << 16 | packet[at + 26] << 8 | packet[at + 27];
+    }
+    if (watcher->lead >= 0 && watcher->fd >= 0) {
+        close(watcher->fd);
+        watcher->fd = -1;
+    }
 }
 
 /* Takes all that is there; returns 0 when the socket has ended. */
@@ -138,6 +190,9 @@ int main(int count, char **words)
         .gsi = gsi_number,
     };
     pgm_sock_t *sock = open_socket(&setup);
+    struct watcher watcher = { .fd = -1, .lead = -1 };
+    if (!sends)
+        watcher = watch(&setup);
     printf("ready\n");
     fflush(stdout);
     struct seen seen;
@@ -176,6 +231,7 @@ int main(int count, char **words)
         }
     } else {
         while (!stopped && serve(sock, &seen, bytes)) {
+            look(&watcher);
             unsigned done = 0;
             for (unsigned at = 0; at < seen.count; at++)
                 done += seen.sources[at].next >= messages;
@@ -188,11 +244,11 @@ int main(int count, char **words)
     pgm_close(sock, true);
     pgm_shutdown();
     printf("{\"sent\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"bad\":%" PRIu64 ",\"out_of_order\":%" PRIu64 ",\"resets\":%" PRIu64
-           ",\"fins\":%" PRIu64 ",\"sources\":[",
-           sent, seen.messages, seen.bad, seen.out_of_order, seen.resets, seen.fins);
+           ",\"fins\":%" PRIu64 ",\"lead\":%" PRId64 ",\"sources\":[",
+           sent, seen.messages, seen.bad, seen.out_of_order, seen.resets, seen.fins, watcher.lead);
     for (unsigned at = 0; at < seen.count; at++)
-        printf("%s{\"first\":%" PRIu64 ",\"next\":%" PRIu64 ",\"messages\":%" PRIu64 "}", at == 0 ? "" : ",",
-               seen.sources[at].first, seen.sources[at].next, seen.sources[at].messages);
+        printf("%s{\"first\":%" PRIu64 ",\"next\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"whole\":%" PRIu64 "}", at == 0 ? "" : ",",
+               seen.sources[at].first, seen.sources[at].next, seen.sources[at].messages, seen.sources[at].whole);
     printf("]}\n");
     return 0;
 }

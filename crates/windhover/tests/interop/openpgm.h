@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/select.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Debian's libpgm 5.3.128 copies and sums in one go, and stores 16 bytes at a time to where only 4 or 8 are aligned: every
  * message in fragments ends the program. The library calls this function through its exported name, so a plain one in
@@ -79,17 +80,46 @@ static void number(pgm_sock_t *sock, int name, const char *words, int value)
     option(sock, name, words, &value, sizeof value);
 }
 
+/* An IPv4 or IPv6 address without a port. */
+static struct sockaddr_storage address_of(const char *words)
+{
+    struct sockaddr_storage address;
+    memset(&address, 0, sizeof address);
+    if (inet_pton(AF_INET, words, &((struct sockaddr_in *)&address)->sin_addr) == 1)
+        address.ss_family = AF_INET;
+    else if (inet_pton(AF_INET6, words, &((struct sockaddr_in6 *)&address)->sin6_addr) == 1)
+        address.ss_family = AF_INET6;
+    else {
+        fprintf(stderr, "openpgm: %s is no address\n", words);
+        exit(1);
+    }
+    return address;
+}
+
+/* Its bytes, and how many. */
+static const unsigned char *bytes_of(const struct sockaddr *address, size_t *bytes)
+{
+    if (address->sa_family == AF_INET6) {
+        *bytes = 16;
+        return (const unsigned char *)&((const struct sockaddr_in6 *)address)->sin6_addr;
+    }
+    *bytes = 4;
+    return (const unsigned char *)&((const struct sockaddr_in *)address)->sin_addr;
+}
+
 /* The index of the interface with this address. */
-static unsigned interface_of(struct in_addr address)
+static unsigned interface_of(const struct sockaddr_storage *address)
 {
     struct ifaddrs *all, *one;
     unsigned index = 0;
+    size_t bytes;
+    const unsigned char *wanted = bytes_of((const struct sockaddr *)address, &bytes);
     if (getifaddrs(&all) != 0)
         fail("getifaddrs", NULL);
     for (one = all; one != NULL; one = one->ifa_next) {
-        if (one->ifa_addr == NULL || one->ifa_addr->sa_family != AF_INET)
+        if (one->ifa_addr == NULL || one->ifa_addr->sa_family != address->ss_family)
             continue;
-        if (((struct sockaddr_in *)one->ifa_addr)->sin_addr.s_addr == address.s_addr)
+        if (memcmp(bytes_of(one->ifa_addr, &bytes), wanted, bytes) == 0)
             index = if_nametoindex(one->ifa_name);
     }
     freeifaddrs(all);
@@ -110,10 +140,7 @@ static void groups(pgm_sock_t *sock, int name, const char *words, const char *ad
         struct group_req wanted;
         memset(&wanted, 0, sizeof wanted);
         wanted.gr_interface = index;
-        struct sockaddr_in *to = (struct sockaddr_in *)&wanted.gr_group;
-        to->sin_family = AF_INET;
-        if (inet_pton(AF_INET, address, &to->sin_addr) != 1)
-            fail("group", NULL);
+        wanted.gr_group = address_of(address);
         option(sock, name, words, &wanted, sizeof wanted);
     }
 }
@@ -149,17 +176,17 @@ static pgm_sock_t *open_socket(const struct setup *setup)
 {
     pgm_error_t *error = NULL;
     pgm_sock_t *sock = NULL;
-    struct in_addr address;
-    if (inet_pton(AF_INET, setup->local, &address) != 1)
-        fail("local address", NULL);
-    unsigned index = interface_of(address);
-    if (!pgm_socket(&sock, AF_INET, SOCK_SEQPACKET, setup->udp_port != 0 ? IPPROTO_UDP : IPPROTO_PGM, &error))
+    struct sockaddr_storage address = address_of(setup->local);
+    unsigned index = interface_of(&address);
+    if (!pgm_socket(&sock, address.ss_family, SOCK_SEQPACKET, setup->udp_port != 0 ? IPPROTO_UDP : IPPROTO_PGM, &error))
         fail("pgm_socket", error);
     if (setup->udp_port != 0) {
         number(sock, PGM_UDP_ENCAP_UCAST_PORT, "unicast port", setup->udp_port);
         number(sock, PGM_UDP_ENCAP_MCAST_PORT, "multicast port", setup->udp_port);
     }
-    number(sock, PGM_IP_ROUTER_ALERT, "router alert", 0);
+    /* With IPv6 it is never set, and setting it to nothing fails too. */
+    if (address.ss_family == AF_INET)
+        number(sock, PGM_IP_ROUTER_ALERT, "router alert", 0);
     number(sock, PGM_MTU, "MTU", 1500);
     number(sock, PGM_NOBLOCK, "no blocking", 1);
     number(sock, PGM_MULTICAST_LOOP, "loop", 0);
@@ -193,15 +220,15 @@ static pgm_sock_t *open_socket(const struct setup *setup)
     memset(&who, 0, sizeof who);
     who.sa_port = (uint16_t)setup->data_port;
     who.sa_addr.sport = 0;
-    memcpy(who.sa_addr.gsi.identifier, &address, 4);
+    size_t address_bytes;
+    const unsigned char *end = bytes_of((struct sockaddr *)&address, &address_bytes) + address_bytes;
+    memcpy(who.sa_addr.gsi.identifier, end - 4, 4);
     who.sa_addr.gsi.identifier[4] = (uint8_t)(setup->gsi >> 8);
     who.sa_addr.gsi.identifier[5] = (uint8_t)setup->gsi;
     struct pgm_interface_req_t where;
     memset(&where, 0, sizeof where);
     where.ir_interface = index;
-    struct sockaddr_in *ip = (struct sockaddr_in *)&where.ir_address;
-    ip->sin_family = AF_INET;
-    ip->sin_addr = address;
+    where.ir_address = address;
     if (!pgm_bind3(sock, &who, sizeof who, &where, sizeof where, &where, sizeof where, &error))
         fail("pgm_bind3", error);
     groups(sock, PGM_JOIN_GROUP, "join", setup->receive_groups, index);
