@@ -32,6 +32,7 @@
 //! | `saturated` | | what could not keep up: `initiator`, `reflector` or `path` |
 //! | `out_p50_ns`, `out_p99_ns`, `back_p50_ns`, `back_p99_ns`, `one_way_error_ns` | ns | one-way times, signed, and half the width of their error; where clocks allow |
 //! | `pgm_missing`, `pgm_recovered`, `pgm_lost`, `pgm_naks` | packets | missed at all ends together, repaired, given up; NAKs sent; only over PGM |
+//! | `pgm_parity`, `pgm_rebuilt` | packets | parity sent, asked for or not; of the repaired, those that were computed from it |
 //! | `pgm_<fate>_messages`, `pgm_<fate>_p50_ns`, `pgm_<fate>_p99_ns`, `pgm_<fate>_max_ns` | messages, ns | RTT from the actual send of messages that were `repaired`, `held` behind a repair, or `untouched` by repairs |
 //! | `<way>_bits_per_s`, `<way>_datagrams_per_s` | bit/s, 1/s | payload and datagrams delivered by a stream; `<way>` is `up` or `down`; only `stream` |
 //! | `<way>_sent`, `<way>_lost`, `<way>_reordered`, `<way>_duplicated` | datagrams | of a stream; empty for TCP |
@@ -239,6 +240,9 @@ impl Fields {
         self.push("pgm_recovered", pgm.map(|pgm| pgm.sum(|counts| counts.recovered)));
         self.push("pgm_lost", pgm.map(|pgm| pgm.sum(|counts| counts.lost)));
         self.push("pgm_naks", pgm.map(|pgm| pgm.sum(|counts| counts.naks_sent)));
+        let parity = |counts: &model::PgmCounts| counts.parity_unasked_sent + counts.parity_asked_sent;
+        self.push("pgm_parity", pgm.map(|pgm| pgm.sum(parity)));
+        self.push("pgm_rebuilt", pgm.map(|pgm| pgm.sum(|counts| counts.rebuilt)));
         for name in ["repaired", "held", "untouched"] {
             let fate = pgm.and_then(|pgm| pgm.fate(name));
             let latency = fate.and_then(|fate| fate.latency.as_ref());
