@@ -19,7 +19,7 @@ mod stream;
 mod watch;
 
 pub use flow::{FlowShape, receive, send};
-pub use pace::Rate;
+pub use pace::{Rate, wait_for_go};
 pub use receive::{Arrived, ReceiveDone, ReceivePlan};
 pub use send::{SendDone, SendPlan};
 pub use watch::TcpWatch;

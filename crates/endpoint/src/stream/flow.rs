@@ -9,9 +9,8 @@ use model::{EndUsage, StreamSpec};
 use net::bulk::{self, Arrived, FlowShape, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
 use net::{DataSocket, PathError};
 use record::stream::{FlowCounted, FlowCounter, FlowSink};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::Duration;
 
 /// What a flow shows while it runs.
 #[derive(Debug, Default)]
@@ -75,17 +74,6 @@ impl Job<'_> {
         usage
     }
 
-    /// Waits until all are ready; `false` when they never were.
-    fn may_go(&self) -> bool {
-        while !self.shared.go.load(Ordering::Acquire) {
-            if self.shared.stop.load(Ordering::Acquire) {
-                return false;
-            }
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        true
-    }
-
     fn shape(&self) -> FlowShape {
         FlowShape::new(self.spec, self.size, self.datagrams)
     }
@@ -123,15 +111,12 @@ impl Job<'_> {
     }
 
     fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, Failure> {
-        let flows = self.spec.flows.max(1);
-        let phase = f64::from(self.number % flows) / f64::from(flows);
-        let rate = self.spec.flow_pps(self.size).map(|per_second| Rate { per_second, phase });
         let longest = self.clock.ticks(u64::from(self.longest_ms) * 1_000_000);
         let mut usage = None;
         let ready = || {
             usage = self.begin(ready);
-            self.may_go().then(|| SendPlan {
-                rate,
+            bulk::wait_for_go(&self.shared.go, &self.shared.stop).then(|| SendPlan {
+                rate: Rate::new(self.spec, self.size, self.number),
                 limit: self.limit,
                 clock: self.clock,
                 stop: &self.shared.stop,

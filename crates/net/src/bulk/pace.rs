@@ -8,6 +8,7 @@
 //! spun through: a timer would bunch them.
 
 use clock::Clock;
+use model::StreamSpec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,6 +21,30 @@ pub struct Rate {
     pub phase: f64,
 }
 
+impl Rate {
+    /// As a specification asks for it at one size, of one flow among the others; absent: as fast as the flow can.
+    #[must_use]
+    pub fn new(spec: &StreamSpec, size: u32, flow: u32) -> Option<Self> {
+        let flows = spec.flows.max(1);
+        let phase = f64::from(flow % flows) / f64::from(flows);
+        spec.flow_pps(size).map(|per_second| Self { per_second, phase })
+    }
+}
+
+/// Waits until all that take part are ready; `false`: stopped before.
+#[must_use]
+pub fn wait_for_go(go: &AtomicBool, stop: &AtomicBool) -> bool {
+    while !go.load(Ordering::Acquire) {
+        if stop.load(Ordering::Acquire) {
+            return false;
+        }
+        std::thread::sleep(GO_LOOK);
+    }
+    true
+}
+
+/// Between two looks whether all are ready.
+const GO_LOOK: Duration = Duration::from_micros(100);
 /// Waits shorter than this are spun.
 const SLEEP_FROM_NS: u64 = 80_000;
 /// So long before the time a sleep ends: what a timer and a wake-up cost.
@@ -148,6 +173,22 @@ mod tests {
         // Ten idle seconds do not let a burst of ten thousand through: five messages are 5 ms, of which 1 ms is given.
         let ahead = clock.ns(limit.free.saturating_sub(clock.now()));
         assert!((3_000_000..=4_000_000).contains(&ahead), "{ahead}");
+    }
+
+    #[test]
+    fn flows_share_the_rate_and_take_turns() {
+        let spec = StreamSpec { flows: 4, rate_pps: Some(1000.0), ..StreamSpec::default() };
+        let phases = [0, 1, 3, 5].map(|flow| Rate::new(&spec, 100, flow).unwrap());
+        assert_eq!(phases.map(|rate| rate.phase), [0.0, 0.25, 0.75, 0.25]);
+        assert!(phases.iter().all(|rate| (rate.per_second - 250.0).abs() < 1e-9));
+        assert_eq!(Rate::new(&StreamSpec::default(), 100, 0), None);
+    }
+
+    #[test]
+    fn who_is_stopped_does_not_go() {
+        let (yes, no) = (AtomicBool::new(true), AtomicBool::new(false));
+        assert!(!wait_for_go(&no, &yes));
+        assert!(wait_for_go(&yes, &no));
     }
 
     #[test]

@@ -133,17 +133,6 @@ impl Job<'_> {
         usage
     }
 
-    /// Waits until the far end is ready too; `false` when it never was.
-    fn may_go(&self) -> bool {
-        while !self.shared.go.load(Ordering::Acquire) {
-            if self.shared.stop_sending.load(Ordering::Acquire) {
-                return false;
-            }
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        true
-    }
-
     fn shape(&self) -> FlowShape {
         FlowShape::new(self.spec, self.size, self.datagrams)
     }
@@ -179,15 +168,12 @@ impl Job<'_> {
     }
 
     fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, ProbeError> {
-        let flows = self.spec.flows.max(1);
-        let phase = f64::from(self.number % flows) / f64::from(flows);
-        let rate = self.spec.flow_pps(self.size).map(|per_second| Rate { per_second, phase });
         let longest = self.clock.ticks(u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX));
         let mut usage = None;
         let ready = || {
             usage = self.begin(ready);
-            self.may_go().then(|| SendPlan {
-                rate,
+            bulk::wait_for_go(&self.shared.go, &self.shared.stop_sending).then(|| SendPlan {
+                rate: Rate::new(self.spec, self.size, self.number),
                 limit: self.limit,
                 clock: self.clock,
                 stop: &self.shared.stop_sending,
