@@ -119,7 +119,7 @@ impl EventNote {
     fn words(&self) -> [u64; EVENT_WORDS] {
         let mark = |parity: bool| if parity { Self::PARITY } else { 0 };
         let (kind, first, count) = match self.what {
-            EventKind::NakSent { first, count, parity } => (0 | mark(parity), first.0, count),
+            EventKind::NakSent { first, count, parity } => (mark(parity), first.0, count),
             EventKind::NakReceived { first, count, parity } => (1 | mark(parity), first.0, count),
             EventKind::NcfSent { first, count, parity } => (2 | mark(parity), first.0, count),
             EventKind::NcfReceived { first, count, parity } => (3 | mark(parity), first.0, count),
