@@ -54,8 +54,8 @@ struct Slot {
     was_missing: bool,
     /// Stands among the NAKs that wait to be sent.
     queued: bool,
-    /// Its bytes are in `front`.
-    in_front: bool,
+    /// The place in `bytes` that has its payload; absent: that of its number.
+    at: Option<u32>,
     ncf_retries: u32,
     data_retries: u32,
 }
@@ -101,9 +101,9 @@ pub(super) struct Peer {
     slots: Vec<Slot>,
     bytes: Vec<u8>,
     slot_bytes: usize,
-    /// Bytes of the packet whose turn it is to be delivered. Most packets come in their turn and are taken at once; then they
-    /// need not pass through the window, which is larger than caches are.
-    front: Vec<u8>,
+    /// Places in `bytes` without a packet. The one that became free last is taken first: as long as few packets wait, they stay
+    /// in the cache, which the whole window would not. Empty with parity, which is made over packets at their own places.
+    free: Vec<u32>,
     timers: Timers,
     pub(super) parity: Parity,
 }
@@ -134,7 +134,7 @@ impl Peer {
             slots: vec![Slot::default(); places],
             bytes: vec![0; places * config.max_packet_bytes],
             slot_bytes: config.max_packet_bytes,
-            front: vec![0; config.max_packet_bytes],
+            free: if config.parity { Vec::new() } else { (0..config.window_packets).rev().collect() },
             timers: Timers::new(config.window_packets),
             parity: Parity::new(config),
         }
@@ -150,6 +150,7 @@ impl Peer {
         for place in 0..self.slots.len() {
             self.timers.clear(u32::try_from(place).unwrap_or(u32::MAX));
         }
+        self.free.extend(self.slots.iter().filter_map(|slot| slot.at));
         self.slots.fill(Slot::default());
         self.naks.clear();
         self.parity.reuse();
@@ -168,6 +169,11 @@ impl Peer {
 
     fn slot(&self, sqn: Sqn) -> Slot {
         self.slots.get(self.place(sqn) as usize).copied().unwrap_or_default()
+    }
+
+    /// Where the payload of a number begins that is at this place.
+    fn begin(&self, sqn: Sqn, at: Option<u32>) -> usize {
+        at.unwrap_or(self.place(sqn)) as usize * self.slot_bytes
     }
 
     fn state(&self, sqn: Sqn) -> State {
@@ -237,16 +243,14 @@ impl Peer {
         }
         self.make_way(data.sqn);
         self.heard_ns = now_ns;
-        // Parity is made over what is in the window.
-        let in_front = data.sqn == self.base && !with.config.parity;
-        let begin = self.place(data.sqn) as usize * self.slot_bytes;
-        let room = if in_front { Some(&mut *self.front) } else { self.bytes.get_mut(begin..begin + self.slot_bytes) };
-        if let Some(bytes) = room.and_then(|room| room.get_mut(..data.payload.len())) {
+        let at = self.free.pop();
+        let begin = self.begin(data.sqn, at);
+        if let Some(bytes) = self.bytes.get_mut(begin..begin + data.payload.len()) {
             bytes.copy_from_slice(data.payload);
         }
         if let Some(slot) = self.slot_mut(data.sqn) {
             slot.state = State::Have;
-            slot.in_front = in_front;
+            slot.at = at;
             slot.length = data.payload.len();
             slot.fragment = options.fragment;
             slot.repair.data_ns = now_ns;
@@ -625,22 +629,32 @@ impl Peer {
         loop {
             self.settle(with);
             if self.base == self.end {
+                debug_assert!(self.free.is_empty() || self.free.len() == self.slots.len(), "all places are free again");
                 return None;
             }
             match self.whole() {
                 Whole::NotYet => return None,
                 Whole::Never { packets } => {
                     with.counts.parts_dropped += u64::from(packets);
-                    self.base = self.base.plus(packets);
+                    self.pass(packets);
                 }
                 Whole::Packets { packets } => {
                     let message = self.copy(packets, out);
-                    self.base = self.base.plus(packets);
+                    self.pass(packets);
                     with.counts.messages += 1;
                     self.settle(with);
                     return Some(message);
                 }
             }
+        }
+    }
+
+    /// The packets at the front are done with.
+    fn pass(&mut self, packets: u32) {
+        for _ in 0..packets {
+            let at = self.slot_mut(self.base).and_then(|slot| slot.at.take());
+            self.free.extend(at);
+            self.base = self.base.next();
         }
     }
 
@@ -686,10 +700,8 @@ impl Peer {
         for ahead in 0..packets {
             let sqn = self.base.plus(ahead);
             let slot = self.slot(sqn);
-            let begin = self.place(sqn) as usize * self.slot_bytes;
-            let bytes =
-                if slot.in_front { self.front.get(..slot.length) } else { self.bytes.get(begin..begin + slot.length) };
-            let bytes = bytes.unwrap_or_default();
+            let begin = self.begin(sqn, slot.at);
+            let bytes = self.bytes.get(begin..begin + slot.length).unwrap_or_default();
             let room = out.get_mut(message.length..).unwrap_or_default();
             let fits = bytes.len().min(room.len());
             if let (Some(room), Some(bytes)) = (room.get_mut(..fits), bytes.get(..fits)) {
