@@ -644,3 +644,55 @@ fn a_cell_that_is_not_there_is_named() {
     let error = figures::draw(std::slice::from_ref(&made.run), &wanted).unwrap_err().to_string();
     assert!(error.contains("no cell 'rate=7'") && error.contains("policy=fifo:50,rate=1000,size=1000"), "{error}");
 }
+
+#[test]
+fn long_titles_are_broken_in_pictures_of_few_columns() {
+    // A second is ten columns; the cell's name has all that a campaign may vary.
+    let others =
+        "load=build,receive=epoll-adddel,shield=isolcpus,knob=compaction-proactiveness-0,os=debian-12-realtime";
+    let policies = ["fifo:50", "other"].map(|policy| format!("{policy},{others}"));
+    let cells: Vec<Files> = policies
+        .iter()
+        .map(|policy| {
+            let rule = |seq: u64, _: u64| {
+                if seq == 77 { Message { rtt_ns: Some(3_000_000), ..quiet(seq) } } else { quiet(seq) }
+            };
+            files(&Cell { policy, rate: 10_000, seconds: 1, events: Vec::new(), rule: &rule })
+        })
+        .collect();
+    let keys: Vec<String> = cells.iter().map(|cell| cell.key.clone()).collect();
+    let made = made("a-campaign-that-varies-about-everything-there-is", &cells);
+    let pair = Wanted { cell: keys.first().cloned(), against: keys.last().cloned(), ..Wanted::default() };
+    for (kind, wanted) in [
+        (Kind::Heat, Wanted::default()),
+        (Kind::Heat2011, Wanted::default()),
+        (Kind::Cells, Wanted::default()),
+        (Kind::Difference, pair),
+    ] {
+        let drawing = made.draw(kind, wanted).remove(0);
+        let image = keep(&format!("few-columns-{kind:?}").to_lowercase(), &drawing);
+        // What is cut off at the right edge reaches it.
+        let height = image.pixels.len() / image.width;
+        let edge = (0..height).flat_map(|y| (image.width - 4..image.width).map(move |x| (x, y)));
+        let paper = image.at(0.0, 0.0);
+        for (x, y) in edge {
+            assert_eq!(image.at(x as f64, y as f64), paper, "{kind:?} is cut off at {x}, {y}");
+        }
+        // All of the title is there, one part after the other.
+        let svg = drawing.svg();
+        let shown: String = svg.lines().filter(|line| line.starts_with("<text")).collect();
+        if kind != Kind::Cells {
+            for part in ["fifo:50", "load build", "epoll-adddel", "compaction-proactiveness-0", "debian-12-realtime"] {
+                assert!(shown.contains(part), "{kind:?} lacks {part}: {shown}");
+            }
+        }
+        // Title lines do not stand in the map.
+        let top = images(&svg)[0][1];
+        let last = svg
+            .lines()
+            .filter(|line| ["<text x=\"14\"", "<text x=\"32\""].iter().any(|text| line.starts_with(text)))
+            .filter_map(|line| line.split_once(" y=\"")?.1.split('"').next()?.parse::<f64>().ok())
+            .fold(0.0, f64::max);
+        assert!(last > 25.0 && last < top, "{kind:?}: {last} {top}");
+    }
+}

@@ -8,6 +8,7 @@ mod png;
 mod raster;
 mod vector;
 
+pub(crate) use font::width;
 pub(crate) use parse::chart;
 
 use crate::heat::{Rgb, Theme};
@@ -113,6 +114,54 @@ pub(crate) enum Item {
     Image(f64, f64, Pixels),
 }
 
+/// A text in lines no wider than `room`: broken between its parts, which ` · ` separates, else between words. A word that
+/// is wider alone is shortened, and so is what goes beyond `most` lines.
+pub(crate) fn broken(text: &str, size: f64, bold: bool, room: f64, most: usize) -> Vec<String> {
+    // The fonts that show an SVG are up to so much wider than ours; each has its own widths.
+    let by = if bold { 1.16 } else { 1.03 };
+    let fits = |text: &str| font::width(text, size) * by <= room;
+    let mut lines: Vec<String> = Vec::new();
+    let mut now = String::new();
+    let mut add = |now: &mut String, between: &str, piece: &str| {
+        let longer = format!("{now}{between}{piece}");
+        if now.is_empty() {
+            piece.clone_into(now);
+        } else if fits(&longer) {
+            *now = longer;
+        } else {
+            lines.push(std::mem::replace(now, piece.to_owned()));
+        }
+    };
+    for part in text.split(" · ") {
+        if fits(part) {
+            add(&mut now, " · ", part);
+            continue;
+        }
+        for (place, word) in part.split(' ').enumerate() {
+            add(&mut now, if place == 0 { " · " } else { " " }, word);
+        }
+    }
+    lines.push(now);
+    let more = lines.len() > most;
+    lines.truncate(most.max(1));
+    let last = lines.len() - 1;
+    for (place, line) in lines.iter_mut().enumerate() {
+        let cut = more && place == last;
+        if cut {
+            line.push('…');
+        }
+        while !fits(line) {
+            // A letter less before the sign that some are missing.
+            let mut letters: Vec<char> = line.trim_end_matches('…').chars().collect();
+            if letters.pop().is_none() {
+                break;
+            }
+            *line = letters.into_iter().collect::<String>().trim_end().to_owned() + "…";
+        }
+    }
+    lines
+}
+
 /// A picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
@@ -125,6 +174,11 @@ pub(crate) struct Figure {
     /// What a PNG says of itself: run, cell, scale, tool.
     pub(crate) facts: Vec<(&'static str, String)>,
 }
+
+/// Room that text leaves at the right edge.
+const EDGE: f64 = 14.0;
+/// Lines of one text at most.
+const LINES: usize = 4;
 
 /// Colours of all that is not data.
 #[derive(Debug, Clone, Copy)]
@@ -197,6 +251,18 @@ impl Figure {
         self.items.push(Item::Text(text));
     }
 
+    /// A text that may need several lines, each so far below the other, in the width that the picture has; returns where
+    /// the next one may stand.
+    pub(crate) fn lines(&mut self, text: &Text, step: f64) -> f64 {
+        let room = self.width - text.x - EDGE;
+        let mut y = text.y;
+        for line in broken(&text.text, text.size, text.bold, room, LINES) {
+            self.text(Text { y, text: line, ..text.clone() });
+            y += step;
+        }
+        y
+    }
+
     pub(crate) fn image(&mut self, left: f64, top: f64, pixels: Pixels) {
         self.items.push(Item::Image(left, top, pixels));
     }
@@ -209,5 +275,32 @@ impl Figure {
     /// The picture as PNG, each unit `zoom` pixels wide and high.
     pub(crate) fn png(&self, zoom: usize) -> Vec<u8> {
         raster::png(self, zoom.clamp(1, 8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_broken_where_their_parts_end() {
+        let text = "PGM · policy fifo:50 · 1000 bytes · RTT from the actual send";
+        let of = |text: &str, room: f64| broken(text, 15.0, true, room, 4);
+        assert_eq!(of(text, 2000.0), [text]);
+        assert_eq!(of(text, 300.0), ["PGM · policy fifo:50 · 1000 bytes", "RTT from the actual send"]);
+        // Nothing is lost but the signs between, and every line fits.
+        for room in [120.0, 200.0, 250.0, 333.0] {
+            let lines = broken(text, 15.0, true, room, 99);
+            assert!(lines.iter().all(|line| font::width(line, 15.0) <= room), "{lines:?}");
+            let letters = |text: &str| text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>();
+            assert_eq!(letters(&lines.concat()), letters(text), "{lines:?}");
+        }
+        // A word that is too long, and more lines than there may be.
+        let word = "x".repeat(200);
+        let lines = of(&word, 200.0);
+        assert!(lines.len() == 1 && lines[0].ends_with("x…") && font::width(&lines[0], 15.0) <= 200.0, "{lines:?}");
+        let lines = broken(&"word ".repeat(100), 12.0, false, 100.0, 3);
+        assert!(lines.len() == 3 && lines[2].ends_with('…') && !lines[1].ends_with('…'), "{lines:?}");
+        assert_eq!(of("", 100.0), [""]);
     }
 }

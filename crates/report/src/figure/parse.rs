@@ -293,16 +293,11 @@ pub(crate) fn chart(heading: &str, svg: &str, theme: Theme) -> Figure {
             _ => {}
         }
     }
-    figure.text(Text {
-        x: MARGIN,
-        y: 22.0,
-        size: 14.0,
-        bold: true,
-        colour: ink.ink,
-        text: heading.to_owned(),
-        ..Text::default()
-    });
-    figure.items.extend(items.into_iter().map(|item| moved(item, MARGIN, HEAD)));
+    let (x, y, size, step) = (MARGIN, 22.0, 14.0, 18.0);
+    let title = Text { x, y, size, bold: true, colour: ink.ink, text: heading.to_owned(), ..Text::default() };
+    let more = figure.lines(&title, step) - y - step;
+    figure.height += more;
+    figure.items.extend(items.into_iter().map(|item| moved(item, MARGIN, HEAD + more)));
     figure
 }
 
@@ -350,5 +345,9 @@ mod tests {
         let out = figure.svg();
         assert!(out.contains("stroke=\"#d55e00\"") && out.contains("stroke-dasharray=\"6 3.5\""), "{out}");
         assert!(out.contains("5 µs &lt;</text>") && !out.contains("class="), "{out}");
+        // A heading of two lines moves the chart down by one.
+        let two = chart("twenty letters", svg, Theme::Light);
+        assert_eq!((two.width, two.height), (88.0, 96.0));
+        assert!(two.svg().contains(">twenty</text>") && two.svg().contains(">letters</text>"), "{}", two.svg());
     }
 }

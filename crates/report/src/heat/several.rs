@@ -1,9 +1,9 @@
 //! Several maps in one picture: all cells on one scale, and the difference of two.
 
 use super::look::{Area, Common, Look, facts, label, latency_axis, legend, length, lost_lane, time_axis, words};
-use super::single::frame;
+use super::single::{LEAST, frame};
 use super::{Diverging, Grid, Layout, Map, ROWS_PER_OCTAVE, Rows, Strip};
-use crate::figure::{Figure, Hold, Pixels, Style, Text, ink};
+use crate::figure::{Figure, Hold, Pixels, Style, Text, broken, ink};
 use crate::names::{label_word, rank};
 use crate::units::{commas, span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,16 +180,16 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
         maps.iter().map(|map| folded(&map.whole, map.whole.grid(rows.layout), length_ns, by)).collect();
     let common: Common = look.common(rows, grids.iter().flat_map(|grid| grid.counts().collect::<Vec<_>>()));
     let columns = grids.iter().map(|grid| grid.columns.len()).max().unwrap_or(1).max(1);
-    let wide = (300 / columns).clamp(1, 12);
+    let wide = (300 / columns).clamp(1, 100);
     let high = (200 / fold.count().max(1)).clamp(1, 6);
     let places = places(maps);
     let (across, down) = (places.columns.len().max(1), places.rows.len().max(1));
     let panel = Area { left: 0.0, top: 0.0, width: (columns * wide) as f64, height: (fold.count() * high) as f64 };
-    let (left, top, gap_x, gap_y) = (76.0, 96.0, 16.0, 44.0);
+    let (left, gap_x, gap_y) = (76.0, 16.0, 44.0);
     let width = left + across as f64 * (panel.width + gap_x) + 14.0;
     let first = maps.first()?;
     let mut figure = Figure::new(
-        width.max(640.0),
+        width.max(720.0),
         0.0,
         format!("{}, all cells on one scale", first.quantity()),
         maps.iter()
@@ -199,12 +199,15 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
         look.theme,
     );
     let title = format!("{} · all cells on one scale", first.quantity());
-    figure.text(Text { bold: true, ..words(14.0, 25.0, Hold::Start, 15.0, ink.ink, title) });
+    let title = Text { bold: true, ..words(14.0, 25.0, Hold::Start, 15.0, ink.ink, title) };
     let second = format!("run {} · each cell: all messages of {}", first.run, length(length_ns));
-    figure.text(words(14.0, 45.0, Hold::Start, 12.0, ink.soft, second));
+    let below = figure.lines(&title, 20.0);
+    let below = figure.lines(&words(14.0, below, Hold::Start, 12.0, ink.soft, second), 17.0);
+    let top = below + 34.0;
     for (column, name) in places.columns.iter().enumerate() {
         let x = left + column as f64 * (panel.width + gap_x);
-        figure.text(Text { bold: true, ..words(x, top - 24.0, Hold::Start, 13.0, ink.ink, name.as_str()) });
+        let name = broken(name, 13.0, true, panel.width, 1).concat();
+        figure.text(Text { bold: true, ..words(x, top - 24.0, Hold::Start, 13.0, ink.ink, name) });
     }
     let shown = fold.shown();
     for ((row, column, map), grid) in places.cells.iter().zip(&grids) {
@@ -232,11 +235,14 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
         let last = *row + 1 == down;
         time_axis(&mut figure, lane, 0, length_ns.saturating_mul(columns as u64), &ink, last, false);
         let name = places.rows.get(*row).map_or("", String::as_str);
-        let name = if *column == 0 { name } else { "" };
-        figure.text(words(area.left, area.top - 5.0, Hold::Start, 11.5, ink.soft, name));
         let worst = map.whole.columns.iter().filter_map(|column| column.max_ns).max().unwrap_or(0);
         let lost = if map.lost > 0 { format!("{} lost, ", commas(map.lost)) } else { String::new() };
         let text = format!("{lost}max {}", span(worst as f64));
+        if *column == 0 {
+            let room = area.width - crate::figure::width(&text, 11.0) - 10.0;
+            let name = broken(name, 11.5, false, room, 1).concat();
+            figure.text(words(area.left, area.top - 5.0, Hold::Start, 11.5, ink.soft, name));
+        }
         figure.text(words(area.right(), area.top - 5.0, Hold::End, 11.0, ink.soft, text));
     }
     let foot = top + down as f64 * (panel.height + gap_y) + 4.0;
@@ -266,7 +272,7 @@ pub(crate) fn difference(a: &Map, b: &Map, look: &Look) -> Option<Figure> {
     let length_ns = shared_length(&[a, b], DIFFERENCE_COLUMNS);
     let [first, second] = [a, b].map(|map| folded(&map.whole, &map.whole.log, length_ns, DIFFERENCE_ROWS));
     let columns = first.columns.len().max(second.columns.len()).max(1);
-    let wide = (960 / columns).clamp(1, 24);
+    let wide = (960 / columns).clamp(1, (LEAST / columns).max(24));
     let high = (400 / fold.count().max(1)).clamp(2, 12);
     let mut palette = vec![look.theme.background()];
     palette.extend(Diverging::table(look.theme));
@@ -289,22 +295,23 @@ pub(crate) fn difference(a: &Map, b: &Map, look: &Look) -> Option<Figure> {
         }
     }
     let left = 84.0;
-    let area = Area { left, top: 74.0, width: pixels.width as f64, height: pixels.height as f64 };
     let mut figure = Figure::new(
-        (left + area.width + 30.0).max(760.0),
+        (left + pixels.width as f64 + 30.0).max(760.0),
         0.0,
         format!("{}: {} against {}", a.quantity(), label(a), label(b)),
         format!("Where {} has more messages than {}, by time and latency", label(a), label(b)),
         look.theme,
     );
     let title = format!("{} · difference of two cells", a.quantity());
-    figure.text(Text { bold: true, ..words(14.0, 25.0, Hold::Start, 15.0, ink.ink, title) });
+    let title = Text { bold: true, ..words(14.0, 25.0, Hold::Start, 15.0, ink.ink, title) };
+    let mut y = figure.lines(&title, 19.0);
     let end = |number: usize| palette.get(number).copied().unwrap_or_default();
-    for (y, name, map, number) in [(44.0, "A", a, 1), (62.0, "B", b, 255)] {
+    for (name, map, number) in [("A", a, 1), ("B", b, 255)] {
         figure.rect(Style::fill(end(number)), 14.0, y - 9.5, 11.0, 11.0);
         let text = format!("{name}: {} · {} messages, {} lost", label(map), commas(map.total()), commas(map.lost));
-        figure.text(words(32.0, y, Hold::Start, 12.0, ink.soft, text));
+        y = figure.lines(&words(32.0, y, Hold::Start, 12.0, ink.soft, text), 18.0);
     }
+    let area = Area { left, top: y - 6.0, width: pixels.width as f64, height: pixels.height as f64 };
     figure.image(area.left, area.top, pixels);
     frame(&mut figure, area, &ink);
     latency_axis(&mut figure, area, &fold.shown(), &ink, true);
@@ -326,8 +333,8 @@ pub(crate) fn difference(a: &Map, b: &Map, look: &Look) -> Option<Figure> {
         "share of a cell's messages against the other's, each cell {} by 1/8 octave; empty in both: no colour",
         length(length_ns)
     );
-    figure.text(words(left, foot + 46.0, Hold::Start, 11.5, ink.soft, text));
-    figure.height = foot + 60.0;
+    let end = figure.lines(&words(left, foot + 46.0, Hold::Start, 11.5, ink.soft, text), 16.0);
+    figure.height = end - 2.0;
     figure.facts = facts(a, format!("log2 of the ratio to '{}', ends at ±{REACH}", b.cell));
     Some(figure)
 }

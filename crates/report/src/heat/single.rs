@@ -14,6 +14,8 @@ const RIGHT: f64 = 108.0;
 /// Pixels that cells should fill.
 const WIDE: usize = 1000;
 const HIGH: usize = 400;
+/// Least width of what is not cells.
+pub(crate) const LEAST: usize = 560;
 /// Outliers that get a number.
 const MARKED: usize = 10;
 /// Top of the pictures of 2011, and width of their rows.
@@ -25,13 +27,12 @@ const SHADES: u64 = 25;
 /// The title lines; returns where the map may begin.
 fn head(figure: &mut Figure, map: &Map, lines: &[String], ink: &Ink) -> f64 {
     let title = format!("{} · {}", label(map), map.quantity());
-    figure.text(Text { bold: true, ..words(14.0, 25.0, Hold::Start, 15.0, ink.ink, title) });
-    let mut y = 45.0;
+    let title = Text { bold: true, ..words(14.0, 25.0, Hold::Start, 15.0, ink.ink, title) };
+    let mut y = figure.lines(&title, 20.0);
     for line in lines {
-        figure.text(words(14.0, y, Hold::Start, 12.0, ink.soft, line.as_str()));
-        y += 17.0;
+        y = figure.lines(&words(14.0, y, Hold::Start, 12.0, ink.soft, line.as_str()), 17.0);
     }
-    y - 4.0
+    y + 4.0
 }
 
 /// What the numbers of a map add up to, in words.
@@ -48,7 +49,8 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     let above: u64 = outside.iter().map(|(_, above)| above).sum();
     let below: u64 = outside.iter().map(|(below, _)| below).sum();
     let columns = grid.columns.len().max(1);
-    let wide = (WIDE / columns).clamp(1, 16);
+    // A picture has the least width anyway, so that few columns are as wide as that.
+    let wide = (WIDE / columns).clamp(1, (LEAST / columns).max(16));
     let high = (HIGH / common.rows.count.max(1) as usize).clamp(1, 8);
     let rows_words = match common.rows.layout {
         Layout::Log => "rows of 1/32 octave".to_owned(),
@@ -70,7 +72,7 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     }
     let area_width = (columns * wide) as f64;
     let mut figure = Figure::new(
-        LEFT + area_width.max(560.0) + RIGHT,
+        LEFT + area_width.max(LEAST as f64) + RIGHT,
         0.0,
         format!("{}, {}", map.quantity(), label(map)),
         describe(map),
@@ -337,7 +339,8 @@ pub(crate) fn figure_2011(map: &Map) -> Option<Figure> {
     let most = grid.columns.iter().flatten().filter(|(row, _)| *row < rows).map(|(_, count)| *count).max().unwrap_or(1);
     let light = super::Theme::Light;
     let ink = ink(light);
-    let (wide, high) = ((WIDE / grid.columns.len().max(1)).clamp(1, 16), 2);
+    let columns = grid.columns.len().max(1);
+    let (wide, high) = ((WIDE / columns).clamp(1, (LEAST / columns).max(16)), 2);
     let palette: Vec<[u8; 3]> = (0..=SHADES)
         .map(|shade| {
             let fade =
@@ -360,7 +363,7 @@ pub(crate) fn figure_2011(map: &Map) -> Option<Figure> {
     let width = (LEFT + pixels.width as f64 + 30.0).max(LEFT + 700.0);
     let mut figure =
         Figure::new(width, 0.0, format!("Style of 2011: {}, {}", map.quantity(), label(map)), describe(map), light);
-    let top = head(&mut figure, map, &[sums(map)], &ink) + 8.0;
+    let top = head(&mut figure, map, &[sums(map)], &ink);
     let area = Area { left: LEFT, top, width: pixels.width as f64, height: pixels.height as f64 };
     figure.image(area.left, area.top, pixels);
     frame(&mut figure, area, &ink);
@@ -377,10 +380,11 @@ pub(crate) fn figure_2011(map: &Map) -> Option<Figure> {
             commas(faint)
         ),
     ];
-    for (y, text) in [36.0, 53.0].into_iter().zip(words_below) {
-        figure.text(words(LEFT, area.bottom() + y, Hold::Start, 12.0, ink.soft, text));
+    let mut y = area.bottom() + 36.0;
+    for text in words_below {
+        y = figure.lines(&words(LEFT, y, Hold::Start, 12.0, ink.soft, text), 17.0);
     }
-    figure.height = area.bottom() + 68.0;
+    figure.height = y - 2.0;
     figure.facts = facts(map, format!("0 to {TOP_2011_NS} ns, 25 shades of {most} messages"));
     Some(figure)
 }
