@@ -275,7 +275,7 @@ fn what_is_refused_and_how() {
         ("send 239.1.1.1 --gsi 1.2.3", "six numbers"),
         ("send 239.1.1.1 --fec 12", "power of two from 2 to 128"),
         ("send 239.1.1.1 --fec-proactive 1", "--fec"),
-        ("send 239.1.1.1 --fec 16 --fec-unasked --count 1 --interface lo", "fec.on_demand"),
+        ("send 239.1.1.1 --fec 16 --fec-unasked", "--fec-proactive"),
         ("send 239.1.1.1 --fec 64 --window 128 --count 1 --interface lo", "four groups"),
         ("recv 239.1.1.1 --back-off 5h", "200us"),
         ("recv 239.1.1.1 --carrier tcp", "udp or raw"),
