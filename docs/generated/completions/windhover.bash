@@ -693,7 +693,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --schedule --pacer --every --stamps --seed --beyond-saturation --sender-measured --seconds --count --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --back-off --repeat --data --retries --ambient --heartbeat --pcap --pcap-snap --format --raw --percentile --worst --over --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --schedule --pacer --every --stamps --seed --beyond-saturation --sender-measured --seconds --count --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --back-off --repeat --data --retries --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --pcap --pcap-snap --format --raw --percentile --worst --over --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -887,6 +887,18 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --fec)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --fec-proactive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --fec-pause)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --pcap)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -945,7 +957,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__ping)
-            opts="-h --reply-group --count --rate --size --linger --reflectors --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
+            opts="-h --reply-group --count --rate --size --linger --reflectors --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1189,7 +1201,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__reflect)
-            opts="-h --reply-group --count --for --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
+            opts="-h --reply-group --count --for --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1319,7 +1331,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__send)
-            opts="-h --file --count --size --rate --hex --wait --linger --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-pause --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
+            opts="-h --file --count --size --rate --hex --wait --linger --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -272,6 +272,9 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'Ho
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up [default: 500]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ambient -d 'Time between two ambient SPMs [default: 1s]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last [default: 4ms]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec -d 'Repair by parity (forward error correction) at all ends, over groups of so many packets: a power of two from 2 to 128' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-proactive -d 'Send so many parity packets after each group without being asked [default: 0]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
@@ -295,6 +298,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l no-nodelay 
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-loop -d 'Loop sent multicast messages back to this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Say each interval of 100 ms on standard output as a JSON line of type `interval` as soon as it is over; each result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -380,6 +384,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l hex -d 'Lines of standard input are bytes in hexadecimal'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l json -d 'Print the summary as a JSON line'
@@ -453,6 +458,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
@@ -489,6 +495,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
