@@ -332,9 +332,10 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
     if !can_run(test) {
         return;
     }
-    let hosts = Hosts::new("pgm-campaign", 2);
-    hosts.network.lose(0, 3);
-    hosts.network.lose(1, 3);
+    let hosts = Hosts::new("pgm-campaign", 3);
+    for host in 0..3 {
+        hosts.network.lose(host, 3);
+    }
     let agent = |host: usize| {
         let command = hosts.network.command(host, env!("CARGO_BIN_EXE_windhover"));
         let words: Vec<String> = std::iter::once(command.get_program())
@@ -347,11 +348,13 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
     let plan = hosts.folder.file(
         "plan.toml",
         &format!(
-            "name = \"pgm\"\nrepetitions = 1\n[hosts.a]\n{}[hosts.b]\n{}[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
+            "name = \"pgm\"\nrepetitions = 1\n[hosts.a]\n{}[hosts.b]\n{}[hosts.c]\n{}[roles]\ninitiator = \"a\"\n\
+             reflectors = [\"b\", \"c\"]\n\
              [measure]\nseconds = 1.0\nwarmup_ms = 50\ntimeout_ms = 5000\n[measure.pgm]\ngroup = \"{GROUP}\"\n\
              [[grid]]\nprobe = [\"pace\"]\nprotocol = [\"pgm\"]\nsize = [1000]\nrate = [2000]\n",
             agent(0),
-            agent(1)
+            agent(1),
+            agent(2)
         ),
     );
     let output = run(&["campaign", "run", &plan, "-o", hosts.folder.path()]);
@@ -373,9 +376,15 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
             events.iter().filter(|event| event["kind"] == kind).map(|event| number(&event["at_ns"])).collect();
         assert!(!times.is_empty() && times.is_sorted() && times.last().unwrap() < &6_000_000_000, "{kind}: {times:?}");
     }
+    // A NAK for what the initiator published says who sent it, by the plan's name.
+    let asked = |event: &&Value| event["kind"] == "nak" && event["detail"].as_str().unwrap().ends_with("of ours");
+    for host in ["b", "c"] {
+        assert!(events.iter().filter(asked).any(|event| event["host"] == host), "no NAK of {host}: {events:?}");
+    }
     // The worst messages are those that repairs touched, or the machine was busy; those that were repaired say how.
     let whole: Vec<Value> = lines("0001.json");
-    assert_eq!(whole[0]["pgm"]["ends"][1]["host"], "b", "named as the plan names it");
+    let ends = whole[0]["pgm"]["ends"].as_array().unwrap();
+    assert_eq!((&ends[1]["host"], &ends[2]["host"]), (&"b".into(), &"c".into()), "named as the plan names them");
     let explained = lines("0001.outliers.jsonl")
         .iter()
         .filter(|outlier| {
