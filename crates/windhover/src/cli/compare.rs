@@ -30,7 +30,9 @@ Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate says what must not be; 
 Metrics: p50 p90 p99 p99.9 p99.99 p99.999 min max mean stdev, each also as intended.p99,
 lateness.p99, out.p50 and back.p50 (one way; no p90), send., wire., far-kernel.,
 far-application. and near-kernel.p50 (parts of the round trip) of pace, and working.p99
-of stream; loss, achieved (pace), transactions (rr), bits (stream).
+of stream; loss, achieved (pace), transactions (rr), bits (stream). Over PGM untouched.p50,
+held.p50 and repaired.p50 (by what loss did to a message), repaired and held (shares),
+naks and given-up (packets; for a million messages).
 
   windhover compare before-20261121T214304Z after-20261122T021049Z --fail-if 'p99 > +10%'
   windhover compare RUN --axis policy
