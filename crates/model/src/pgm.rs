@@ -52,7 +52,8 @@ pub struct PgmFec {
     /// Data packets of a transmission group (PARITY_PRM_TGS, section 11.8.1): a power of two from 2 to 128. What is lost is
     /// noticed at the end of its group.
     pub group_packets: u16,
-    /// Parity packets that follow each group without being asked for (PARITY_PRM_PRO).
+    /// Parity packets that follow each group without being asked for (PARITY_PRM_PRO): no more than it has data packets, so
+    /// that nobody has a reflector send a multiple of what it gets.
     #[serde(default)]
     pub proactive_packets: u16,
     /// Whether parity is sent to those that ask (PARITY_PRM_OND); without it they ask for single packets once the unasked
@@ -87,8 +88,9 @@ impl PgmFec {
             let accepted = "a power of two from 2 to 128 packets".to_owned();
             return range("PGM fec.group_packets", group.to_string(), accepted);
         }
-        if self.proactive_packets > Self::BLOCK - group {
-            let accepted = format!("0 to {} with groups of {group}", Self::BLOCK - group);
+        let most = group.min(Self::BLOCK - group);
+        if self.proactive_packets > most {
+            let accepted = format!("0 to {most} with groups of {group}");
             return range("PGM fec.proactive_packets", self.proactive_packets.to_string(), accepted);
         }
         if self.proactive_packets == 0 && !self.on_demand {
@@ -500,7 +502,8 @@ mod tests {
             (with(|spec| spec.udp_port = 0), "port"),
             (with(|spec| spec.fec = Some(PgmFec::new(12))), "power of two from 2 to 128"),
             (with(|spec| spec.fec = Some(PgmFec::new(256))), "fec.group_packets"),
-            (with(|spec| spec.fec = Some(PgmFec { proactive_packets: 240, ..PgmFec::new(16) })), "0 to 239"),
+            (with(|spec| spec.fec = Some(PgmFec { proactive_packets: 17, ..PgmFec::new(16) })), "0 to 16"),
+            (with(|spec| spec.fec = Some(PgmFec { proactive_packets: 128, ..PgmFec::new(128) })), "0 to 127"),
             (with(|spec| spec.fec = Some(PgmFec { on_demand: false, ..PgmFec::new(16) })), "fec.on_demand"),
             (with(|spec| spec.fec = Some(PgmFec { pause_us: Some(0), ..PgmFec::new(16) })), "fec.pause_us"),
             (with(|spec| (spec.window_packets, spec.fec) = (64, Some(PgmFec::new(32)))), "four groups of 32"),

@@ -455,7 +455,7 @@ fn what_is_refused_names_pace_and_its_form() {
     for (flags, words) in [
         ("--fec 12", ["fec.group_packets 12", "power of two from 2 to 128"]),
         ("--fec 256", ["fec.group_packets 256", "power of two from 2 to 128"]),
-        ("--fec 16 --fec-proactive 240", ["fec.proactive_packets", "0 to 239"]),
+        ("--fec 16 --fec-proactive 17", ["fec.proactive_packets", "0 to 16"]),
         ("--fec 16 --fec-proactive 0 --fec-unasked", ["fec.proactive_packets", "1 or more"]),
         ("--fec 16 --fec-pause 0", ["fec.pause_us", "10 to 60,000,000 µs"]),
         ("--fec 64 --window 128", ["window", "four groups of 64"]),

@@ -245,7 +245,6 @@ mod tests {
                 ["proactive", "proactive_packets"],
             ),
             (format!("{group}receive = \"x\"\n{pgm}"), ["receive", "unknown"]),
-            (format!("[measure]\nreceive = \"select\"\n{group}{pgm}"), ["select", "block"]),
             (format!("[measure]\nstamps = \"kernel\"\n{group}{pgm}"), ["stamps", "pgm"]),
             (format!("{group}{pgm}[[grid]]\nprotocol = [\"pgm\"]\nsize = [1000]\n"), ["pingpong", "pace pgm"]),
             (format!("{group}{pgm}[[grid]]\nprobe = [\"rr\"]\nprotocol = [\"pgm\"]\n"), ["rr", "pace pgm"]),
