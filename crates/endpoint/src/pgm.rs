@@ -43,7 +43,7 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
         subscribe: (spec.group, 1),
         clock,
     });
-    let mut way = options.and_then(|options| Way::open(&options)).map_err(|error| unsupported(&error))?;
+    let mut way = options.and_then(|options| open(&options, link)).map_err(|error| unsupported(&error))?;
     way.set_peers(&[peer.source.into()]).map_err(failed)?;
     settle(&request, longest)?;
     let address = Some(way.local());
@@ -104,6 +104,19 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
     // A receiver that is gone too needs no farewell; the others forget this source then.
     let _ = way.close(CLOSE);
     Ok(())
+}
+
+/// The session before this one may still be saying farewell from the same address.
+fn open(options: &WayOptions, link: &Link) -> Result<Way, PgmIoError> {
+    let begin = Instant::now();
+    loop {
+        match Way::open(options) {
+            Err(PgmIoError::AddressInUse { .. }) if begin.elapsed() < 2 * CLOSE && !link.halt.is_over() => {
+                std::thread::sleep(LOOK);
+            }
+            other => return other,
+        }
+    }
 }
 
 fn needs(what: &str) -> Failure {
