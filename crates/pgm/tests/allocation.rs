@@ -1,9 +1,9 @@
 //! After their start, source and receiver allocate nothing: neither for data, nor for repairs, nor for a new source.
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use pgm::packet::{Body, Packet};
+use pgm::packet::{Body, Data, Fragment, Nak, NakList, Options, Packet, ParityParameters, Spm};
 use pgm::receiver::Event;
-use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Tsi, fec};
+use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
 use std::net::IpAddr;
 
 const MS: u64 = 1_000_000;
@@ -159,4 +159,96 @@ fn by_unasked_parity_and_short_groups() {
 fn by_unasked_parity_and_single_packets() {
     let parity = fec::Config { proactive_packets: 1, on_demand: false, ..fec::Config::new() };
     nothing_is_allocated(Some(parity));
+}
+
+/// Numbers that look random (xorshift, Marsaglia 2003).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        u32::try_from((self.0 >> 32) % u64::from(sides)).unwrap()
+    }
+
+    /// Mostly near, sometimes anywhere.
+    fn sqn(&mut self) -> Sqn {
+        Sqn(if self.roll(20) == 0 { self.roll(u32::MAX) } else { self.roll(2000) })
+    }
+}
+
+/// A packet that fits together as little as it can: its length.
+fn nonsense(dice: &mut Dice, datagram: &mut [u8]) -> usize {
+    let numbers: [Sqn; 62] = std::array::from_fn(|_| dice.sqn());
+    let data = Data { sqn: dice.sqn(), trail: dice.sqn(), payload: &[9; 1448][..dice.roll(1449) as usize] };
+    let nak = Nak { sqn: dice.sqn(), source: address(), group: address() };
+    let (body, list) = match dice.roll(8) {
+        0..=2 => (Body::Odata(data), 0),
+        3 => (Body::Rdata(data), 0),
+        4 => (Body::Nak(nak), dice.roll(63)),
+        5 => (Body::Ncf(nak), dice.roll(63)),
+        6 => (Body::Spmr, 0),
+        _ => (Body::Spm(Spm { sqn: dice.sqn(), trail: dice.sqn(), lead: dice.sqn(), path: address() }), 0),
+    };
+    let fragment = Fragment { first: dice.sqn(), offset: dice.roll(5000), length: dice.roll(5000) };
+    let parameters = ParityParameters { proactive: dice.roll(2) == 0, on_demand: dice.roll(2) == 0, group_size: 8 };
+    let options = Options {
+        parity: dice.roll(4) == 0,
+        variable_length: dice.roll(4) == 0,
+        fragment: (dice.roll(4) == 0).then_some(fragment),
+        nak_list: NakList::Numbers(&numbers[..list as usize]),
+        join: (dice.roll(8) == 0).then_some(numbers[0]),
+        parity_parameters: (dice.roll(8) == 0).then_some(parameters),
+        current_group_size: (dice.roll(8) == 0).then_some(dice.roll(10)),
+        fin: dice.roll(50) == 0,
+        ..Options::default()
+    };
+    // The source's own session, and more than there are places for.
+    let port = u16::try_from(1 + dice.roll(4)).unwrap();
+    let tsi = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port };
+    Packet { tsi, data_port: 7500, body, options }.write(datagram).unwrap()
+}
+
+/// Memory is bounded by the windows, whatever packets come.
+fn nonsense_takes_no_memory(parity: Option<fec::Config>) {
+    let config = config(1, parity);
+    let to = ReceiverConfig {
+        window_packets: 256,
+        max_sources: 2,
+        expiry_ns: 20 * MS,
+        parity: parity.is_some(),
+        ..ReceiverConfig::new(7500, config.group, 1)
+    };
+    let (mut source, mut receiver) = (Source::new(config, 0).unwrap(), Receiver::new(to).unwrap());
+    let (mut datagram, mut message, mut dice) = (vec![0; 2000], vec![0; 70_000], Dice(0x9e37_79b9_7f4a_7c15));
+    let mut answers = 0;
+    let info = allocation_counter::measure(|| {
+        for step in 0..8000_u64 {
+            let now = step * MS / 20;
+            let _ = source.send(&message[..64]);
+            let length = nonsense(&mut dice, &mut datagram);
+            let _ = source.handle_datagram(now, &datagram[..length]);
+            let _ = receiver.handle_datagram(now, address(), &datagram[..length]);
+            receiver.handle_timeout(now);
+            while source.poll_transmit(now, &mut datagram).is_some() {}
+            while receiver.poll_transmit(now, &mut datagram).is_some() {
+                answers += 1;
+            }
+            while step % 8 == 0 && receiver.next_message(&mut message).is_some() {}
+        }
+    });
+    assert_eq!(info.count_total, 0, "{info:?}");
+    let counts = receiver.counts();
+    assert!(answers > 100 && counts.messages > 100 && counts.overflows > 10, "{answers} {counts:?}");
+}
+
+#[test]
+fn nonsense_without_parity() {
+    nonsense_takes_no_memory(None);
+}
+
+#[test]
+fn nonsense_with_parity() {
+    nonsense_takes_no_memory(Some(fec::Config::new()));
 }
