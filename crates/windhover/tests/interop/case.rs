@@ -81,8 +81,11 @@ impl Case {
         network.lose(1, self.loss);
         let mut sender = None;
         if let Some(late) = self.late {
-            sender = Some(self.sender(&network));
+            // Counted from its first packet on, not from the start of a program that waits for a CPU.
+            let mut early = self.sender(&network);
+            early.says(if self.from == End::Windhover { "publishes" } else { "ready" }, BEGIN);
             std::thread::sleep(late);
+            sender = Some(early);
         }
         let mut receiver = self.receiver(&network);
         receiver.says(if self.to == End::Windhover { "hears" } else { "ready" }, BEGIN);
