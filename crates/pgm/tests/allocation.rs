@@ -162,19 +162,24 @@ fn by_unasked_parity_and_single_packets() {
 }
 
 /// Numbers that look random (xorshift, Marsaglia 2003).
-struct Dice(u64);
+struct Dice {
+    state: u64,
+    /// Where most sequence numbers are.
+    here: u32,
+}
 
 impl Dice {
     fn roll(&mut self, sides: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        u32::try_from((self.0 >> 32) % u64::from(sides)).unwrap()
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        u32::try_from((self.state >> 32) % u64::from(sides)).unwrap()
     }
 
     /// Mostly near, sometimes anywhere.
     fn sqn(&mut self) -> Sqn {
-        Sqn(if self.roll(20) == 0 { self.roll(u32::MAX) } else { self.roll(2000) })
+        let anywhere = self.roll(2000) == 0;
+        Sqn(if anywhere { self.roll(u32::MAX) } else { self.here + self.roll(300) })
     }
 }
 
@@ -221,12 +226,14 @@ fn nonsense_takes_no_memory(parity: Option<fec::Config>) {
         ..ReceiverConfig::new(7500, config.group, 1)
     };
     let (mut source, mut receiver) = (Source::new(config, 0).unwrap(), Receiver::new(to).unwrap());
-    let (mut datagram, mut message, mut dice) = (vec![0; 2000], vec![0; 70_000], Dice(0x9e37_79b9_7f4a_7c15));
+    let (mut datagram, mut message, mut dice) =
+        (vec![0; 2000], vec![0; 70_000], Dice { state: 0x9e37_79b9_7f4a_7c15, here: 0 });
     let mut answers = 0;
     let info = allocation_counter::measure(|| {
-        for step in 0..8000_u64 {
+        for step in 0..6000_u64 {
             let now = step * MS / 20;
             let _ = source.send(&message[..64]);
+            dice.here = u32::try_from(step / 4).unwrap();
             let length = nonsense(&mut dice, &mut datagram);
             let _ = source.handle_datagram(now, &datagram[..length]);
             let _ = receiver.handle_datagram(now, address(), &datagram[..length]);
