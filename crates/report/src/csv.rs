@@ -37,9 +37,10 @@ use std::collections::BTreeSet;
 /// | `findings` | words of the findings, separated by blanks |
 /// | `pgm_repaired_…`, `pgm_held_…`, `pgm_untouched_…` | messages, and their RTT from the actual send: those that were lost and repaired, those that came in time and waited behind a repair, and the rest; over PGM only |
 /// | `pgm_initiator_…`, `pgm_reflectors_…` | what the initiator, and all reflectors together, counted over PGM: packets that were `missing` when a later one came, `recovered` (came after all) or `lost` for good, and `duplicates`; `naks_sent` for them and `ncfs_received`; `naks_received` for what it had sent, `ncfs_sent` and `repairs_sent` in answer |
+/// | `…_parity_sent`, `…_parity_received`, `…_rebuilt` | of the same: parity packets sent, unasked and on demand, which are not among the repairs; those that came and were kept to repair with; of the recovered, packets computed from parity |
 ///
 /// The factors stand before them, one column each, named by axis, in alphabetical order.
-pub const CSV_COLUMNS: [&str; 93] = [
+pub const CSV_COLUMNS: [&str; 99] = [
     "source",
     "substrate",
     "run",
@@ -133,6 +134,12 @@ pub const CSV_COLUMNS: [&str; 93] = [
     "pgm_reflectors_ncfs_sent",
     "pgm_reflectors_ncfs_received",
     "pgm_reflectors_repairs_sent",
+    "pgm_initiator_parity_sent",
+    "pgm_initiator_parity_received",
+    "pgm_initiator_rebuilt",
+    "pgm_reflectors_parity_sent",
+    "pgm_reflectors_parity_received",
+    "pgm_reflectors_rebuilt",
 ];
 
 fn field(text: &str) -> String {
@@ -269,24 +276,28 @@ fn repaired(pgm: Option<&PgmInfo>) -> Vec<String> {
         fields.push(fate.map(|fate| fate.messages.to_string()).unwrap_or_default());
         fields.extend([figures.p50_ns, figures.p99_ns, figures.max_ns].map(ns));
     }
-    for initiator in [true, false] {
-        let sum = |pick: fn(&PgmEndInfo) -> u64| {
+    let repairs: [fn(&PgmEndInfo) -> u64; 9] = [
+        |end| end.missing,
+        |end| end.recovered,
+        |end| end.lost,
+        |end| end.duplicates,
+        |end| end.naks_sent,
+        |end| end.naks_received,
+        |end| end.ncfs_sent,
+        |end| end.ncfs_received,
+        |end| end.repairs_sent,
+    ];
+    let parity: [fn(&PgmEndInfo) -> u64; 3] =
+        [|end| end.parity_unasked + end.parity_asked, |end| end.parity_received, |end| end.rebuilt];
+    // Parity came later: behind the rest, so that no column moved.
+    for (initiator, counts) in [(true, &repairs[..]), (false, &repairs[..]), (true, &parity[..]), (false, &parity[..])]
+    {
+        fields.extend(counts.iter().map(|pick| {
             let ends = |pgm: &PgmInfo| -> u64 {
                 pgm.ends.iter().filter(|end| (end.host == "initiator") == initiator).map(pick).sum()
             };
             pgm.map(|pgm| ends(pgm).to_string()).unwrap_or_default()
-        };
-        fields.extend([
-            sum(|end| end.missing),
-            sum(|end| end.recovered),
-            sum(|end| end.lost),
-            sum(|end| end.duplicates),
-            sum(|end| end.naks_sent),
-            sum(|end| end.naks_received),
-            sum(|end| end.ncfs_sent),
-            sum(|end| end.ncfs_received),
-            sum(|end| end.repairs_sent),
-        ]);
+        }));
     }
     fields
 }

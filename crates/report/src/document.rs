@@ -338,6 +338,14 @@ pub struct PgmEndInfo {
     pub ncfs_received: u64,
     /// Repairs that it sent.
     pub repairs_sent: u64,
+    /// Parity packets that it sent unasked.
+    pub parity_unasked: u64,
+    /// Parity packets that it sent on demand; not among `repairs_sent`.
+    pub parity_asked: u64,
+    /// Parity packets that it received and kept to repair with.
+    pub parity_received: u64,
+    /// Of the recovered, those that it computed from parity.
+    pub rebuilt: u64,
 }
 
 /// Messages of one fate, over the repetitions.

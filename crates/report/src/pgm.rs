@@ -93,6 +93,10 @@ fn ends(all: &[&PgmReport]) -> Vec<PgmEndInfo> {
             ncfs_sent: sum(|counts| counts.ncfs_sent),
             ncfs_received: sum(|counts| counts.ncfs),
             repairs_sent: sum(|counts| counts.rdata_sent),
+            parity_unasked: sum(|counts| counts.parity_unasked_sent),
+            parity_asked: sum(|counts| counts.parity_asked_sent),
+            parity_received: sum(|counts| counts.parity_received),
+            rebuilt: sum(|counts| counts.rebuilt),
         }
     };
     hosts.into_iter().map(of).collect()

@@ -6,7 +6,8 @@
 mod sample;
 
 use model::{
-    Latency, LatencyKind, PgmCounts, PgmEnd, PgmFate, PgmReport, Probe, ReflectorReport, ResultDocument, Substrate,
+    Latency, LatencyKind, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ReflectorReport, ResultDocument,
+    Substrate,
 };
 use sample::{Recipe, Shape};
 use windhover_report::{CSV_COLUMNS, Options, Report, RunInput, single_text};
@@ -137,6 +138,16 @@ fn the_csv_has_pgm_behind_what_it_always_had() {
     other.pgm = None;
     other.factors.insert("protocol".into(), "udp".into());
     let mut run = run();
+    for pgm in run.results.iter_mut().filter_map(|result| result.pgm.as_mut()) {
+        pgm.fec = Some(PgmFec { proactive_packets: 1, ..PgmFec::new(16) });
+        for (end, [unasked, asked, received, rebuilt]) in
+            pgm.ends.iter_mut().zip([[625, 7, 0, 0], [600, 0, 20, 9], [500, 10, 50, 21]])
+        {
+            let counts = &mut end.counts;
+            (counts.parity_unasked_sent, counts.parity_asked_sent) = (unasked, asked);
+            (counts.parity_received, counts.rebuilt) = (received, rebuilt);
+        }
+    }
     run.results.push(other);
     let csv = Report::from_inputs(&[run], &Options::default()).csv();
     let lines: Vec<Vec<&str>> =
