@@ -5,7 +5,7 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
-use model::{Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmReport, Probe, ResultDocument, Substrate};
+use model::{Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ResultDocument, Substrate};
 use sample::{Recipe, Shape};
 use windhover_report::RunInput;
 use windhover_report::compare::{COMPARE_CSV_COLUMNS, CompareError, CompareOptions, Comparisons, Metric, Outcome};
@@ -446,4 +446,67 @@ fn figures_of_pgm_are_compared_by_themselves_where_there_is_pgm() {
     assert!(!own.iter().any(|name| without.contains(&(*name).to_owned())), "{without:?}");
     let error = Comparisons::new(&a, Some(&b), &gated(&["naks > 0"])).unwrap_err();
     assert!(error.to_string().contains("naks") && error.exit_code() == 2, "{error}");
+}
+
+/// The same with a parity packet unasked for every `group` packets, which rebuilds most of what was lost.
+fn with_parity(name: &str, group: u16, seed: u64) -> RunInput {
+    let mut run = over_pgm(name, 6, 1.0, seed);
+    let mut noise = Noise(seed);
+    for result in &mut run.results {
+        result.factors.insert("fec".into(), format!("{group}+1").into());
+        let Some(pgm) = &mut result.pgm else { continue };
+        pgm.fec = Some(PgmFec { proactive_packets: 1, ..PgmFec::new(group) });
+        for end in &mut pgm.ends {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+            let rebuilt = (800.0 * (1.0 + 0.01 * noise.normal())) as u64;
+            end.counts.rebuilt = rebuilt;
+            end.counts.parity_unasked_sent = 1_000_000 / u64::from(group);
+            end.counts.parity_asked_sent = 1_000;
+        }
+    }
+    run
+}
+
+#[test]
+fn parity_is_compared_where_either_run_used_it() {
+    let counted = |mut run: RunInput| {
+        for end in run.results.iter_mut().filter_map(|result| result.pgm.as_mut()).flat_map(|pgm| &mut pgm.ends) {
+            (end.counts.odata_sent, end.counts.recovered) = (1_000_000, 1_000);
+        }
+        run
+    };
+    let plain = counted(over_pgm("a", 6, 1.0, 1));
+    let [sixteen, eight] = [16, 8].map(|group| counted(with_parity("b", group, 2)));
+    let figures = |a: &RunInput, b: &RunInput, gates: &[&str]| {
+        let mut made = Comparisons::new(a, Some(b), &gated(gates)).unwrap();
+        let broken: Vec<bool> = made.gates.iter().map(|gate| gate.broken).collect();
+        let mut figures = made.comparisons.remove(0).cells.remove(0).metrics;
+        figures.retain(|figure| ["rebuilt", "parity"].contains(&figure.metric.as_str()));
+        (figures, broken)
+    };
+    let (against_none, broken) = figures(&plain, &sixteen, &["rebuilt < 50%", "parity > 6%", "parity > +7%"]);
+    let [rebuilt, parity] = &against_none[..] else { panic!("{against_none:?}") };
+    assert_eq!((rebuilt.outcome, rebuilt.a, rebuilt.unit.as_str()), (Outcome::Higher, 0.0, "share"));
+    assert!((0.78..0.82).contains(&rebuilt.b), "{rebuilt:?}");
+    // A packet for 16 and those on demand, of both ends together.
+    assert_eq!((parity.outcome, parity.a, parity.unit.as_str()), (Outcome::Higher, 0.0, "share"));
+    assert!((parity.b - 0.0635).abs() < 1e-9, "{parity:?}");
+    assert!(parity.sentence.contains("B sends more parity than A by 6.35"), "{}", parity.sentence);
+    assert_eq!(broken, [false, true, false]);
+    // The other way round, and with parity on both sides.
+    let (turned, _) = figures(&eight, &plain, &[]);
+    assert_eq!(turned.iter().map(|figure| figure.outcome).collect::<Vec<_>>(), [Outcome::Lower; 2]);
+    let (both, _) = figures(&sixteen, &eight, &[]);
+    assert_eq!((both.len(), both[1].outcome), (2, Outcome::Higher));
+    // Without parity on either side there is no such figure.
+    assert!(figures(&plain, &counted(over_pgm("b", 6, 1.0, 3)), &[]).0.is_empty());
+    let error = Comparisons::new(&plain, Some(&plain), &gated(&["parity > 0%"])).unwrap_err();
+    assert!(error.to_string().contains("parity") && error.exit_code() == 2, "{error}");
+    // Nor is there a share of repairs where nothing was repaired.
+    let mut quiet = sixteen;
+    for end in quiet.results.iter_mut().filter_map(|result| result.pgm.as_mut()).flat_map(|pgm| &mut pgm.ends) {
+        (end.counts.recovered, end.counts.rebuilt) = (0, 0);
+    }
+    let (left, _) = figures(&plain, &quiet, &[]);
+    assert_eq!(left.iter().map(|figure| figure.metric.as_str()).collect::<Vec<_>>(), ["parity"]);
 }

@@ -278,6 +278,7 @@ fn values(a: &[&ResultDocument], b: &[&ResultDocument], metrics: &[Metric], opti
     };
     metrics
         .iter()
+        .filter(|metric| metric.concerns(a.iter().chain(b).copied()))
         .filter_map(|&metric| {
             let (x, y) = (of(a, metric), of(b, metric));
             let incomplete = x.len() < a.len() || y.len() < b.len();
@@ -365,6 +366,7 @@ fn overall(
         let (left, right) = (side(false), side(true));
         let values: Vec<Values> = metrics
             .iter()
+            .filter(|metric| metric.concerns(left.iter().chain(&right).flat_map(|results| results.iter().copied())))
             .filter_map(|&metric| {
                 let (x, y) = (rounds(&left, metric, options.rtt), rounds(&right, metric, options.rtt));
                 (!x.is_empty() && !y.is_empty()).then_some((metric, x, y, false))

@@ -115,7 +115,7 @@ impl View {
 
 /// One figure that is compared. Its word is what flags, gates and documents say: `p99`, `intended.p99.9`, `lateness.max`,
 /// `working.p50`, `out.p50`, `far-kernel.p99`, `repaired.p50`, `loss`, `achieved`, `transactions`, `bits`, `repaired`, `naks`,
-/// `given-up`.
+/// `given-up`, `rebuilt`, `parity`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// A time.
@@ -134,6 +134,10 @@ pub enum Metric {
     Naks,
     /// Packets that an end gave up, for a million messages: lost for good (`pace` over PGM).
     GivenUp,
+    /// Share of the packets that came after all that were computed from parity, at all ends (`pace` over PGM).
+    Rebuilt,
+    /// Parity packets that all ends sent, unasked or not, as a share of the data packets sent first (`pace` over PGM).
+    Parity,
 }
 
 /// What figures are counted in.
@@ -141,7 +145,7 @@ pub enum Metric {
 pub(crate) enum Unit {
     /// ns.
     Time,
-    /// 0 to 1.
+    /// 0 to 1; of parity also more.
     Share,
     /// 1/s.
     PerSecond,
@@ -228,6 +232,7 @@ impl Metric {
             defaults.extend([Place::P50, Place::P99].map(|place| Self::Time(View::Fate(fate), place)));
         }
         defaults.extend([Self::Share(Fate::Repaired), Self::Share(Fate::Held), Self::Naks, Self::GivenUp]);
+        defaults.extend([Self::Rebuilt, Self::Parity]);
         defaults
     }
 
@@ -252,7 +257,8 @@ impl Metric {
     pub fn accepted() -> String {
         let places: Vec<&str> = Place::ALL.into_iter().map(Place::word).collect();
         format!(
-            "{} (each also as {}., such as intended.p99), loss, achieved, transactions, bits, {}, naks or given-up",
+            "{} (each also as {}., such as intended.p99), loss, achieved, transactions, bits, {}, naks, given-up, rebuilt or \
+             parity",
             places.join(", "),
             View::all().skip(1).map(View::word).collect::<Vec<_>>().join("., "),
             Fate::ALL.map(Fate::word).join(", ")
@@ -262,7 +268,7 @@ impl Metric {
     pub(crate) fn unit(self) -> Unit {
         match self {
             Self::Time(..) => Unit::Time,
-            Self::Loss | Self::Share(_) => Unit::Share,
+            Self::Loss | Self::Share(_) | Self::Rebuilt | Self::Parity => Unit::Share,
             Self::Achieved | Self::Transactions => Unit::PerSecond,
             Self::Bits => Unit::Bits,
             Self::Naks | Self::GivenUp => Unit::PerMillion,
@@ -292,6 +298,8 @@ impl Metric {
             Self::Share(Fate::Repaired) => ("repairs more", "repairs less"),
             Self::Naks => ("asks for repairs more often", "asks for repairs less often"),
             Self::GivenUp => ("gives up more", "gives up less"),
+            Self::Rebuilt => ("rebuilds more", "rebuilds less"),
+            Self::Parity => ("sends more parity", "sends less parity"),
         }
     }
 
@@ -313,7 +321,15 @@ impl Metric {
             Self::Share(fate) => format!("share of messages {}", fate.words()),
             Self::Naks => "number of NAKs".to_owned(),
             Self::GivenUp => "number of packets lost for good".to_owned(),
+            Self::Rebuilt => "share of repairs rebuilt from parity".to_owned(),
+            Self::Parity => "parity packets as a share of data packets".to_owned(),
         }
+    }
+
+    /// Whether there is something to compare: parity, where one of these results used it.
+    pub(crate) fn concerns<'a>(self, results: impl IntoIterator<Item = &'a ResultDocument>) -> bool {
+        !matches!(self, Self::Rebuilt | Self::Parity)
+            || results.into_iter().any(|result| result.pgm.as_ref().is_some_and(|pgm| pgm.fec.is_some()))
     }
 
     /// The figure in a result, in ns, as a share or a second; latency in the kind that `rtt` asks for. `None` where it is
@@ -343,6 +359,10 @@ impl Metric {
             }
             Self::Naks => per_million(result, |counts| counts.naks_sent)?,
             Self::GivenUp => per_million(result, |counts| counts.lost)?,
+            Self::Rebuilt => per(result, |counts| counts.rebuilt, |counts| counts.recovered)?,
+            Self::Parity => {
+                per(result, |counts| counts.parity_unasked_sent + counts.parity_asked_sent, |counts| counts.odata_sent)?
+            }
         };
         value.is_finite().then_some(value)
     }
@@ -400,6 +420,13 @@ fn per_million(result: &ResultDocument, pick: fn(&PgmCounts) -> u64) -> Option<f
     (sent > 0).then(|| pgm.sum(pick) as f64 * 1e6 / sent as f64)
 }
 
+/// What all ends of PGM counted, for one of something else that they counted.
+fn per(result: &ResultDocument, pick: fn(&PgmCounts) -> u64, of: fn(&PgmCounts) -> u64) -> Option<f64> {
+    let pgm = result.pgm.as_ref()?;
+    let all = pgm.sum(of);
+    (all > 0).then(|| pgm.sum(pick) as f64 / all as f64)
+}
+
 /// Share of messages lost; of a stream that of its datagrams.
 pub(crate) fn loss(result: &ResultDocument) -> Option<f64> {
     if let Some(stream) = &result.stream {
@@ -424,6 +451,8 @@ impl fmt::Display for Metric {
             Self::Share(fate) => f.write_str(fate.word()),
             Self::Naks => f.write_str("naks"),
             Self::GivenUp => f.write_str("given-up"),
+            Self::Rebuilt => f.write_str("rebuilt"),
+            Self::Parity => f.write_str("parity"),
         }
     }
 }
@@ -440,6 +469,8 @@ impl FromStr for Metric {
             "bits" | "bps" => return Ok(Self::Bits),
             "naks" => return Ok(Self::Naks),
             "given-up" => return Ok(Self::GivenUp),
+            "rebuilt" => return Ok(Self::Rebuilt),
+            "parity" => return Ok(Self::Parity),
             _ => {}
         }
         if let Some(fate) = Fate::ALL.into_iter().find(|fate| fate.word() == text) {

@@ -32,7 +32,8 @@ lateness.p99, out.p50 and back.p50 (one way; no p90), send., wire., far-kernel.,
 far-application. and near-kernel.p50 (parts of the round trip) of pace, and working.p99
 of stream; loss, achieved (pace), transactions (rr), bits (stream). Over PGM untouched.p50,
 held.p50 and repaired.p50 (by what loss did to a message), repaired and held (shares),
-naks and given-up (packets; for a million messages).
+naks and given-up (packets; for a million messages); with parity rebuilt (share of the
+repairs) and parity (packets sent, as a share of the data packets).
 
   windhover compare before-20261121T214304Z after-20261122T021049Z --fail-if 'p99 > +10%'
   windhover compare RUN --axis policy
