@@ -1,6 +1,7 @@
 //! Whether a gate holds, cell by cell.
 
 use super::gate::{Gate, Limit};
+use super::metric::Metric;
 use super::{
     CellComparison, CompareError, CompareOptions, Comparison, GateCell, GateOutcome, MetricComparison, Outcome,
     evidence, words,
@@ -41,7 +42,10 @@ pub(super) fn judge(
             return Err(CompareError::GateUntrusted { gate: gate.to_string() });
         }
         let why = match not_judged.first() {
-            Some(first) => format!("{first} (a quantile needs 10 messages beyond it)"),
+            Some(first) if matches!(gate.metric, Metric::Time(..)) => {
+                format!("{first} (a quantile needs 10 messages beyond it)")
+            }
+            Some(first) => first.clone(),
             None => {
                 let known: BTreeSet<String> = comparisons
                     .iter()

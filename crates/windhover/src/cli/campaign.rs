@@ -70,8 +70,10 @@ pub(crate) enum ReportFormat {
     Table,
     /// Markdown
     Markdown,
-    /// One row a cell and repetition
+    /// CSV with one row a cell and repetition
     Csv,
+    /// CSV with one row a cell, its repetitions together: the report's figures
+    Figures,
     /// An array of result documents
     Json,
     /// One self-contained file
