@@ -80,7 +80,7 @@ pub struct Counts {
     pub parity_asked: u64,
     /// Parity packets that were kept to be of use.
     pub parity_packets: u64,
-    /// Parity packets of groups that were complete, or that cannot be used.
+    /// Parity packets of groups that were complete, or that cannot be used, as before the first SPM that offers parity.
     pub parity_unused: u64,
     /// Groups whose parity did not fit their data; it was dropped, and asked for again.
     pub parity_inconsistent: u64,

@@ -329,8 +329,9 @@ impl Peer {
         with: &mut With<'_>,
     ) {
         let whole = self.parity.group_packets;
+        // How large groups are is told by SPMs, of which the first may be lost.
         if !self.started || whole == 0 {
-            with.counts.ignored += 1;
+            with.counts.parity_unused += 1;
             return;
         }
         self.heard_ns = now_ns;

@@ -168,6 +168,29 @@ fn a_group_that_nobody_repairs_is_given_up_at_last() {
     assert!(world.events(node).ends_with(&[lost(2), lost(4)]));
 }
 
+/// SPMs say how large groups are (OPT_PARITY_PRM, section 11.2), and the first of them may be lost: parity that comes before one is of no
+/// use, and no fault.
+#[test]
+fn parity_before_its_parameters_is_of_no_use() {
+    let mut world = puppet(using());
+    let node = world.first();
+    world.forge(odata(0, 0, b"data"), none());
+    let parity = |world: &mut World, first| {
+        let body = Body::Odata(Data { sqn: Sqn(first), trail: Sqn(0), payload: b"data" });
+        world.forge(body, Options { parity: true, ..none() });
+        world.run(MS);
+    };
+    parity(&mut world, 0);
+    assert_eq!((counts(&world, node).parity_unused, counts(&world, node).ignored), (1, 0));
+    let offer = Some(ParityParameters { proactive: true, on_demand: true, group_size: 2 });
+    world.forge(spm(1, 0, 0), Options { parity_parameters: offer, ..none() });
+    // From the next group on.
+    world.forge(odata(1, 0, b"data"), none());
+    world.forge(odata(2, 0, b"data"), none());
+    parity(&mut world, 2);
+    assert_eq!((counts(&world, node).parity_unused, counts(&world, node).parity_packets), (1, 1));
+}
+
 /// Parity that does not go with its data is dropped, and asked for again.
 #[test]
 fn parity_that_cannot_be_is_not_believed() {
