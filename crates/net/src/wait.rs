@@ -254,19 +254,25 @@ pub(crate) struct Select<'a> {
     stop: &'a AtomicBool,
 }
 
+/// A set for select(2), and its first argument.
+pub(crate) fn select_set(descriptors: impl Iterator<Item = RawFd>) -> Result<(libc::fd_set, c_int), NetError> {
+    // SAFETY: fd_set is a plain array of bits, and all zeros is the empty set.
+    let mut all: libc::fd_set = unsafe { std::mem::zeroed() };
+    let mut limit = 0;
+    for fd in descriptors {
+        if usize::try_from(fd).map_or(true, |fd| fd >= libc::FD_SETSIZE) {
+            return Err(NetError::SelectLimit { fd });
+        }
+        // SAFETY: `all` is an initialised set, and the descriptor is within its FD_SETSIZE bits.
+        unsafe { libc::FD_SET(fd, &raw mut all) };
+        limit = limit.max(fd + 1);
+    }
+    Ok((all, limit))
+}
+
 impl<'a> Select<'a> {
     pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
-        // SAFETY: fd_set is a plain array of bits, and all zeros is the empty set.
-        let mut all: libc::fd_set = unsafe { std::mem::zeroed() };
-        let mut limit = 0;
-        for fd in idle.watched().chain([fd]) {
-            if usize::try_from(fd).map_or(true, |fd| fd >= libc::FD_SETSIZE) {
-                return Err(NetError::SelectLimit { fd });
-            }
-            // SAFETY: `all` is an initialised set, and the descriptor is within its FD_SETSIZE bits.
-            unsafe { libc::FD_SET(fd, &raw mut all) };
-            limit = limit.max(fd + 1);
-        }
+        let (all, limit) = select_set(idle.watched().chain([fd]))?;
         Ok(Self { all, limit, stop })
     }
 }

@@ -19,7 +19,8 @@ impl Way {
     /// order, [`net::Message::from`] being the number of the peer. The own source is served by the receiving half while
     /// it waits and between deliveries, and by each send.
     ///
-    /// Waits are by any mode; block is ppoll(2), because there are time-outs. [`PathOptions::clock`] and [`PathOptions::timeout_ns`] are not looked at.
+    /// Waits are by any mode; block is ppoll(2), because there are time-outs. [`PathOptions::clock`] and
+    /// [`PathOptions::timeout_ns`] are not looked at.
     ///
     /// # Errors
     /// The set to wait on could not be made.

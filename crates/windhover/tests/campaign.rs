@@ -58,10 +58,10 @@ fn a_loopback_campaign_from_plan_to_report() {
     }
     let csv = stdout(&run(&["report", path, "--format", "csv"]));
     assert_eq!(csv.lines().count(), 9, "{csv}");
-    let figures = stdout(&run(&["report", path, "--format", "figures"]));
+    let cells = stdout(&run(&["report", path, "--format", "csv-cells"]));
     // Two repetitions of each cell.
-    assert_eq!(figures.lines().count(), 5, "{figures}");
-    assert!(figures.starts_with("cpu,load,") && figures.matches(",measured,").count() == 4, "{figures}");
+    assert_eq!(cells.lines().count(), 5, "{cells}");
+    assert!(cells.starts_with("cpu,load,") && cells.matches(",measured,").count() == 4, "{cells}");
     assert_refused(&["report", path, "--format", "csv", "--reference"], 2, &["--reference", "html"]);
     let reference = stdout(&run(&["show", path, "--reference"]));
     assert!(reference.contains("RedHawk") && reference.to_lowercase().contains("published"), "{reference}");

@@ -393,11 +393,12 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
             ["out", "back"].iter().any(|way| {
                 let part = |name: &str| parts[format!("{way}-{name}")].as_u64();
                 let steps = ["gap-to-nak", "nak-to-ncf", "ncf-to-repair"].map(part);
+                let all = part("gap-to-repair");
                 // The steps of one repair add up to it; some are missing where the other reflector asked.
-                match (part("gap-to-repair"), steps) {
-                    (Some(all), [Some(nak), Some(ncf), Some(data)]) => nak + ncf + data == all,
-                    (all, _) => all.is_some(),
+                if let [Some(nak), Some(ncf), Some(data)] = steps {
+                    assert_eq!(Some(nak + ncf + data), all, "{outlier}");
                 }
+                all.is_some()
             })
         })
         .count();
@@ -413,7 +414,8 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
         let compared = run(&["compare", path, path, "--fail-if", gate]);
         // A cell that the machine disturbed too much is judged by no gate.
         assert!(
-            compared.status.code() == Some(code) || stderr(&compared).contains("trusted"),
+            compared.status.code() == Some(code)
+                || (compared.status.code() == Some(4) && stderr(&compared).contains("trusted")),
             "{gate}: {}{}",
             stdout(&compared),
             stderr(&compared)

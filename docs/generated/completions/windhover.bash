@@ -1846,7 +1846,7 @@ _windhover() {
             fi
             case "${prev}" in
                 --format)
-                    COMPREPLY=($(compgen -W "table markdown csv figures json html" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table markdown csv csv-cells json html" -- "${cur}"))
                     return 0
                     ;;
                 --output)

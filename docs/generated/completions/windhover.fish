@@ -804,7 +804,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l format -d 'Form of the report' -r -f -a "table\t'Aligned text'
 markdown\t'Markdown'
 csv\t'CSV with one row a cell and repetition'
-figures\t'CSV with one row a cell, its repetitions together: the report\'s figures'
+csv-cells\t'CSV with one row a cell, its repetitions together: the report\'s figures'
 json\t'An array of result documents'
 html\t'One self-contained file'"
 complete -c windhover -n "__fish_windhover_using_subcommand report" -s o -l output -d 'File to write; never overwritten without --force [default: report.html in the first run for html, else standard output]' -r -F

@@ -111,7 +111,7 @@ enum Bench {
         /// Rounds; in each both measure once.
         #[arg(long, default_value_t = 12)]
         rounds: u32,
-        /// Seconds a measurement. Short ones are all chance where the host takes the CPUs away every few seconds.
+        /// Seconds a measurement. Short ones are all chance where the machine is slow for a moment every few seconds.
         #[arg(long, default_value_t = 8)]
         seconds: u32,
         /// What carries the packets: udp or raw (IP protocol 113).

@@ -3,6 +3,7 @@
 use super::GroupSocket;
 use crate::idle::Idle;
 use crate::path::PathError;
+use crate::wait::select_set;
 use crate::{NetError, sys};
 use libc::c_int;
 use model::{IdleDescriptors, Receive};
@@ -124,17 +125,7 @@ struct Select {
 
 impl Select {
     fn new(sockets: &[RawFd], idle: &Idle) -> Result<Self, NetError> {
-        // SAFETY: fd_set is a plain array of bits, and all zeros is the empty set.
-        let mut all: libc::fd_set = unsafe { std::mem::zeroed() };
-        let mut limit = 0;
-        for fd in sockets.iter().copied().chain(idle.watched()) {
-            if usize::try_from(fd).map_or(true, |fd| fd >= libc::FD_SETSIZE) {
-                return Err(NetError::SelectLimit { fd });
-            }
-            // SAFETY: `all` is an initialised set, and the descriptor is within its FD_SETSIZE bits.
-            unsafe { libc::FD_SET(fd, &raw mut all) };
-            limit = limit.max(fd + 1);
-        }
+        let (all, limit) = select_set(sockets.iter().copied().chain(idle.watched()))?;
         Ok(Self { all, limit, sockets: [sockets.first().copied(), sockets.get(1).copied()] })
     }
 

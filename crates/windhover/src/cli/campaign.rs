@@ -73,7 +73,7 @@ pub(crate) enum ReportFormat {
     /// CSV with one row a cell and repetition
     Csv,
     /// CSV with one row a cell, its repetitions together: the report's figures
-    Figures,
+    CsvCells,
     /// An array of result documents
     Json,
     /// One self-contained file

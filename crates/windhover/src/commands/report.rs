@@ -19,7 +19,7 @@ pub(crate) fn width() -> usize {
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
     if arguments.reference && matches!(arguments.format, ReportFormat::Csv | ReportFormat::Json) {
         return Err(Failure::usage(anyhow!(
-            "--reference adds published rows, which are no results: use it with table, markdown, figures or html"
+            "--reference adds published rows, which are no results: use it with table, markdown, csv-cells or html"
         )));
     }
     let many = store::load_many(&arguments.runs).map_err(Failure::usage)?;
@@ -38,7 +38,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
             let rows = many.runs.iter().flat_map(|run| run.rows());
             store::csv(rows).map_err(|error| Failure::new(error.exit_code(), error))?
         }
-        ReportFormat::Figures => made.csv(),
+        ReportFormat::CsvCells => made.csv(),
         ReportFormat::Json => {
             let results = many.runs.iter().flat_map(|run| run.results.iter().map(|(_, result)| result));
             store::json(results).map_err(|error| Failure::new(error.exit_code(), error))?

@@ -4,8 +4,8 @@
  *
  * UDP-PORT 0: raw IP protocol 113. A receiver prints "ready" once it listens and ends a moment after it has message COUNT-1 of
  * NUMBER sources, or after SECONDS without a message (the library never tells of OPT_FIN). It also tells which number the
- * first SPM called the last one sent ("lead"): the library does not say when it has heard one. A sender, told apart by NUMBER, serves repairs for
- * SECONDS after its last message, then ends the session. Both end with one line of JSON.
+ * first SPM called the last one sent ("lead"): the library does not say when it has heard one. A sender, told apart by
+ * NUMBER, serves repairs for SECONDS after its last message, then ends the session. Both end with one line of JSON.
  *
  * A message: its number in 8 bytes, the time of sending in 8 (ns since 1970), both big-endian, then bytes of (number + place).
  */

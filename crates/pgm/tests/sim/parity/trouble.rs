@@ -168,8 +168,8 @@ fn a_group_that_nobody_repairs_is_given_up_at_last() {
     assert!(world.events(node).ends_with(&[lost(2), lost(4)]));
 }
 
-/// SPMs say how large groups are (OPT_PARITY_PRM, section 11.2), and the first of them may be lost: parity that comes before one is of no
-/// use, and no fault.
+/// SPMs say how large groups are (OPT_PARITY_PRM, section 11.2), and the first of them may be lost: parity that comes before
+/// one is of no use, and no fault.
 #[test]
 fn parity_before_its_parameters_is_of_no_use() {
     let mut world = puppet(using());
