@@ -4,7 +4,7 @@
 use crate::document::{CellInfo, Document, FateInfo, Mark, PgmEndInfo, PgmInfo, Quantiles};
 use crate::layout::{Band, Column, Grid};
 use crate::single::Part;
-use crate::units::{commas, counted, plain, span, us_or_dash};
+use crate::units::{commas, counted, plain, span, us_short};
 use model::{Latency, PgmCounts, PgmEnd, PgmFec, PgmReport, PgmSteps, ResultDocument};
 
 /// Names of the fates of messages, in the order of tables, and what they are called for people.
@@ -110,12 +110,6 @@ fn cells(document: &Document) -> Vec<(&CellInfo, &PgmInfo)> {
     document.cells.iter().filter_map(of).collect()
 }
 
-/// Digits that a person compares; all of them are in the other forms.
-fn short(ns: Option<f64>) -> String {
-    let us = ns.map(|ns| ns / 1000.0);
-    us.map_or_else(|| "–".to_owned(), |us| if us < 999.95 { format!("{us:.1}") } else { format!("{us:.0}") })
-}
-
 type Pick = fn(&Quantiles) -> Option<f64>;
 
 /// The figures of a fate that a table has room for. Of the few messages that are repaired there is often no p99.
@@ -156,7 +150,7 @@ pub(crate) fn table(document: &Document) -> Option<Grid> {
                 let fate = pgm.fates.iter().find(|fate| fate.fate == name && fate.host.as_deref() == host);
                 let figures = fate.and_then(|fate| fate.figures).unwrap_or_default();
                 row.push(fate.map_or(0, |fate| fate.messages).to_string());
-                row.extend(shown(name).iter().map(|(_, pick)| short(pick(&figures))));
+                row.extend(shown(name).iter().map(|(_, pick)| us_short(pick(&figures))));
             }
             // The row of a reflector has what that one missed and asked for; the first, all ends together.
             let end = pgm.ends.iter().find(|end| Some(end.host.as_str()) == host);
@@ -256,31 +250,30 @@ pub(crate) fn sentence(result: &ResultDocument) -> Option<String> {
     ))
 }
 
-/// The distributions of one result with their names.
-pub(crate) fn distributions(pgm: &PgmReport) -> Vec<(String, &Latency)> {
+/// The distributions of one result: the reflector where there are several (none: all of them), what it is, the times.
+pub(crate) fn distributions(pgm: &PgmReport) -> Vec<(Option<&str>, String, &Latency)> {
     let mut out = Vec::new();
-    let at = |host: Option<&String>| host.map(|host| format!(", {}", plain(host))).unwrap_or_default();
     for host in hosts(pgm) {
         for (name, words) in FATES {
-            let fate = pgm.fates.iter().find(|fate| fate.host.as_ref() == host && fate.fate == name);
+            let fate = pgm.fates.iter().find(|fate| fate.host.as_deref() == host && fate.fate == name);
             if let Some(latency) = fate.and_then(|fate| fate.latency.as_ref()) {
-                out.push((format!("RTT, {words}{}", at(host)), latency));
+                out.push((host, words.to_owned(), latency));
             }
             if let Some(latency) = fate.and_then(|fate| fate.in_repair.as_ref()) {
-                out.push((format!("of that in repair, {words}{}", at(host)), latency));
+                out.push((host, format!("{name}: in repair"), latency));
             }
         }
     }
     for steps in &pgm.steps {
         for (name, latency) in parts_of(steps) {
-            out.push((format!("{} {name}{}", plain(&steps.way), at(steps.host.as_ref())), latency));
+            out.push((steps.host.as_deref(), format!("{} {name}", plain(&steps.way)), latency));
         }
     }
     out
 }
 
-fn hosts(pgm: &PgmReport) -> Vec<Option<&String>> {
-    let mut hosts: Vec<Option<&String>> = pgm.fates.iter().map(|fate| fate.host.as_ref()).collect();
+fn hosts(pgm: &PgmReport) -> Vec<Option<&str>> {
+    let mut hosts: Vec<Option<&str>> = pgm.fates.iter().map(|fate| fate.host.as_deref()).collect();
     hosts.dedup();
     hosts
 }
@@ -299,7 +292,7 @@ fn parts_of(steps: &PgmSteps) -> impl Iterator<Item = (&'static str, &Latency)> 
 
 type Count = fn(&PgmEnd) -> Option<u64>;
 
-/// What each end counted, by name: of its source, then of its receiver. `heard` is how many of its NAKs arrived.
+/// What each end counted, by name: of its source, then of its receiver. `NAKs heard`: so many of those that it sent arrived.
 const COUNTS: [(&str, Count); 12] = [
     ("ODATA sent", |end| Some(end.counts.odata_sent)),
     ("NAKs got", |end| Some(end.counts.naks_received)),
@@ -308,7 +301,7 @@ const COUNTS: [(&str, Count); 12] = [
     ("delivered", |end| Some(end.counts.messages)),
     ("missed", |end| Some(end.counts.missing)),
     ("NAKs sent", |end| Some(end.counts.naks_sent)),
-    ("heard", |end| end.naks_heard),
+    ("NAKs heard", |end| end.naks_heard),
     ("NCFs got", |end| Some(end.counts.ncfs)),
     ("repaired", |end| Some(end.counts.recovered)),
     ("given up", |end| Some(end.counts.lost)),
@@ -349,40 +342,50 @@ pub(crate) fn parts(
     if told().next().is_none() {
         return Vec::new();
     }
-    let latency = |name: &str, latency: &Latency| -> Vec<String> {
-        let ns = |ns: Option<u64>| us_or_dash(ns.map(|ns| ns as f64));
+    let latency = |latency: &Latency| -> Vec<String> {
+        let ns = |ns: Option<u64>| us_short(ns.map(|ns| ns as f64));
         vec![
-            name.to_owned(),
             latency.count.to_string(),
-            us_or_dash(latency.mean_ns),
-            ns(latency.min_ns),
+            us_short(latency.mean_ns),
             ns(latency.p50_ns),
             ns(latency.p99_ns),
             ns(latency.p99_9_ns),
             ns(latency.max_ns),
         ]
     };
-    let mut times = Grid { columns: keys(), merged: 2, ..Grid::default() };
-    times.columns.push(Column::words("what"));
-    let heads =
-        [("count", ""), ("mean", "µs"), ("min", "µs"), ("p50", "µs"), ("p99", "µs"), ("p99.9", "µs"), ("max", "µs")];
+    // Of one reflector nobody need say whose they are.
+    let several = told().any(|(_, pgm)| distributions(pgm).iter().any(|(host, ..)| host.is_some()));
+    let mut times = Grid { columns: keys(), merged: 2 + usize::from(several), ..Grid::default() };
+    times.columns.extend(several.then(|| Column::words("reflector")));
+    times.columns.push(Column::words("RTT, and steps"));
+    let heads = [("count", ""), ("mean", "µs"), ("p50", "µs"), ("p99", "µs"), ("p99.9", "µs"), ("max", "µs")];
     times.columns.extend(heads.map(|(name, unit)| Column::figures(name, unit)));
-    let all = counts(results);
-    let mut counts = Grid { columns: keys(), merged: 2, ..Grid::default() };
-    counts.columns.push(Column::words("end"));
-    counts.columns.extend(all.iter().map(|(name, _)| Column::figures(name, "")));
+    // Ends side by side: there are fewer of them than counts.
+    let mut ends: Vec<&str> = Vec::new();
+    for end in told().flat_map(|(_, pgm)| &pgm.ends) {
+        if !ends.contains(&end.host.as_str()) {
+            ends.push(&end.host);
+        }
+    }
+    let mut packets = Grid { columns: keys(), merged: 2, ..Grid::default() };
+    packets.columns.push(Column::words("packets"));
+    packets.columns.extend(ends.iter().map(|host| Column::figures(&plain(host), "")));
     for (result, pgm) in told() {
-        for (name, one) in distributions(pgm) {
+        for (host, name, one) in distributions(pgm) {
             let mut row = key(result);
-            row.extend(latency(&name, one));
+            row.extend(several.then(|| host.map_or_else(|| "all".to_owned(), plain)));
+            row.push(name);
+            row.extend(latency(one));
             times.rows.push(row);
         }
-        for end in &pgm.ends {
+        for (name, pick) in counts(results) {
             let mut row = key(result);
-            row.push(plain(&end.host));
-            let count = |(_, pick): &(&str, Count)| pick(end).map_or_else(|| "–".to_owned(), |count| count.to_string());
-            row.extend(all.iter().map(count));
-            counts.rows.push(row);
+            row.push(name.to_owned());
+            row.extend(ends.iter().map(|host| {
+                let count = pgm.ends.iter().find(|end| end.host == *host).and_then(pick);
+                count.map_or_else(|| "–".to_owned(), |count| count.to_string())
+            }));
+            packets.rows.push(row);
         }
     }
     let groups = told().map(|(_, pgm)| {
@@ -403,7 +406,7 @@ pub(crate) fn parts(
             grid: times,
             words,
         },
-        Part { title: "PGM: packets at each end".to_owned(), grid: counts, words: Vec::new() },
+        Part { title: "PGM: packets at each end".to_owned(), grid: packets, words: Vec::new() },
     ]
 }
 
@@ -489,8 +492,7 @@ mod tests {
         assert!(
             parts[0].words[0].ends_with("over udp, with 1 unasked parity packet to each group of 16, more on demand.")
         );
-        let (head, row) = (&parts[1].grid.columns, &parts[1].grid.rows[0]);
-        assert_eq!((head.last().unwrap().heading[0].as_str(), row.last().unwrap().as_str()), ("rebuilt", "20"));
+        assert_eq!(parts[1].grid.rows.last().unwrap(), &["rebuilt", "20"]);
         assert_eq!(info(&[&result]).unwrap().fec.unwrap(), "16+1");
         let quiet = PgmReport { ends: Vec::new(), ..report() };
         result.pgm = Some(quiet);

@@ -3,7 +3,7 @@
 
 use crate::layout::{Column, Grid};
 use crate::single::{Part, messages_of};
-use crate::units::{commas, plain, span, us_or_dash};
+use crate::units::{commas, plain, span, us_or_dash, us_short};
 use model::result::Latency;
 use model::{OneWay, ResultDocument, Signed};
 
@@ -374,7 +374,7 @@ const HEARD: &str = "NAKs are for packets that the reflector missed: so many of 
 fn reflectors(results: &[ResultDocument]) -> Option<Part> {
     let mut grid = Grid { columns: keys(), merged: 3, ..Grid::default() };
     grid.columns.extend([Column::words("reflector"), Column::words("RTT from")]);
-    grid.columns.extend(figures(&[("mean", "µs"), ("stdev", "µs"), ("p50", "µs"), ("p99", "µs"), ("max", "µs")]));
+    grid.columns.extend(figures(&[("mean", "µs"), ("p50", "µs"), ("p99", "µs"), ("max", "µs")]));
     grid.columns.extend(figures(&[("answered", ""), ("lost", ""), ("lost", "%"), ("twice", ""), ("disorder", "")]));
     let pgm = results.iter().any(|result| result.pgm.is_some());
     grid.columns.extend(pgm.then(|| Column::figures("NAKs", "")));
@@ -386,9 +386,8 @@ fn reflectors(results: &[ResultDocument]) -> Option<Part> {
                 let mut row = key(result);
                 row.extend([plain(&reflector.host), what.to_owned()]);
                 let latency = latency.as_ref();
-                row.push(us_or_dash(latency.and_then(|latency| latency.mean_ns)));
-                row.push(us_or_dash(latency.and_then(|latency| latency.stdev_ns)));
-                row.extend(PICKS.map(|(_, pick)| us_or_dash(latency.and_then(pick).map(|ns| ns as f64))));
+                row.push(us_short(latency.and_then(|latency| latency.mean_ns)));
+                row.extend(PICKS.map(|(_, pick)| us_short(latency.and_then(pick).map(|ns| ns as f64))));
                 row.extend(messages_of(&reflector.messages));
                 let naks = crate::pgm::naks_of(result, &reflector.host);
                 if naks.as_ref().is_some_and(|naks| naks.contains(' ')) && !words.iter().any(|text| text == HEARD) {

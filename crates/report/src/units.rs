@@ -10,6 +10,13 @@ pub(crate) fn us_or_dash(ns: Option<f64>) -> String {
     ns.map_or_else(|| "–".to_owned(), us)
 }
 
+/// Microseconds with one decimal below a millisecond and none above, for tables of many columns; a dash where there is no
+/// figure.
+pub(crate) fn us_short(ns: Option<f64>) -> String {
+    let us = ns.map(|ns| ns / 1000.0);
+    us.map_or_else(|| "–".to_owned(), |us| if us < 999.95 { format!("{us:.1}") } else { format!("{us:.0}") })
+}
+
 /// A span of time with the unit that suits it and about three significant digits: what sentences hold.
 pub(crate) fn span(ns: f64) -> String {
     let (value, unit) = match ns.abs() {

@@ -103,7 +103,10 @@ pub(super) fn figures(results: &[&ResultDocument]) -> Table {
         }
         if let Some(pgm) = &result.pgm {
             let told = crate::pgm::distributions(pgm).into_iter();
-            lines.extend(told.map(|(name, latency)| latency_cells(&name, latency)));
+            lines.extend(told.map(|(host, name, latency)| {
+                let at = host.map(|host| format!(", {}", plain(host))).unwrap_or_default();
+                latency_cells(&format!("PGM: {name}{at}"), latency)
+            }));
         }
         if let Some(stream) = &result.stream {
             lines.extend(
