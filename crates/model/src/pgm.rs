@@ -127,10 +127,10 @@ impl fmt::Display for PgmFec {
 pub struct PgmSpec {
     /// The group that the initiator publishes on.
     pub group: IpAddr,
-    /// The group that reflectors publish on; absent: the next address.
+    /// The group that reflectors publish on (default: the next address).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_group: Option<IpAddr>,
-    /// The initiator's interface by name or address; absent: the one that routes to the reflector.
+    /// The initiator's interface by name or address (default: the one that routes to the reflector).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// What the packets travel in.

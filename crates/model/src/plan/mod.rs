@@ -24,15 +24,19 @@
 //! size = [32, 1024]
 //! ```
 
+mod blame;
 mod expand;
 mod pace;
 mod prepare;
+pub mod reference;
 mod stream;
+mod values;
 
 pub use expand::Cell;
 pub use pace::schedule_factors;
 pub use prepare::{CellShield, KnobPlan, ShieldPlan};
 pub use stream::stream_factors;
+pub use values::{RateItem, Rates, Sizes};
 
 use crate::{CpuList, LoadProfile, ModelError, Probe};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,10 +51,10 @@ pub struct Plan {
     /// One line for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Seed of the execution order; absent: drawn at the start and recorded.
+    /// Seed of the execution order (default: drawn at the start and recorded).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// How often each cell is measured (default 3).
+    /// How often each cell is measured.
     #[serde(default = "three")]
     pub repetitions: u32,
     /// The built-in lab, when the hosts come from it.
@@ -93,10 +97,10 @@ fn three() -> u32 {
 pub struct LabPlan {
     /// What the hosts are made of.
     pub kind: LabKind,
-    /// How many hosts (`a`, `b`, `c` …); default 2.
+    /// How many hosts (`a`, `b`, `c` …), at most 26.
     #[serde(default = "two")]
     pub hosts: u32,
-    /// Real ports moved into the namespaces, one a host, instead of a veth pair.
+    /// Real ports moved into the namespaces, one a host (default: a veth pair).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
 }
@@ -147,7 +151,7 @@ pub struct Measure {
     /// Length of a cell in seconds (default 1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Rounds of a cell at most.
+    /// Rounds of a cell at most (default: no limit; with it and without `seconds`, no limit of time).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// Stop earlier once the 95 % interval of the median is narrower than this percentage.
@@ -159,16 +163,16 @@ pub struct Measure {
     /// Warm-up in rounds (default 1000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup_count: Option<u32>,
-    /// Receive mode.
+    /// Receive mode: `block`, `spin`, `poll`, `select`, `epoll`, `epoll-mod` or `epoll-adddel` (default `"block"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive: Option<String>,
-    /// Scheduling policy.
+    /// Scheduling policy: `other`, `batch`, `idle`, `fifo:N` or `rr:N`, N from 1 to 99 (default `"other"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// CPU of each end.
+    /// CPU of each end: a number, or `any` (default `"any"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
-    /// SO_BUSY_POLL in µs.
+    /// SO_BUSY_POLL in µs (default: the system's).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_poll_us: Option<u32>,
     /// SO_SNDBUF of both ends in bytes (default: the system's).
@@ -192,19 +196,19 @@ pub struct Measure {
     /// Response size of rr in bytes (default: as the request).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_size: Option<u32>,
-    /// A new connection for each rr transaction.
+    /// A new connection for each rr transaction over tcp (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_each: Option<bool>,
-    /// Who wakes the sender of pace: `sleep` (default), `hybrid` or `spin`.
+    /// What the sender of pace does until a message is due: `sleep`, `hybrid` or `spin` (default `"sleep"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacer: Option<String>,
-    /// How the intended times of pace lie: `even` (default), `poisson` or `burst:N`.
+    /// How the intended times of pace lie: `even`, `poisson` or `burst:N` (default `"even"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
     /// Seed of `shape = "poisson"` (default 1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape_seed: Option<u64>,
-    /// The reflectors of pace answer message 0 and each so-manieth after it (default 1: all).
+    /// The reflectors of pace answer message 0 and every Nth after it (default 1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<u32>,
     /// The sending application of pace is what is measured: its lateness is part of the figures and makes none of them
@@ -214,22 +218,22 @@ pub struct Measure {
     /// CPU of the receiving thread of pace (default: the sender's).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_cpu: Option<u32>,
-    /// Time stamps of pace beside the application's: `none` (default), `kernel`, `hardware` or `auto`.
+    /// Time stamps of pace beside the application's: `none`, `kernel`, `hardware` or `auto` (default `"none"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamps: Option<String>,
     /// Keep messages over this RTT in µs one by one, beside the worst.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_us: Option<f64>,
-    /// Keep raw samples of every cell.
+    /// Keep raw samples of every cell (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<bool>,
-    /// Shield (default off).
+    /// Shield, as the axis (default `"off"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shield: Option<String>,
-    /// Settings (default none).
+    /// Settings, as the axis (default `"none"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub knob: Option<String>,
-    /// Which way a stream goes: `up` (default), `down` or `both`.
+    /// Which way a stream goes: `up`, `down` or `both` (default `"up"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
     /// Parallel flows of a stream (default 1).
@@ -250,7 +254,7 @@ pub struct Measure {
     /// A UDP ping-pong beside a stream (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_latency: Option<bool>,
-    /// Whether settings may make ends busy-poll that share a CPU, to measure what that costs.
+    /// Whether settings may make ends busy-poll that share a CPU, to measure what that costs (default false).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_starving: bool,
 }
@@ -259,18 +263,18 @@ pub struct Measure {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadPlan {
-    /// What it does.
+    /// What it does (see `windhover load`).
     pub profile: LoadProfile,
-    /// Parallel jobs.
+    /// Parallel jobs (default: 11 for `build`, else one a CPU).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,
-    /// The CPUs it may use.
+    /// The CPUs it may use (default: all).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
-    /// Command run in a loop (`build` only).
+    /// Command run in a loop, for `build` only (default: the built-in tree).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Folder for it.
+    /// Folder for the command, or for temporary files (default: a temporary one).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
 }
@@ -283,7 +287,7 @@ pub struct StackPlan {
     pub prefix: Vec<String>,
     /// Environment of the worker (`LD_PRELOAD`, `EF_*` …).
     pub environment: BTreeMap<String, String>,
-    /// The same for the reflector, where it differs.
+    /// The same for the reflector, where it differs (default: as the initiator).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reflector: Option<Box<StackPlan>>,
 }
@@ -292,91 +296,55 @@ pub struct StackPlan {
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Grid {
-    /// `pingpong`, `rr`, `ping`, `pace`, `stream`.
+    /// Probes: `pingpong`, `rr`, `ping`, `pace`, `stream` (default `["pingpong"]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Vec<String>>,
-    /// `none`, a built-in profile, or a name from `[loads]`.
+    /// Loads: `none`, `build`, `cpu`, `memory`, `disk`, `net`, `context`, or a name from `[loads]` (default `["none"]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Vec<String>>,
-    /// `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm`.
+    /// Protocols: `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm` (default `["udp"]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Vec<String>>,
-    /// Receive modes.
+    /// Receive modes (default: as `[measure]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive: Option<Vec<String>>,
-    /// Policies.
+    /// Scheduling policies (default: as `[measure]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Vec<String>>,
-    /// CPUs.
+    /// CPUs of both ends (default: as `[measure]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Vec<String>>,
-    /// Message sizes in bytes; a text follows the grammar of size lists.
+    /// Message sizes in bytes; a text is a size list, such as `"1-8,64-1024x2"`, or `"default"` for the protocol's own
+    /// (default `[32]`, for `stream` 1472 over udp and 131072 over tcp).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Sizes>,
-    /// Rates of `pace` in messages a second, each a number or a text in the grammar of rate lists (`"20k"`,
-    /// `"10k-40k+10k"`); default 10,000. The other probes of the grid have none.
+    /// Rates of `pace` in messages a second, each a number or a rate list (`"20k"`, `"10k-40k+10k"`); the other probes of
+    /// the grid have none (default `[10000]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rates>,
-    /// How many of `roles.reflectors` take part, from the first on; default: all. For `pace`.
+    /// For `pace`: how many of `roles.reflectors` take part, from the first on (default: all).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reflectors: Option<Vec<u32>>,
-    /// Names from `[stacks]`, or `kernel`.
+    /// Names from `[stacks]`, or `kernel` (default `["kernel"]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack: Option<Vec<String>>,
-    /// `off`, `affinity` (once and again every task's affinity, as the papers' cpuguard), `v1`, `v2` (control groups),
-    /// `isolcpus` (when booted so), `auto`.
+    /// Shields: `off`, `affinity` (once and again every task's affinity, as the papers' cpuguard), `v1`, `v2` (control
+    /// groups), `isolcpus` (when booted so), `auto` (default: as `[measure]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shield: Option<Vec<String>>,
-    /// `none`, a name from `[knobs]`, or settings as `KEY=VALUE[;KEY=VALUE…]` in the grammar of `windhover tune`.
+    /// Settings: `none`, a name from `[knobs]`, or `KEY=VALUE[;KEY=VALUE…]` as for `windhover tune` (default: as `[measure]`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub knob: Option<Vec<String>>,
-}
-
-/// Sizes as a list of numbers or as one text (`"1-65536x2"`, or `"default"` for the protocol's own list).
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(untagged)]
-pub enum Sizes {
-    /// Numbers.
-    List(Vec<u32>),
-    /// A text in the grammar of size lists.
-    Text(String),
-}
-
-/// Rates as a list, or as one text.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(untagged)]
-pub enum Rates {
-    /// Rates one by one.
-    List(Vec<RateItem>),
-    /// A text in the grammar of rate lists.
-    Text(String),
-}
-
-/// A rate, or several in one text.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(untagged)]
-pub enum RateItem {
-    /// A number of messages a second.
-    Number(f64),
-    /// A text in the grammar of rate lists.
-    Text(String),
 }
 
 impl Plan {
     /// Reads a plan and checks everything that needs no host.
     ///
     /// # Errors
-    /// [`ModelError`], naming the key and the remedy on one line.
+    /// [`ModelError`], naming file, line, key and remedy on one line.
     pub fn parse(what: &str, text: &str) -> Result<Self, ModelError> {
-        let plan: Self = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
-            let place = if line > 0 { format!("line {line}: ") } else { String::new() };
-            ModelError::Document {
-                what: format!("plan {what}"),
-                why: format!("{place}{}", error.message().replace('\n', " ")),
-            }
-        })?;
-        plan.check()?;
+        let plan: Self = toml::from_str(text).map_err(|error| blame::parsing(what, text, &error))?;
+        plan.check().map_err(|error| blame::checking(what, text, &error))?;
         Ok(plan)
     }
 

@@ -13,8 +13,8 @@ pub struct ShieldPlan {
     /// Network devices whose interrupts and queues go onto the shielded CPUs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nic: Vec<String>,
-    /// Whether the shield also takes the limit on real-time CPU time away (default: in the built-in lab, where both ends
-    /// keep one CPU busy).
+    /// Whether the shield also takes the limit on real-time CPU time away (default: only in the built-in lab, where both
+    /// ends keep one CPU busy).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unlimited_realtime: Option<bool>,
     /// Whether CPU 0 may be shielded.

@@ -1,4 +1,4 @@
-//! `windhover generate`: man pages, completions, the command reference and schemas, all from the one definition of the
+//! `windhover generate`: man pages, completions, the references of commands and plans, and schemas, all from the one definition of the
 //! command line and of the documents.
 
 use crate::cli::serve::Generate;
@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
         prepare::doctor::table_markdown()
     );
     write(folder, "checks.md", checks.as_bytes())?;
+    write(folder, "plan.md", model::plan::reference::markdown().as_bytes())?;
     write(folder, "schemas/doctor.schema.json", prepare::doctor::schema().as_bytes())?;
     for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
         let mut script = Vec::new();

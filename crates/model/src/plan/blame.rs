@@ -1,0 +1,297 @@
+//! Where in a plan an error comes from: file, line, key, and what is allowed there.
+//!
+//! Errors of the parser have a place. Errors of the checks behind it do not, and most of them are about cells, which are
+//! made of several keys. Their keys are found by leaving out one after the other: the error comes from those without which
+//! it is gone.
+
+use super::{Plan, reference};
+use crate::ModelError;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Keys that are tried at most, so that a plan of any size is answered at once.
+const MOST_TRIED: usize = 300;
+
+/// Keys named at most.
+const MOST_NAMED: usize = 3;
+
+/// A step from a table or list to what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Item(usize),
+}
+
+/// Something in the text: a key with its value, or an item of a list.
+#[derive(Debug)]
+struct Entry {
+    path: Vec<Step>,
+    /// Where it begins, in bytes.
+    start: usize,
+    key: Range<usize>,
+    value: Range<usize>,
+    /// No table and no list of tables.
+    plain: bool,
+}
+
+impl Entry {
+    /// `grid.policy`: which of several grids it is, the line tells.
+    fn name(&self) -> String {
+        name(&self.path)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.path.iter().filter_map(|step| if let Step::Key(key) = step { Some(key.as_str()) } else { None }).collect()
+    }
+
+    /// `grid.policy = "fifo:100"`, or the key alone for what is no single value.
+    fn shown(&self, text: &str) -> String {
+        match text.get(self.value.clone()) {
+            Some(value) if self.plain && value.len() <= 60 && !value.contains('\n') => {
+                format!("{} = {value}", self.name())
+            }
+            _ => self.name(),
+        }
+    }
+}
+
+fn name(path: &[Step]) -> String {
+    let keys = path.iter().filter_map(|step| if let Step::Key(key) = step { Some(key.as_str()) } else { None });
+    keys.collect::<Vec<_>>().join(".")
+}
+
+fn line(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1
+}
+
+/// Everything in the text, parents before their children.
+fn entries(text: &str) -> Vec<Entry> {
+    let mut found = Vec::new();
+    if let Ok(root) = DeTable::parse(text) {
+        table(root.get_ref(), &[], &mut found);
+    }
+    found
+}
+
+fn table(values: &DeTable<'_>, path: &[Step], found: &mut Vec<Entry>) {
+    for (key, value) in values {
+        let mut path = path.to_vec();
+        path.push(Step::Key(key.get_ref().to_string()));
+        add(key.span(), value, &path, found);
+    }
+}
+
+fn add(key: Range<usize>, value: &Spanned<DeValue<'_>>, path: &[Step], found: &mut Vec<Entry>) {
+    let tables = value.get_ref().as_array().is_some_and(|items| items.iter().any(|item| item.get_ref().is_table()));
+    found.push(Entry {
+        path: path.to_vec(),
+        start: key.start,
+        key,
+        value: value.span(),
+        plain: !tables && !value.get_ref().is_table(),
+    });
+    match value.get_ref() {
+        DeValue::Table(values) => table(values, path, found),
+        DeValue::Array(items) => {
+            for (place, item) in items.iter().enumerate() {
+                let mut path = path.to_vec();
+                path.push(Step::Item(place));
+                add(item.span(), item, &path, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn document(what: &str, why: &str) -> ModelError {
+    ModelError::Document { what: format!("plan {what}"), why: why.replace('\n', " ") }
+}
+
+/// What the parser refused.
+pub(super) fn parsing(what: &str, text: &str, error: &toml::de::Error) -> ModelError {
+    let message = error.message();
+    let Some(span) = error.span() else { return document(what, &reworded(&[], message).unwrap_or(message.to_owned())) };
+    let found = entries(text);
+    let inside = |range: &Range<usize>| range.contains(&span.start) && span.end <= range.end.max(range.start + 1);
+    // What is missing is missing in a table, whose place is its heading.
+    let missing = message.starts_with("missing field");
+    let holds = |entry: &&Entry| match missing {
+        true => !entry.plain && entry.value == span,
+        false => inside(&entry.key) || inside(&entry.value),
+    };
+    let entry = found.iter().filter(holds).max_by_key(|entry| entry.path.len());
+    let why = match entry {
+        Some(entry) => {
+            let why = reworded(&entry.names(), message);
+            let place = if missing { entry.name() } else { entry.shown(text) };
+            match why {
+                Some(why) => format!("line {}: {place}: {why}", line(text, entry.start)),
+                None => format!("line {}: {place}: {message}", line(text, span.start)),
+            }
+        }
+        // The root has no line of its own.
+        None if missing => reworded(&[], message).unwrap_or(message.to_owned()),
+        None => format!("line {}: {message}", line(text, span.start)),
+    };
+    document(what, &why)
+}
+
+/// The word between the first two back quotes.
+fn quoted(message: &str) -> Option<&str> {
+    message.split('`').nth(1)
+}
+
+/// The parser's words with what is allowed at a place; `None` where they say it all.
+fn reworded(path: &[&str], message: &str) -> Option<String> {
+    if message.starts_with("missing field") {
+        let key = quoted(message)?;
+        let whole: Vec<&str> = path.iter().copied().chain([key]).collect();
+        return Some(match reference::find(&whole) {
+            Some(key) if !key.example.is_empty() => {
+                format!("the key {} is missing: write {}", key.name, key.example)
+            }
+            _ if key == "grid" => "[[grid]] is missing: add one with at least one axis".to_owned(),
+            _ => format!("[{}] is missing: add it", whole.join(".")),
+        });
+    }
+    if message.starts_with("unknown field") {
+        let (given, parent) = path.split_last()?;
+        let known = reference::names(parent);
+        let nearest = known
+            .iter()
+            .map(|name| (strsim::damerau_levenshtein(given, name), name))
+            .min()
+            .filter(|(distance, name)| *distance <= 1 + name.len().min(given.len()) / 4);
+        return Some(match nearest {
+            Some((_, name)) => format!("unknown key: did you mean {name}?"),
+            None => format!("unknown key: use {}", known.join(", ")),
+        });
+    }
+    if message.starts_with("invalid type")
+        || message.starts_with("invalid value")
+        || message.starts_with("unknown variant")
+    {
+        let key = reference::find(path)?;
+        let such = if key.example.is_empty() { String::new() } else { format!(", such as {}", key.example) };
+        return Some(format!("use {}{such}", key.accepts.replace('`', "")));
+    }
+    None
+}
+
+/// What a check refused: names the keys that it comes from.
+pub(super) fn checking(what: &str, text: &str, error: &ModelError) -> ModelError {
+    let found = entries(text);
+    let Ok(plan) = toml::from_str::<toml::Table>(text) else { return document(what, &error.to_string()) };
+    let plan = toml::Value::Table(plan);
+    let mut guilty = culprits(&found, text, &plan, error);
+    if guilty.is_empty() {
+        let words = error.to_string();
+        guilty = found.iter().filter(|entry| is_named(entry, text, &words)).collect();
+    }
+    guilty.sort_by_key(|entry| entry.start);
+    let mut places: Vec<String> = Vec::new();
+    for entry in guilty {
+        let place = format!("line {}: {}", line(text, entry.start), entry.shown(text));
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    match places.len() {
+        0 => document(what, &error.to_string()),
+        1..=MOST_NAMED => document(what, &format!("{}: {error}", places.join(", "))),
+        _ => document(what, &format!("{} and others: {error}", places[..MOST_NAMED].join(", "))),
+    }
+}
+
+/// Whether an error names this value in quotes.
+fn is_named(entry: &Entry, text: &str, words: &str) -> bool {
+    let value = text.get(entry.value.clone()).unwrap_or_default();
+    entry.plain && value.starts_with(['"', '\'']) && words.contains(&format!("'{}'", value.trim_matches(['"', '\''])))
+}
+
+/// The entries without which the error is gone, or is another that goes in the same way: the innermost ones.
+fn culprits<'a>(found: &'a [Entry], text: &str, plan: &toml::Value, error: &ModelError) -> Vec<&'a Entry> {
+    let words = error.to_string();
+    let mut tried: Vec<&Entry> = found.iter().collect();
+    let mut frequency = std::collections::BTreeMap::new();
+    for entry in found {
+        *frequency.entry(text.get(entry.value.clone())).or_insert(0_usize) += 1;
+    }
+    tried.sort_by_key(|entry| (!shares_a_word(entry, text, &words), frequency.get(&text.get(entry.value.clone()))));
+    tried.truncate(MOST_TRIED);
+    let checked = |rest: Option<toml::Value>| rest.and_then(|rest| check(&rest).map(|checked| (rest, checked)));
+    let without_each: Vec<_> = tried.iter().map(|entry| (*entry, checked(without(plan, &entry.path)))).collect();
+    let mends = |checked: &Option<(toml::Value, Result<(), ModelError>)>| matches!(checked, Some((_, Ok(()))));
+    let mending: Vec<&Entry> =
+        without_each.iter().filter(|(_, checked)| mends(checked)).map(|(entry, _)| *entry).collect();
+    let mut guilty: Vec<&Entry> = mending.iter().copied().filter(|entry| entry.plain).collect();
+    if guilty.is_empty() {
+        // A plan with two errors: without the first comes the second, and one more left out mends that.
+        let mut left = MOST_TRIED;
+        let mut is_first = |rest: &toml::Value| {
+            let plain = tried.iter().filter(|entry| entry.plain);
+            plain.take_while(|_| count_down(&mut left)).any(|entry| mends(&checked(without(rest, &entry.path))))
+        };
+        let uncovered = without_each.iter().filter_map(|(entry, checked)| match checked {
+            Some((rest, Err(next))) if next != error && entry.plain => Some((*entry, rest)),
+            _ => None,
+        });
+        guilty = uncovered.filter(|(_, rest)| is_first(rest)).map(|(entry, _)| entry).take(1).collect();
+    }
+    if guilty.is_empty() {
+        guilty = mending;
+    }
+    let inner = guilty.iter().filter(|entry| {
+        !guilty.iter().any(|other| other.path.len() > entry.path.len() && other.path.starts_with(&entry.path))
+    });
+    inner.copied().collect()
+}
+
+/// Counts one try; false once none is left.
+fn count_down(left: &mut usize) -> bool {
+    *left = left.saturating_sub(1);
+    *left > 0
+}
+
+/// Whether an error speaks of this value: in a long plan such keys are tried first, rare values before
+/// frequent ones.
+fn shares_a_word(entry: &Entry, text: &str, words: &str) -> bool {
+    let value = text.get(entry.value.clone()).unwrap_or_default();
+    let parts = |text: &str| -> Vec<String> {
+        text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    let spoken = parts(words);
+    entry.plain && parts(value).iter().any(|part| spoken.contains(part))
+}
+
+/// `None` for what is no plan.
+fn check(plan: &toml::Value) -> Option<Result<(), ModelError>> {
+    plan.clone().try_into::<Plan>().ok().map(|plan| plan.check())
+}
+
+/// The plan without what is there; the last item of a list goes with its key.
+fn without(plan: &toml::Value, path: &[Step]) -> Option<toml::Value> {
+    let mut rest = plan.clone();
+    let (last, parents) = path.split_last()?;
+    let mut at = &mut rest;
+    for step in parents {
+        at = match step {
+            Step::Key(key) => at.as_table_mut()?.get_mut(key)?,
+            Step::Item(place) => at.as_array_mut()?.get_mut(*place)?,
+        };
+    }
+    match last {
+        Step::Key(key) => {
+            at.as_table_mut()?.remove(key)?;
+        }
+        Step::Item(place) => {
+            let items = at.as_array_mut()?;
+            if items.len() < 2 || *place >= items.len() {
+                return None;
+            }
+            items.remove(*place);
+        }
+    }
+    Some(rest)
+}
