@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(target.join("sample-report.json"), report.json()?)?;
     let of =
         |probe: &str| -> Vec<_> { run.results.iter().filter(|r| r.probe.word() == probe).take(6).cloned().collect() };
-    let single = ["pingpong", "rr", "ping"].map(|probe| report::single_text(&of(probe))).join("\n\n");
+    let single = ["pingpong", "rr", "ping"].map(|probe| report::single_text(&of(probe), 100)).join("\n\n");
     let sfnt = report::sfnt_text(&of("pingpong"), &report::SfntFacts::default());
     let markdown = report::single_markdown(&of("pingpong"));
     fs::write(target.join("sample-single.txt"), format!("{single}\n\n{sfnt}\n\n{markdown}"))?;

@@ -167,6 +167,13 @@ pub struct TableRow {
     pub headlines: Headlines,
 }
 
+impl TableRow {
+    /// A time of this row in microseconds: published ones as they were printed.
+    pub(crate) fn us(&self, ns: f64) -> String {
+        if self.row.is_none() { format!("{:.3}", ns / 1000.0) } else { crate::units::us(ns) }
+    }
+}
+
 /// Rows that may be compared with each other.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Block {

@@ -42,6 +42,9 @@ pub(crate) fn width(text: &str) -> usize {
 
 const GAP: &str = "  ";
 
+/// No column of words becomes narrower than this, unless its longest line is.
+const NARROWEST: usize = 10;
+
 /// One merged cell: rows `first..last` of a column.
 struct Span {
     first: usize,
@@ -50,53 +53,179 @@ struct Span {
 }
 
 impl Grid {
-    /// Wraps the widest wrappable columns until the table fits: first between words, then also within them.
-    pub(crate) fn fit(&mut self, total: usize, wrappable: &[usize]) {
-        const NARROWEST: usize = 10;
-        let words: Vec<usize> = (0..self.columns.len()).map(|column| self.longest_word(column)).collect();
-        for within in [false, true] {
-            loop {
-                let widths = self.widths();
-                if widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1) <= total {
-                    return;
-                }
-                let least = |column: usize| if within { NARROWEST } else { words.get(column).copied().unwrap_or(0) };
-                let widest = wrappable
-                    .iter()
-                    .copied()
-                    .filter_map(|column| Some((*widths.get(column)?, column)))
-                    .filter(|(now, column)| *now > least(*column).max(NARROWEST))
-                    .max();
-                let Some((now, column)) = widest else { break };
-                if let Some(column) = self.columns.get_mut(column) {
-                    column.max = Some(now - 1);
-                }
+    /// The table as text no wider than `total` columns. Empty columns are left out; words are wrapped, first between
+    /// them, then within; a table that is still too wide is continued below with its key columns repeated. Narrower than
+    /// [`Self::least_width`] it cannot become.
+    pub(crate) fn text(&self, total: usize) -> String {
+        let mut whole = self.clone();
+        whole.drop_empty();
+        let mut out = String::new();
+        for (number, mut part) in whole.parts(total).into_iter().enumerate() {
+            if number > 0 {
+                out.push('\n');
             }
+            part.fit(total);
+            for line in part.lines() {
+                out.push_str(&line);
+                out.push('\n');
+            }
+        }
+        out
+    }
+
+    /// The width that the table needs at least: its key columns beside the widest other one.
+    #[cfg(test)]
+    fn least_width(&self) -> usize {
+        let floors = self.floors(true);
+        let keys = self.keys().min(floors.len());
+        let rest = |column: usize| {
+            let part = self.part(column, column + 1);
+            part.total(&part.floors(true))
+        };
+        (keys..floors.len())
+            .map(rest)
+            .max()
+            .unwrap_or(0)
+            .max(self.part(keys, keys).total(floors.get(..keys).unwrap_or(&[])))
+    }
+
+    /// Leaves out columns without a value in any row.
+    pub(crate) fn drop_empty(&mut self) {
+        let empty =
+            |column: usize| (0..self.rows.len()).all(|row| matches!(self.cell(row, column).trim(), "" | "–" | "-"));
+        let kept: Vec<bool> = (0..self.columns.len()).map(|column| self.rows.is_empty() || !empty(column)).collect();
+        if kept.iter().all(|kept| *kept) {
+            return;
+        }
+        let stays = |index: usize| kept.get(index).copied().unwrap_or(true);
+        let now = |index: usize| (0..index).filter(|before| stays(*before)).count();
+        for bands in &mut self.bands {
+            let moved = bands.drain(..).filter_map(|(first, last, text)| {
+                let columns = now(last + 1) - now(first);
+                (columns > 0).then(|| (now(first), now(first) + columns - 1, text))
+            });
+            *bands = moved.collect();
+        }
+        self.merged = now(self.merged);
+        self.columns = keep(std::mem::take(&mut self.columns), stays);
+        for row in &mut self.rows {
+            *row = keep(std::mem::take(row), stays);
         }
     }
 
-    fn longest_word(&self, column: usize) -> usize {
-        (0..self.rows.len()).flat_map(|row| self.cell(row, column).split_whitespace()).map(width).max().unwrap_or(0)
+    /// So many leading columns say what a row is about.
+    fn keys(&self) -> usize {
+        let words = self.columns.iter().take_while(|column| !column.right).count();
+        self.merged.max(words).clamp(1, self.columns.len().max(1))
+    }
+
+    /// The table in parts that each can become as narrow as `total`, where any can.
+    fn parts(self, total: usize) -> Vec<Self> {
+        let (keys, count) = (self.keys(), self.columns.len());
+        let fits = |from: usize, to: usize| {
+            let part = self.part(from, to);
+            part.total(&part.floors(true)) <= total
+        };
+        if count <= keys || fits(keys, count) {
+            return vec![self];
+        }
+        // Columns under one band stay together where they can.
+        let held = |at: usize| self.bands.iter().flatten().any(|(first, last, _)| (first + 1..=*last).contains(&at));
+        let mut parts = Vec::new();
+        let mut from = keys;
+        while from < count {
+            let most = (from + 1..=count).take_while(|to| fits(from, *to)).last().unwrap_or(from + 1);
+            let whole = (from + 1..=most).rev().find(|to| *to == count || !held(*to));
+            let to = whole.unwrap_or(most);
+            parts.push(self.part(from, to));
+            from = to;
+        }
+        parts
+    }
+
+    /// The key columns and the columns `from..to`.
+    fn part(&self, from: usize, to: usize) -> Self {
+        let keys = self.keys().min(from);
+        let stays = |index: usize| index < keys || (from..to).contains(&index);
+        let cut = |(first, last, text): &Band| -> Option<Band> {
+            let inside: Vec<usize> = (*first..=*last).filter(|column| stays(*column)).collect();
+            let place = |column: usize| if column < keys { column } else { column - from + keys };
+            Some((place(*inside.first()?), place(*inside.last()?), text.clone()))
+        };
+        Self {
+            columns: keep(self.columns.clone(), stays),
+            bands: self.bands.iter().map(|bands| bands.iter().filter_map(cut).collect()).collect(),
+            rows: self.rows.iter().map(|row| keep(row.clone(), stays)).collect(),
+            merged: self.merged.min(keys),
+        }
+    }
+
+    /// Wraps the widest columns until the table fits or nothing can be narrower.
+    fn fit(&mut self, total: usize) {
+        let mut limits = self.widths();
+        for within in [false, true] {
+            let floors = self.floors(within);
+            // Each round takes one from a width that is above its floor, so this ends.
+            while self.total(&limits) > total {
+                let above = limits.iter().zip(&floors).enumerate().filter(|(_, (limit, floor))| limit > floor);
+                let Some((widest, _)) = above.max_by_key(|(_, (limit, _))| **limit) else { break };
+                if let Some(limit) = limits.get_mut(widest) {
+                    *limit -= 1;
+                }
+            }
+        }
+        for (column, limit) in self.columns.iter_mut().zip(limits) {
+            column.max = Some(limit);
+        }
+    }
+
+    /// How narrow each column can be: its longest word, or `within` words of text [`NARROWEST`]. Figures are not broken.
+    fn floors(&self, within: bool) -> Vec<usize> {
+        let floor = |(index, column): (usize, &Column)| {
+            let body = (0..self.rows.len()).map(|row| self.cell(row, index));
+            let longest = |text: &str| text.split_whitespace().map(width).max().unwrap_or(0);
+            let heading = column.heading.iter().map(|line| longest(line)).max().unwrap_or(0);
+            if column.right {
+                return body.map(width).max().unwrap_or(0).max(heading);
+            }
+            let words = body.map(longest).max().unwrap_or(0).max(heading);
+            if within { words.min(NARROWEST) } else { words }
+        };
+        self.columns.iter().enumerate().map(floor).collect()
+    }
+
+    /// The width of the table with columns of these widths.
+    fn total(&self, widths: &[usize]) -> usize {
+        let widths = self.under_bands(widths.to_vec());
+        widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
     }
 
     fn cell(&self, row: usize, column: usize) -> &str {
         self.rows.get(row).and_then(|cells| cells.get(column)).map_or("", String::as_str)
     }
 
+    fn heading(&self, column: &Column) -> Vec<String> {
+        column.heading.iter().flat_map(|line| wrap(line, column.max)).collect()
+    }
+
     fn widths(&self) -> Vec<usize> {
-        self.columns
-            .iter()
-            .enumerate()
-            .map(|(index, column)| {
-                let heading = column.heading.iter().map(|line| width(line)).max().unwrap_or(0);
-                let body = (0..self.rows.len())
-                    .flat_map(|row| wrap(self.cell(row, index), column.max))
-                    .map(|line| width(&line))
-                    .max()
-                    .unwrap_or(0);
-                heading.max(body)
-            })
-            .collect()
+        let of = |(index, column): (usize, &Column)| {
+            let body = (0..self.rows.len()).flat_map(|row| wrap(self.cell(row, index), column.max));
+            body.chain(self.heading(column)).map(|line| width(&line)).max().unwrap_or(0)
+        };
+        self.under_bands(self.columns.iter().enumerate().map(of).collect())
+    }
+
+    /// Widens the last column under a band that is longer than its columns.
+    fn under_bands(&self, mut widths: Vec<usize>) -> Vec<usize> {
+        for (first, last, text) in self.bands.iter().flatten() {
+            let Some(columns) = widths.get_mut(*first..=*last) else { continue };
+            let wide = columns.iter().sum::<usize>() + GAP.len() * columns.len().saturating_sub(1);
+            if let Some(last) = columns.last_mut() {
+                *last += width(text).saturating_sub(wide);
+            }
+        }
+        widths
     }
 
     fn spans(&self, column: usize) -> Vec<Span> {
@@ -116,18 +245,23 @@ impl Grid {
         spans
     }
 
-    /// The table as lines without trailing blanks.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// The table as lines without trailing blanks, as wide as its columns' `max` lets it be.
+    fn lines(&self) -> Vec<String> {
         let widths = self.widths();
         let mut out = Vec::new();
-        for bands in &self.bands {
+        for bands in self.bands.iter().filter(|bands| !bands.is_empty()) {
             out.push(band_line(bands, &widths));
         }
-        let depth = self.columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
+        // Headings have their last line nearest to the figures.
+        let headings: Vec<Vec<String>> = self.columns.iter().map(|column| self.heading(column)).collect();
+        let units = self.columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
+        let depth = headings.iter().map(Vec::len).max().unwrap_or(0);
         for level in 0..depth {
-            let cells = self.columns.iter().map(|column| {
-                // Words have one line and stand at the bottom of the quantity line, units below figures.
-                column.heading.get(level).cloned().unwrap_or_default()
+            let cells = self.columns.iter().zip(&headings).map(|(column, heading)| {
+                // A heading without a unit stands on the line of the others' names.
+                let below = units - column.heading.len().min(units);
+                let above = depth - (heading.len() + below).min(depth);
+                level.checked_sub(above).and_then(|line| heading.get(line)).cloned().unwrap_or_default()
             });
             out.push(line(cells, &widths, &self.columns));
         }
@@ -171,6 +305,10 @@ impl Grid {
     }
 }
 
+fn keep<T>(all: Vec<T>, stays: impl Fn(usize) -> bool) -> Vec<T> {
+    all.into_iter().enumerate().filter(|(index, _)| stays(*index)).map(|(_, one)| one).collect()
+}
+
 fn line(cells: impl Iterator<Item = String>, widths: &[usize], columns: &[Column]) -> String {
     let padded: Vec<String> = cells
         .zip(widths)
@@ -200,7 +338,8 @@ fn band_line(bands: &[Band], widths: &[usize]) -> String {
     out
 }
 
-/// Breaks text between words so that no line is wider than `max`; longer words are cut.
+/// Breaks text between words so that no line is wider than `max`; longer words are cut, behind a hyphen or the like where
+/// they have one.
 pub(crate) fn wrap(text: &str, max: Option<usize>) -> Vec<String> {
     let Some(max) = max.filter(|max| *max > 0 && width(text) > *max) else { return vec![text.to_owned()] };
     let mut lines = Vec::new();
@@ -211,8 +350,9 @@ pub(crate) fn wrap(text: &str, max: Option<usize>) -> Vec<String> {
             lines.push(std::mem::take(&mut current));
         }
         while width(&word) > max {
-            lines.push(word.chars().take(max).collect());
-            word = word.chars().skip(max).collect();
+            let cut = cut(&word, max);
+            lines.push(word.chars().take(cut).collect());
+            word = word.chars().skip(cut).collect();
         }
         if !current.is_empty() {
             current.push(' ');
@@ -223,6 +363,13 @@ pub(crate) fn wrap(text: &str, max: Option<usize>) -> Vec<String> {
         lines.push(current);
     }
     lines
+}
+
+/// After how many letters a word too long for a line is cut: behind a sign that parts it, where there is one.
+fn cut(word: &str, max: usize) -> usize {
+    let parted = |(_, letter): &(usize, char)| "-_/.,:=".contains(*letter);
+    let last = word.chars().take(max).enumerate().filter(parted).last();
+    last.map(|(at, _)| at + 1).filter(|cut| cut * 3 >= max).unwrap_or(max)
 }
 
 /// Wraps a paragraph with a hanging indent.
@@ -241,6 +388,7 @@ pub(crate) fn paragraph(lead: &str, text: &str, total: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn merged_words_flow_down_beside_the_rows() {
@@ -270,9 +418,96 @@ mod tests {
     }
 
     #[test]
+    fn a_heading_wider_than_its_body_ends() {
+        // `pace` beside `pingpong` with `receive_cpu`: the heading is the widest word of a narrow line.
+        let grid = Grid {
+            columns: vec![Column::words("receive_cpu of the reflector"), Column::figures("RTT/2", "µs")],
+            rows: vec![vec!["0".into(), "5.125".into()], vec!["1".into(), "116.2".into()]],
+            merged: 1,
+            ..Grid::default()
+        };
+        for total in 20..=300 {
+            assert!(grid.text(total).lines().all(|line| width(line) <= total), "{total}:\n{}", grid.text(total));
+        }
+    }
+
+    #[test]
+    fn a_table_of_many_figures_goes_on_below_with_its_keys() {
+        let figures = ["p50", "p99", "p99.9", "max", "mean", "stdev"].map(|name| Column::figures(name, "µs"));
+        let grid = Grid {
+            columns: std::iter::once(Column::words("cell")).chain(figures).collect(),
+            bands: vec![vec![(1, 2, "RTT".to_owned()), (3, 4, "late".to_owned())]],
+            rows: vec![["build", "5.125", "9.250", "–", "116.2", "7.100", "2.100"].map(str::to_owned).to_vec()],
+            merged: 1,
+        };
+        let expected = "       --- RTT ----  late
+cell     p50    p99    max
+          µs     µs     µs
+-----  -----  -----  -----
+build  5.125  9.250  116.2
+
+cell    mean  stdev
+          µs     µs
+-----  -----  -----
+build  7.100  2.100
+";
+        assert_eq!(grid.text(26), expected);
+    }
+
+    fn grids() -> impl Strategy<Value = Grid> {
+        let word = || "[a-zµ]{0,24}( [a-z]{1,9}){0,4}";
+        let figure = "[0-9]{0,9}|–";
+        let column = move || (word(), prop::option::of("[a-z/]{1,5}"), any::<bool>());
+        let rows = move |columns: Vec<(String, Option<String>, bool)>| {
+            let cells: Vec<BoxedStrategy<String>> =
+                columns.iter().map(|(_, _, right)| if *right { figure.boxed() } else { word().boxed() }).collect();
+            (Just(columns), prop::collection::vec(cells, 0..5), 0..3_usize, 0..9_usize, 0..4_usize, word())
+        };
+        prop::collection::vec(column(), 1..12).prop_flat_map(rows).prop_map(
+            |(columns, rows, merged, first, more, band)| {
+                let last = (first + more).min(columns.len() - 1);
+                let first = first.min(last);
+                let of = |(title, unit, right): (String, Option<String>, bool)| Column {
+                    heading: std::iter::once(title).chain(unit).collect(),
+                    right,
+                    max: None,
+                };
+                let merged = merged.min(columns.len());
+                Grid {
+                    columns: columns.into_iter().map(of).collect(),
+                    bands: vec![vec![(first, last, band)]],
+                    rows,
+                    merged,
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn every_table_ends_and_fits_at_every_width(grid in grids()) {
+            let mut shown = grid.clone();
+            shown.drop_empty();
+            let least = shown.least_width();
+            for total in 20..=300 {
+                let text = grid.text(total);
+                let widest = text.lines().map(width).max().unwrap_or(0);
+                prop_assert!(widest <= total.max(least), "{widest} of {total}, at least {least}:\n{text}");
+                // Nothing gets lost: every figure is there, whatever the width.
+                for (index, cell) in shown.rows.iter().flat_map(|row| row.iter().enumerate()) {
+                    let is_figure = shown.columns.get(index).is_some_and(|column| column.right);
+                    prop_assert!(!is_figure || text.contains(cell.as_str()), "{cell} is missing:\n{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn words_wrap_and_long_words_are_cut() {
         assert_eq!(wrap("one two three", Some(7)), ["one two", "three"]);
         assert_eq!(wrap("abcdefgh", Some(3)), ["abc", "def", "gh"]);
+        assert_eq!(wrap("far-application", Some(12)), ["far-", "application"]);
         assert_eq!(wrap("", Some(3)), [""]);
         assert_eq!(paragraph("* ", "aaaa bbbb cccc dddd eeee ffff", 22), "* aaaa bbbb cccc dddd\n  eeee ffff\n");
     }

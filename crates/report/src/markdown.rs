@@ -1,13 +1,13 @@
 //! The report as GitHub-flavoured Markdown.
 
-use crate::document::{Document, Headline, Mark, Note};
-use crate::names::{axis_title, cell_word};
-use crate::papers::{caption, columns};
+use crate::document::{Document, Note};
+use crate::layout::{Column, Grid};
+use crate::papers::caption;
 use crate::pgm::{self, PGM};
 use crate::single;
 use crate::streams::{STREAMS, streams};
-use crate::text::{PACED, fixed_line, paced};
-use crate::units::{us, us_or_dash};
+use crate::text::{self, PACED, fixed_line, paced};
+use crate::units::us_or_dash;
 use crate::ways::{self, WAYS};
 
 /// What came from outside must not become markup.
@@ -34,15 +34,6 @@ pub(crate) fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-fn figure(headline: Option<&Headline>, ns: Option<f64>) -> String {
-    let sign = match headline.map(|headline| headline.mark) {
-        Some(Mark::Invalid) => " \\!",
-        Some(Mark::Disturbed) => " \\*",
-        _ => "",
-    };
-    ns.map(|ns| format!("{}{sign}", us(ns))).unwrap_or_default()
-}
-
 /// The whole report.
 pub(crate) fn report(document: &Document) -> String {
     let mut out = format!("# {}\n\n", quote(&document.title));
@@ -59,32 +50,7 @@ pub(crate) fn report(document: &Document) -> String {
             quote(&caption(document)),
             quote(&fixed_line(document))
         ));
-        let kind = document.kind.title();
-        let mut heads: Vec<String> = document.axes.iter().map(|axis| quote(&axis_title(axis))).collect();
-        heads.push(format!("netperf TCP {kind} µs"));
-        heads.push(format!("netperf UDP {kind} µs"));
-        for protocol in ["TCP", "UDP"] {
-            heads.push(format!("pingpong {protocol} {kind} µs"));
-            heads.push(format!("{protocol} jitter stdev µs"));
-        }
-        out.push_str(&row(&heads));
-        let rules: Vec<String> =
-            (0..heads.len()).map(|index| if index < document.axes.len() { "---" } else { "---:" }.to_owned()).collect();
-        out.push_str(&row(&rules));
-        for line in &block.rows {
-            let mut cells: Vec<String> = document
-                .axes
-                .iter()
-                .map(|axis| line.factors.get(axis).map(|value| quote(&cell_word(axis, value))).unwrap_or_default())
-                .collect();
-            for (index, headline) in columns(&line.headlines).into_iter().enumerate() {
-                cells.push(figure(headline, headline.map(|headline| headline.mean_ns)));
-                if index >= 2 {
-                    cells.push(figure(None, headline.and_then(|headline| headline.stdev_ns)));
-                }
-            }
-            out.push_str(&row(&cells));
-        }
+        out.push_str(&single::markdown_grid(&unbanded(text::grid(block, document))));
         out.push('\n');
     }
     if let Some(grid) = paced(document) {
@@ -113,8 +79,8 @@ pub(crate) fn report(document: &Document) -> String {
 }
 
 /// Bands have no form here: the headings say it themselves.
-fn unbanded(mut grid: crate::layout::Grid) -> crate::layout::Grid {
-    for (first, last, text) in grid.bands.drain(..).flatten() {
+fn unbanded(mut grid: Grid) -> Grid {
+    for (first, last, text) in grid.bands.drain(..).rev().flatten() {
         for column in grid.columns.get_mut(first..=last).into_iter().flatten() {
             column.heading.insert(0, text.clone());
         }
@@ -130,36 +96,35 @@ fn all_cells(document: &Document) -> String {
     if document.cells.is_empty() {
         return String::new();
     }
-    let mut out = "## All cells\n\nTimes in µs; each row says whether they are RTT or RTT/2.\n\n".to_owned();
-    let heads = [
-        "row",
-        "probe",
-        "protocol",
-        "size B",
-        "figures",
-        "repetitions",
-        "messages",
-        "mean",
-        "stdev",
-        "min",
-        "p50",
-        "p99",
-        "p99.9",
-        "p99.99",
-        "max",
-        "lost",
-        "trans/s",
-        "mark",
-    ];
-    out.push_str(&row(&heads.map(str::to_owned)));
-    out.push_str(&row(&std::array::from_fn::<_, 18, _>(|index| {
-        if matches!(index, 0..=2 | 4 | 17) { "---" } else { "---:" }.to_owned()
-    })));
+    let out = "## All cells\n\nTimes in µs; each row says whether they are RTT or RTT/2.\n\n".to_owned();
+    let mut grid = Grid::default();
+    for (title, right) in [
+        ("row", false),
+        ("probe", false),
+        ("protocol", false),
+        ("size B", true),
+        ("figures", false),
+        ("repetitions", true),
+        ("messages", true),
+        ("mean", true),
+        ("stdev", true),
+        ("min", true),
+        ("p50", true),
+        ("p99", true),
+        ("p99.9", true),
+        ("p99.99", true),
+        ("max", true),
+        ("lost", true),
+        ("trans/s", true),
+        ("mark", false),
+    ] {
+        grid.columns.push(Column { heading: vec![title.to_owned()], right, max: None });
+    }
     for info in &document.cells {
         let mut cells = vec![
-            quote(&info.label),
+            info.label.clone(),
             info.probe.clone(),
-            quote(&info.protocol),
+            info.protocol.clone(),
             info.size_bytes.to_string(),
             info.kind.title().to_owned(),
             info.repetitions.to_string(),
@@ -178,11 +143,8 @@ fn all_cells(document: &Document) -> String {
         cells.extend(figures.map(us_or_dash));
         cells.push(info.lost.to_string());
         cells.push(info.rate.as_ref().map(|rate| format!("{:.0}", rate.per_second)).unwrap_or_default());
-        cells.push(match info.mark {
-            Mark::Clean => String::new(),
-            mark => format!("\\{}", mark.sign()),
-        });
-        out.push_str(&row(&cells));
+        cells.push(info.mark.sign().to_owned());
+        grid.rows.push(cells);
     }
-    out
+    out + &single::markdown_grid(&grid)
 }

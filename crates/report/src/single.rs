@@ -2,12 +2,10 @@
 
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{quote, row};
-use crate::units::{plain, us_or_dash};
+use crate::units::{plain, us, us_or_dash};
 use crate::{single_pace, single_stream};
 use model::result::EndReport;
 use model::{ClockSource, Latency, LatencyKind, Messages, Probe, ResultDocument};
-
-const WIDTH: usize = 100;
 
 /// A table with the line above it, and what has to be said below it.
 #[derive(Debug, Clone)]
@@ -62,59 +60,54 @@ pub(crate) fn depth(messages: &Messages) -> String {
 }
 
 /// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU
-/// that transactions cost at both ends, `ping` the summary lines of iputils.
+/// that transactions cost at both ends, `ping` the summary lines of iputils. No line is longer than `width` columns where
+/// a table can be that narrow.
 #[must_use]
-pub fn single_text(results: &[ResultDocument]) -> String {
+pub fn single_text(results: &[ResultDocument], width: usize) -> String {
     let Some(first) = results.first() else { return "No size was measured.\n".to_owned() };
     let told = told(results);
-    let mut out = paragraph("", &told.as_ref().map_or_else(|| heading(first), |told| told.heading.clone()), WIDTH);
+    let mut out = paragraph("", &told.as_ref().map_or_else(|| heading(first), |told| told.heading.clone()), width);
     for (role, end) in [("initiator", Some(&first.ends.initiator)), ("reflector", first.ends.reflector.as_ref())] {
         if let Some(end) = end.filter(|_| first.probe != Probe::Ping || role == "initiator") {
-            out.push_str(&paragraph(&format!("  {role} "), &end_words(end), WIDTH));
+            out.push_str(&paragraph(&format!("  {role} "), &end_words(end), width));
         }
     }
     if let Some(told) = told {
         out.push('\n');
         for sentence in &told.summary {
-            out.push_str(&paragraph("", sentence, WIDTH));
+            out.push_str(&paragraph("", sentence, width));
         }
         for part in told.parts {
-            out.push_str(&format!("\n{}\n", part.title));
-            push(&mut out, &part.grid);
+            out.push_str(&format!("\n{}", paragraph("", &part.title, width)));
+            out.push_str(&part.grid.text(width));
             for words in &part.words {
-                out.push_str(&paragraph("", words, WIDTH));
+                out.push_str(&paragraph("", words, width));
             }
         }
-        return closed(out, results, first);
+        return closed(out, results, first, width);
     }
     out.push('\n');
-    push(&mut out, &figures(results));
+    out.push_str(&figures(results).text(width));
     let rates: Vec<&ResultDocument> = results.iter().filter(|result| result.transactions.is_some()).collect();
     if !rates.is_empty() {
-        out.push_str("\nCPU (netperf's service demand is all busy time of the machine, whoever caused it)\n");
-        push(&mut out, &cpu(&rates));
+        let title = "CPU (netperf's service demand is all busy time of the machine, whoever caused it)";
+        out.push_str(&format!("\n{}", paragraph("", title, width)));
+        out.push_str(&cpu(&rates).text(width));
     }
     if first.probe == Probe::Ping {
         for result in results {
             out.push_str(&ping_summary(result));
         }
     }
-    closed(out, results, first)
+    closed(out, results, first, width)
 }
 
 /// The verdict and the tool's own cost, below everything.
-fn closed(mut out: String, results: &[ResultDocument], first: &ResultDocument) -> String {
+fn closed(mut out: String, results: &[ResultDocument], first: &ResultDocument, width: usize) -> String {
     out.push('\n');
-    out.push_str(&verdict(results));
-    out.push_str(&paragraph("", &own_cost(first), WIDTH));
+    out.push_str(&verdict(results, width));
+    out.push_str(&paragraph("", &own_cost(first), width));
     out
-}
-
-fn push(out: &mut String, grid: &Grid) {
-    for line in grid.lines() {
-        out.push_str(&line);
-        out.push('\n');
-    }
 }
 
 fn kind(result: &ResultDocument) -> LatencyKind {
@@ -153,9 +146,7 @@ fn end_words(end: &EndReport) -> String {
 }
 
 fn interval(latency: &Latency) -> String {
-    latency
-        .p50_ci95_ns
-        .map_or_else(|| "–".to_owned(), |[low, high]| format!("{:.3}–{:.3}", low as f64 / 1000.0, high as f64 / 1000.0))
+    latency.p50_ci95_ns.map_or_else(|| "–".to_owned(), |[low, high]| format!("{}–{}", us(low as f64), us(high as f64)))
 }
 
 /// Columns of all probes; `rr` has its rate in place of the smallest value and the interval.
@@ -362,11 +353,11 @@ fn verdict_head(results: &[ResultDocument]) -> String {
 }
 
 /// `verdict: trusted`, then the findings.
-fn verdict(results: &[ResultDocument]) -> String {
+fn verdict(results: &[ResultDocument], width: usize) -> String {
     let mut out = verdict_head(results);
     out.push('\n');
     for (invalid, text) in findings(results) {
-        out.push_str(&paragraph(if invalid { "  invalid:   " } else { "  disturbed: " }, &text, WIDTH));
+        out.push_str(&paragraph(if invalid { "  invalid:   " } else { "  disturbed: " }, &text, width));
     }
     out
 }
@@ -430,6 +421,8 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
 }
 
 pub(crate) fn markdown_grid(grid: &Grid) -> String {
+    let mut grid = grid.clone();
+    grid.drop_empty();
     let heads: Vec<String> = grid.columns.iter().map(|column| quote(column.heading.join(" ").trim())).collect();
     let rules: Vec<String> =
         grid.columns.iter().map(|column| if column.right { "---:" } else { "---" }.to_owned()).collect();
@@ -458,7 +451,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_said() {
-        assert_eq!(single_text(&[]), "No size was measured.\n");
+        assert_eq!(single_text(&[], 100), "No size was measured.\n");
         assert_eq!(single_markdown(&[]), "No size was measured.\n");
     }
 

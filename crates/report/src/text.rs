@@ -6,7 +6,7 @@ use crate::names::{axis_title, cell_word, label_word};
 use crate::papers::{caption, columns};
 use crate::pgm::{self, PGM};
 use crate::streams::{STREAMS, streams};
-use crate::units::{us, us_or_dash};
+use crate::units::{us_or_dash, us_short};
 use crate::ways::{self, WAYS};
 
 /// A figure with its mark; `!` names its notes, `*` stands alone.
@@ -35,7 +35,7 @@ fn align_marks(cells: &mut [&mut String]) {
     }
 }
 
-fn grid(block: &Block, document: &Document) -> Grid {
+pub(crate) fn grid(block: &Block, document: &Document) -> Grid {
     let kind = document.kind.title();
     let axes = &document.axes;
     let mut columns_out: Vec<Column> = axes.iter().map(|axis| Column::words(&axis_title(axis))).collect();
@@ -67,9 +67,9 @@ fn cells(row: &TableRow, document: &Document) -> Vec<String> {
             out.extend(std::iter::repeat_n(String::new(), if index < 2 { 1 } else { 2 }));
             continue;
         };
-        out.push(marked(&us(headline.mean_ns), headline, document));
+        out.push(marked(&row.us(headline.mean_ns), headline, document));
         if index >= 2 {
-            out.push(headline.stdev_ns.map(us).unwrap_or_default());
+            out.push(headline.stdev_ns.map(|ns| row.us(ns)).unwrap_or_default());
         }
     }
     out
@@ -112,11 +112,6 @@ pub(crate) fn paced(document: &Document) -> Option<Grid> {
     grid.columns.push(Column::words(""));
     let band = |from: usize, to: usize, text: &str| -> Band { (first + from, first + to, text.to_owned()) };
     grid.bands = vec![vec![band(0, 3, "RTT, actual send"), band(4, 5, "intended"), band(6, 6, "late")]];
-    // Digits that a person compares; all of them are in the other forms.
-    let short = |ns: Option<f64>| {
-        let us = ns.map(|ns| ns / 1000.0);
-        us.map_or_else(|| "–".to_owned(), |us| if us < 999.95 { format!("{us:.1}") } else { format!("{us:.0}") })
-    };
     for cell in &cells {
         let Some(pace) = &cell.pace else { continue };
         let (intended, lateness) = (pace.intended.as_ref(), pace.lateness.as_ref());
@@ -125,10 +120,10 @@ pub(crate) fn paced(document: &Document) -> Option<Grid> {
         row.extend(sizes.then(|| cell.size_bytes.to_string()));
         row.push(format!("{:.2}", 100.0 * pace.achieved_pps / pace.asked_pps));
         row.push(cell.lost.to_string());
-        row.extend([cell.p50_ns, cell.p99_ns, cell.p99_9_ns, cell.max_ns].map(short));
-        row.push(short(intended.and_then(|intended| intended.p99_ns)));
-        row.push(short(intended.and_then(|intended| intended.p99_9_ns)));
-        row.push(short(lateness.and_then(|lateness| lateness.p99_ns)));
+        row.extend([cell.p50_ns, cell.p99_ns, cell.p99_9_ns, cell.max_ns].map(us_short));
+        row.push(us_short(intended.and_then(|intended| intended.p99_ns)));
+        row.push(us_short(intended.and_then(|intended| intended.p99_9_ns)));
+        row.push(us_short(lateness.and_then(|lateness| lateness.p99_ns)));
         row.push(cell.mark.sign().to_owned());
         grid.rows.push(row);
     }
@@ -140,7 +135,6 @@ pub(crate) const PACED: &str = "Messages at a rate: RTT from the actual send, fr
 
 /// The whole report as text.
 pub(crate) fn report(document: &Document, width: usize) -> String {
-    let width = width.max(60);
     let mut out = paragraph("", &document.title, width);
     let (paced, streams) = (paced(document), streams(document));
     if document.blocks.is_empty() && paced.is_none() && streams.is_none() {
@@ -155,22 +149,13 @@ pub(crate) fn report(document: &Document, width: usize) -> String {
     for block in &document.blocks {
         out.push('\n');
         out.push_str(&paragraph("", &block.heading, width));
-        let mut grid = grid(block, document);
-        let wrappable: Vec<usize> = (0..document.axes.len()).collect();
-        grid.fit(width, &wrappable);
-        for line in grid.lines() {
-            out.push_str(&line);
-            out.push('\n');
-        }
+        out.push_str(&grid(block, document).text(width));
     }
     let tables = [(PACED, paced), (WAYS, ways::table(document)), (PGM, pgm::table(document)), (STREAMS, streams)];
-    for (heading, mut grid) in tables.into_iter().filter_map(|(h, g)| Some((h, g?))) {
-        out.push_str(&format!("\n{heading}\n"));
-        grid.fit(width, &[0]);
-        for line in grid.lines() {
-            out.push_str(&line);
-            out.push('\n');
-        }
+    for (heading, grid) in tables.into_iter().filter_map(|(h, g)| Some((h, g?))) {
+        out.push('\n');
+        out.push_str(&paragraph("", heading, width));
+        out.push_str(&grid.text(width));
     }
     out.push_str(&notes(document, width));
     if !document.summary.is_empty() {
@@ -227,10 +212,7 @@ pub(crate) fn all_cells(document: &Document, width: usize) -> String {
             crate::names::measured_on(first.substrate)
         );
         out.push_str(&paragraph("", &heading, width));
-        for line in cell_grid(group).lines() {
-            out.push_str(&line);
-            out.push('\n');
-        }
+        out.push_str(&cell_grid(group).text(width));
     }
     out.push_str(&notes(document, width));
     out

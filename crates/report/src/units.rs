@@ -1,8 +1,16 @@
 //! Figures as people read them. No figure changes its meaning here: only unit, rounding and grouping.
 
-/// Microseconds with three decimals, from nanoseconds: what tables hold.
+/// Microseconds with four significant digits, from nanoseconds: what tables hold. A histogram knows no more, and no
+/// clock knows parts of a nanosecond.
 pub(crate) fn us(ns: f64) -> String {
-    format!("{:.3}", ns / 1000.0)
+    let us = ns / 1000.0;
+    let decimals = match us.abs() {
+        v if v < 9.9995 => 3,
+        v if v < 99.995 => 2,
+        v if v < 999.95 => 1,
+        _ => 0,
+    };
+    format!("{us:.decimals$}")
 }
 
 /// As [`us`]; a dash where there is no figure.
@@ -177,7 +185,8 @@ mod tests {
 
     #[test]
     fn figures_for_people() {
-        assert_eq!(us(5_912.34), "5.912");
+        let known = [5_912.34, 0.0, -41_459.0, 9_999.7, 116_250.0, 1_580_032.0, 999_960.0].map(us);
+        assert_eq!(known, ["5.912", "0.000", "-41.46", "10.00", "116.2", "1580", "1000"]);
         assert_eq!(span(5_912.0), "5.91 µs");
         assert_eq!(span(50_140_000.0), "50.1 ms");
         assert_eq!(span(412.0), "412 ns");

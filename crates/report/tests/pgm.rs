@@ -119,7 +119,7 @@ fn part<'a>(text: &'a str, title: &str) -> &'a str {
 fn each_receiver_has_its_row_with_what_it_missed_and_asked_for() {
     let report = Report::from_inputs(&[run()], &Options::default());
     insta::assert_snapshot!("cells", part(&report.table_text(120), "PGM: loss and repair apart from the rest"));
-    let text = single_text(&[result(1)]);
+    let text = single_text(&[result(1)], 100);
     insta::assert_snapshot!("ends", part(&text, "PGM: packets at each end"));
     insta::assert_snapshot!("reflectors", part(&text, "Each reflector"));
     let page = report.html().unwrap();
@@ -129,7 +129,7 @@ fn each_receiver_has_its_row_with_what_it_missed_and_asked_for() {
     // Without PGM there is no such column.
     let mut plain = result(1);
     plain.pgm = None;
-    assert!(!single_text(&[plain]).contains("NAK"));
+    assert!(!single_text(&[plain], 100).contains("NAK"));
 }
 
 #[test]

@@ -59,6 +59,40 @@ fn text_stays_within_a_hundred_columns() {
     }
 }
 
+/// A table for people has lines no longer than the terminal; below 80 columns it may need what its keys need.
+fn assert_fits(what: &str, columns: usize, text: &str) {
+    let widest = text.lines().max_by_key(|line| line.chars().count()).unwrap_or_default();
+    assert!(widest.chars().count() <= columns, "{what}, {columns} columns, {}:\n{widest}", widest.chars().count());
+}
+
+#[test]
+fn every_table_fits_the_terminal_from_eighty_columns() {
+    let mut run = small();
+    run.document.labels.insert("nic".into(), "Solarflare SFN5121T 10GBit Ethernet with OpenOnload".into());
+    for (index, result) in run.results.iter_mut().enumerate() {
+        // An axis whose heading is wider than all of its values.
+        result.factors.insert("receive_cpu".into(), serde_json::Value::from(index % 2));
+        result.verdict.add(Finding::at(FindingId::Loss, "initiator", "3 messages were lost of 3000 that were sent"));
+    }
+    let singles = |probe: Probe, protocol: &'static str| -> Vec<_> {
+        let shape =
+            |size| Shape { probe, protocol, load: "none", policy: "fifo:1", size, repetition: 1, messages: 5000 };
+        [1, 65_507].map(|size| sample::result(&shape(size))).to_vec()
+    };
+    let single = [singles(Probe::Pingpong, "udp"), singles(Probe::Rr, "tcp"), singles(Probe::Ping, "icmp")];
+    let report = report(&[run]);
+    for columns in 80..=300 {
+        assert_fits("the report", columns, &report.table_text(columns));
+        for results in &single {
+            assert_fits("a measurement", columns, &windhover_report::single_text(results, columns));
+        }
+    }
+    // Nor does any width make it go on for ever.
+    for columns in 1..80 {
+        assert!(report.table_text(columns).contains("pingpong"));
+    }
+}
+
 #[test]
 fn the_same_input_gives_the_same_bytes_in_every_form() {
     let (a, b) = (report(&[small()]), report(&[small()]));
@@ -301,15 +335,15 @@ fn shape(probe: Probe, protocol: &'static str, size: u64, messages: u64) -> Shap
 #[test]
 fn a_pingpong_typed_by_hand() {
     let sizes = [1, 32, 1024].map(|size| sample::result(&shape(Probe::Pingpong, "udp", size, 5000)));
-    insta::assert_snapshot!(windhover_report::single_text(&sizes));
+    insta::assert_snapshot!(windhover_report::single_text(&sizes, 100));
     insta::assert_snapshot!("a_pingpong_in_sfnts_columns", windhover_report::sfnt_text(&sizes, &SfntFacts::default()));
 }
 
 #[test]
 fn rr_and_ping_typed_by_hand() {
-    let rr = windhover_report::single_text(&[sample::result(&shape(Probe::Rr, "tcp", 32, 5000))]);
+    let rr = windhover_report::single_text(&[sample::result(&shape(Probe::Rr, "tcp", 32, 5000))], 100);
     assert!(rr.contains("trans") && rr.contains("demand") && rr.contains("softirq"), "{rr}");
-    let ping = windhover_report::single_text(&[sample::result(&shape(Probe::Ping, "icmp", 56, 500))]);
+    let ping = windhover_report::single_text(&[sample::result(&shape(Probe::Ping, "icmp", 56, 500))], 100);
     assert!(ping.contains("RTT (round trip)") && ping.contains("rtt min/avg/max/mdev = 0."), "{ping}");
     assert!(ping.contains("500 packets transmitted, 500 received, 0% packet loss"), "{ping}");
 }

@@ -43,7 +43,7 @@ fn a_sweep_in_sentences_and_tables() {
     sweep[2].rate.as_mut().unwrap().saturated = serde_json::from_value(saturated).unwrap();
     let finding = json!({ "id": "rate-not-reached", "end": "reflector", "detail": "31,000/s of 40,000/s" });
     sweep[2].verdict.disturbed.push(serde_json::from_value(finding).unwrap());
-    let text = single_text(&sweep);
+    let text = single_text(&sweep, 100);
     insta::assert_snapshot!(text);
     assert!(text.contains("What could not keep up: the reflector"), "{text}");
     assert!(text.contains("rate-not-reached, reflector (40000/s)"), "{text}");
@@ -72,7 +72,7 @@ fn one_way_times_segments_and_reflectors() {
     one.reflectors = [reflector("b", 0, way("same-clock", 0, 0)), reflector("c\u{1b}[2J", 3, serde_json::Value::Null)]
         .map(|value| serde_json::from_value(value).unwrap())
         .to_vec();
-    let text = single_text(std::slice::from_ref(&one));
+    let text = single_text(std::slice::from_ref(&one), 100);
     insta::assert_snapshot!(text);
     assert!(!text.contains('\u{1b}'));
     assert!(text.contains("± 1.10 µs") && text.contains("-2.000"), "{text}");
@@ -84,7 +84,7 @@ fn one_way_times_segments_and_reflectors() {
         { "stamps": "hardware", "relation": "PTP_SYS_OFFSET_PRECISE of /dev/ptp3", "error_ns": 301 }
     ]))
     .unwrap();
-    let text = single_text(&[by_nic]);
+    let text = single_text(&[by_nic], 100);
     for words in [
         "between time stamps of the NICs",
         "PTP_SYS_OFFSET_EXTENDED of /dev/ptp0 (± 320 ns) and PTP_SYS_OFFSET_PRECISE",
@@ -93,19 +93,19 @@ fn one_way_times_segments_and_reflectors() {
     }
     let mut exact = one;
     exact.one_way = serde_json::from_value(way("same-clock", 0, 0)).unwrap();
-    assert!(single_text(&[exact]).contains("one-way times are exact"));
+    assert!(single_text(&[exact], 100).contains("one-way times are exact"));
 }
 
 #[test]
 fn a_share_that_is_not_all_does_not_look_like_all() {
     let mut one = document(10_000, 1, 0);
     one.rate.as_mut().unwrap().achieved_pps = 9_999.999_6;
-    let text = single_text(std::slice::from_ref(&one));
+    let text = single_text(std::slice::from_ref(&one), 100);
     assert!(text.contains("99.999996 %") && !text.contains("(100"), "{text}");
     one.latency = None;
     one.latency_intended = None;
     one.lateness = None;
     one.rate = None;
-    let text = single_text(&[one]);
+    let text = single_text(&[one], 100);
     assert!(text.contains("100,000 messages of 1000 B, none lost."), "{text}");
 }

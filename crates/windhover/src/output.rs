@@ -32,6 +32,14 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+/// Columns for text: those of `COLUMNS`, else of the terminal, and 100 where there is none.
+pub(crate) fn width() -> usize {
+    const LEAST: usize = 40;
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    told.or_else(terminal).filter(|columns| *columns > 0).unwrap_or(100).max(LEAST)
+}
+
 /// Where and how to print.
 #[derive(Debug)]
 pub(crate) struct Output {

@@ -113,10 +113,10 @@ fn grid(comparison: &Comparison, figures: &[MetricComparison]) -> Grid {
     Grid { columns: columns.collect(), rows: figures.iter().map(figure_row).collect(), ..Grid::default() }
 }
 
-fn push(out: &mut String, grid: &Grid) {
-    for line in grid.lines() {
+fn push(out: &mut String, grid: &Grid, width: usize) {
+    for line in grid.text(width.saturating_sub(2)).lines() {
         out.push_str("  ");
-        out.push_str(&line);
+        out.push_str(line);
         out.push('\n');
     }
 }
@@ -139,7 +139,6 @@ fn gate_head(gate: &GateOutcome) -> String {
 
 /// As plain text.
 pub(super) fn text(comparisons: &Comparisons, width: usize, all: bool) -> String {
-    let width = width.max(60);
     let mut out = paragraph("", &comparisons.title, width);
     for comparison in &comparisons.comparisons {
         out.push('\n');
@@ -157,7 +156,7 @@ pub(super) fn text(comparisons: &Comparisons, width: usize, all: bool) -> String
         }
         for overall in &comparison.overall {
             out.push_str(&format!("\n{} ({})\n", overall.label, overall.kind.title()));
-            push(&mut out, &grid(comparison, &overall.metrics));
+            push(&mut out, &grid(comparison, &overall.metrics), width);
         }
         // Where cells are summed up, single ones are shown when asked for.
         if all || comparison.overall.is_empty() || comparison.cells.len() <= 4 {
@@ -166,7 +165,7 @@ pub(super) fn text(comparisons: &Comparisons, width: usize, all: bool) -> String
                 if let Some(why) = &cell.excluded {
                     out.push_str(&paragraph("  ! ", &format!("excluded from claims: {why}"), width));
                 }
-                push(&mut out, &grid(comparison, &cell.metrics));
+                push(&mut out, &grid(comparison, &cell.metrics), width);
             }
         } else {
             let hidden = comparison.cells.len();

@@ -1,10 +1,10 @@
 //! The papers' table as data for the template.
 
 use super::FigureCell;
-use crate::document::{Document, Headline, Spread};
+use crate::document::{Document, Spread, TableRow};
 use crate::names::cell_word;
 use crate::papers::columns;
-use crate::units::{spans, us};
+use crate::units::spans;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -59,7 +59,7 @@ pub(super) fn blocks(document: &Document) -> Vec<PaperBlock> {
                 .enumerate()
                 .map(|(index, row)| PaperRow {
                     heads: heads(&values, index),
-                    figures: figures(&columns(&row.headlines), &shown, document),
+                    figures: figures(row, &shown, document),
                     first: index > 0
                         && values.get(index).map(|row| row.first()) != values.get(index - 1).map(|row| row.first()),
                 })
@@ -97,9 +97,11 @@ pub(super) fn spread(range: Option<Spread>) -> String {
     range.map(|range| format!("repetitions {}", spans(range.low_ns, "to", range.high_ns))).unwrap_or_default()
 }
 
-fn figures(columns: &[Option<&Headline>; 4], shown: &[bool; 4], document: &Document) -> Vec<FigureCell> {
+fn figures(row: &TableRow, shown: &[bool; 4], document: &Document) -> Vec<FigureCell> {
     let mut out = Vec::new();
-    for (index, (headline, _)) in columns.iter().zip(shown).enumerate().filter(|(_, (_, shown))| **shown) {
+    for (index, (headline, _)) in
+        columns(&row.headlines).into_iter().zip(shown).enumerate().filter(|(_, (_, shown))| **shown)
+    {
         let pair = index >= 2;
         let Some(headline) = headline else {
             out.extend(
@@ -109,10 +111,10 @@ fn figures(columns: &[Option<&Headline>; 4], shown: &[bool; 4], document: &Docum
         };
         let notes = notes_of(&headline.notes, document);
         let tip = [spread(headline.mean_range), notes].join("\n").trim().to_owned();
-        out.push(FigureCell { text: us(headline.mean_ns), sign: headline.mark.sign(), tip, first: true });
+        out.push(FigureCell { text: row.us(headline.mean_ns), sign: headline.mark.sign(), tip, first: true });
         if pair {
             out.push(FigureCell {
-                text: headline.stdev_ns.map(us).unwrap_or_default(),
+                text: headline.stdev_ns.map(|ns| row.us(ns)).unwrap_or_default(),
                 sign: "",
                 tip: spread(headline.stdev_range),
                 first: false,

@@ -114,7 +114,7 @@ fn report(path: &Path, has_lines: bool, output: &Output) -> Result<(), Failure> 
     }
     let made = report::Report::from_runs(std::slice::from_ref(&run), &report::Options::default());
     if !has_lines {
-        output.result(&made.table_text(super::report::width()))?;
+        output.result(&made.table_text(crate::output::width()))?;
     }
     let file = path.join("report.html");
     super::report::replace(&file, &made.html()?)?;

@@ -1,8 +1,7 @@
 //! `windhover compare`.
 
 use crate::cli::compare::{Compare, CompareFormat};
-use crate::commands::report::width;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, width};
 use report::RunInput;
 use report::compare::{CompareError, CompareOptions, Comparisons};
 

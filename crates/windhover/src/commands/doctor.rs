@@ -1,8 +1,7 @@
 //! `windhover doctor`.
 
-use super::report::width;
 use crate::cli::doctor::{Doctor, DoctorCommand};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, width};
 use anyhow::{Context as _, anyhow};
 use host::knob::Machine;
 use model::CpuList;

@@ -239,7 +239,7 @@ fn text(documents: &[ResultDocument], wanted: &Wanted) -> Result<String, Failure
         return Ok(String::new());
     }
     Ok(match wanted.format {
-        Format::Table => report::single_text(documents),
+        Format::Table => report::single_text(documents, crate::output::width()),
         Format::Markdown => report::single_markdown(documents),
         Format::Csv => report::single_csv(documents)?,
         Format::Sfnt => report::sfnt_text(documents, &sfnt_facts(wanted.percentile)),

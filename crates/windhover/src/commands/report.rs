@@ -1,19 +1,10 @@
 //! `windhover report` and `windhover show`.
 
 use crate::cli::campaign::{ReportCommand, ReportFormat, Show};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, width};
 use anyhow::{Context as _, anyhow};
 use std::io::Write as _;
 use std::path::Path;
-
-/// Columns of the terminal, 100 when there is none.
-pub(crate) fn width() -> usize {
-    std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok())
-        .filter(|columns| *columns >= 60)
-        .unwrap_or(100)
-}
 
 /// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
@@ -97,7 +88,7 @@ pub(crate) fn show(arguments: &Show, output: &Output) -> Result<u8, Failure> {
     output.result(&made.table_text(width()))?;
     if arguments.cells {
         let results: Vec<_> = run.results.iter().map(|(_, result)| result.clone()).collect();
-        output.result(&format!("\n{}", report::single_text(&results)))?;
+        output.result(&format!("\n{}", report::single_text(&results, width())))?;
     }
     Ok(0)
 }
