@@ -5,13 +5,12 @@
 //! answer. An answer is as long as its message.
 
 use crate::halt::Halt;
-use crate::reflect::{Outcome, Tally};
+use crate::reflect::{Outcome, TAG, Tally};
 use clock::Clock;
 use host::{CounterSampler, UsageSampler};
 use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wire::Tier;
 use wire::data::{self, FarStamps};
 
 mod telling;
@@ -35,9 +34,10 @@ pub(crate) struct Shape {
     pub(crate) wall: bool,
     /// Whether messages may be dropped to keep the owner's limit; a stream is only read later.
     pub(crate) datagrams: bool,
-    /// Over PGM: the tag without which nothing is answered, for anybody may publish on a group. Answers then say what
-    /// repairs cost their messages.
-    pub(crate) tag: Option<u64>,
+    /// The tag without which nothing is answered, where messages may come from others and have room for it.
+    pub(crate) tag: Option<[u8; 8]>,
+    /// Over PGM: answers say what repairs cost their messages.
+    pub(crate) repairs: bool,
 }
 
 /// Keeps the owner's limit of messages a second. What was not used up within the last second may come at once, so that
@@ -155,15 +155,11 @@ fn answer<O: Outbox, I: Inbox>(
         for _ in 0..BATCH {
             let Some(Message { bytes, stack_ns, repaired, .. }) = receive(inbox, buffer, halt)? else { return Ok(()) };
             let rx = clock.now();
-            if bytes != shape.size {
+            if bytes != shape.size || shape.tag.is_some_and(|tag| buffer.get(TAG) != Some(&tag[..])) {
                 tally.ignored += 1;
                 continue;
             }
-            if let Some(tag) = shape.tag {
-                if data::read(Tier::Tagged, tag, buffer).is_none() {
-                    tally.ignored += 1;
-                    continue;
-                }
+            if shape.repairs {
                 data::write_repaired(repaired, buffer);
             }
             let received_ns = if shape.wall { clock::realtime_ns() } else { 0 };
@@ -205,6 +201,10 @@ fn answer<O: Outbox, I: Inbox>(
             }
         }
         between();
+        // A flood must not hide the halt.
+        if halt.flag().load(Ordering::Relaxed) {
+            return Ok(());
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! so that it stays heard and repairs.
 
 use crate::pace::{self, Answer, Budget, Telling};
+use crate::reflect::wanted_tag;
 use crate::reflector::{
     Failure, Link, PROVE, Plan, Report, STACK_TOUCHED, Source, Start, failed, late, settle, summary,
 };
@@ -27,7 +28,8 @@ const CLOSE: Duration = Duration::from_millis(300);
 
 /// Opens the way, has it proved, and reflects one size after the other.
 pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(), Failure> {
-    let Plan { request, source, token, clock, max_rate_pps, longest, notes, .. } = plan;
+    let longest = plan.longest();
+    let Plan { request, source, token, clock, limits, notes } = plan;
     let (Some(spec), Some(asked)) = (&request.socket.pgm, &request.pace) else { return Err(needs("its groups")) };
     let Some(peer) = asked.pgm else { return Err(needs("the initiator's source")) };
     let Source::Network { local, .. } = source else { return Err(needs("a network")) };
@@ -81,10 +83,11 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
                 every: u64::from(asked.every),
                 wall: false,
                 datagrams: true,
-                tag: Some(peer.tag),
+                tag: wanted_tag(usize::try_from(size).map_err(failed)?, peer.tag),
+                repairs: true,
             },
             clock,
-            budget: Budget::new(clock, max_rate_pps),
+            budget: Budget::new(clock, limits.max_rate_pps),
             telling: Telling::new(None),
             buffer: &mut buffer,
             halt: &link.halt,

@@ -2,7 +2,8 @@
 //!
 //! Between the first and the last line of a batch nothing is allocated, locked, printed or logged, and no system call
 //! is made beside the path's own. The clock is read once a batch. The answer is sent from the buffer that the request
-//! came into, so the initiator's number comes back without being looked at.
+//! came into, so the initiator's number comes back without being looked at. A datagram without the session's tag is not
+//! answered: its source is whatever its sender wrote.
 
 use crate::halt::Halt;
 use clock::Clock;
@@ -11,9 +12,12 @@ use model::{Counters, EndUsage};
 use net::{Path, PathError, PathVisitor, Received};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use wire::Tier;
 
 /// Rounds between two looks at the clock.
 const BATCH: u32 = 1024;
+/// Where a message's tag is.
+pub(crate) const TAG: std::ops::Range<usize> = 8..16;
 /// Longest single sleep of a stream that is held back.
 const SLEEP: Duration = Duration::from_millis(5);
 
@@ -28,6 +32,22 @@ pub(crate) struct Shape {
     pub(crate) more: bool,
     /// Whether messages may be dropped to keep the rate; a stream is held back instead.
     pub(crate) datagrams: bool,
+    /// The tag that messages carry, where they may come from others and have room for it.
+    pub(crate) tag: Option<[u8; 8]>,
+}
+
+impl Shape {
+    /// Whether what came is one of the initiator's messages.
+    #[inline(always)]
+    fn fits(&self, bytes: usize, message: &[u8]) -> bool {
+        bytes == self.size && self.tag.is_none_or(|tag| message.get(TAG) == Some(&tag[..]))
+    }
+}
+
+/// The tag that a datagram's header must carry, by its size. Messages without room for it are answered all the same, but
+/// never with more than they are long ([`wire::OpenRequest`]'s sizes).
+pub(crate) fn wanted_tag(size: usize, tag: u64) -> Option<[u8; 8]> {
+    (Tier::for_size(size) == Tier::Tagged).then(|| tag.to_le_bytes())
 }
 
 /// What a loop counted.
@@ -176,6 +196,9 @@ fn reflect<P: Path>(
             tally.sent += u64::from(shape.pongs);
         }
         between();
+        if halt.flag().load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let Some(earliest) = pace.look() else { continue };
         if shape.datagrams {
             while pace.is_before(earliest) {
@@ -205,7 +228,7 @@ fn take_pings<P: Path>(
     let mut number = 0;
     while left > 0 {
         match path.receive(request) {
-            Ok(Received::Bytes(bytes)) if bytes == shape.size => {
+            Ok(Received::Bytes(bytes)) if shape.fits(bytes, request) => {
                 tally.received += 1;
                 if shape.pings > 1 && shape.datagrams {
                     // All pings of a round carry one number. Another one means that a ping of the round before was
@@ -218,7 +241,13 @@ fn take_pings<P: Path>(
                 }
                 left -= 1;
             }
-            Ok(Received::Bytes(_)) => tally.ignored += 1,
+            Ok(Received::Bytes(_)) => {
+                tally.ignored += 1;
+                // A flood of them must not hide the halt.
+                if halt.flag().load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+            }
             Ok(Received::Stopped) => return Ok(false),
             Ok(Received::Interrupted | Received::TimedOut) => {
                 if halt.flag().load(Ordering::Relaxed) {
@@ -310,7 +339,7 @@ mod tests {
     }
 
     fn shape(size: usize, response: usize, pings: u32, pongs: u32) -> Shape {
-        Shape { size, response, pings, pongs, more: true, datagrams: true }
+        Shape { size, response, pings, pongs, more: true, datagrams: true, tag: wanted_tag(size, 9) }
     }
 
     fn play(shape: Shape, pps: u32, acts: Vec<Act>) -> (Outcome, Vec<(Vec<u8>, bool)>) {
@@ -360,6 +389,20 @@ mod tests {
         assert_eq!(sent.len(), 1);
         let (outcome, sent) = play(shape(0, 0, 1, 1), u32::MAX, vec![numbered(1, 1), numbered(1, 0)]);
         assert_eq!((outcome.tally.sent, outcome.tally.ignored, sent.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn what_lacks_the_tag_is_ignored_where_it_has_room() {
+        let tagged = |tag, size| {
+            let mut message = vec![0; size];
+            wire::data::write(1, tag, &mut message);
+            Act::Message(message)
+        };
+        let acts = vec![tagged(8, 16), tagged(9, 16), tagged(9 << 8, 16)];
+        let (outcome, sent) = play(shape(16, 60, 1, 1), u32::MAX, acts);
+        assert_eq!((outcome.tally.received, outcome.tally.ignored, sent.len()), (1, 2, 1));
+        let (outcome, _) = play(shape(15, 15, 1, 1), u32::MAX, vec![tagged(8, 15)]);
+        assert_eq!(outcome.tally.sent, 1);
     }
 
     #[test]
@@ -433,7 +476,7 @@ mod tests {
         let mut buffer = [0; 64];
         let mut pace = Pace::new(clock, u32::MAX, 2);
         let mut path = Endless { left: 100_000, halt: &halt };
-        let shape = Shape { datagrams: false, ..shape(32, 64, 2, 3) };
+        let shape = Shape { datagrams: false, tag: Some([0; 8]), ..shape(32, 64, 2, 3) };
         let looks = AtomicU64::new(0);
         let counted = allocation_counter::measure(|| {
             let end = reflect(&mut path, shape, &mut buffer, &mut pace, &halt, &mut tally, || {

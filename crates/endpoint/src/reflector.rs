@@ -8,11 +8,11 @@ use crate::EndpointError;
 use crate::halt::Halt;
 use crate::inherited::InheritedData;
 use crate::pace::{self, Answer, Budget, Telling};
-use crate::reflect::{Outcome, Pace, Reflect, Shape};
+use crate::reflect::{Outcome, Pace, Reflect, Shape, wanted_tag};
 use crate::transactions;
 use clock::Clock;
 use model::stream::StreamInterval;
-use model::{Finding, FindingId, Protocol, Receive, StampClock, Stamps};
+use model::{Finding, FindingId, Limits, Protocol, Receive, StampClock, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -47,8 +47,8 @@ pub(crate) enum Source {
         local: SocketAddr,
         /// The client's address on it.
         peer: IpAddr,
-        /// Whether the client has proved the shared key.
-        keyed: bool,
+        /// Whether data may come from another address than the client's.
+        anywhere: bool,
     },
     /// Descriptors from the parent.
     Inherited(InheritedData),
@@ -60,13 +60,16 @@ pub(crate) struct Plan {
     pub(crate) source: Source,
     pub(crate) token: Token,
     pub(crate) clock: Clock,
-    pub(crate) max_rate_pps: u32,
-    /// Payload bits a second that a stream may carry in each direction.
-    pub(crate) max_bandwidth_bps: Option<u64>,
-    /// Longest session.
-    pub(crate) longest: Duration,
+    pub(crate) limits: Limits,
     /// To go into every report.
     pub(crate) notes: Vec<Finding>,
+}
+
+impl Plan {
+    /// The longest session.
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_secs(u64::from(self.limits.max_session_s))
+    }
 }
 
 /// What a reflector says.
@@ -202,7 +205,9 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
     if plan.request.socket.protocol == Protocol::Pgm {
         return crate::pgm::run(plan, orders, link);
     }
-    let Plan { request, source, token, clock, max_rate_pps, longest, notes, .. } = plan;
+    let longest = plan.longest();
+    let Plan { request, source, token, clock, limits, notes } = plan;
+    let max_rate_pps = limits.max_rate_pps;
     link.halt.attach(Interrupter::for_current_thread().map_err(failed)?);
     let Some(mut data) = open(&request, source, &token, longest, link)? else { return Ok(()) };
     let unsupported = |error: NetError| (RefuseCode::Unsupported, error.to_string());
@@ -214,6 +219,12 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
     let mut buffer = vec![0x5a; bytes];
     task::prefault_stack(STACK_TOUCHED);
     let protocol = request.socket.protocol;
+    // Only there can others send. Reflectors of one group that are told no common tag cannot know the one used.
+    let tag = match &request.pace {
+        _ if protocol != Protocol::Udp => None,
+        Some(pace) if pace.port.is_some() => pace.group.as_ref().map(Token::tag),
+        _ => Some(token.tag()),
+    };
     while let Ok(Start { size, response_size }) = orders.recv() {
         let shape = Shape {
             size: usize::try_from(size).map_err(failed)?,
@@ -222,6 +233,7 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
             pongs: request.pongs,
             more: request.socket.more,
             datagrams: !protocol.is_stream(),
+            tag: tag.and_then(|tag| wanted_tag(size as usize, tag)),
         };
         let options = PathOptions {
             receive: request.end.receive,
@@ -251,7 +263,8 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
                         every: u64::from(asked.every),
                         wall: asked.stamps != Stamps::None,
                         datagrams: shape.datagrams,
-                        tag: None,
+                        tag: shape.tag,
+                        repairs: false,
                     },
                     clock,
                     budget: Budget::new(clock, max_rate_pps),
@@ -349,7 +362,7 @@ fn open(
             link.report(Report::Proved(None));
             return Ok(Some(Data::Socket(socket)));
         }
-        Source::Network { local, peer, keyed } => (local, Client { address: peer, keyed }),
+        Source::Network { local, peer, anywhere } => (local, Client { address: peer, anywhere }),
     };
     let deadline = Instant::now() + PROVE;
     let proved = if request.socket.protocol == Protocol::Tcp {
@@ -409,15 +422,16 @@ pub(crate) fn settle(request: &OpenRequest, longest: Duration) -> Result<(), Fai
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client {
     pub(crate) address: IpAddr,
-    pub(crate) keyed: bool,
+    /// Whether its data may come from others too.
+    pub(crate) anywhere: bool,
 }
 
 impl Client {
     /// Whether data may come from an address. A proof names only the port: a datagram's source can be forged, so one
     /// from another address than the control connection's (which a TCP handshake has proved) would make us send to a
-    /// stranger. A client that knows the key is believed, for it may have several addresses.
+    /// stranger. Whoever knows the key may have read the token of another session, so the key alone is no excuse.
     pub(crate) fn may_use(self, from: IpAddr) -> bool {
-        self.keyed || from.to_canonical() == self.address.to_canonical()
+        self.anywhere || from.to_canonical() == self.address.to_canonical()
     }
 }
 

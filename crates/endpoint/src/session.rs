@@ -303,7 +303,8 @@ impl<C: Connection> Session<'_, C> {
                     let reason = format!("binding data to {bind} needs a key, because others can reach it");
                     return refuse(RefuseCode::KeyRequired, reason);
                 }
-                Source::Network { local: data_address(*local), peer: peer.ip(), keyed: *keyed }
+                let anywhere = *keyed && self.shared.limits.allow_other_addresses;
+                Source::Network { local: data_address(*local), peer: peer.ip(), anywhere }
             }
             Place::Inherited(data) => match data.take() {
                 Some(data) if data.fits(protocol) => Source::Inherited(data),
@@ -321,16 +322,8 @@ impl<C: Connection> Session<'_, C> {
             let _ = task::set_affinity(&task::housekeeping_cpus(Some(cpu)));
         }
         let limits = &self.shared.limits;
-        let plan = Plan {
-            request,
-            source,
-            token: Token(token),
-            clock: self.shared.clock,
-            max_rate_pps: limits.max_rate_pps,
-            max_bandwidth_bps: limits.max_bandwidth_bps,
-            longest: Duration::from_secs(u64::from(limits.max_session_s)),
-            notes,
-        };
+        let plan =
+            Plan { request, source, token: Token(token), clock: self.shared.clock, limits: limits.clone(), notes };
         match Reflector::start_thread(plan) {
             Ok(reflector) => self.reflector = Some(reflector),
             Err(error) => return refuse(RefuseCode::Failed, error.to_string()),

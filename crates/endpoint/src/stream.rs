@@ -14,7 +14,7 @@ use clock::Clock;
 use flow::{Flow, FlowEnd, Job};
 use host::CounterSampler;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
-use model::{EndUsage, Finding, FindingId};
+use model::{EndUsage, Finding, FindingId, Limits};
 use net::DataSocket;
 use net::bulk::TcpWatch;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,35 +31,29 @@ const STACK_BYTES: usize = 256 << 10;
 /// An owner's limit of messages that no flow of single datagrams reaches.
 const BEYOND_REACH: u32 = 10_000_000;
 
-/// What the owner allows in one direction, all flows together.
-#[derive(Debug, Clone, Copy)]
-struct Ceiling {
-    datagrams: f64,
-    bits: Option<f64>,
-}
-
 /// One stream, ready to be started.
 struct Stream<'a> {
     request: &'a OpenRequest,
     stream: &'a StreamRequest,
     clock: Clock,
     tag: u64,
-    ceiling: Ceiling,
+    limits: &'a Limits,
     longest: Duration,
     notes: &'a [Finding],
 }
 
 /// Serves a session with a stream.
 pub(crate) fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Failure> {
-    let Plan { request, source, token, clock, max_rate_pps, max_bandwidth_bps, longest, notes, .. } = plan;
+    let longest = plan.longest();
+    let Plan { request, source, token, clock, limits, notes } = plan;
     let Some(stream) = request.stream.clone() else { return Err(bad("no stream was asked for")) };
     link.halt.attach(Interrupter::for_current_thread().map_err(failed)?);
     // Tried on a thread of its own, so that what is not permitted is refused before the client hears of a path.
     let tried = std::thread::scope(|scope| scope.spawn(|| settle(&request, longest)).join());
     tried.unwrap_or_else(|_| Err(bad("the flow's thread failed")))?;
     let Some(sockets) = open::open(&request, &stream, &source, &token, link)? else { return Ok(()) };
-    let ceiling = Ceiling { datagrams: f64::from(max_rate_pps), bits: max_bandwidth_bps.map(|bits| bits as f64) };
-    let ready = Stream { request: &request, stream: &stream, clock, tag: token.tag(), ceiling, longest, notes: &notes };
+    let (tag, limits) = (token.tag(), &limits);
+    let ready = Stream { request: &request, stream: &stream, clock, tag, limits, longest, notes: &notes };
     let Ok(Start { size, .. }) = orders.recv() else { return Ok(()) };
     let report = ready.once(&sockets, size, link)?;
     link.report(Report::Stopped(Box::new(report)));
@@ -147,10 +141,11 @@ impl Stream<'_> {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let datagrams = !self.request.socket.protocol.is_stream();
         let flows = f64::from(spec.flows.max(1));
-        let bytes = self.ceiling.bits.map(|bits| bits / 8.0 / flows);
+        let bits = self.limits.stream_bps(datagrams, !spec.is_up(number));
+        let bytes = bits.map(|bits| bits as f64 / 8.0 / flows);
         let limit = if datagrams {
-            let reachable = self.ceiling.datagrams < f64::from(BEYOND_REACH) || spec.gso;
-            let counted = reachable.then_some(self.ceiling.datagrams / flows);
+            let reachable = self.limits.max_rate_pps < BEYOND_REACH || spec.gso;
+            let counted = reachable.then_some(f64::from(self.limits.max_rate_pps) / flows);
             let carried = bytes.map(|bytes| bytes / f64::from(size.max(1)));
             [counted, carried].into_iter().flatten().reduce(f64::min)
         } else {

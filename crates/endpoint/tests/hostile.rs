@@ -231,10 +231,12 @@ fn messages_above_the_rate_are_not_answered() {
     let limits = Limits { max_rate_pps: 64, ..Limits::default() };
     let server = Server::start("127.0.0.1:0", None, limits);
     let mut client = Client::connect(server.address, None).unwrap();
-    let (mut socket, _) = client.path(&request(Protocol::Udp)).unwrap();
+    let (mut socket, tag) = client.path(&request(Protocol::Udp)).unwrap();
     client.start(16, 16).unwrap();
+    let mut message = [1; 16];
+    data::write(1, tag, &mut message);
     for _ in 0..200 {
-        socket.send_once(&[1; 16], PATIENCE).unwrap();
+        socket.send_once(&message, PATIENCE).unwrap();
     }
     let mut answers = 0;
     while socket.receive_once(&mut [0; 16], WHILE).unwrap().is_some() {

@@ -50,9 +50,8 @@ fn every_size_comes_back_over_udp_and_tcp() {
 #[test]
 fn answers_may_have_another_size() {
     let server = Server::open();
-    for protocol in [Protocol::Udp, Protocol::Tcp] {
-        measure(&server, &request(protocol), &[(1, 1000), (1000, 1), (9, 200), (200, 9)], 30);
-    }
+    measure(&server, &request(Protocol::Udp), &[(16, 1000), (1000, 1), (17, 200), (200, 9)], 30);
+    measure(&server, &request(Protocol::Tcp), &[(1, 1000), (1000, 1), (9, 200), (200, 9)], 30);
 }
 
 #[test]
@@ -164,8 +163,8 @@ fn the_policy_belongs_to_the_reflector_alone() {
     let mut client = Client::connect(server.address, None).unwrap();
     let end = EndSpec { policy: Policy::Fifo(2), cpu: Some(0), ..EndSpec::default() };
     let open = OpenRequest { end, ..request(Protocol::Udp) };
-    let mut socket = match client.path(&open) {
-        Ok((socket, _)) => socket,
+    let (mut socket, tag) = match client.path(&open) {
+        Ok(path) => path,
         Err(error) if error.to_string().contains("is not permitted") => {
             // Not eprintln, which the test harness keeps to itself when a test passes.
             writeln!(std::io::stderr(), "SKIPPED the_policy_belongs_to_the_reflector_alone: {error}").unwrap();
@@ -174,7 +173,7 @@ fn the_policy_belongs_to_the_reflector_alone() {
         Err(error) => panic!("{error}"),
     };
     client.start(32, 32).unwrap();
-    exchange(&mut socket, rounds(5, 32, 0));
+    exchange(&mut socket, rounds(5, 32, tag));
     let mut real_time = Vec::new();
     for entry in std::fs::read_dir("/proc/self/task").unwrap() {
         let thread = entry.unwrap().file_name().into_string().unwrap();

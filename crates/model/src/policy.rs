@@ -25,7 +25,16 @@ impl Policy {
     /// Whether the policy is one of the real-time classes.
     #[must_use]
     pub fn is_real_time(self) -> bool {
-        matches!(self, Self::Fifo(_) | Self::Rr(_))
+        self.priority().is_some()
+    }
+
+    /// The real-time priority, 1 to 99; none of the other classes.
+    #[must_use]
+    pub fn priority(self) -> Option<u8> {
+        match self {
+            Self::Fifo(priority) | Self::Rr(priority) => Some(priority),
+            Self::Other | Self::Batch | Self::Idle => None,
+        }
     }
 }
 

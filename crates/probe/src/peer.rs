@@ -117,7 +117,7 @@ fn pace_request(spec: &ProbeSpec) -> Option<PaceRequest> {
     let fastest = rates.fold(1.0, f64::max).ceil();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 or more; `as` saturates")]
     let rate_pps = fastest as u32;
-    Some(PaceRequest { rate_pps, every: pace.every, stamps: pace.stamps, port: None, pgm: None })
+    Some(PaceRequest { rate_pps, every: pace.every, stamps: pace.stamps, ..PaceRequest::default() })
 }
 
 fn over_network(spec: &ProbeSpec, context: &Context, asked: Asked) -> Result<Peer, ProbeError> {
@@ -130,6 +130,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, asked: Asked) -> Result<Pee
         return Ok(Peer { session: Some(session), way: Way::ConnectEach(address), tag, place, _child: None });
     }
     let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, CONNECT)?;
+    session.check_source(socket.local_address())?;
     context.capture_data(spec, address, socket.local_address())?;
     let proof = data::prove(&opened.token);
     let mut shown = false;

@@ -131,6 +131,23 @@ impl Session {
         self.machine.server().map(|hello| &hello.limits)
     }
 
+    /// Says beforehand that data from an address would not be answered.
+    pub(crate) fn check_source(&self, data: Option<SocketAddr>) -> Result<(), ProbeError> {
+        let (Some(own), Some(data)) = (self.own_address(), data) else { return Ok(()) };
+        let allowed = self.limits().is_none_or(|limits| limits.allow_other_addresses);
+        let (own, data) = (own.ip().to_canonical(), data.ip().to_canonical());
+        if allowed || data.is_unspecified() || own == data {
+            return Ok(());
+        }
+        Err(ProbeError::Conflict {
+            what: format!(
+                "our control connection to {} comes from {own} and our data from {data}, which it does not answer",
+                self.name
+            ),
+            remedy: "leave --bind out, or start the endpoint with --allow-other-addresses and a key".to_owned(),
+        })
+    }
+
     /// A second of a stream that goes up, as the endpoint tells it; none within `patience` (at least 1 ms).
     pub(crate) fn hear_interval(&mut self, patience: Duration) -> Result<Option<StreamInterval>, ProbeError> {
         match self.wait(patience)? {

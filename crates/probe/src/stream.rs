@@ -107,8 +107,7 @@ fn one(
         Some(pinger) => Some(pinger.measure_for(IDLE.min(longest(task)), &context.stop)?),
         None => None,
     };
-    let mut found = found.to_vec();
-    found.extend(opened.held_back(size));
+    let found = found.to_vec();
     let stream = Stream { task, context, clock, size, opened: &mut opened };
     let ran = stream.run(pinger)?;
     let (measured, failure) = ran.finish(task, clock, size, &opened, idle, found);
@@ -493,6 +492,9 @@ impl Ran {
         }
         sent.elapsed_ns = clock.ns(last.saturating_sub(first));
         let here: Option<StreamReceived> = spec.goes_down().then(|| record::stream::merge(&counted));
+        let rate = |bytes: u64, ns: u64| (ns > 0).then(|| bytes as f64 * 8.0 / (ns as f64 / 1e9));
+        let came_down = here.as_ref().and_then(|here| rate(here.bytes, here.elapsed_ns));
+        found.extend(opened.held_back(size, [rate(sent.bytes, sent.elapsed_ns), came_down]));
         let mut counters = self.counters;
         counters.socket_overflow += self.overflow;
         let mut failure = None;

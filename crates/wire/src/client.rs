@@ -97,6 +97,8 @@ pub struct ClientSession {
     config: ClientConfig,
     state: State,
     hello: Option<(Vec<u8>, Box<ServerHello>, u32)>,
+    /// What was asked for.
+    open: Option<Box<OpenRequest>>,
     decoder: Decoder,
     encoder: Encoder,
     events: VecDeque<ClientEvent>,
@@ -111,6 +113,7 @@ impl ClientSession {
             config,
             state: State::Hello,
             hello: None,
+            open: None,
             decoder: Decoder::new(HANDSHAKE_LIMIT),
             encoder: Encoder::new(CONTROL_LIMIT),
             events: VecDeque::new(),
@@ -191,14 +194,22 @@ impl ClientSession {
             request.check(&hello.limits).map_err(|(code, reason)| SessionError::Refused { code, reason })?;
         }
         self.step("open", State::Ready, State::Opening)?;
-        self.send(&ClientMessage::Open(Box::new(request)))
+        let request = Box::new(request);
+        self.open = Some(request.clone());
+        self.send(&ClientMessage::Open(request))
     }
 
     /// Begins a size, once `Proved` came or after `Stopped`.
     ///
     /// # Errors
-    /// [`SessionError::Misuse`] at any other time.
+    /// [`SessionError::Misuse`] at any other time; before anything is sent [`SessionError::Refused`] for sizes that the
+    /// reflector would refuse.
     pub fn start(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
+        if self.state == State::Proved
+            && let Some(open) = &self.open
+        {
+            open.check_sizes(size, response_size).map_err(|(code, reason)| SessionError::Refused { code, reason })?;
+        }
         self.step("start", State::Proved, State::Starting)?;
         self.send(&ClientMessage::Start { size, response_size })
     }

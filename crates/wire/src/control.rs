@@ -20,6 +20,7 @@
 //! ```
 //! Once both proofs are made, each frame of a keyed session carries a MAC. A `refused` ends the session at any point.
 
+use crate::data::Tier;
 use crate::hex;
 use crate::pgm::{PgmFarEnd, PgmRequest, SourceId};
 use crate::proof;
@@ -212,11 +213,15 @@ pub struct PaceRequest {
     /// The initiator's source, where messages go over PGM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pgm: Option<PgmRequest>,
+    /// With `port`: drawn by the initiator; its tag is that of all messages in place of the tag of each session, because
+    /// one message goes to all reflectors of the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<Token>,
 }
 
 impl Default for PaceRequest {
     fn default() -> Self {
-        Self { rate_pps: 1, every: 1, stamps: Stamps::None, port: None, pgm: None }
+        Self { rate_pps: 1, every: 1, stamps: Stamps::None, port: None, pgm: None, group: None }
     }
 }
 
@@ -385,6 +390,21 @@ impl ServerMessage {
     }
 }
 
+/// A port that the client chooses: others use those below.
+const FIRST_GROUP_PORT: u16 = 1024;
+
+/// Checks a port that a client wants bound on the reflector's host: those of well-known services (RFC 6335, section 6)
+/// are nobody's to take.
+pub(crate) fn check_group_port(port: u16) -> Result<(), (RefuseCode, String)> {
+    if port >= FIRST_GROUP_PORT {
+        return Ok(());
+    }
+    let reason = format!(
+        "port {port} is one of well-known services, which no client may have bound: use {FIRST_GROUP_PORT} or above"
+    );
+    Err((RefuseCode::Limit, reason))
+}
+
 impl OpenRequest {
     /// Checks the request against what the reflector's owner allows. Both ends use it: the initiator before it asks,
     /// the reflector because the initiator may be anybody.
@@ -465,8 +485,43 @@ impl OpenRequest {
         if self.pings != 1 || self.pongs != 1 || self.connect_each {
             return bad("pace sends one message and gets one answer on one connection".to_owned());
         }
-        if pace.port.is_some() && self.socket.multicast.is_none() {
-            return bad("only reflectors of a multicast group are told their port".to_owned());
+        match pace.port {
+            Some(_) if self.socket.multicast.is_none() => {
+                bad("only reflectors of a multicast group are told their port".to_owned())
+            }
+            Some(port) => check_group_port(port),
+            None if pace.group.is_some() => bad("only reflectors of one group share a tag".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the sizes of one start against what was opened. Both ends use it.
+    ///
+    /// # Errors
+    /// The code and the reason of a refusal.
+    pub(crate) fn check_sizes(&self, size: u32, response_size: u32) -> Result<(), (RefuseCode, String)> {
+        let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
+        let protocol = self.socket.protocol;
+        let least = u32::try_from(crate::data::PACED_BYTES).unwrap_or(u32::MAX);
+        let min = if self.pace.is_some() { least } else { u32::from(protocol.is_stream()) };
+        if let Some(wrong) = [size, response_size].into_iter().find(|size| !(min..=self.max_size).contains(size)) {
+            return bad(format!(
+                "size {wrong} is outside the {min} to {} bytes that this session announced",
+                self.max_size
+            ));
+        }
+        // Answers longer than what they answer would make a flood larger.
+        if self.pace.is_some() && size != response_size {
+            return bad("answers at a rate are as long as their messages".to_owned());
+        }
+        let asked = u64::from(self.pings) * u64::from(size);
+        let answered = u64::from(self.pongs) * u64::from(response_size);
+        let tagged = Tier::for_size(size as usize) == Tier::Tagged;
+        if protocol == Protocol::Udp && self.stream.is_none() && answered > asked && !tagged {
+            return bad(format!(
+                "{answered} bytes of answers to {asked} bytes over udp: anybody could forge the question; use messages of {} bytes or more, which have room for the session's tag, or tcp",
+                Tier::Tagged.bytes()
+            ));
         }
         Ok(())
     }
@@ -476,6 +531,12 @@ impl OpenRequest {
         let end = &self.end;
         if end.policy.is_real_time() && !limits.allow_real_time {
             return limit(format!("the reflector does not allow policy {}: leave --remote-policy out", end.policy));
+        }
+        if end.policy.priority().is_some_and(|priority| priority > limits.max_priority) {
+            return limit(format!(
+                "policy {} is above the reflector's limit of priority {}: use a lower --remote-policy, or raise its --max-priority",
+                end.policy, limits.max_priority
+            ));
         }
         if let Some(cpu) = end.cpu {
             if !limits.allow_cpu {

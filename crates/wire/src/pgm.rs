@@ -5,9 +5,9 @@
 //! in its answer. The token that proves the path is published on the group like any message; a reflector takes nothing from
 //! any other source, and answers nothing that does not carry the tag.
 
-use crate::control::{OpenRequest, RefuseCode};
+use crate::control::{OpenRequest, RefuseCode, check_group_port};
 use crate::hex;
-use model::{PgmCounts, Probe, ProbeSpec, Protocol};
+use model::{PgmCarrier, PgmCounts, Probe, ProbeSpec, Protocol};
 use pgm::{Gsi, Tsi};
 
 /// A source of PGM (TSI): 6 bytes of global source identifier, 2 of source port in network order.
@@ -123,6 +123,9 @@ pub(crate) fn check(open: &OpenRequest) -> Result<(), (RefuseCode, String)> {
     if let Err(error) = spec.check() {
         return bad(error.to_string());
     }
+    if spec.carrier == PgmCarrier::Udp {
+        check_group_port(spec.udp_port)?;
+    }
     if u64::from(spec.window_packets) * u64::from(spec.packet_bytes) * 2 > MOST_WINDOW_BYTES {
         return Err((
             RefuseCode::Limit,
@@ -173,6 +176,7 @@ mod tests {
         let bad = RefuseCode::BadRequest;
         refused(|open, _| open.socket.protocol = Protocol::Udp, bad, "udp");
         refused(|open, _| open.pace = Some(PaceRequest::default()), bad, "source");
+        refused(|_, pgm| pgm.udp_port = 53, RefuseCode::Limit, "1024");
         refused(|_, pgm| pgm.group = "10.1.2.3".parse().unwrap(), bad, "10.1.2.3");
         refused(|open, _| open.max_size = 32, bad, "size 32");
         refused(|_, pgm| (pgm.window_packets, pgm.packet_bytes) = (65_536, 9000), RefuseCode::Limit, "smaller window");

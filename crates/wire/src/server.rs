@@ -11,8 +11,8 @@ use crate::error::{FrameError, SessionError};
 use crate::frame::{CONTROL_LIMIT, Decoder, Encoder, HANDSHAKE_LIMIT};
 use crate::key::Key;
 use crate::proof::{Direction, FrameKey, Transcript, same};
+use model::Limits;
 use model::stream::StreamInterval;
-use model::{Limits, Protocol};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -89,21 +89,14 @@ impl State {
     }
 }
 
-/// What an accepted `open` said about sizes.
-#[derive(Debug, Clone, Copy)]
-struct Announced {
-    protocol: Protocol,
-    max_size: u32,
-    pace: bool,
-}
-
 /// One control session as the reflector sees it.
 #[derive(Debug)]
 pub struct ServerSession {
     config: ServerConfig,
     hello: Vec<u8>,
     state: State,
-    open: Option<Announced>,
+    /// What was opened.
+    open: Option<Box<OpenRequest>>,
     decoder: Decoder,
     encoder: Encoder,
     events: VecDeque<ServerEvent>,
@@ -286,11 +279,7 @@ impl ServerSession {
                 if let Err((code, reason)) = open.check(&self.config.limits) {
                     return Err(self.fail(code, SessionError::Refused { code, reason }));
                 }
-                self.open = Some(Announced {
-                    protocol: open.socket.protocol,
-                    max_size: open.max_size,
-                    pace: open.pace.is_some(),
-                });
+                self.open = Some(open.clone());
                 self.state = State::Opening;
                 self.events.push_back(ServerEvent::Open(open));
             }
@@ -316,18 +305,10 @@ impl ServerSession {
     }
 
     fn check_sizes(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
-        let Some(Announced { protocol, max_size, pace }) = self.open else { return Ok(()) };
-        let least = u32::try_from(crate::data::PACED_BYTES).unwrap_or(u32::MAX);
-        let min = if pace { least } else { u32::from(protocol.is_stream()) };
-        let wrong = [size, response_size].into_iter().find(|size| !(min..=max_size).contains(size));
-        let code = RefuseCode::BadRequest;
-        let reason = match wrong {
-            Some(wrong) => format!("size {wrong} is outside the {min} to {max_size} bytes that this session announced"),
-            // Answers longer than what they answer would make a flood larger.
-            None if pace && size != response_size => "answers at a rate are as long as their messages".to_owned(),
-            None => return Ok(()),
-        };
-        Err(self.fail(code, SessionError::Refused { code, reason }))
+        match self.open.as_ref().map_or(Ok(()), |open| open.check_sizes(size, response_size)) {
+            Ok(()) => Ok(()),
+            Err((code, reason)) => Err(self.fail(code, SessionError::Refused { code, reason })),
+        }
     }
 
     fn accept(&mut self, version: u32, nonce: &Nonce, proof: Option<&Proof>) -> Result<(), SessionError> {

@@ -89,8 +89,10 @@ impl StreamRequest {
                 self.longest_ms, limits.max_session_s
             ));
         }
-        match limits.max_bandwidth_bps {
-            Some(0) => return limit("the reflector's owner allows no streams (--max-bandwidth 0)".to_owned()),
+        if limits.max_bandwidth_bps == Some(0) {
+            return limit("the reflector's owner allows no streams (--max-bandwidth 0)".to_owned());
+        }
+        match limits.stream_bps(datagrams, self.spec.goes_down()) {
             Some(most) if self.spec.rate_bps.is_some_and(|asked| asked > most) => {
                 return limit(format!(
                     "{} bits a second are above the reflector's limit of {most}: ask for less, or raise its --max-bandwidth",

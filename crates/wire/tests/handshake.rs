@@ -341,15 +341,49 @@ fn limits_hold_at_both_ends() {
         .unwrap();
     server.proved(None).unwrap();
     to_client(&mut server, &mut client).unwrap();
-    client.start(32, 101).unwrap();
-    assert!(to_server(&mut client, &mut server).unwrap_err().to_string().contains("size 101"));
+    refused_by_both(&mut client, &mut server, (32, 101), "size 101");
 }
 
-/// Both machines after a request for a rate was accepted.
-fn paced() -> (ClientSession, ServerSession) {
+/// Sizes that the client does not ask for, and the server does not take of a client that asks all the same.
+fn refused_by_both(
+    client: &mut ClientSession,
+    server: &mut ServerSession,
+    (size, response_size): (u32, u32),
+    why: &str,
+) {
+    let error = client.start(size, response_size).unwrap_err().to_string();
+    assert!(error.contains(why), "{size} {response_size}: {error}");
+    let message = serde_json::to_vec(&ClientMessage::Start { size, response_size }).unwrap();
+    let error = server.handle_bytes(&wire::frame::encode(&message, 4096).unwrap()).unwrap_err().to_string();
+    assert!(error.contains(why), "{size} {response_size}: {error}");
+}
+
+/// A datagram's source is whatever its sender wrote, so what has no room for the tag gets no more than it brought.
+#[test]
+fn only_what_carries_the_tag_gets_more_than_it_brought() {
+    for (pings, pongs, sizes, refused) in [
+        (1, 1, (15, 16), true),
+        (1, 2, (15, 15), true),
+        (2, 1, (8, 17), true),
+        (1, 1, (15, 15), false),
+        (2, 1, (8, 16), false),
+        (1, 1000, (16, 65_507), false),
+    ] {
+        let open = OpenRequest { pings, pongs, max_size: 65_507, ..request() };
+        let (mut client, mut server) = opened(open);
+        if refused {
+            refused_by_both(&mut client, &mut server, sizes, "16 bytes or more");
+        } else {
+            client.start(sizes.0, sizes.1).unwrap();
+            to_server(&mut client, &mut server).unwrap();
+        }
+    }
+}
+
+/// Both machines after a request was accepted.
+fn opened(open: OpenRequest) -> (ClientSession, ServerSession) {
     let (mut client, mut server) = (client(None), server(None));
     shake(&mut client, &mut server).unwrap();
-    let open = OpenRequest { probe: Probe::Pace, pace: Some(PaceRequest::default()), ..request() };
     client.open(open).unwrap();
     to_server(&mut client, &mut server).unwrap();
     server
@@ -372,15 +406,14 @@ fn messages_at_a_rate_hold_their_number_and_answers_are_no_longer() {
     for (size, response_size, refused) in
         [(8, 8, None), (7, 7, Some("size 7")), (8, 9, Some("as long")), (9, 8, Some("as long"))]
     {
-        let (mut client, mut server) = paced();
-        client.start(size, response_size).unwrap();
-        let heard = to_server(&mut client, &mut server);
+        let open = OpenRequest { probe: Probe::Pace, pace: Some(PaceRequest::default()), ..request() };
+        let (mut client, mut server) = opened(open);
         match refused {
-            None => heard.unwrap(),
-            Some(why) => {
-                let error = heard.unwrap_err().to_string();
-                assert!(error.contains(why), "{size} {response_size}: {error}");
+            None => {
+                client.start(size, response_size).unwrap();
+                to_server(&mut client, &mut server).unwrap();
             }
+            Some(why) => refused_by_both(&mut client, &mut server, (size, response_size), why),
         }
     }
 }

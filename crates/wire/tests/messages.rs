@@ -47,7 +47,7 @@ prop_compose! {
         protocol in protocols(), end in ends(), pings: u32, pongs: u32, max_size: u32, connect_each: bool, ttl: Option<u8>,
     ) -> OpenRequest {
         let socket = SocketSpec { ttl, ..SocketSpec::new(protocol) };
-        let pace = ttl.map(|every| PaceRequest { rate_pps: pings, every: u32::from(every), stamps: Stamps::Kernel, port: None, pgm: None });
+        let pace = ttl.map(|every| PaceRequest { rate_pps: pings, every: u32::from(every), stamps: Stamps::Kernel, ..PaceRequest::default() });
         OpenRequest { probe: Probe::Rr, socket, end, pings, pongs, max_size, connect_each, stream: None, pace }
     }
 }

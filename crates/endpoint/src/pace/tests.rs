@@ -1,4 +1,5 @@
 use super::*;
+use crate::reflect::wanted_tag;
 use std::collections::VecDeque;
 
 /// What a scripted inbox does next.
@@ -67,7 +68,7 @@ impl Outbox for Sent {
 }
 
 fn shape(size: usize, every: u64, wall: bool) -> Shape {
-    Shape { size, every, wall, datagrams: true, tag: None }
+    Shape { size, every, wall, datagrams: true, tag: None, repairs: false }
 }
 
 fn play(shape: Shape, pps: u32, acts: Vec<Act>) -> (Outcome, Vec<Vec<u8>>) {
@@ -125,12 +126,13 @@ fn on_a_group_only_what_carries_the_tag_is_answered_and_answers_say_what_repairs
         data::write(number, 8, &mut message);
         Act::Message(message)
     };
-    let group = |tag| Shape { tag, ..shape(64, 1, false) };
-    let (outcome, sent) = play(group(Some(9)), u32::MAX, vec![stranger(1), numbered(2, 64), stranger(3)]);
+    let group = |tag, repairs| Shape { tag, repairs, ..shape(64, 1, false) };
+    let (outcome, sent) =
+        play(group(wanted_tag(64, 9), true), u32::MAX, vec![stranger(1), numbered(2, 64), stranger(3)]);
     assert_eq!(outcome.tally, Tally { received: 1, sent: 1, ignored: 2, over_rate: 0 });
     assert_eq!((number(&sent[0]), data::read_repaired(&sent[0])), (2, REPAIRED));
     // Elsewhere these bytes are payload.
-    let (outcome, sent) = play(group(None), u32::MAX, vec![stranger(1)]);
+    let (outcome, sent) = play(group(None, false), u32::MAX, vec![stranger(1)]);
     assert_eq!((outcome.tally.sent, data::read_repaired(&sent[0])), (1, model::Repaired::default()));
 }
 

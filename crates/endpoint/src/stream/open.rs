@@ -22,10 +22,10 @@ pub(super) fn open(
     token: &Token,
     link: &Link,
 ) -> Result<Option<Vec<DataSocket>>, Failure> {
-    let &Source::Network { local, peer, keyed } = source else {
+    let &Source::Network { local, peer, anywhere } = source else {
         return Err(super::bad("a stream needs a network"));
     };
-    let client = Client { address: peer, keyed };
+    let client = Client { address: peer, anywhere };
     // Only a connected socket sends to nobody else and takes from nobody else.
     let spec = SocketSpec { connected: true, multicast: None, ..request.socket.clone() };
     let address = request.end.bind.filter(|bind| !bind.is_unspecified());

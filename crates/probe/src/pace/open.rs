@@ -14,7 +14,7 @@ use net::stamps::SentStamps;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
-use wire::{OpenRequest, data};
+use wire::{OpenRequest, Token, data};
 
 /// How long the token may take to leave.
 const SHOW: Duration = Duration::from_secs(1);
@@ -132,13 +132,14 @@ pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<
         return Ok(Ways { sockets, fars, group: Some(group), route: None });
     }
     // Several reflectors of one group listen on one port, so that one message reaches all.
-    let port = if spec.socket.multicast.is_some() && targets.len() > 1 { Some(group_port()?) } else { None };
+    let shared = if spec.socket.multicast.is_some() && targets.len() > 1 { Some(group_port()?) } else { None };
+    let (port, group) = shared.unzip();
     let mut list: Vec<DataSocket> = Vec::new();
     let (mut tags, mut fars) = (Vec::new(), Vec::new());
     for target in targets {
         let mut request = peer::request(spec);
         if let Some(asked) = &mut request.pace {
-            asked.port = port;
+            (asked.port, asked.group) = (port, group.clone());
         }
         // One message, so one socket and one tag, for the whole group.
         if let (Some(socket), Some(_)) = (list.first_mut(), port) {
@@ -153,7 +154,7 @@ pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<
             });
         };
         list.push(*socket);
-        tags.push(tag);
+        tags.push(group.as_ref().map_or(tag, Token::tag));
         fars.push(Far { session, place, _child });
     }
     for socket in &mut list {
@@ -188,11 +189,13 @@ fn join(
     Ok(Far { session, place: Place { one_machine, ..peer::place(context, local, address) }, _child: None })
 }
 
-/// A port for all reflectors of a group, from those that are nobody's (RFC 6335, section 6).
-fn group_port() -> Result<u16, ProbeError> {
-    let mut random = [0; 2];
+/// A port for all reflectors of a group, from those that are nobody's (RFC 6335, section 6), and what makes the tag of
+/// its messages.
+fn group_port() -> Result<(u16, Token), ProbeError> {
+    let mut random = [0; 18];
     getrandom::fill(&mut random).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
-    Ok(49_152 + u16::from_ne_bytes(random) % 16_384)
+    let [low, high, token @ ..] = random;
+    Ok((49_152 + u16::from_ne_bytes([low, high]) % 16_384, Token(token)))
 }
 
 /// The link towards the peer, when it says how fast it is.

@@ -15,6 +15,8 @@ use wire::{Key, OpenRequest, StreamRequest};
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long a token may take to leave.
 const SHOW: Duration = Duration::from_secs(1);
+/// From this part of a limit on, the limit and not the network may have been what held a stream back.
+const NEARLY: f64 = 0.8;
 /// An owner's limit of messages that no flow of single datagrams reaches.
 const BEYOND_REACH: u32 = 10_000_000;
 
@@ -47,7 +49,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
         return Err(ProbeError::TooLong { address, limit_s, wanted_s: wanted_ms.div_ceil(1000) });
     }
     let datagrams = spec.socket.protocol == Protocol::Udp;
-    let limit = session.limits().and_then(|limits| ceiling(limits, &stream, size, datagrams));
+    let limit = session.limits().and_then(|limits| ceiling(limits, &stream, size, datagrams, false));
     // Only a connected socket takes from nobody else.
     let socket = SocketSpec { connected: true, ..spec.socket.clone() };
     let opened = session.open(OpenRequest {
@@ -83,6 +85,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
     let connect =
         |port: &u16| DataSocket::connect(&socket, &spec.initiator, SocketAddr::new(address.ip(), *port), CONNECT);
     let mut sockets = ports.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+    session.check_source(sockets.first().and_then(DataSocket::local_address))?;
     let mut shown = false;
     let seen_as = session.prove(spec.socket.protocol, || {
         // A connection delivers it; datagrams may be lost.
@@ -105,9 +108,9 @@ pub(super) fn key(task: &ProbeTask) -> Result<Option<Key>, ProbeError> {
 }
 
 /// What the owner allows each flow; the far end holds to it too.
-fn ceiling(limits: &Limits, stream: &StreamSpec, size: u32, datagrams: bool) -> Option<f64> {
+fn ceiling(limits: &Limits, stream: &StreamSpec, size: u32, datagrams: bool, down: bool) -> Option<f64> {
     let flows = f64::from(stream.flows.max(1));
-    let bytes = limits.max_bandwidth_bps.map(|bits| bits as f64 / 8.0 / flows);
+    let bytes = limits.stream_bps(datagrams, down).map(|bits| bits as f64 / 8.0 / flows);
     if !datagrams {
         return bytes;
     }
@@ -117,14 +120,23 @@ fn ceiling(limits: &Limits, stream: &StreamSpec, size: u32, datagrams: bool) -> 
 }
 
 impl Opened {
-    /// That the owner's limit, not the network, decides how fast it goes: where nothing slower was asked for.
-    pub(super) fn held_back(&self, size: u32) -> Option<Finding> {
-        let limit = self.limit? * f64::from(self.stream.flows.max(1));
+    /// That the owner's limit, not the network, decided how fast it went: where nothing slower was asked for, and the
+    /// limit was nearly reached. `went_bps` is what was sent up, and what arrived of what came down.
+    pub(super) fn held_back(&self, size: u32, went_bps: [Option<f64>; 2]) -> Option<Finding> {
+        let limits = self.session.limits()?;
+        let of = |down| ceiling(limits, &self.stream, size, self.datagrams, down);
+        let reached = [false, true].into_iter().zip(went_bps);
+        reached.filter_map(|(down, went)| self.held_to(size, of(down)?, went?)).next()
+    }
+
+    fn held_to(&self, size: u32, ceiling: f64, went_bps: f64) -> Option<Finding> {
+        let limit = ceiling * f64::from(self.stream.flows.max(1));
         let bits = limit * 8.0 * if self.datagrams { f64::from(size) } else { 1.0 };
         // A limit of millions of datagrams a second is no bound that a sender is likely to meet.
         let distant = self.datagrams && limit >= f64::from(BEYOND_REACH);
         let asked = record::stream::asked(&self.stream, size, self.datagrams).0;
-        (!distant && asked.is_none_or(|asked| asked > bits)).then(|| {
+        let reached = went_bps >= NEARLY * bits;
+        (!distant && reached && asked.is_none_or(|asked| asked > bits)).then(|| {
             Finding::at(
                 FindingId::NotPermitted,
                 "reflector",

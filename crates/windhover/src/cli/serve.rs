@@ -1,7 +1,7 @@
 //! Flags of `serve`, `load` and `generate`.
 
 use clap::Args;
-use model::{CpuList, LoadProfile, LoadSpec};
+use model::{CpuList, Limits, LoadProfile, LoadSpec};
 use std::path::PathBuf;
 
 /// `windhover serve`
@@ -14,45 +14,59 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Largest message in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, help_heading = "Limits (clients are told them)")]
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_size, help_heading = LIMITS)]
     pub(crate) max_size: u32,
     /// Longest session in seconds
-    #[arg(long, value_name = "S", default_value_t = 3600, help_heading = "Limits (clients are told them)")]
+    #[arg(long, value_name = "S", default_value_t = Limits::default().max_session_s, help_heading = LIMITS)]
     pub(crate) max_session: u32,
     /// Sessions at once
-    #[arg(long, value_name = "N", default_value_t = 16, help_heading = "Limits (clients are told them)")]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_sessions, help_heading = LIMITS)]
     pub(crate) max_sessions: u32,
     /// Messages a second that a session is answered
-    #[arg(long, value_name = "PPS", default_value_t = 10_000_000, help_heading = "Limits (clients are told them)")]
+    #[arg(long, value_name = "PPS", default_value_t = Limits::default().max_rate_pps, help_heading = LIMITS)]
     pub(crate) max_rate: u32,
-    /// Payload bits a second that a session's stream may carry in each direction, such as 100M; 0: no streams [default: no
-    /// limit]
-    #[arg(long, value_name = "BITS", value_parser = super::stream::bits_or_none, help_heading = "Limits (clients are told them)")]
+    /// Payload bits a second that a session's stream may carry in each direction, such as 100M; 0: no streams [default: 1G
+    /// of udp to the client, which nothing else holds back, and no limit otherwise]
+    #[arg(long, value_name = "BITS", value_parser = super::stream::bits_or_none, help_heading = LIMITS)]
     pub(crate) max_bandwidth: Option<u64>,
+    /// Highest real-time priority; the kernel's threaded interrupts have 50
+    #[arg(long, value_name = "PRIORITY", default_value_t = Limits::default().max_priority, value_parser = clap::value_parser!(u8).range(1..=99), help_heading = LIMITS)]
+    pub(crate) max_priority: u8,
     /// Refuse real-time policies
-    #[arg(long, help_heading = "Limits (clients are told them)")]
+    #[arg(long, help_heading = LIMITS)]
     pub(crate) no_real_time: bool,
     /// Refuse spinning
-    #[arg(long, help_heading = "Limits (clients are told them)")]
+    #[arg(long, help_heading = LIMITS)]
     pub(crate) no_spin: bool,
     /// Refuse to be pinned to a CPU
-    #[arg(long, help_heading = "Limits (clients are told them)")]
+    #[arg(long, help_heading = LIMITS)]
     pub(crate) no_cpu: bool,
+    /// Let clients with the key have their data at another address than their control connection's
+    #[arg(long, help_heading = LIMITS)]
+    pub(crate) allow_other_addresses: bool,
 }
+
+/// Heading of the flags that limit clients.
+const LIMITS: &str = "Limits (clients are told them)";
 
 impl Serve {
     /// The limits asked for.
-    pub(crate) fn limits(&self) -> model::Limits {
-        model::Limits {
+    pub(crate) fn limits(&self) -> Limits {
+        let defaults = Limits::default();
+        Limits {
             max_size: self.max_size,
             max_session_s: self.max_session,
             max_sessions: self.max_sessions,
             max_rate_pps: self.max_rate,
             max_bandwidth_bps: self.max_bandwidth,
+            // A limit of the owner's own is the limit.
+            max_sent_bps: if self.max_bandwidth.is_some() { None } else { defaults.max_sent_bps },
+            max_priority: self.max_priority,
             allow_real_time: !self.no_real_time,
             allow_cpu: !self.no_cpu,
             allow_spin: !self.no_spin,
-            ..model::Limits::default()
+            allow_other_addresses: self.allow_other_addresses,
+            ..defaults
         }
     }
 }

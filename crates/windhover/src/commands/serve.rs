@@ -3,6 +3,7 @@
 use super::{key, signals};
 use crate::cli::serve::Serve;
 use crate::output::{Failure, Output};
+use model::Limits;
 use model::worker::EndpointTask;
 
 /// Serves until it is asked to end.
@@ -14,12 +15,45 @@ pub(crate) fn run(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
     };
     let endpoint = endpoint::Endpoint::bind(&task).map_err(failed)?;
     let keyed = if task.key.is_some() { ", clients need the key" } else { "" };
-    output.note(format_args!("serving on {}{keyed}; Ctrl-C ends it", endpoint.local_address()));
+    let (address, allowed) = (endpoint.local_address(), words(&task.limits));
+    output.note(format_args!("serving on {address}{keyed}; limits: {allowed}; Ctrl-C ends it"));
     let stop = endpoint::Stop::new().map_err(|error| Failure::new(1, error))?;
     let asked = stop.clone();
     signals::on_stop(move || asked.stop())?;
     endpoint.serve(&stop).map_err(failed)?;
     Ok(0)
+}
+
+/// What clients may have, in a few words.
+fn words(limits: &Limits) -> String {
+    let mut words = vec![
+        format!("{} sessions of {} s", limits.max_sessions, limits.max_session_s),
+        format!("{} messages/s", limits.max_rate_pps),
+    ];
+    words.push(match (limits.stream_bps(true, false), limits.stream_bps(true, true)) {
+        (Some(0), _) => "no streams".to_owned(),
+        (Some(bits), _) => format!("streams of {:.0} Mbit/s", bits as f64 / 1e6),
+        (None, Some(bits)) => format!("udp streams to clients of {:.0} Mbit/s", bits as f64 / 1e6),
+        (None, None) => "streams of any bandwidth".to_owned(),
+    });
+    words.push(match (limits.allow_real_time, limits.max_priority) {
+        (true, priority) => format!("real-time priority {priority}"),
+        (false, _) => "no real-time policy".to_owned(),
+    });
+    for (allowed, word) in [(limits.allow_spin, "no spinning"), (limits.allow_cpu, "no CPU of its choice")] {
+        if !allowed {
+            words.push(word.to_owned());
+        }
+    }
+    words.push(
+        if limits.allow_other_addresses {
+            "data to any address"
+        } else {
+            "data to the address of the control connection only"
+        }
+        .to_owned(),
+    );
+    words.join(", ")
 }
 
 /// What is wrong with the address or the key is a usage error.

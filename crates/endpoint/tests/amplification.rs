@@ -1,0 +1,169 @@
+//! Nobody makes a server send more than was asked for, or to another host, or takes more of it than its owner would give
+//! a stranger: forged datagrams of a client's own address, a token that was read on the way, floods.
+
+mod common;
+
+use common::{Client, PATIENCE, Server, exchange, request, rounds};
+use model::{EndSpec, Limits, Multicast, Policy, Probe, Protocol};
+use net::DataSocket;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use wire::{ClientEvent, Key, OpenRequest, PaceRequest, RefuseCode, SessionError, data};
+
+/// Long enough for an answer over loopback to come, if one were sent.
+const WHILE: Duration = Duration::from_millis(200);
+
+fn refused(outcome: Result<(), SessionError>, code: RefuseCode, word: &str) {
+    match outcome {
+        Err(SessionError::Refused { code: found, reason }) if found == code => {
+            assert!(reason.contains(word) && !reason.contains('\n'), "{reason}");
+        }
+        other => unreachable!("{code:?} with {word} expected: {other:?}"),
+    }
+}
+
+fn paced() -> OpenRequest {
+    OpenRequest {
+        probe: Probe::Pace,
+        pace: Some(PaceRequest { rate_pps: 1000, ..PaceRequest::default() }),
+        ..request(Protocol::Udp)
+    }
+}
+
+/// What anybody can send who forges the client's address and port: everything but the tag.
+#[test]
+fn a_forged_datagram_of_the_clients_own_address_is_not_answered() {
+    let server = Server::open();
+    let rr = OpenRequest { probe: Probe::Rr, pongs: 3, ..request(Protocol::Udp) };
+    for (mut open, response, answers) in [(rr, 4096, 3), (paced(), 16, 1)] {
+        for connected in [true, false] {
+            open.socket.connected = connected;
+            let mut client = Client::connect(server.address, None).unwrap();
+            let (mut socket, tag) = client.path(&open).unwrap();
+            client.start(16, response).unwrap();
+            let mut message = [7; 16];
+            for number in 0..50 {
+                data::write(number, tag ^ (1 << (number + 14)), &mut message);
+                socket.send_once(&message, PATIENCE).unwrap();
+            }
+            let mut answer = vec![0; 4096];
+            assert_eq!(socket.receive_once(&mut answer, WHILE).unwrap(), None);
+            // The tag opens it.
+            data::write(50, tag, &mut message);
+            socket.send_once(&message, PATIENCE).unwrap();
+            for _ in 0..answers {
+                let (bytes, _) = socket.receive_once(&mut answer, PATIENCE).unwrap().unwrap();
+                assert_eq!(bytes, usize::try_from(response).unwrap());
+            }
+            let report = client.stop().unwrap();
+            assert_eq!((report.received, report.sent, report.ignored), (1, answers, 50), "{:?}", open.probe);
+        }
+    }
+}
+
+#[test]
+fn answers_that_are_longer_than_their_question_need_a_tag() {
+    let server = Server::open();
+    let open = |pings, pongs| {
+        let mut client = Client::connect(server.address, None).unwrap();
+        let open = OpenRequest { probe: Probe::Rr, pings, pongs, ..request(Protocol::Udp) };
+        let path = client.path(&open).unwrap();
+        (client, path)
+    };
+    for (pings, pongs, size, response) in [(1, 1, 15, 16), (1, 2, 8, 8), (2, 1, 0, 1), (1, 1000, 1, 1)] {
+        let (mut client, _path) = open(pings, pongs);
+        refused(client.start(size, response), RefuseCode::BadRequest, "16 bytes");
+    }
+    // As long, or with room for the tag, or over a stream, which nobody forges.
+    for (pings, pongs, size, response) in [(1, 1, 15, 15), (2, 1, 8, 16), (1, 1, 16, 17), (1, 1000, 16, 4096)] {
+        let (mut client, _path) = open(pings, pongs);
+        client.start(size, response).unwrap();
+    }
+    let mut client = Client::connect(server.address, None).unwrap();
+    let _path = client.path(&OpenRequest { probe: Probe::Rr, ..request(Protocol::Tcp) }).unwrap();
+    client.start(1, 1000).unwrap();
+}
+
+/// The key lets a client in; it does not let it point answers at others.
+#[test]
+fn a_token_proves_only_from_the_address_of_its_session() {
+    let key = Key::from_bytes([8; 32]);
+    for allowed in [false, true] {
+        let limits = Limits { allow_other_addresses: allowed, ..Limits::default() };
+        let server = Server::start("127.0.0.1:0", Some(&key), limits);
+        let mut client = Client::connect(server.address, Some(key.clone())).unwrap();
+        let open = request(Protocol::Udp);
+        let opened = client.opened(open.clone()).unwrap();
+        let address = client.data_address(&opened);
+        let elsewhere = UdpSocket::bind("127.0.0.2:0").unwrap();
+        elsewhere.send_to(&data::prove(&opened.token), address).unwrap();
+        std::thread::sleep(WHILE);
+        let mut socket = DataSocket::connect(&open.socket, &EndSpec::default(), address, PATIENCE).unwrap();
+        socket.send_once(&data::prove(&opened.token), PATIENCE).unwrap();
+        let ClientEvent::Proved { address } = client.next().unwrap() else { unreachable!("not proved") };
+        let expected = if allowed { elsewhere.local_addr() } else { Ok(socket.local_address().unwrap()) };
+        assert_eq!(address, Some(expected.unwrap()), "allowed: {allowed}");
+    }
+}
+
+#[test]
+fn what_an_owner_who_says_nothing_allows() {
+    let limits = Limits::default();
+    let with = |policy| OpenRequest { end: EndSpec { policy, ..EndSpec::default() }, ..request(Protocol::Udp) };
+    let check =
+        |open: &OpenRequest| open.check(&limits).map_err(|(code, reason)| SessionError::Refused { code, reason });
+    check(&with(Policy::Fifo(49))).unwrap();
+    refused(check(&with(Policy::Fifo(50))), RefuseCode::Limit, "--max-priority");
+    refused(check(&with(Policy::Rr(99))), RefuseCode::Limit, "--max-priority");
+    assert!(limits.max_session_s <= 600);
+    // Ports of well-known services (RFC 6335, section 6) are not a client's to bind.
+    let mut group = paced();
+    group.socket.multicast = Some(Multicast { group: "239.192.0.1".parse().unwrap(), interface: None, loopback: true });
+    for (port, allowed) in [(1, false), (161, false), (1023, false), (1024, true), (60_000, true)] {
+        let pace = PaceRequest { port: Some(port), ..PaceRequest::default() };
+        let outcome = check(&OpenRequest { pace: Some(pace), ..group.clone() });
+        if allowed {
+            outcome.unwrap();
+        } else {
+            refused(outcome, RefuseCode::Limit, "1024");
+        }
+    }
+}
+
+/// A flood of what is ignored, or of whole messages, must not keep a reflector from hearing the stop.
+#[test]
+fn a_flood_does_not_hold_up_the_stop() {
+    let server = Server::open();
+    for (open, bytes) in [(request(Protocol::Udp), 17), (request(Protocol::Udp), 16), (paced(), 17), (paced(), 16)] {
+        let mut client = Client::connect(server.address, None).unwrap();
+        let (socket, tag) = client.path(&open).unwrap();
+        client.start(16, 16).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let flooding = {
+            let over = Arc::clone(&over);
+            let mut socket = socket;
+            let mut message = vec![1; bytes];
+            data::write(1, tag, &mut message);
+            std::thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    let _ = socket.send_once(&message, PATIENCE);
+                }
+            })
+        };
+        std::thread::sleep(WHILE);
+        let asked = Instant::now();
+        let report = client.stop();
+        over.store(true, Ordering::Relaxed);
+        flooding.join().unwrap();
+        let report = report.unwrap();
+        assert!(report.ignored + report.received > 0, "{report:?}");
+        assert!(asked.elapsed() < PATIENCE);
+    }
+    let mut client = Client::connect(server.address, None).unwrap();
+    let (mut socket, tag) = client.path(&request(Protocol::Udp)).unwrap();
+    client.start(32, 32).unwrap();
+    exchange(&mut socket, rounds(5, 32, tag));
+    assert_eq!(client.stop().unwrap().sent, 5);
+}
