@@ -81,6 +81,9 @@ pub struct WayCounts {
     pub foreign: u64,
     /// Packets that never left this host, for a reason that may pass (a full queue, a link that flaps).
     pub unsent: u64,
+    /// NAKs and requests for SPMs that did not leave: the address came from the network and the kernel refused it, or the
+    /// packet was dropped on its way out.
+    pub naks_unsent: u64,
     /// Datagrams that the kernel dropped because a receive buffer was full (SO_RXQ_OVFL).
     pub overflowed: u64,
 }
@@ -162,7 +165,7 @@ impl Way {
             group: options.receiver.map(|config| own.target(config.group)),
             batch: ReceiveBatch::new(if options.receiver.is_some() { BATCH } else { 1 }, longest),
             own_batch: ReceiveBatch::new(if options.source.is_some() { BATCH } else { 1 }, SMALL),
-            out: SendBatch::new(&own, BATCH, SMALL),
+            out: SendBatch::new(&own, BATCH, SMALL).to_foreign(),
             alert: options.router_alert,
             own_tsi: options.source.map(|config| config.tsi),
             heartbeat_ns: options.source.map(|config| config.heartbeat_min_ns),
@@ -336,6 +339,7 @@ impl Way {
             receiver: self.receiving.receiver.as_ref().map(Receiver::counts).unwrap_or_default(),
             foreign: self.receiving.foreign(),
             unsent,
+            naks_unsent: self.receiving.unsent(),
             overflowed: self.receiving.overflowed(),
         }
     }

@@ -414,3 +414,43 @@ fn a_clock_of_ones_own_is_used() {
     let now = way.now_ns();
     assert!(before <= now && now <= clock().ns(clock().now()));
 }
+
+/// Three forged packets: an SPM whose path is a broadcast address, which the kernel refuses to send to, and a gap.
+#[test]
+fn a_path_that_nothing_can_be_sent_to_ends_nobody() {
+    use pgm::Sqn;
+    use pgm::packet::{Body, Data, Options, Packet, Spm};
+    let Some((a, b)) = two_hosts("a_path_that_nothing_can_be_sent_to_ends_nobody") else { return };
+    let (_, there) = ends(UDP, false);
+    let group = there.receiver.unwrap().group;
+    // Only a subscriber, and one that publishes too, as a reflector does.
+    for publishes in [false, true] {
+        let mut options = there.clone();
+        if !publishes {
+            options.source = None;
+        }
+        let mut way = b.run(move || open(&options));
+        a.run(move || {
+            let socket = std::net::UdpSocket::bind(("10.79.0.1", 0)).unwrap();
+            let spm = Spm { sqn: Sqn(1), trail: Sqn(0), lead: Sqn(u32::MAX), path: "10.79.0.255".parse().unwrap() };
+            let data = |sqn| Body::Odata(Data { sqn: Sqn(sqn), trail: Sqn(0), payload: b"x" });
+            for body in [Body::Spm(spm), data(0), data(5)] {
+                let mut buffer = [0; 200];
+                let packet = Packet { tsi: tsi(9), data_port: 7500, body, options: Options::default() };
+                let length = packet.write(&mut buffer).unwrap();
+                socket.send_to(&buffer[..length], (group, 3056)).unwrap();
+            }
+        });
+        let mut buffer = [0; 100];
+        let until = Instant::now() + PATIENCE;
+        let mut messages = 0;
+        while way.counts().naks_unsent < 3 && Instant::now() < until {
+            if let pgm_io::Incoming::Message(_) = way.receive(&mut buffer, Duration::from_millis(20)).unwrap() {
+                messages += 1;
+            }
+        }
+        let counts = way.counts();
+        assert!(counts.naks_unsent >= 3 && counts.receiver.naks >= 3, "{counts:?}");
+        assert_eq!(messages, 1);
+    }
+}

@@ -78,6 +78,9 @@ pub struct SendBatch {
     held: usize,
     sent: usize,
     lost: u64,
+    /// Whether a destination may be refused: it came from the network.
+    foreign: bool,
+    refused: u64,
 }
 
 // SAFETY: the pointers in `parts` and `headers` lead into the memory behind this very value's vectors and box, which stays
@@ -117,6 +120,8 @@ impl SendBatch {
             held: 0,
             sent: 0,
             lost: 0,
+            foreign: false,
+            refused: 0,
         };
         for bytes in batch.bytes.chunks_exact_mut(packet_bytes.max(1)) {
             batch.parts.push(libc::iovec { iov_base: bytes.as_mut_ptr().cast::<c_void>(), iov_len: 0 });
@@ -130,6 +135,13 @@ impl SendBatch {
             batch.headers.push(header);
         }
         batch
+    }
+
+    /// Its destinations come from the network, where anybody may have named them: packets that the kernel refuses to send
+    /// (a broadcast address, no route) are counted, and no error.
+    #[must_use]
+    pub fn to_foreign(self) -> Self {
+        Self { foreign: true, ..self }
     }
 
     /// Where the next packet is to be written; absent when [`Self::flush`] comes first.
@@ -224,6 +236,11 @@ impl SendBatch {
             self.lost += 1;
             return Ok(());
         }
+        // What the socket itself lacks would come back with each packet.
+        if self.foreign && !matches!(errno, libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::ENOMEM) {
+            self.refused += 1;
+            return Ok(());
+        }
         Err(match errno {
             libc::EMSGSIZE => PathError::TooLarge { bytes },
             errno => PathError::Failed { call: "sendto", errno },
@@ -234,5 +251,11 @@ impl SendBatch {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Packets so far that the kernel refused to send to a foreign address.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 }

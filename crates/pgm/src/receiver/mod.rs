@@ -9,6 +9,7 @@
 //! Every message tells whether it was repaired, and if so when its gap was seen, when it was asked for, confirmed and
 //! received: what a late message was late for.
 
+mod budget;
 mod config;
 mod event;
 mod peer;
@@ -23,6 +24,7 @@ use crate::packet::{Body, Nak, NakList, Options, Packet, ParseError};
 use crate::random::Random;
 use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
+use budget::Budget;
 use peer::{Peer, With};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -74,6 +76,10 @@ pub struct Counts {
     pub naks: u64,
     /// Numbers in them.
     pub numbers_asked: u64,
+    /// How often NAKs had to wait because the budget for NAKs was spent.
+    pub naks_deferred: u64,
+    /// SPMs that were dropped because NAKs cannot go where they say: another family, or an address that no host has.
+    pub paths_refused: u64,
     /// Of the NAK packets, those that ask for parity.
     pub parity_naks: u64,
     /// Parity packets asked for in them.
@@ -126,6 +132,16 @@ impl Events {
     }
 }
 
+/// Whether NAKs can go to an address that an SPM from `from` names: one that a single host may have.
+fn is_path(path: IpAddr, from: IpAddr) -> bool {
+    let one_host = match path {
+        // 0.0.0.0/8 and 240.0.0.0/4, which has 255.255.255.255.
+        IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 240..),
+        IpAddr::V6(v6) => !v6.is_unspecified(),
+    };
+    one_host && !path.is_multicast() && (!path.is_loopback() || from.is_loopback())
+}
+
 /// A receiver of one group.
 #[derive(Debug)]
 pub struct Receiver {
@@ -136,6 +152,8 @@ pub struct Receiver {
     random: Random,
     counts: Counts,
     events: Events,
+    /// For NAKs to all sources together.
+    budget: Budget,
     /// Whose turn it is to deliver.
     turn: usize,
 }
@@ -156,6 +174,7 @@ impl Receiver {
             random: Random::new(config.seed),
             counts: Counts::default(),
             events: Events { waiting: VecDeque::with_capacity(MOST_EVENTS), dropped: 0 },
+            budget: Budget::ALL,
             turn: 0,
         })
     }
@@ -190,19 +209,29 @@ impl Receiver {
         let is_parity = packet.options.parity;
         let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_)) && !is_parity;
         let place = if wanted { self.peer(now_ns, packet.tsi, from, opens) } else { None };
-        let Self { peers, config, random, counts, events, .. } = self;
+        let Self { peers, config, random, counts, events, budget, .. } = self;
         let Some(peer) = place.and_then(|place| peers.get_mut(place)) else {
             counts.ignored += 1;
             return Ok(());
         };
+        if matches!(packet.body, Body::Odata(_) | Body::Rdata(_)) {
+            peer.budget.earn(datagram.len());
+            budget.earn(datagram.len());
+        }
         let mut with = With { config, random, counts, events };
         match &packet.body {
             Body::Odata(data) | Body::Rdata(data) if is_parity => {
                 peer.parity(now_ns, data, &packet.options, &mut with);
             }
+            // Nobody sends what has left his window.
+            Body::Odata(data) | Body::Rdata(data) if data.trail.is_after(data.sqn) => with.counts.ignored += 1,
             Body::Odata(data) | Body::Rdata(data) => peer.data(now_ns, data, &packet.options, &mut with),
             Body::Spm(spm) => {
                 with.counts.spms += 1;
+                if !is_path(spm.path, from) || spm.path.is_ipv4() != with.config.group.is_ipv4() {
+                    with.counts.paths_refused += 1;
+                    return Ok(());
+                }
                 peer.spm(now_ns, spm, &packet.options, &mut with);
             }
             Body::Ncf(nak) | Body::Nak(nak) => {
@@ -262,7 +291,7 @@ impl Receiver {
     pub fn poll_timeout(&self) -> Option<u64> {
         let of = |peer: &Peer| {
             let none = (peer.naks.is_empty() && !peer.parity.has_naks()) || peer.path.is_none();
-            let waiting = if none { None } else { Some(0) };
+            let waiting = if none { None } else { Some(peer.budget.ready_ns().max(self.budget.ready_ns())) };
             let expiry = peer.heard_ns.saturating_add(self.config.expiry_ns);
             [waiting, peer.timer(), peer.spmr_ns].into_iter().flatten().fold(expiry, u64::min)
         };
@@ -272,26 +301,35 @@ impl Receiver {
     /// The next packet to be sent now, written into `buffer`, which has to hold 400 bytes: NAKs, and SPMRs while nobody has
     /// said where NAKs go.
     pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
-        let Self { peers, config, random, counts, events, .. } = self;
+        let Self { peers, config, random, counts, events, budget, .. } = self;
         for peer in peers {
             if peer.spmr_ns.is_some_and(|due| due <= now_ns) {
                 return Self::spmr(now_ns, peer, &mut With { config, random, counts, events }, buffer);
             }
             let Some(path) = peer.path else { continue };
+            if peer.naks.is_empty() && !peer.parity.has_naks() {
+                continue;
+            }
+            if !peer.budget.allows(now_ns) || !budget.allows(now_ns) {
+                counts.naks_deferred += u64::from(!std::mem::replace(&mut peer.deferred, true));
+                continue;
+            }
+            peer.deferred = false;
+            let with = With { config, random, counts, events };
             let mut numbers = [Sqn::default(); ASKED];
             let mut count = 0;
             while let Some(place) = numbers.get_mut(count) {
-                let Some(sqn) = peer.next_nak() else { break };
+                let Some(sqn) = peer.next_nak(now_ns, &with) else { break };
                 *place = sqn;
                 count += 1;
             }
             // A list is of single packets or of parity, never of both (section 9.3).
             let parity = count == 0;
             while let Some(place) = numbers.get_mut(count).filter(|_| parity) {
-                let Some(sqn) = peer.next_parity_nak() else { break };
+                let Some(sqn) = peer.next_parity_nak(now_ns, &with) else { break };
                 *place = sqn;
                 count += 1;
-                counts.parity_asked += peer.asked_in(sqn);
+                with.counts.parity_asked += peer.asked_in(sqn);
             }
             // Section 6.3: the oldest first.
             if let Some(numbers) = numbers.get_mut(..count) {
@@ -302,6 +340,8 @@ impl Receiver {
             let options = Options { nak_list: NakList::Numbers(list), parity, ..Options::default() };
             let packet = Packet { tsi: peer.tsi, data_port: config.data_port, body, options };
             let length = packet.write(buffer).ok()?;
+            peer.budget.spend(length);
+            budget.spend(length);
             counts.naks += 1;
             counts.parity_naks += u64::from(parity);
             counts.numbers_asked += count as u64;

@@ -2,6 +2,7 @@
 
 mod parity;
 
+use super::budget::Budget;
 use super::timers::Timers;
 use super::{Counts, Event, Events, Message, ReceiverConfig, Repair};
 use crate::packet::{Data, Fragment, Options, Spm};
@@ -10,9 +11,6 @@ use crate::{Sqn, Tsi};
 use parity::Parity;
 use std::collections::VecDeque;
 use std::net::IpAddr;
-
-/// NAKs that may wait to be sent; a number that finds no room backs off again.
-const MOST_NAKS: usize = 4096;
 
 /// SPMRs for one source without an answer.
 const MOST_SPMRS: u32 = 10;
@@ -81,6 +79,9 @@ pub(super) struct Peer {
     /// The group was told of the SPMR that is due.
     pub(super) spmr_told: bool,
     pub(super) naks: VecDeque<Sqn>,
+    pub(super) budget: Budget,
+    /// NAKs wait for the budget.
+    pub(super) deferred: bool,
     spm: Option<Sqn>,
     started: bool,
     /// The next number to be delivered, and one after the newest that is known of.
@@ -119,7 +120,9 @@ impl Peer {
             spmr_ns: None,
             spmrs: 0,
             spmr_told: false,
-            naks: VecDeque::with_capacity(MOST_NAKS),
+            naks: VecDeque::with_capacity(places),
+            budget: Budget::SOURCE,
+            deferred: false,
             spm: None,
             started: false,
             base: Sqn(0),
@@ -153,6 +156,7 @@ impl Peer {
         self.free.extend(self.slots.iter().filter_map(|slot| slot.at));
         self.slots.fill(Slot::default());
         self.naks.clear();
+        (self.budget, self.deferred) = (Budget::SOURCE, false);
         self.parity.reuse();
         (self.tsi, self.address, self.path, self.spm) = (tsi, address, None, None);
         (self.spmr_ns, self.spmrs, self.started, self.fin) = (None, 0, false, None);
@@ -220,6 +224,11 @@ impl Peer {
         }
         if data.sqn.distance_from(self.floor()) >= self.capacity() && !self.make_room(data.sqn, with) {
             with.counts.overflows += 1;
+            return;
+        }
+        // Making room may have shown that the source is farther on.
+        if data.sqn.is_before(self.base) {
+            with.counts.duplicates += 1;
             return;
         }
         if !data.sqn.is_before(self.end) {
@@ -580,8 +589,8 @@ impl Peer {
     /// Puts a number among those to be asked for; without a path it is held (section 6.2).
     fn ask(&mut self, now_ns: u64, sqn: Sqn, with: &mut With<'_>) {
         let again = now_ns.saturating_add(with.config.repeat_ns);
-        self.timers.set(self.place(sqn), again);
         if self.path.is_none() {
+            self.timers.set(self.place(sqn), again);
             self.need_path(now_ns, with);
             if let Some(slot) = self.slot_mut(sqn) {
                 slot.state = State::Missing(Phase::Held);
@@ -589,7 +598,9 @@ impl Peer {
             return;
         }
         if !self.slot(sqn).queued {
-            if self.naks.len() >= MOST_NAKS {
+            // There is room for all, but for those that stand there twice, after somebody else has asked meanwhile.
+            if self.naks.len() >= self.slots.len() {
+                self.timers.set(self.place(sqn), again);
                 return;
             }
             self.naks.push_back(sqn);
@@ -610,14 +621,16 @@ impl Peer {
         }
     }
 
-    /// The next number to be asked for that is still missing, and for which no NCF has come meanwhile.
-    pub(super) fn next_nak(&mut self) -> Option<Sqn> {
+    /// The next number to be asked for that is still missing, and for which no NCF has come meanwhile. The wait for its NCF
+    /// begins only now: the budget may have held it back.
+    pub(super) fn next_nak(&mut self, now_ns: u64, with: &With<'_>) -> Option<Sqn> {
         while let Some(sqn) = self.naks.pop_front() {
             if !self.holds(sqn) {
                 continue;
             }
             let Some(slot) = self.slot_mut(sqn) else { continue };
             if std::mem::take(&mut slot.queued) && slot.state == State::Missing(Phase::WaitNcf) {
+                self.timers.set(self.place(sqn), now_ns.saturating_add(with.config.repeat_ns));
                 return Some(sqn);
             }
         }

@@ -344,3 +344,65 @@ fn parameters_that_make_no_sense_are_refused() {
         assert_eq!(Receiver::new(bad).unwrap_err().field, field);
     }
 }
+
+/// Fuzzing found it: a packet whose trail lies after its own number was stored where nothing is delivered any more.
+#[test]
+fn a_packet_before_its_own_trail_is_ignored() {
+    crate::exercise::engines(include_bytes!("../../../../fuzz/corpus/pgm_engines/trail_after_its_number"));
+    let mut bench = Bench::new(config());
+    bench.odata(0, 0);
+    bench.odata(5, 9);
+    assert_eq!((bench.receiver.counts().ignored, bench.messages()), (1, vec![0]));
+    bench.odata(1, 0);
+    assert_eq!(bench.messages(), [1], "nothing of it was believed");
+}
+
+/// Three forged packets name a third host and a gap as large as the window: what it gets is bounded, and small.
+#[test]
+fn forged_packets_make_no_storm_of_naks() {
+    let mut bench = Bench::new(ReceiverConfig { window_packets: 8192, ncf_retries: 500, ..config() });
+    bench.path(0, 0xffff_ffff, Options::default());
+    bench.odata(0, 0);
+    bench.odata(8000, 0);
+    let (mut packets, mut bytes, mut buffer) = (0_u64, 0_u64, [0; 500]);
+    while let Some(next) = bench.receiver.poll_timeout().filter(|next| *next <= 10_000 * MS) {
+        bench.now = bench.now.max(next);
+        bench.receiver.handle_timeout(bench.now);
+        while let Some(out) = bench.receiver.poll_transmit(bench.now, &mut buffer) {
+            packets += 1;
+            bytes += out.length as u64;
+        }
+    }
+    assert!(bytes > 100_000, "what is missing is asked for: {bytes}");
+    assert!(bytes <= 11 * 65_536 && packets <= 11 * 65_536 / 280, "{packets} NAKs, {bytes} bytes");
+    assert!(bench.receiver.counts().naks_deferred > 0);
+}
+
+/// NAKs that the budget held back were not sent in vain: their numbers are not given up sooner.
+#[test]
+fn what_the_budget_holds_back_is_not_given_up() {
+    let mut bench = Bench::new(ReceiverConfig { window_packets: 1 << 14, ncf_retries: 0, ..config() });
+    bench.path(0, 0xffff_ffff, Options::default());
+    bench.odata(0, 0);
+    bench.odata(16_000, 0);
+    let asked = bench.pass(2000 * MS);
+    assert!(bench.receiver.counts().naks_deferred > 0);
+    let numbers: std::collections::BTreeSet<u32> = asked.iter().map(|(_, sqn)| *sqn).collect();
+    assert_eq!((asked.len(), numbers.len()), (15_999, 15_999), "each is asked for once");
+}
+
+#[test]
+fn naks_go_to_no_address_that_cannot_be_a_source() {
+    for impossible in ["255.255.255.255", "239.192.0.1", "0.0.0.0", "250.1.2.3", "127.0.0.1", "2001:db8::1", "ff02::1"]
+    {
+        let mut bench = Bench::new(config());
+        let path = address(impossible);
+        bench.odata(0, 0);
+        let spm = Spm { sqn: Sqn(5), trail: Sqn(0), lead: Sqn(2), path };
+        bench.take(TSI, Body::Spm(spm), Options::default());
+        assert!(bench.pass(3 * MS).is_empty(), "{impossible}");
+        assert_eq!(bench.receiver.counts().paths_refused, 1, "{impossible}");
+        bench.path(0, 2, Options::default());
+        assert_eq!(bench.pass(6 * MS).len(), 2, "the true SPM is heeded, whatever its number");
+    }
+}

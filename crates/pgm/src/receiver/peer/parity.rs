@@ -40,6 +40,8 @@ struct Group {
     nak_ns: Option<u64>,
     ncf_ns: Option<u64>,
     naks: u32,
+    /// Stands among the NAKs that wait to be sent.
+    queued: bool,
 }
 
 /// A parity packet in the place of a data packet.

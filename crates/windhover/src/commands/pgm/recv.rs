@@ -315,7 +315,7 @@ impl<'a> Receiving<'a> {
         json!({
             "type": "summary", "messages": self.messages, "seconds": self.began.elapsed().as_secs_f64(),
             "ended_by": ended_word(ended), "sources": sources, "receiver": tell::receiver_counts(&counts.receiver),
-            "repairs": self.steps.json(), "overflowed": counts.overflowed,
+            "repairs": self.steps.json(), "overflowed": counts.overflowed, "naks_unsent": counts.naks_unsent,
         })
     }
 
@@ -368,6 +368,14 @@ impl<'a> Receiving<'a> {
                 text,
                 "dropped here: {kernel} datagrams in the receive buffer, {window} packets beyond the window"
             );
+        }
+        let trouble = [
+            (counts.naks_unsent, "NAKs and SPM requests could not be sent"),
+            (receiver.naks_deferred, "times NAKs waited for the NAK budget"),
+            (receiver.paths_refused, "SPMs named an address that NAKs cannot go to"),
+        ];
+        for (count, what) in trouble.into_iter().filter(|(count, _)| *count > 0) {
+            let _ = writeln!(text, "{count} {what}");
         }
         let steps = self.steps.text();
         if !steps.is_empty() {

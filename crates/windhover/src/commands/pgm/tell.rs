@@ -25,7 +25,7 @@ pub(super) fn receiver_counts(counts: &Counts) -> Value {
         "missing": counts.missing, "recovered": counts.recovered, "lost": counts.lost,
         "parts_dropped": counts.parts_dropped, "overflows": counts.overflows, "naks": counts.naks,
         "numbers_asked": counts.numbers_asked, "ncfs": counts.ncfs, "spms": counts.spms, "spmrs": counts.spmrs,
-        "ignored": counts.ignored,
+        "ignored": counts.ignored, "naks_deferred": counts.naks_deferred, "paths_refused": counts.paths_refused,
         "parity": {
             "packets": counts.parity_packets, "unused": counts.parity_unused, "recovered": counts.recovered_by_parity,
             "naks": counts.parity_naks, "asked": counts.parity_asked, "inconsistent": counts.parity_inconsistent,

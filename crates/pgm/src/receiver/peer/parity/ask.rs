@@ -127,23 +127,33 @@ impl Peer {
             self.group_waits(first, Phase::Held, again);
             return;
         }
-        if self.parity.naks.len() >= MOST_NAKS {
+        let queued = self.parity.group(first).is_some_and(|group| group.queued);
+        if !queued && self.parity.naks.len() >= MOST_NAKS {
             self.group_waits(first, Phase::BackOff, again);
             return;
         }
-        self.group_waits(first, Phase::WaitNcf, again);
-        self.parity.naks.push_back(first);
+        if !queued {
+            self.parity.naks.push_back(first);
+        }
         if let Some(group) = self.parity.touch(first) {
+            group.queued = true;
+            group.phase = Some(Phase::WaitNcf);
             group.nak_ns.get_or_insert(now_ns);
             group.naks += 1;
         }
     }
 
     /// The next NAK for parity: a group's number and, in the low bits, how many packets less one (section 11.3.1).
-    pub(in crate::receiver) fn next_parity_nak(&mut self) -> Option<Sqn> {
+    pub(in crate::receiver) fn next_parity_nak(&mut self, now_ns: u64, with: &With<'_>) -> Option<Sqn> {
         while let Some(first) = self.parity.naks.pop_front() {
             let inside = self.by_group(first) && first.distance_from(self.floor()) < self.capacity();
-            if inside && self.missing(first) > 0 {
+            let Some(group) = self.parity.touch(first).filter(|_| inside) else { continue };
+            group.queued = false;
+            let waits = group.phase == Some(Phase::WaitNcf);
+            if self.missing(first) > 0 {
+                if waits {
+                    self.group_waits(first, Phase::WaitNcf, now_ns.saturating_add(with.config.repeat_ns));
+                }
                 return Some(first.plus(self.wanted(first) - 1));
             }
         }
