@@ -19,8 +19,9 @@ pub struct ReceiverConfig {
     pub window_packets: u32,
     /// Longest packet in bytes, PGM header included; longer ones are dropped. Default 1472.
     pub max_packet_bytes: usize,
-    /// Sources at once; data of further ones are dropped. The memory of all is taken at the start: `window_packets` times
-    /// `max_packet_bytes` and about 150 bytes for each. Default 4.
+    /// Sources at once. When all places are taken, a source that has ended or is silent makes room for another; without
+    /// such a one the other is refused, and its data are dropped. The memory of all is taken at the start
+    /// ([`Self::memory_bytes`]). Default 16.
     pub max_sources: usize,
     /// Longest random wait before the first NAK for a number, in ns (NAK_BO_IVL, section 6.3). It gives others the chance to
     /// ask first, and reordered packets the chance to come. Default 200 µs: for a few receivers on one link.
@@ -66,7 +67,7 @@ impl ReceiverConfig {
             group,
             window_packets: 8192,
             max_packet_bytes: 1472,
-            max_sources: 4,
+            max_sources: 16,
             back_off_ns: 200 * US,
             repeat_ns: 2 * MS,
             data_ns: 5 * MS,

@@ -31,8 +31,19 @@ pub enum Event {
         /// Its application's reason, 0 to 63; 0: not known.
         code: u8,
     },
-    /// The source was silent for too long and is forgotten.
+    /// The source was silent for too long, or silent while another needed its place, and is forgotten.
     Expired {
+        /// Which.
+        tsi: Tsi,
+    },
+    /// Another session began under the identifier of a source that was heard before: its numbers or its SPMs' went back.
+    /// What the old one still lacked is lost.
+    Restarted {
+        /// Which.
+        tsi: Tsi,
+    },
+    /// A source was not taken because as many as `max_sources` are being heard. Told once for each.
+    Refused {
         /// Which.
         tsi: Tsi,
     },

@@ -9,10 +9,12 @@
 //! Every message tells whether it was repaired, and if so when its gap was seen, when it was asked for, confirmed and
 //! received: what a late message was late for.
 
+mod admission;
 mod budget;
 mod config;
 mod event;
 mod peer;
+mod session;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -24,8 +26,10 @@ use crate::packet::{Body, Nak, NakList, Options, Packet, ParseError};
 use crate::random::Random;
 use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
+use admission::{Others, Place};
 use budget::Budget;
 use peer::{Peer, With};
+use session::Verdict;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -96,6 +100,13 @@ pub struct Counts {
     pub spms: u64,
     /// SPMRs sent.
     pub spmrs: u64,
+    /// Data packets and SPMs that did not fit their session, and that no second one confirmed: copies of old SPMs, and what
+    /// was forged.
+    pub doubted: u64,
+    /// Sources that found no place; their data are not among those that are lost.
+    pub sources_refused: u64,
+    /// Sessions that took the place of another one of the same source.
+    pub restarts: u64,
     /// Datagrams that were no packet, to another port, of one source too many, or parity of a
     /// source that was not heard otherwise.
     pub ignored: u64,
@@ -132,6 +143,23 @@ impl Events {
     }
 }
 
+/// Whether a packet that was judged goes to its source; another session takes the place of the one before, unless that
+/// has messages still to be delivered.
+#[inline]
+fn belongs(verdict: Verdict, peer: &mut Peer, from: IpAddr, window: (Sqn, Sqn), with: &mut With<'_>) -> bool {
+    match verdict {
+        Verdict::Fits | Verdict::Leapt => true,
+        Verdict::Restarted if peer.end_session(with) => {
+            peer.restart(from, window.0, window.1, with);
+            true
+        }
+        Verdict::Restarted | Verdict::Doubted => {
+            with.counts.doubted += 1;
+            false
+        }
+    }
+}
+
 /// Whether NAKs can go to an address that an SPM from `from` names: one that a single host may have.
 fn is_path(path: IpAddr, from: IpAddr) -> bool {
     let one_host = match path {
@@ -154,6 +182,7 @@ pub struct Receiver {
     events: Events,
     /// For NAKs to all sources together.
     budget: Budget,
+    others: Others,
     /// Whose turn it is to deliver.
     turn: usize,
 }
@@ -175,6 +204,7 @@ impl Receiver {
             counts: Counts::default(),
             events: Events { waiting: VecDeque::with_capacity(MOST_EVENTS), dropped: 0 },
             budget: Budget::ALL,
+            others: Others::new(),
             turn: 0,
         })
     }
@@ -208,9 +238,14 @@ impl Receiver {
         let wanted = packet.data_port == self.config.data_port;
         let is_parity = packet.options.parity;
         let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_)) && !is_parity;
-        let place = if wanted { self.peer(now_ns, packet.tsi, from, opens) } else { None };
+        let place = if wanted { self.place(now_ns, &packet, from, opens) } else { Place::None };
         let Self { peers, config, random, counts, events, budget, .. } = self;
-        let Some(peer) = place.and_then(|place| peers.get_mut(place)) else {
+        let place = match place {
+            Place::At(place) => peers.get_mut(place),
+            Place::Old => return Ok(()),
+            Place::None => None,
+        };
+        let Some(peer) = place else {
             counts.ignored += 1;
             return Ok(());
         };
@@ -225,14 +260,23 @@ impl Receiver {
             }
             // Nobody sends what has left his window.
             Body::Odata(data) | Body::Rdata(data) if data.trail.is_after(data.sqn) => with.counts.ignored += 1,
-            Body::Odata(data) | Body::Rdata(data) => peer.data(now_ns, data, &packet.options, &mut with),
+            Body::Odata(data) | Body::Rdata(data) => {
+                let original = matches!(packet.body, Body::Odata(_));
+                let verdict = peer.rival.data(now_ns, &peer.known(), data, original);
+                if belongs(verdict, peer, from, (data.trail, data.sqn), &mut with) {
+                    peer.data(now_ns, data, &packet.options, &mut with);
+                }
+            }
             Body::Spm(spm) => {
                 with.counts.spms += 1;
                 if !is_path(spm.path, from) || spm.path.is_ipv4() != with.config.group.is_ipv4() {
                     with.counts.paths_refused += 1;
                     return Ok(());
                 }
-                peer.spm(now_ns, spm, &packet.options, &mut with);
+                let verdict = peer.rival.spm(now_ns, &peer.known(), spm);
+                if belongs(verdict, peer, from, (spm.trail, spm.lead), &mut with) {
+                    peer.spm(now_ns, spm, &packet.options, &mut with);
+                }
             }
             Body::Ncf(nak) | Body::Nak(nak) => {
                 let is_ncf = matches!(packet.body, Body::Ncf(_));
@@ -251,23 +295,6 @@ impl Receiver {
         Ok(())
     }
 
-    fn peer(&mut self, now_ns: u64, tsi: Tsi, from: IpAddr, opens: bool) -> Option<usize> {
-        if let Some(place) = self.peers.iter().position(|peer| peer.tsi == tsi) {
-            return Some(place);
-        }
-        if !opens || self.peers.len() >= self.config.max_sources {
-            return None;
-        }
-        let mut peer = self.spare.pop()?;
-        peer.reuse(tsi, from);
-        self.peers.push(peer);
-        if let Some(peer) = self.peers.last_mut() {
-            peer.heard_ns = now_ns;
-        }
-        self.events.push(Event::Source { tsi });
-        Some(self.peers.len() - 1)
-    }
-
     /// Does what time has made due: NAKs whose wait is over, numbers to be given up, sources to be forgotten.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         let Self { peers, spare, config, random, counts, events, .. } = self;
@@ -275,12 +302,21 @@ impl Receiver {
             peer.timeout(now_ns, &mut With { config, random, counts, events });
         }
         let mut place = 0;
-        while let Some(peer) = peers.get(place) {
+        while let Some(peer) = peers.get_mut(place) {
             if now_ns.saturating_sub(peer.heard_ns) < config.expiry_ns {
+                peer.expired = false;
                 place += 1;
                 continue;
             }
-            events.push(Event::Expired { tsi: peer.tsi });
+            if !peer.is_finished() {
+                // What came is delivered first.
+                peer.expired = true;
+                if !peer.end_session(&mut With { config, random, counts, events }) {
+                    place += 1;
+                    continue;
+                }
+                events.push(Event::Expired { tsi: peer.tsi });
+            }
             spare.push(peers.swap_remove(place));
         }
     }
@@ -293,6 +329,8 @@ impl Receiver {
             let none = (peer.naks.is_empty() && !peer.parity.has_naks()) || peer.path.is_none();
             let waiting = if none { None } else { Some(peer.budget.ready_ns().max(self.budget.ready_ns())) };
             let expiry = peer.heard_ns.saturating_add(self.config.expiry_ns);
+            // The application has its messages to take first.
+            let expiry = if peer.expired { u64::MAX } else { expiry };
             [waiting, peer.timer(), peer.spmr_ns].into_iter().flatten().fold(expiry, u64::min)
         };
         self.peers.iter().map(of).min()

@@ -3,6 +3,7 @@
 mod parity;
 
 use super::budget::Budget;
+use super::session::{Known, Rival};
 use super::timers::Timers;
 use super::{Counts, Event, Events, Message, ReceiverConfig, Repair};
 use crate::packet::{Data, Fragment, Options, Spm};
@@ -82,7 +83,15 @@ pub(super) struct Peer {
     pub(super) budget: Budget,
     /// NAKs wait for the budget.
     pub(super) deferred: bool,
+    /// The newest SPM, and when it came.
     spm: Option<Sqn>,
+    spm_ns: u64,
+    /// Packets that do not fit.
+    pub(super) rival: Rival,
+    /// Data and SPMs that fitted, up to 2.
+    pub(super) heard: u8,
+    /// It is to be forgotten as soon as its messages are delivered.
+    pub(super) expired: bool,
     started: bool,
     /// The next number to be delivered, and one after the newest that is known of.
     base: Sqn,
@@ -91,6 +100,8 @@ pub(super) struct Peer {
     trail: Sqn,
     /// Numbers from here on may still be suspects.
     suspects: Sqn,
+    /// Where the numbers end that an SPM alone announced.
+    announced: Option<Sqn>,
     /// One after the last number of a session that was ended.
     fin: Option<Sqn>,
     told_fin: bool,
@@ -124,11 +135,16 @@ impl Peer {
             budget: Budget::SOURCE,
             deferred: false,
             spm: None,
+            spm_ns: 0,
+            rival: Rival::default(),
+            heard: 0,
+            expired: false,
             started: false,
             base: Sqn(0),
             end: Sqn(0),
             trail: Sqn(0),
             suspects: Sqn(0),
+            announced: None,
             fin: None,
             told_fin: false,
             told_reset: false,
@@ -160,7 +176,33 @@ impl Peer {
         self.parity.reuse();
         (self.tsi, self.address, self.path, self.spm) = (tsi, address, None, None);
         (self.spmr_ns, self.spmrs, self.started, self.fin) = (None, 0, false, None);
+        (self.rival, self.heard, self.expired, self.announced) = (Rival::default(), 0, false, None);
         (self.told_fin, self.told_reset, self.deaf, self.spmr_told) = (false, false, false, false);
+    }
+
+    /// What the session has come to.
+    pub(super) fn known(&self) -> Known {
+        Known {
+            started: self.started,
+            base: self.base,
+            end: self.end,
+            spm: self.spm,
+            spm_ns: self.spm_ns,
+            capacity: self.capacity(),
+        }
+    }
+
+    /// Goes on where a source was when it was forgotten.
+    pub(super) fn resume(&mut self, known: &Known) {
+        (self.spm, self.spm_ns) = (known.spm, known.spm_ns);
+        if known.started {
+            self.start(known.end);
+        }
+    }
+
+    /// Whether the session was ended, and all of it was delivered or lost.
+    pub(super) fn is_finished(&self) -> bool {
+        self.told_fin && self.base == self.end
     }
 
     fn capacity(&self) -> u32 {
@@ -252,6 +294,11 @@ impl Peer {
         }
         self.make_way(data.sqn);
         self.heard_ns = now_ns;
+        self.heard = self.heard.saturating_add(1).min(2);
+        if self.fin.is_some_and(|fin| !data.sqn.is_before(fin)) {
+            // It goes on after all.
+            (self.fin, self.told_fin) = (None, false);
+        }
         let at = self.free.pop();
         let begin = self.begin(data.sqn, at);
         if let Some(bytes) = self.bytes.get_mut(begin..begin + data.payload.len()) {
@@ -434,12 +481,9 @@ impl Peer {
     }
 
     pub(super) fn spm(&mut self, now_ns: u64, spm: &Spm, options: &Options<'_>, with: &mut With<'_>) {
-        // Section 6.2: out of sequence, discarded.
-        if self.spm.is_some_and(|last| !spm.sqn.is_after(last)) {
-            return;
-        }
-        self.spm = Some(spm.sqn);
+        (self.spm, self.spm_ns) = (Some(spm.sqn), now_ns);
         self.heard_ns = now_ns;
+        self.heard = self.heard.saturating_add(1).min(2);
         let known = self.path.is_some();
         self.path = (!options.neighbour_unreachable).then_some(spm.path);
         (self.spmr_ns, self.spmrs, self.spmr_told) = (None, 0, false);
@@ -466,9 +510,11 @@ impl Peer {
         // No farther than there is room: the rest is noticed later.
         let room = self.floor().plus(self.capacity());
         let end = if end.is_after(room) { room } else { end };
+        self.withdraw(end, with);
         if end.is_after(self.end) {
             self.expect(now_ns, end, with);
             self.end = end;
+            self.announced = Some(end);
         }
         self.short_group(now_ns, spm.lead, options.current_group_size, with);
         self.close_groups(now_ns, with);
@@ -482,6 +528,46 @@ impl Peer {
             self.give_all_up(with);
         }
         self.settle(with);
+    }
+
+    /// Numbers that an SPM announced and that the source has not sent, as it says now: the earlier SPM was somebody else's.
+    fn withdraw(&mut self, end: Sqn, with: &mut With<'_>) {
+        if self.announced != Some(self.end) || self.by_group(self.end) {
+            return;
+        }
+        while self.end.is_after(end) && self.end.is_after(self.base) {
+            let last = self.end.previous();
+            if !matches!(self.slot(last).state, State::Missing(_)) {
+                break;
+            }
+            self.timers.clear(self.place(last));
+            if let Some(slot) = self.slot_mut(last) {
+                *slot = Slot::default();
+            }
+            with.counts.missing = with.counts.missing.saturating_sub(1);
+            (self.end, self.announced) = (last, Some(last));
+        }
+    }
+
+    /// Ends the session: what is missing is lost. Whether nothing is left to be delivered.
+    pub(super) fn end_session(&mut self, with: &mut With<'_>) -> bool {
+        self.give_all_up(with);
+        self.has_message(with).is_none()
+    }
+
+    /// Another session of the same source, from its beginning as far as the window holds it; what was sent before is lost.
+    pub(super) fn restart(&mut self, address: IpAddr, trail: Sqn, newest: Sqn, with: &mut With<'_>) {
+        self.reuse(self.tsi, address);
+        with.counts.restarts += 1;
+        with.events.push(Event::Restarted { tsi: self.tsi });
+        let room = newest.plus((self.capacity() / 2).wrapping_neg());
+        let first = if trail.is_before(room) { room } else { trail };
+        self.start(first);
+        let lost = first.distance_from(trail);
+        if lost > 0 {
+            with.counts.lost += u64::from(lost);
+            with.events.lost(self.tsi, trail, lost);
+        }
     }
 
     /// The first number that is wanted where `first` was the first that was heard: farther back where the source offers it
@@ -637,8 +723,8 @@ impl Peer {
         None
     }
 
-    /// The next whole message in order (section 6.1), copied into `out`.
-    pub(super) fn next_message(&mut self, out: &mut [u8], with: &mut With<'_>) -> Option<Message> {
+    /// Whether a whole message stands at the front; parts of one that cannot become whole are dropped.
+    fn has_message(&mut self, with: &mut With<'_>) -> Option<u32> {
         loop {
             self.settle(with);
             if self.base == self.end {
@@ -651,15 +737,19 @@ impl Peer {
                     with.counts.parts_dropped += u64::from(packets);
                     self.pass(packets);
                 }
-                Whole::Packets { packets } => {
-                    let message = self.copy(packets, out);
-                    self.pass(packets);
-                    with.counts.messages += 1;
-                    self.settle(with);
-                    return Some(message);
-                }
+                Whole::Packets { packets } => return Some(packets),
             }
         }
+    }
+
+    /// The next whole message in order (section 6.1), copied into `out`.
+    pub(super) fn next_message(&mut self, out: &mut [u8], with: &mut With<'_>) -> Option<Message> {
+        let packets = self.has_message(with)?;
+        let message = self.copy(packets, out);
+        self.pass(packets);
+        with.counts.messages += 1;
+        self.settle(with);
+        Some(message)
     }
 
     /// The packets at the front are done with.

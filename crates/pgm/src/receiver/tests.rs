@@ -204,6 +204,9 @@ fn the_trail_ends_what_can_no_longer_be_had() {
     assert_eq!(bench.events()[1..], [Event::Lost { tsi: TSI, first: Sqn(1), count: 3 }]);
     // The source went on without us: all of it is one loss.
     bench.path(1000, 1003, Options::default());
+    assert_eq!(bench.events(), [], "unless the SPM is somebody else's");
+    bench.odata(1003, 1000);
+    bench.odata(1004, 1000);
     assert_eq!(bench.events(), [Event::Lost { tsi: TSI, first: Sqn(6), count: 994 }]);
     bench.odata(1000, 1000);
     assert_eq!(bench.messages(), [1000]);
@@ -216,17 +219,24 @@ fn a_leap_beyond_the_window_gives_up_what_is_oldest() {
     bench.odata(0, 0);
     bench.odata(2, 0);
     assert_eq!(bench.messages(), [0]);
-    // 2 waits for 1 and would be overwritten: it is kept, 1 is given up, 40 finds no room yet.
+    // 2 waits for 1 and would be overwritten: it is kept, 1 is given up, 40 and 41 find no room yet.
     bench.odata(40, 0);
+    assert_eq!(bench.receiver.counts().doubted, 1, "so far away that another has to confirm it");
+    bench.odata(41, 0);
     assert_eq!(bench.receiver.counts().overflows, 1);
     assert_eq!(bench.messages(), [2]);
     bench.odata(40, 0);
+    bench.odata(41, 0);
     bench.odata(0x4000_0000, 0);
-    assert_eq!(bench.receiver.counts().overflows, 2, "40 waits for those before it");
     let lost: u32 =
         bench.events().iter().map(|event| if let Event::Lost { count, .. } = event { *count } else { 0 }).sum();
-    assert_eq!(lost, 1 + (25 - 3) + 15);
-    assert_eq!(bench.messages(), [40]);
+    assert_eq!(lost, 1 + (26 - 3));
+    bench.odata(42, 30);
+    assert_eq!(bench.messages(), [], "41 waits for those before it");
+    bench.odata(43, 40);
+    assert_eq!(bench.messages(), [] as [u32; 0], "40 is asked for");
+    bench.take(TSI, Body::Rdata(Data { sqn: Sqn(40), trail: Sqn(40), payload: b"40" }), Options::default());
+    assert_eq!(bench.messages(), [40, 41, 42, 43]);
 }
 
 #[test]
@@ -405,4 +415,102 @@ fn naks_go_to_no_address_that_cannot_be_a_source() {
         bench.path(0, 2, Options::default());
         assert_eq!(bench.pass(6 * MS).len(), 2, "the true SPM is heeded, whatever its number");
     }
+}
+
+/// One SPM with a window 2³¹ numbers ahead: no loss is told, and repairs go on.
+#[test]
+fn one_forged_spm_changes_nothing() {
+    for (sqn, trail, lead) in
+        [(1, 0x7fff_fff0, 0x7fff_fff8), (0x7000_0000, 0, 4), (60, 10, 9), (1, 0, 14), (60, 0, 0xffff_fff0)]
+    {
+        let mut bench = Bench::new(config());
+        bench.path(0, 0xffff_ffff, Options::default());
+        bench.odata(0, 0);
+        bench.odata(1, 0);
+        let forged = Spm { sqn: Sqn(sqn), trail: Sqn(trail), lead: Sqn(lead), path: address("192.0.2.66") };
+        bench.take(TSI, Body::Spm(forged), Options::default());
+        for lead in [1, 1, 4, 4] {
+            bench.path(0, lead, Options::default());
+        }
+        let asked: Vec<u32> = bench.pass(2 * MS).into_iter().map(|(_, sqn)| sqn).collect();
+        assert_eq!(asked, [2, 3, 4], "{sqn} {trail} {lead}");
+        let mut messages = bench.messages();
+        for sqn in 2..20 {
+            bench.odata(sqn, 0);
+            messages.extend(bench.messages());
+        }
+        assert_eq!(messages, (0..20).collect::<Vec<_>>());
+        assert_eq!((bench.events().len(), bench.receiver.counts().lost), (1, 0));
+    }
+}
+
+/// Sources one after another, more than there are places for: each ends its session, and each is heard from the first
+/// message to the last. What a session says after its end makes it no new one.
+#[test]
+fn a_finished_source_makes_room() {
+    let mut bench = Bench::new(ReceiverConfig { max_sources: 2, ..config() });
+    let fin = Options { fin: true, ..Options::default() };
+    let spm = |sqn, lead| Body::Spm(Spm { sqn: Sqn(sqn), trail: Sqn(0), lead: Sqn(lead), path: source() });
+    for port in 1..=6 {
+        let tsi = Tsi { port, ..TSI };
+        bench.take(tsi, spm(0, u32::MAX), Options::default());
+        for sqn in 0..20 {
+            bench.take(tsi, odata(sqn, 0, b"x"), Options::default());
+            assert_eq!(bench.messages(), [sqn]);
+        }
+        for sqn in 1..4 {
+            bench.take(tsi, spm(sqn, 19), fin);
+            // The first source has left its place by then.
+            bench.take(Tsi { port: 1, ..TSI }, spm(100 + sqn, 19), fin);
+            bench.take(Tsi { port: 1, ..TSI }, odata(19, 0, b"x"), Options::default());
+        }
+        bench.now += MS;
+    }
+    let events = bench.events();
+    let of = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
+    let (heard, ended) =
+        (of(|event| matches!(event, Event::Source { .. })), of(|event| matches!(event, Event::Finished { .. })));
+    assert_eq!((heard, ended, events.len()), (6, 6, 12), "{events:?}");
+    assert_eq!(bench.receiver.counts().sources_refused, 0);
+}
+
+/// Junk takes every place; a good stream gets one when the junk falls silent, and what cannot be heard is told.
+#[test]
+fn silent_sources_make_room_and_who_is_refused_is_told() {
+    let mut bench = Bench::new(ReceiverConfig { max_sources: 2, ..config() });
+    let junk =
+        |bench: &mut Bench, port| bench.take(Tsi { port, ..TSI }, odata(u32::from(port), 0, b"x"), Options::default());
+    junk(&mut bench, 1);
+    junk(&mut bench, 2);
+    bench.odata(7, 0);
+    bench.odata(8, 0);
+    let refused = Event::Refused { tsi: TSI };
+    assert_eq!(bench.events().iter().filter(|event| **event == refused).count(), 1, "told once");
+    assert_eq!((bench.receiver.counts().sources_refused, bench.receiver.counts().ignored), (1, 2));
+    bench.now += 150 * MS;
+    bench.messages();
+    bench.odata(9, 0);
+    bench.odata(10, 0);
+    assert_eq!(bench.messages(), [9, 10], "one packet is no source");
+    junk(&mut bench, 3);
+    bench.now += 150 * MS;
+    bench.odata(12, 0);
+    bench.messages();
+    junk(&mut bench, 4);
+    bench.odata(11, 0);
+    assert!(
+        bench.messages().ends_with(&[11, 12]) && bench.receiver.counts().sources_refused == 1,
+        "the good one stays"
+    );
+    // A source that was silent makes room, and goes on where it was when it is back.
+    bench.now += 3000 * MS;
+    junk(&mut bench, 5);
+    junk(&mut bench, 6);
+    assert!(bench.events().contains(&Event::Expired { tsi: TSI }));
+    bench.now += 150 * MS;
+    bench.messages();
+    bench.odata(14, 0);
+    assert_eq!(bench.messages(), [] as [u32; 0]);
+    bench.take(TSI, Body::Rdata(Data { sqn: Sqn(13), trail: Sqn(0), payload: b"13" }), Options::default());
+    assert_eq!(bench.messages(), [13, 14], "what it sent meanwhile is not lost in silence");
 }

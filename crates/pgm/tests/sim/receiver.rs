@@ -94,7 +94,8 @@ fn s6_1_a_fragmented_apdu_is_delivered_whole() {
     assert_eq!(world.bodies(world.first()), std::slice::from_ref(&message));
 }
 
-/// 6.2: out of sequence they are discarded; in sequence is greater, and within half the number space.
+/// 6.2: out of sequence they are discarded; in sequence is greater. A leap of their numbers is believed when a second one
+/// confirms it.
 #[test]
 fn s6_2_spms_are_sequenced() {
     let mut world = puppet(receiver());
@@ -106,9 +107,14 @@ fn s6_2_spms_are_sequenced() {
     }
     world.run(10 * MS);
     assert_eq!(world.asked(world.first()), [], "what an old SPM tells is not heeded");
-    world.forge(spm(7 + 0x7fff_ffff, 0, 3), none());
+    let asked =
+        |world: &crate::world::World| world.asked(world.first()).iter().map(|(_, sqns)| sqns.len()).sum::<usize>();
+    world.forge(spm(7 + 0x7fff_fff0, 0, 3), none());
     world.run(MS);
-    assert_eq!(world.asked(world.first()).iter().map(|(_, sqns)| sqns.len()).sum::<usize>(), 3);
+    assert_eq!(asked(&world), 0, "one alone may be forged");
+    world.forge(spm(7 + 0x7fff_fff2, 0, 3), none());
+    world.run(MS);
+    assert_eq!(asked(&world), 3);
 }
 
 /// 6.2: a leap of SPM_LEAD makes everything up to it missing; no farther than the window has room.
@@ -125,8 +131,14 @@ fn s6_2_an_spm_that_jumps() {
     assert_eq!(asked, [1, 2, 3, 4, 5]);
     world.forge(spm(2, 0, 1_000_000), none());
     world.run(MS);
+    assert_eq!(world.net.node(world.first()).counts().missing, 5, "one SPM alone may be forged");
+    world.forge(spm(3, 0, 69), none());
+    world.run(MS);
+    assert_eq!(world.net.node(world.first()).counts().missing, 64, "a lead far away costs no more than a window");
+    world.forge(spm(4, 0, 9), none());
+    world.run(MS);
     let counts = world.net.node(world.first()).counts();
-    assert_eq!(counts.missing, 64, "a lead far away costs no more than a window");
+    assert_eq!((counts.missing, counts.lost), (9, 0), "a later SPM takes back what nobody has sent");
 }
 
 /// 6.2: NAKs go to the path that the newest SPM names.

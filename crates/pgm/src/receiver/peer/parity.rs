@@ -332,7 +332,7 @@ impl Peer {
     ) {
         let whole = self.parity.group_packets;
         // How large groups are is told by SPMs, of which the first may be lost.
-        if !self.started || whole == 0 {
+        if !self.started || whole == 0 || data.trail.is_after(self.end) {
             with.counts.parity_unused += 1;
             return;
         }

@@ -1,0 +1,200 @@
+//! Which sources are heard: a place for each up to a limit, and what is remembered of those that had to leave theirs.
+
+use super::peer::{Peer, With};
+use super::session::{Known, Rival, Verdict};
+use super::{Event, Receiver};
+use crate::Tsi;
+use crate::packet::{Body, Data, Packet};
+use std::net::IpAddr;
+
+/// A source of which one packet was heard, and no more for so long, makes room: it may be forged.
+const UNPROVEN_NS: u64 = 100_000_000;
+/// A source that was silent for so long makes room. When it comes back it goes on where it was.
+const SILENT_NS: u64 = 2_000_000_000;
+/// Sources that have left, of which something is remembered.
+const MOST_GONE: usize = 256;
+/// Refused sources that are told of once; further ones may be told of again.
+const MOST_REFUSED: usize = 64;
+
+/// A source that has left its place to another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gone {
+    tsi: Tsi,
+    known: Known,
+    finished: bool,
+    rival: Rival,
+    heard_ns: u64,
+}
+
+/// What a packet of a source without a place is.
+enum Return {
+    /// The first that is heard of it.
+    New,
+    /// It goes on.
+    Resumed(Known),
+    /// Another session.
+    Restarted,
+    /// The last words of a session that has ended.
+    Old,
+}
+
+/// Sources beside those that have a place.
+#[derive(Debug)]
+pub(super) struct Others {
+    gone: Vec<Gone>,
+    refused: Vec<Tsi>,
+    /// Which of `refused` is forgotten next.
+    oldest: usize,
+}
+
+impl Others {
+    pub(super) fn new() -> Self {
+        Self { gone: Vec::with_capacity(MOST_GONE), refused: Vec::with_capacity(MOST_REFUSED), oldest: 0 }
+    }
+
+    fn remember(&mut self, peer: &Peer) {
+        if self.gone.len() >= MOST_GONE {
+            let oldest = self.gone.iter().enumerate().min_by_key(|(_, gone)| gone.heard_ns).map(|(at, _)| at);
+            if let Some(oldest) = oldest {
+                self.gone.swap_remove(oldest);
+            }
+        }
+        self.gone.push(Gone {
+            tsi: peer.tsi,
+            known: peer.known(),
+            finished: peer.is_finished(),
+            rival: peer.rival,
+            heard_ns: peer.heard_ns,
+        });
+    }
+
+    /// Whether a refused source was not told of yet.
+    fn is_news(&mut self, tsi: Tsi) -> bool {
+        if self.refused.contains(&tsi) {
+            return false;
+        }
+        if self.refused.len() < MOST_REFUSED {
+            self.refused.push(tsi);
+        } else if let Some(place) = self.refused.get_mut(self.oldest) {
+            *place = tsi;
+            self.oldest = (self.oldest + 1) % MOST_REFUSED;
+        }
+        true
+    }
+}
+
+impl Gone {
+    fn returns(&mut self, now_ns: u64, packet: &Packet<'_>) -> Return {
+        let (verdict, news) = match &packet.body {
+            Body::Spm(spm) => (self.rival.spm(now_ns, &self.known, spm), spm.lead.next().is_after(self.known.end)),
+            Body::Odata(data) => {
+                let Data { sqn, .. } = *data;
+                (self.rival.data(now_ns, &self.known, data, true), !sqn.is_before(self.known.end))
+            }
+            _ => (Verdict::Doubted, false),
+        };
+        match verdict {
+            Verdict::Restarted => Return::Restarted,
+            _ if !self.finished => Return::Resumed(self.known),
+            Verdict::Leapt => Return::Resumed(self.known),
+            Verdict::Fits if news => Return::Resumed(self.known),
+            Verdict::Fits | Verdict::Doubted => Return::Old,
+        }
+    }
+}
+
+/// Where a source's packet goes.
+pub(super) enum Place {
+    At(usize),
+    /// Nothing is to be done with it.
+    Old,
+    None,
+}
+
+impl Receiver {
+    /// The place of a packet's source; `opens`: whether such a packet makes a source known.
+    #[inline]
+    pub(super) fn place(&mut self, now_ns: u64, packet: &Packet<'_>, from: IpAddr, opens: bool) -> Place {
+        match self.peers.iter().position(|peer| peer.tsi == packet.tsi) {
+            Some(place) => Place::At(place),
+            None if opens => self.admit(now_ns, packet, from),
+            None => Place::None,
+        }
+    }
+
+    #[cold]
+    fn admit(&mut self, now_ns: u64, packet: &Packet<'_>, from: IpAddr) -> Place {
+        let tsi = packet.tsi;
+        let expiry_ns = self.config.expiry_ns;
+        self.others.gone.retain(|gone| now_ns.saturating_sub(gone.heard_ns) < expiry_ns);
+        let gone = self.others.gone.iter_mut().enumerate().find(|(_, gone)| gone.tsi == tsi);
+        let (left, returns) = match gone {
+            Some((at, gone)) => (Some(at), gone.returns(now_ns, packet)),
+            None => (None, Return::New),
+        };
+        if matches!(returns, Return::Old) {
+            return Place::Old;
+        }
+        if self.peers.len() >= self.config.max_sources && !self.make_place(now_ns) {
+            if self.others.is_news(tsi) {
+                self.counts.sources_refused += 1;
+                self.events.push(Event::Refused { tsi });
+            }
+            return Place::None;
+        }
+        // Making a place may have moved it, but not forgotten: it only adds.
+        if let Some(at) = left.filter(|at| self.others.gone.get(*at).is_some_and(|gone| gone.tsi == tsi)) {
+            self.others.gone.swap_remove(at);
+        }
+        let Some(mut peer) = self.spare.pop() else { return Place::None };
+        peer.reuse(tsi, from);
+        peer.heard_ns = now_ns;
+        let event = match returns {
+            Return::Restarted => Event::Restarted { tsi },
+            Return::Resumed(known) => {
+                peer.resume(&known);
+                Event::Source { tsi }
+            }
+            Return::New | Return::Old => Event::Source { tsi },
+        };
+        self.events.push(event);
+        self.peers.push(peer);
+        Place::At(self.peers.len() - 1)
+    }
+
+    /// Has a source leave its place that has ended, that may never have been one, or that is silent, in this order and
+    /// the longest silent first. Whether one was found.
+    fn make_place(&mut self, now_ns: u64) -> bool {
+        let rank = |peer: &Peer| {
+            let silent_ns = now_ns.saturating_sub(peer.heard_ns);
+            match () {
+                () if peer.is_finished() => Some((0, peer.heard_ns)),
+                () if peer.heard < 2 && silent_ns >= UNPROVEN_NS => Some((1, peer.heard_ns)),
+                () if silent_ns >= SILENT_NS => Some((2, peer.heard_ns)),
+                () => None,
+            }
+        };
+        let mut ranked: Option<(usize, (u8, u64))> = None;
+        for (at, peer) in self.peers.iter().enumerate() {
+            if let Some(rank) = rank(peer)
+                && ranked.is_none_or(|(_, best)| rank < best)
+            {
+                ranked = Some((at, rank));
+            }
+        }
+        let Self { peers, spare, config, random, counts, events, others, .. } = self;
+        let Some((at, _)) = ranked else { return false };
+        let Some(peer) = peers.get_mut(at) else { return false };
+        if !peer.is_finished() {
+            // What waits for the application stays.
+            if !peer.end_session(&mut With { config, random, counts, events }) {
+                return false;
+            }
+            events.push(Event::Expired { tsi: peer.tsi });
+        }
+        let peer = peers.swap_remove(at);
+        others.remember(&peer);
+        spare.push(peer);
+        true
+    }
+}
