@@ -105,8 +105,12 @@ pub enum EventKind {
         /// Its reason.
         code: u8,
     },
-    /// A source was silent for too long.
+    /// A source was silent for too long, or while another needed its place.
     Expired,
+    /// Another session of a source that was heard before.
+    Restarted,
+    /// A source was not taken: as many as may be are heard.
+    Refused,
 }
 
 const EVENT_WORDS: usize = 3;
@@ -130,6 +134,8 @@ impl EventNote {
             EventKind::Finished => (8, 0, 0),
             EventKind::Reset { code } => (9, 0, u32::from(code)),
             EventKind::Expired => (10, 0, 0),
+            EventKind::Restarted => (11, 0, 0),
+            EventKind::Refused => (12, 0, 0),
         };
         [self.at_ns, kind | u64::from(self.from) << 8, u64::from(first) << 32 | u64::from(count)]
     }
@@ -148,7 +154,9 @@ impl EventNote {
             7 => EventKind::SourceFound,
             8 => EventKind::Finished,
             9 => EventKind::Reset { code: u8::try_from(count).unwrap_or(u8::MAX) },
-            _ => EventKind::Expired,
+            10 => EventKind::Expired,
+            11 => EventKind::Restarted,
+            _ => EventKind::Refused,
         };
         Self { at_ns, from: u16::try_from(kind >> 8 & 0xffff).unwrap_or(u16::MAX), what }
     }
@@ -355,6 +363,8 @@ mod tests {
             EventKind::Finished,
             EventKind::Reset { code: 63 },
             EventKind::Expired,
+            EventKind::Restarted,
+            EventKind::Refused,
         ];
         for what in all {
             let note = EventNote { at_ns: 5, from: 300, what };

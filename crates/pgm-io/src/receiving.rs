@@ -72,6 +72,8 @@ pub(crate) struct Until<'a> {
 #[derive(Debug)]
 pub(crate) struct Peers {
     known: Vec<Tsi>,
+    /// Whose number is given to another next, when there are no more.
+    oldest: usize,
     /// Only those that were named.
     fixed: bool,
     /// When the newest of the delivered messages came, of each.
@@ -84,6 +86,7 @@ impl Peers {
     pub(crate) fn new() -> Self {
         Self {
             known: Vec::with_capacity(MOST_PEERS),
+            oldest: 0,
             fixed: false,
             fronts: vec![0; MOST_PEERS],
             addresses: vec![None; MOST_PEERS],
@@ -103,11 +106,28 @@ impl Peers {
         if let Some(at) = self.known.iter().position(|known| *known == tsi) {
             return u16::try_from(at).ok();
         }
-        if self.fixed || self.known.len() == MOST_PEERS {
+        if self.fixed {
             return None;
         }
-        self.known.push(tsi);
-        u16::try_from(self.known.len() - 1).ok()
+        Some(self.add(tsi))
+    }
+
+    /// A number for a new one. When all are given, it is that of the one that got his first.
+    #[cold]
+    fn add(&mut self, tsi: Tsi) -> u16 {
+        let mut at = self.known.len();
+        if at < MOST_PEERS {
+            self.known.push(tsi);
+        } else {
+            at = self.oldest;
+            self.oldest = (self.oldest + 1) % MOST_PEERS;
+            if let (Some(place), Some(front), Some(address)) =
+                (self.known.get_mut(at), self.fronts.get_mut(at), self.addresses.get_mut(at))
+            {
+                (*place, *front, *address) = (tsi, 0, None);
+            }
+        }
+        u16::try_from(at).unwrap_or(u16::MAX)
     }
 
     #[inline]
@@ -434,6 +454,8 @@ impl Receiving {
             Event::Finished { tsi } => (tsi, EventKind::Finished),
             Event::Reset { tsi, code } => (tsi, EventKind::Reset { code }),
             Event::Expired { tsi } => (tsi, EventKind::Expired),
+            Event::Restarted { tsi } => (tsi, EventKind::Restarted),
+            Event::Refused { tsi } => (tsi, EventKind::Refused),
         };
         shared.log.received(EventNote { at_ns, from: self.peers.number_of(tsi), what });
         if self.events.len() < MOST_EVENTS {
@@ -584,6 +606,11 @@ mod tests {
         assert_eq!((peers.number(tsi(1)), peers.number(tsi(2))), (None, Some(0)));
         peers.set(&[]);
         assert_eq!(peers.number(tsi(9)), Some(0));
+        let many = |port: u16| Tsi { port, ..tsi(1) };
+        for port in 0..2000 {
+            assert!(peers.number(many(port)).is_some(), "junk keeps nobody from having a number");
+        }
+        assert_eq!(peers.number(many(1999)), peers.number(many(1999)));
     }
 
     #[test]

@@ -277,7 +277,8 @@ fn event(note: &EventNote, begin_ns: u64, fars: &[Far], several: bool) -> Option
         EventKind::Lost { count, .. } => ("lost", format!("{} of the answers given up", packets(count))),
         EventKind::Reset { code } => ("reset", format!("the source gave up, reason {code}")),
         EventKind::Expired => ("expired", "the source was silent for too long".to_owned()),
-        EventKind::SourceFound | EventKind::Finished => return None,
+        EventKind::Restarted => ("restarted", "another session of the same source began".to_owned()),
+        EventKind::SourceFound | EventKind::Finished | EventKind::Refused => return None,
     };
     let at_ns = note.at_ns.checked_sub(begin_ns)?;
     let host = fars.get(usize::from(note.from)).filter(|_| several).map(Far::name);

@@ -17,8 +17,9 @@ pub(crate) enum Pgm {
     Send(Box<Send>),
     /// Print or count what the sources of a group publish, in order and repaired
     ///
-    /// Tells of losses, repairs and how long they took, and of sources that come and end. Exit code 3 when --check finds a
-    /// message lost, damaged or out of order, 1 when the time is over before --count messages came.
+    /// Tells of losses, repairs and how long they took, and of sources that come and end. Exit code 3 when a packet was lost
+    /// for good, a source was refused, or a message came damaged or, with --check, out of order; 1 when the time is over
+    /// before --count messages came.
     Recv(Box<Recv>),
     /// Publish numbered messages and time the answers of one `pgm reflect` or several
     ///
@@ -270,8 +271,9 @@ pub(crate) struct Receiver {
     /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) retries: u32,
-    /// Sources at once
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit
+    /// code 3). Each takes memory for --window packets
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) sources: u16,
     /// Forget a source that was silent for so long
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]

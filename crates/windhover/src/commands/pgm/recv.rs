@@ -61,10 +61,13 @@ enum Ended {
 #[derive(Debug)]
 struct Heard {
     tsi: Tsi,
+    sessions: u64,
     messages: u64,
     bytes: u64,
     fates: [u64; 3],
     first: Option<u64>,
+    /// A message of this session was checked.
+    checked: bool,
     next: u64,
     out_of_order: u64,
     damaged: u64,
@@ -76,10 +79,12 @@ impl Heard {
     fn new(tsi: Tsi) -> Self {
         Self {
             tsi,
+            sessions: 1,
             messages: 0,
             bytes: 0,
             fates: [0; 3],
             first: None,
+            checked: false,
             next: 0,
             out_of_order: 0,
             damaged: 0,
@@ -88,12 +93,19 @@ impl Heard {
         }
     }
 
+    /// Another session: its messages are numbered anew, and it has not ended.
+    fn begin_again(&mut self) {
+        (self.sessions, self.next, self.ended) = (self.sessions + 1, 0, None);
+        self.checked = false;
+        self.unframer.lost();
+    }
+
     fn check(&mut self, message: &[u8]) {
         let Some(number) = numbered::read(message) else {
             self.damaged += 1;
             return;
         };
-        if self.first.is_some() && number != self.next {
+        if std::mem::replace(&mut self.checked, true) && number != self.next {
             self.out_of_order += 1;
         }
         self.first.get_or_insert(number);
@@ -251,6 +263,15 @@ impl<'a> Receiving<'a> {
     fn event(&mut self, event: &Event) -> Result<(), Failure> {
         let (tsi, ended) = match *event {
             Event::Source { tsi } => (tsi, None),
+            Event::Restarted { tsi } => {
+                let place = self.source(tsi);
+                if let Some(source) = self.sources.get_mut(place) {
+                    source.begin_again();
+                }
+                (tsi, None)
+            }
+            // It has sent nothing that was taken; the summary counts it.
+            Event::Refused { .. } => return self.tell(event),
             Event::Lost { tsi, .. } => {
                 let place = self.source(tsi);
                 if let Some(source) = self.sources.get_mut(place) {
@@ -266,6 +287,10 @@ impl<'a> Receiving<'a> {
         if let Some(source) = self.sources.get_mut(place) {
             source.ended = ended.or(source.ended);
         }
+        self.tell(event)
+    }
+
+    fn tell(&mut self, event: &Event) -> Result<(), Failure> {
         if self.arguments.format == Form::Json {
             self.deaf |= !self.output.part(&format!("{}\n", tell::event_json(event)))?;
         } else {
@@ -287,7 +312,8 @@ impl<'a> Receiving<'a> {
         let short = self.arguments.count.is_some_and(|count| self.messages < count);
         Ok(match ended {
             Ended::Stopped => 130,
-            _ if counts.receiver.lost > 0 || damaged > 0 || out_of_order > 0 => 3,
+            _ if counts.receiver.lost > 0 || counts.receiver.sources_refused > 0 => 3,
+            _ if damaged > 0 || out_of_order > 0 => 3,
             Ended::Time | Ended::Idle | Ended::Fin if short => 1,
             _ => 0,
         })
@@ -301,7 +327,7 @@ impl<'a> Receiving<'a> {
                 let [untouched, held, repaired] = source.fates;
                 let mut value = json!({
                     "source": source.tsi.to_string(), "messages": source.messages, "bytes": source.bytes,
-                    "untouched": untouched, "held": held, "repaired": repaired, "ended": source.ended,
+                    "sessions": source.sessions, "untouched": untouched, "held": held, "repaired": repaired, "ended": source.ended,
                 });
                 if let Some(object) = value.as_object_mut().filter(|_| self.arguments.check) {
                     object.insert("first".to_owned(), source.first.into());
@@ -340,6 +366,9 @@ impl<'a> Receiving<'a> {
                     source.next, source.out_of_order, source.damaged
                 );
             }
+            if source.sessions > 1 {
+                let _ = write!(text, "; {} sessions", source.sessions);
+            }
             text.push('\n');
         }
         let _ = writeln!(
@@ -370,6 +399,12 @@ impl<'a> Receiving<'a> {
             );
         }
         let trouble = [
+            (
+                receiver.sources_refused,
+                "sources were refused, and their messages dropped: --sources makes room for more",
+            ),
+            (receiver.restarts, "sessions began under the identifier of another"),
+            (receiver.doubted, "packets fitted no session: copies of old ones, or forged"),
             (counts.naks_unsent, "NAKs and SPM requests could not be sent"),
             (receiver.naks_deferred, "times NAKs waited for the NAK budget"),
             (receiver.paths_refused, "SPMs named an address that NAKs cannot go to"),

@@ -26,6 +26,7 @@ pub(super) fn receiver_counts(counts: &Counts) -> Value {
         "parts_dropped": counts.parts_dropped, "overflows": counts.overflows, "naks": counts.naks,
         "numbers_asked": counts.numbers_asked, "ncfs": counts.ncfs, "spms": counts.spms, "spmrs": counts.spmrs,
         "ignored": counts.ignored, "naks_deferred": counts.naks_deferred, "paths_refused": counts.paths_refused,
+        "doubted": counts.doubted, "sources_refused": counts.sources_refused, "restarts": counts.restarts,
         "parity": {
             "packets": counts.parity_packets, "unused": counts.parity_unused, "recovered": counts.recovered_by_parity,
             "naks": counts.parity_naks, "asked": counts.parity_asked, "inconsistent": counts.parity_inconsistent,
@@ -48,6 +49,10 @@ pub(super) fn event_text(event: &Event) -> String {
         Event::Finished { tsi } => format!("source {tsi} has ended its session, and all of it was delivered or lost"),
         Event::Reset { tsi, code } => format!("source {tsi} has given up (OPT_RST, reason {code})"),
         Event::Expired { tsi } => format!("source {tsi} was silent for too long and is forgotten"),
+        Event::Restarted { tsi } => format!("source {tsi} has begun another session under the same identifier"),
+        Event::Refused { tsi } => {
+            format!("source {tsi} is refused: as many sources as --sources allows are being heard")
+        }
     }
 }
 
@@ -61,6 +66,8 @@ pub(super) fn event_json(event: &Event) -> Value {
         Event::Finished { tsi } => json!({ "type": "finished", "source": tsi.to_string() }),
         Event::Reset { tsi, code } => json!({ "type": "reset", "source": tsi.to_string(), "reason": code }),
         Event::Expired { tsi } => json!({ "type": "expired", "source": tsi.to_string() }),
+        Event::Restarted { tsi } => json!({ "type": "restarted", "source": tsi.to_string() }),
+        Event::Refused { tsi } => json!({ "type": "refused", "source": tsi.to_string() }),
     }
 }
 
