@@ -25,7 +25,7 @@ mod ethtool;
 
 pub use counters::Sampler as CounterSampler;
 pub use stack::stack_environment;
-pub use usage::Sampler as UsageSampler;
+pub use usage::{RunQueueWait, Sampler as UsageSampler};
 
 /// The boot id of this machine (/proc/sys/kernel/random/boot_id): the same in all its namespaces, another after a boot.
 #[must_use]

@@ -110,6 +110,28 @@ pub fn parse_schedstat_wait(text: &str) -> Option<u64> {
     (ran > 0).then_some(waited)
 }
 
+/// The time that one thread was ready to run and had no CPU (/proc/PID/task/TID/schedstat), for a measured loop: the file
+/// stays open, and reading it takes one pread(2) into the stack.
+#[derive(Debug)]
+pub struct RunQueueWait(Option<File>);
+
+impl RunQueueWait {
+    /// Of the calling thread, whoever reads it later.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// So far, in ns. `None` where the kernel does not count it.
+    #[must_use]
+    pub fn ns(&self) -> Option<u64> {
+        // Three numbers of at most 20 digits.
+        let mut text = [0_u8; 80];
+        let read = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
+        parse_schedstat_wait(std::str::from_utf8(text.get(..read)?).ok()?)
+    }
+}
+
 /// `se.nr_migrations` from the text of /proc/PID/sched.
 #[must_use]
 pub fn parse_sched_migrations(text: &str) -> Option<u64> {
@@ -191,7 +213,7 @@ struct State {
     cpu: Option<u32>,
     tick_ns: u64,
     stat: Reread,
-    schedstat: Reread,
+    run_queue: RunQueueWait,
     sched: Reread,
     before: ProcStat,
     wait_before: Option<u64>,
@@ -219,7 +241,7 @@ impl Sampler {
             tick_ns: clock_tick_ns(),
             // Only the cpu lines are wanted, and they come first; 64 KiB hold those of 500 CPUs.
             stat: Reread::open("/proc/stat", 16_384 + 160 * machine_cpus.max(256)),
-            schedstat: Reread::open("/proc/thread-self/schedstat", 256),
+            run_queue: RunQueueWait::of_this_thread(),
             sched: Reread::open("/proc/thread-self/sched", 16_384),
             before: ProcStat::default(),
             wait_before: None,
@@ -232,7 +254,7 @@ impl Sampler {
         });
         state.before = state.stat.read().map(|text| parse_proc_stat(text, cpu)).unwrap_or_default();
         state.migrations_before = state.sched.read().and_then(parse_sched_migrations);
-        state.wait_before = state.schedstat.read().and_then(parse_schedstat_wait);
+        state.wait_before = state.run_queue.ns();
         state.seen_cpu = sched_getcpu().ok();
         state.process = Rusage::read(UsageWho::RUSAGE_SELF);
         state.started_ns = monotonic_ns();
@@ -268,7 +290,7 @@ impl Sampler {
         let process = Rusage::read(UsageWho::RUSAGE_SELF);
         self.observe_cpu();
         let state = &mut *self.0;
-        let waited = state.schedstat.read().and_then(parse_schedstat_wait);
+        let waited = state.run_queue.ns();
         let migrations = state.sched.read().and_then(parse_sched_migrations);
         let cpu = state.cpu;
         let after = state.stat.read().map(|text| parse_proc_stat(text, cpu)).unwrap_or_default();

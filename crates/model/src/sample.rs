@@ -133,4 +133,6 @@ pub struct PacedSample {
     pub told_tx: u64,
     /// When the reflector's driver (or NIC) sent that earlier answer, in ns since 1970.
     pub told_ns: u64,
+    /// Ticks of its lateness during which the path took no more; the rest is the sender's own doing.
+    pub held: u64,
 }

@@ -50,6 +50,13 @@ pub trait Outbox: Send {
     /// where it stopped.
     fn send(&mut self, to: u16, message: &[u8]) -> Result<(), PathError>;
 
+    /// Sends one message without waiting for room. `Ok(false)`: the way takes no more at present (EAGAIN, a rate limit of
+    /// its own); [`Outbox::send`] with the same message then waits and goes on.
+    ///
+    /// # Errors
+    /// As [`Outbox::send`].
+    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError>;
+
     /// Datagrams so far that never left this host, for a reason that may pass (a full queue, a link that flaps).
     fn unsent(&self) -> u64;
 }
@@ -181,6 +188,11 @@ impl<T: Transport + Send> Outbox for Out<T> {
     #[inline]
     fn send(&mut self, _to: u16, message: &[u8]) -> Result<(), PathError> {
         self.0.send(message, false)
+    }
+
+    #[inline]
+    fn try_send(&mut self, _to: u16, message: &[u8]) -> Result<bool, PathError> {
+        self.0.try_send(message)
     }
 
     fn unsent(&self) -> u64 {

@@ -117,6 +117,10 @@ impl Transport for Member {
         Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
     }
 
+    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
+        self.send(message, false).map(|()| true)
+    }
+
     #[inline]
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
         let step = if self.stream { self.part(buffer, WAIT) } else { self.datagram(buffer, WAIT) };
@@ -200,6 +204,10 @@ impl Transport for Many {
         Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
     }
 
+    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
+        self.send(message, false).map(|()| true)
+    }
+
     #[inline]
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
         let step = self.next(buffer);
@@ -261,6 +269,16 @@ impl Outbox for Everyone {
             Some(Sending::Connected(one)) => one.send(message, false),
             Some(Sending::Unconnected(one)) => one.send(message, false),
             Some(Sending::Stream(one)) => one.send(message, false),
+            None => Err(PathError::Failed { call: "send", errno: libc::EDESTADDRREQ }),
+        }
+    }
+
+    #[inline]
+    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
+        match self.0.get_mut(usize::from(to)) {
+            Some(Sending::Connected(one)) => one.try_send(message),
+            Some(Sending::Unconnected(one)) => one.try_send(message),
+            Some(Sending::Stream(one)) => one.try_send(message),
             None => Err(PathError::Failed { call: "send", errno: libc::EDESTADDRREQ }),
         }
     }

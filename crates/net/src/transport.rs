@@ -25,6 +25,8 @@ pub(crate) enum Step {
 pub(crate) trait Transport {
     fn read_fd(&self) -> RawFd;
     fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError>;
+    /// The same without waiting; `false`: there is no room, and `send` with the same message goes on.
+    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError>;
     /// One receive call; `WAIT` lets it block. Without `WAIT` a pipe's read end must have O_NONBLOCK.
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step;
     fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
@@ -49,6 +51,10 @@ pub(crate) trait Transport {
 fn send_flags(more: bool) -> c_int {
     if more { libc::MSG_NOSIGNAL | libc::MSG_MORE } else { libc::MSG_NOSIGNAL }
 }
+
+/// Flags of a send that does not wait for room: what the kernel answers with EAGAIN is the path's refusal, whereas the time
+/// that a call takes tells nothing of its cause.
+const NO_WAIT: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
 /// What a failed receive means. Not marked cold: to a spinning wait "nothing" is the usual answer.
 #[inline]
@@ -83,6 +89,17 @@ fn failed_datagram(call: &'static str, fd: RawFd, bytes: usize) -> Result<(), Pa
         errno if is_lost(errno) => Ok(()),
         errno => Err(broken(call, errno)),
     }
+}
+
+/// What a failed send that does not wait means: no room, or a datagram that is lost.
+#[cold]
+fn refused(call: &'static str, fd: RawFd, bytes: usize, unsent: &mut u64) -> Result<bool, PathError> {
+    if sys::errno() == libc::EAGAIN {
+        return Ok(false);
+    }
+    failed_datagram(call, fd, bytes)?;
+    *unsent += 1;
+    Ok(true)
 }
 
 /// The send buffer as asked for, when it is why a datagram was refused and always will be. A UNIX datagram has to fit
@@ -141,6 +158,14 @@ impl Transport for Connected {
         failed_datagram("send", self.fd, message.len())?;
         self.unsent += 1;
         Ok(())
+    }
+
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
+        if sys::send(self.fd, message, NO_WAIT) >= 0 {
+            return Ok(true);
+        }
+        refused("send", self.fd, message.len(), &mut self.unsent)
     }
 
     #[inline]
@@ -209,6 +234,14 @@ impl Transport for Unconnected {
         failed_datagram("sendto", self.fd, message.len())?;
         self.unsent += 1;
         Ok(())
+    }
+
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
+        if sys::sendto(self.fd, message, NO_WAIT, self.addressing.to.as_bytes()) >= 0 {
+            return Ok(true);
+        }
+        refused("sendto", self.fd, message.len(), &mut self.unsent)
     }
 
     #[inline]
@@ -302,6 +335,20 @@ impl Transport for Stream {
     }
 
     #[inline]
+    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
+        loop {
+            let rest = message.get(self.sent..).unwrap_or_default();
+            let result = sys::send(self.fd, rest, NO_WAIT);
+            if result < 0 && sys::errno() == libc::EAGAIN {
+                return Ok(false);
+            }
+            if advance(&mut self.sent, result, message.len(), "send")? {
+                return Ok(true);
+            }
+        }
+    }
+
+    #[inline]
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
         let length = buffer.len();
         let rest = buffer.get_mut(self.filled..).unwrap_or_default();
@@ -344,6 +391,15 @@ impl Transport for Pipe {
                 return Ok(());
             }
         }
+    }
+
+    /// A pipe has no flag for one call that does not wait, so poll(2) is asked first.
+    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
+        let mut set = [libc::pollfd { fd: self.write, events: libc::POLLOUT, revents: 0 }];
+        if sys::poll(&mut set, 0) == 0 {
+            return Ok(false);
+        }
+        self.send(message, false).map(|()| true)
     }
 
     #[inline]

@@ -48,28 +48,39 @@ struct Out<'a> {
 impl Outbox for Out<'_> {
     #[inline]
     fn send(&mut self, _to: u16, message: &[u8]) -> Result<(), PathError> {
-        loop {
-            let until_ns = match self.shared.publish(message, &mut self.taken) {
-                Ok(Step::Sent) => {
-                    self.taken = None;
-                    return Ok(());
-                }
-                Ok(Step::Taken { until_ns } | Step::Full { until_ns }) => until_ns,
-                Err(PublishError::Path(error)) => return Err(error),
-                Err(PublishError::Send(pgm::source::SendError::TooLong { bytes, .. })) => {
-                    return Err(PathError::TooLarge { bytes });
-                }
-                Err(PublishError::Send(_)) => return Err(PathError::Closed),
-                Err(PublishError::NoSource) => {
-                    return Err(PathError::Failed { call: "send", errno: NO_DESTINATION });
-                }
-            };
+        while let Some(until_ns) = self.publish(message)? {
             wait_until(self.shared, until_ns);
         }
+        Ok(())
+    }
+
+    #[inline]
+    fn try_send(&mut self, _to: u16, message: &[u8]) -> Result<bool, PathError> {
+        Ok(self.publish(message)?.is_none())
     }
 
     fn unsent(&self) -> u64 {
         self.shared.lock().map_or(0, |sending| sending.lost())
+    }
+}
+
+impl Out<'_> {
+    /// Sends what the source's rate allows now; until when the rest of the message has to wait.
+    #[inline]
+    fn publish(&mut self, message: &[u8]) -> Result<Option<u64>, PathError> {
+        match self.shared.publish(message, &mut self.taken) {
+            Ok(Step::Sent) => {
+                self.taken = None;
+                Ok(None)
+            }
+            Ok(Step::Taken { until_ns } | Step::Full { until_ns }) => Ok(Some(until_ns)),
+            Err(PublishError::Path(error)) => Err(error),
+            Err(PublishError::Send(pgm::source::SendError::TooLong { bytes, .. })) => {
+                Err(PathError::TooLarge { bytes })
+            }
+            Err(PublishError::Send(_)) => Err(PathError::Closed),
+            Err(PublishError::NoSource) => Err(PathError::Failed { call: "send", errno: NO_DESTINATION }),
+        }
     }
 }
 

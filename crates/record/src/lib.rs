@@ -22,7 +22,7 @@ pub use evidence::{EndEvidence, Evidence, PathFacts};
 pub use latency::{Distribution, latency};
 pub use paced::{
     Arrears, FarEnd, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, RepairFigures, RepairNote,
-    saturated,
+    SenderCounts, saturated,
 };
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
 pub use verdict::verdict;

@@ -49,10 +49,12 @@ struct Slot {
     sent: u64,
     sent_ns: u64,
     driver_ns: u64,
+    /// How much of its lateness the path is to blame for.
+    held: u64,
     state: State,
 }
 
-const FREE: Slot = Slot { seq: u64::MAX, intended: 0, sent: 0, sent_ns: 0, driver_ns: 0, state: State::Free };
+const FREE: Slot = Slot { seq: u64::MAX, intended: 0, sent: 0, sent_ns: 0, driver_ns: 0, held: 0, state: State::Free };
 
 /// The messages of one run.
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl Book {
 
     /// A message was sent.
     pub(crate) fn sent(&mut self, entry: &SentEntry, out: &mut Vec<PacedSample>) {
-        let [number, whom, intended, sent, sent_ns] = *entry;
+        let [number, whom, intended, sent, sent_ns, held] = *entry;
         let seq = number.saturating_sub(self.terms.first_number);
         if whom & UNCOUNTED != 0 {
             self.uncounted_from = self.uncounted_from.min(seq);
@@ -143,7 +145,7 @@ impl Book {
         for peer in peers {
             let Some(at) = self.at(seq, peer) else { continue };
             let state = if asked { State::Waiting } else { State::Unasked };
-            let slot = Slot { seq, intended, sent, sent_ns, driver_ns: 0, state };
+            let slot = Slot { seq, intended, sent, sent_ns, driver_ns: 0, held, state };
             if let Some(place) = self.slots.get_mut(at) {
                 *place = slot;
             }
@@ -310,6 +312,7 @@ impl Book {
                 flags: flags.with(self.terms.flags),
             },
             reflector: peer,
+            held: slot.held,
             stamps: StampTimes { sent_ns: slot.sent_ns, driver_ns: slot.driver_ns, ..StampTimes::default() },
             ..PacedSample::default()
         }

@@ -28,6 +28,11 @@ impl Outbox for Nowhere {
         Ok(())
     }
 
+    #[inline]
+    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
+        self.send(to, message).map(|()| true)
+    }
+
     fn unsent(&self) -> u64 {
         0
     }
@@ -72,6 +77,10 @@ impl Time for Never {
     fn wait_until(&mut self, _tick: u64, _halt: &AtomicBool) -> bool {
         true
     }
+
+    fn run_queue_wait_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Measures both. `startup_ns` is left to the caller.
@@ -86,7 +95,6 @@ pub(crate) fn measure(clock: Clock, config: &PacedConfig, size: u32) -> SelfCost
         tags: vec![0],
         bytes,
         wall,
-        slow: u64::MAX,
         peers: 1,
         repairs: false,
     };

@@ -7,7 +7,7 @@
 use super::ring::Producer;
 use super::schedule::Schedule;
 use super::time::Time;
-use model::TickRate;
+use model::{EndUsage, TickRate};
 use net::{Arrival, Inbox, Message, Outbox, PathError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::{Tier, data};
@@ -20,9 +20,10 @@ pub(crate) const UNCOUNTED: u64 = 1 << 32;
 /// Messages between two looks at the CPU that a thread is on.
 const BATCH: u64 = 1024;
 
-/// A message that was sent: number, reflector (or [`ALL`], and perhaps [`UNCOUNTED`]), intended and actual time in ticks, wall clock.
-pub(crate) type SentEntry = [u64; 5];
-pub(crate) const SENT_WORDS: usize = 5;
+/// A message that was sent: number, reflector (or [`ALL`], and perhaps [`UNCOUNTED`]), intended and actual time in ticks, wall
+/// clock, and how many ticks of its lateness the path is to blame for.
+pub(crate) type SentEntry = [u64; 6];
+pub(crate) const SENT_WORDS: usize = 6;
 
 /// An answer: number, reflector, time in ticks, the reflector's two ticks, wall clock (stack, here), the far wall clock
 /// (stack, received, sent), what repairs cost there and back, what it tells of an earlier answer (the reflector's tick,
@@ -45,8 +46,6 @@ pub(crate) struct Course {
     pub bytes: usize,
     /// Whether the wall clock is read beside the ticks.
     pub wall: bool,
-    /// Sends that take longer count as having waited, in ticks.
-    pub slow: u64,
     /// Reflectors.
     pub peers: u16,
     /// Whether answers tell what repairs cost.
@@ -73,10 +72,21 @@ pub(crate) struct SendDone {
     pub sent: u64,
     /// Messages of the schedule that were not, because its time was over (or it was halted).
     pub unsent: u64,
-    /// Sends that had to wait.
+    /// Sends that had to wait because the path took no more, and for how many ticks, less those without a CPU.
     pub blocked: u64,
+    pub blocked_ticks: u64,
     /// Entries that found no room.
     pub dropped: u64,
+    /// What the kernel counted of the sending thread: time in the run queue in ns, where it does, and involuntary switches.
+    pub run_queue_wait_ns: Option<u64>,
+    pub involuntary_switches: u64,
+}
+
+impl SendDone {
+    /// With what the kernel counted of the sending thread.
+    pub(crate) fn displaced(self, usage: &EndUsage) -> Self {
+        Self { run_queue_wait_ns: usage.run_queue_wait_ns, involuntary_switches: usage.involuntary_switches, ..self }
+    }
 }
 
 /// What a receiver leaves behind.
@@ -103,6 +113,10 @@ pub(crate) struct Sender<'a, O> {
     message: Vec<u8>,
     number: u64,
     blocked: u64,
+    blocked_ticks: u64,
+    /// How many ticks of the present lateness the path is to blame for: it held a message up, and the schedule has not been
+    /// caught up with since.
+    held: u64,
     /// Datagrams that never left, and whether one of these sends may be counted otherwise by the kernel.
     unsent: u64,
     uncounted: u64,
@@ -117,7 +131,18 @@ impl<'a, O: Outbox> Sender<'a, O> {
         data::write_repaired(model::Repaired::default(), &mut message);
         data::write_told(data::Told::default(), &mut message);
         let unsent = outbox.unsent();
-        Self { number: course.first_number, course, outbox, ring, message, blocked: 0, unsent, uncounted: 0 }
+        Self {
+            number: course.first_number,
+            course,
+            outbox,
+            ring,
+            message,
+            blocked: 0,
+            blocked_ticks: 0,
+            held: 0,
+            unsent,
+            uncounted: 0,
+        }
     }
 
     /// Sends all messages of the schedule, each at its time or, when that is past, at once.
@@ -167,7 +192,9 @@ impl<'a, O: Outbox> Sender<'a, O> {
             sent: self.number - self.course.first_number,
             unsent: unsent + left,
             blocked: self.blocked,
+            blocked_ticks: self.blocked_ticks,
             dropped: self.ring.dropped(),
+            ..SendDone::default()
         }
     }
 
@@ -189,19 +216,19 @@ impl<'a, O: Outbox> Sender<'a, O> {
             }
             let wall = if course.wall { time.realtime_ns() } else { 0 };
             let sent = time.now();
-            while let Err(error) = self.outbox.send(to, &self.message) {
-                if error != PathError::Interrupted {
-                    return Step::End(Ended::Broken(error));
+            // What was made up for was nobody's doing any more.
+            self.held = self.held.min(sent.saturating_sub(due));
+            let held = self.held;
+            match self.outbox.try_send(to, &self.message) {
+                Ok(true) => {}
+                refused => {
+                    if let Some(end) = self.insist(time, to, refused, halt) {
+                        return Step::End(end);
+                    }
                 }
-                if halt.load(Ordering::Relaxed) {
-                    return Step::End(Ended::Halted);
-                }
-                self.uncounted = UNCOUNTED;
             }
-            let after = time.now();
-            self.blocked += u64::from(after.wrapping_sub(sent) > course.slow);
             let whom = if single && course.peers > 1 { ALL } else { u64::from(to) };
-            self.ring.push([self.number, whom | self.uncounted, due, sent, wall]);
+            self.ring.push([self.number, whom | self.uncounted, due, sent, wall, held]);
         }
         if course.wall && self.outbox.unsent() != self.unsent {
             self.unsent = self.outbox.unsent();
@@ -209,6 +236,48 @@ impl<'a, O: Outbox> Sender<'a, O> {
         }
         self.number += 1;
         Step::Sent
+    }
+}
+
+impl<O: Outbox> Sender<'_, O> {
+    /// Waits until the path takes a message that it refused. What the thread spent in the run queue meanwhile is not the
+    /// path's doing. Comes back with the end of the loop, if this is it.
+    #[cold]
+    fn insist<T: Time>(
+        &mut self,
+        time: &T,
+        to: u16,
+        refused: Result<bool, PathError>,
+        halt: &AtomicBool,
+    ) -> Option<Ended> {
+        let mut error = match refused {
+            Ok(_) => {
+                self.blocked += 1;
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let (began, waited_before) = (time.now(), time.run_queue_wait_ns());
+        loop {
+            match error {
+                None => {}
+                Some(PathError::Interrupted) if halt.load(Ordering::Relaxed) => return Some(Ended::Halted),
+                Some(PathError::Interrupted) => self.uncounted = UNCOUNTED,
+                Some(error) => return Some(Ended::Broken(error)),
+            }
+            match self.outbox.send(to, &self.message) {
+                Ok(()) => break,
+                Err(failed) => error = Some(failed),
+            }
+        }
+        let in_queue_ns = match (waited_before, time.run_queue_wait_ns()) {
+            (Some(before), Some(after)) => after.saturating_sub(before),
+            _ => 0,
+        };
+        let held = time.now().saturating_sub(began).saturating_sub(self.course.rate.ticks(in_queue_ns));
+        self.held = self.held.saturating_add(held);
+        self.blocked_ticks = self.blocked_ticks.saturating_add(held);
+        None
     }
 }
 

@@ -4,7 +4,7 @@ use super::book::Terms;
 use super::cost;
 use super::count::Counting;
 use super::group::{self, Group};
-use super::loops::Course;
+use super::loops::{Course, Ended};
 use super::open::{Far, Ways};
 use super::phase::{Cut, Phase, PhaseDone};
 use super::schedule::{self, Schedule};
@@ -17,7 +17,7 @@ use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
 use net::PathOptions;
 use pgm_io::WayCounts;
-use record::{FarEnd, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded};
+use record::{FarEnd, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, SenderCounts};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use wire::StopReport;
@@ -26,8 +26,6 @@ use wire::StopReport;
 const MOST_RAW: u64 = 4_000_000;
 /// A sender that is behind when its schedule is over may catch up for so long.
 const CATCH_UP_NS: u64 = 1_000_000_000;
-/// Sends that take longer had to wait.
-const SLOW_NS: u64 = 200_000;
 /// What the rings hold at least, in messages, and how long the counting thread may be kept from looking at them.
 const LEAST_ROOM: f64 = 16_384.0;
 const ROOM_SECONDS: f64 = 2.0;
@@ -161,7 +159,14 @@ impl Engine<'_> {
             )?
         };
         done.counters.socket_overflow = ways.dropped().saturating_sub(dropped_before);
-        paced.sender(done.send.unsent, done.send.blocked);
+        paced.sender(SenderCounts {
+            // A sender that was asked to end, or whose way broke, owes the rest to nobody.
+            unsent: if done.send.ended == Ended::Done { done.send.unsent } else { 0 },
+            blocked: done.send.blocked,
+            blocked_ns: self.clock.ns(done.send.blocked_ticks),
+            run_queue_wait_ns: done.send.run_queue_wait_ns,
+            involuntary_switches: done.send.involuntary_switches,
+        });
         if let Some(live) = self.context.live.as_ref().filter(|_| self.task.live) {
             paced.close_intervals();
             paced.intervals().into_iter().for_each(|interval| live.tell(interval));
@@ -254,7 +259,6 @@ impl Engine<'_> {
                 tags: sockets.tags(),
                 bytes: pass.size as usize,
                 wall: sockets.stamped(),
-                slow: self.clock.ticks(SLOW_NS),
                 peers,
                 repairs: spec.socket.protocol == Protocol::Pgm,
             },

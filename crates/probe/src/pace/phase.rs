@@ -218,7 +218,7 @@ impl Work<'_> {
         let mut usage = UsageSampler::start(self.places.send_cpu);
         let done = sender.run(&mut time, schedule, self.halt, || usage.observe_cpu());
         let (usage, own_ns) = usage.finish_with_own();
-        Ok((done, usage, own_ns))
+        Ok((done.displaced(&usage), usage, own_ns))
     }
 
     fn receive<I: Inbox>(&self, inbox: &mut I, ring: Producer<'_, GOT_WORDS>) -> Got {
@@ -244,7 +244,8 @@ impl Work<'_> {
         let time = Real::new(self.clock, self.places.pacer);
         let mut usage = UsageSampler::start(self.places.send_cpu);
         let (send, receive) = spin(&time, sender, receiver, schedule, self.halt, self.sent_all, || usage.observe_cpu());
-        Ok((send, receive, usage.finish()))
+        let usage = usage.finish();
+        Ok((send.displaced(&usage), receive, usage))
     }
 }
 
@@ -367,7 +368,7 @@ impl Clerk<'_> {
         let until = self.got.written();
         let sent_until = self.sent.written();
         while let Some(entry) = self.sent.pop(sent_until) {
-            let [_, whom, intended, sent, _] = entry;
+            let [_, whom, intended, sent, ..] = entry;
             self.book.sent(&entry, &mut self.samples);
             count.sent(intended, sent, self.book.addressed(whom));
             if self.samples.len() >= SAMPLES {

@@ -1,6 +1,7 @@
 //! The clock of the loops and how a sender waits for its time; scripted in tests.
 
 use clock::Clock;
+use host::RunQueueWait;
 use model::Pacer;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,26 +19,32 @@ pub(crate) trait Time {
     /// The wall clock, in ns since 1970.
     fn realtime_ns(&self) -> u64;
 
+    /// Time so far that the calling thread was ready to run and had no CPU, in ns; nothing where the kernel does not count
+    /// it.
+    fn run_queue_wait_ns(&self) -> Option<u64>;
+
     /// Waits until a tick; `false` when it was halted meanwhile.
     fn wait_until(&mut self, tick: u64, halt: &AtomicBool) -> bool;
 }
 
 /// The machine's.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Real {
     clock: Clock,
+    run_queue: RunQueueWait,
     /// Ticks before the time at which sleeping ends and spinning begins: none for sleepers, all for spinners.
     spin: u64,
 }
 
 impl Real {
+    /// Called on the thread that uses it.
     pub(crate) fn new(clock: Clock, pacer: Pacer) -> Self {
         let spin = match pacer {
             Pacer::Sleep => 0,
             Pacer::Hybrid => clock.ticks(HYBRID_NS),
             Pacer::Spin => u64::MAX,
         };
-        Self { clock, spin }
+        Self { clock, run_queue: RunQueueWait::of_this_thread(), spin }
     }
 }
 
@@ -50,6 +57,10 @@ impl Time for Real {
     #[inline]
     fn realtime_ns(&self) -> u64 {
         clock::realtime_ns()
+    }
+
+    fn run_queue_wait_ns(&self) -> Option<u64> {
+        self.run_queue.ns()
     }
 
     #[inline]

@@ -24,12 +24,27 @@ pub struct PaceFigures {
     pub sender_stalls: Vec<(u64, u64)>,
     /// How the sender was doing against its schedule at the end.
     pub arrears: Arrears,
-    /// Messages of the schedule that were never sent, because the time was over.
-    pub unsent: u64,
-    /// Sends that had to wait or be repeated because the path took no more.
-    pub blocked: u64,
+    /// Messages more than a distance late by the sender's own doing.
+    pub own_behind: u64,
+    /// What only the sender knows.
+    pub sender: SenderCounts,
     /// Losses and repairs apart, where the protocol repairs.
     pub repairs: Option<RepairFigures>,
+}
+
+/// What only the sender knows, and what the kernel counted of its thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SenderCounts {
+    /// Messages of the schedule that were never sent, because the time was over.
+    pub unsent: u64,
+    /// Sends that had to wait because the path took no more (EAGAIN, a rate limit of the protocol).
+    pub blocked: u64,
+    /// How long they waited in all, in ns, without what the thread spent in the run queue meanwhile.
+    pub blocked_ns: u64,
+    /// Time that the thread was ready to run and had no CPU, in ns; absent where the kernel does not count it.
+    pub run_queue_wait_ns: Option<u64>,
+    /// How often another task took the thread's CPU.
+    pub involuntary_switches: u64,
 }
 
 /// Whether the sender ever caught up with its schedule towards the end.

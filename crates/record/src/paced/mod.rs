@@ -17,7 +17,7 @@ mod stalls;
 mod stamped;
 
 pub use config::{PacedConfig, PacedPeer, PeerClock};
-pub use figures::{Arrears, PaceFigures};
+pub use figures::{Arrears, PaceFigures, SenderCounts};
 pub use repaired::{RepairFigures, RepairNote};
 pub use saturated::{FarEnd, RateEvidence, saturated};
 
@@ -36,6 +36,7 @@ use one_way::OneWays;
 use repaired::Repairs;
 use segments::Segments;
 use stalls::Stalls;
+use stats::Histogram;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -143,6 +144,8 @@ pub struct Paced {
     rtt: Distribution,
     intended: Distribution,
     lateness: Distribution,
+    /// Lateness without what the path is to blame for.
+    own_lateness: Histogram,
     intervals: Intervals,
     peers: Vec<Peer>,
     segments: Option<Box<Segments>>,
@@ -160,10 +163,10 @@ pub struct Paced {
     /// Messages of the schedule: sent, and sent more than a distance late.
     scheduled: u64,
     behind: u64,
+    own_behind: u64,
     distance_ns: u64,
     interrupted: u64,
-    unsent: u64,
-    blocked: u64,
+    sender: SenderCounts,
     raw: Vec<Sample>,
     raw_capacity: usize,
     raw_overrun: u64,
@@ -193,6 +196,7 @@ impl Paced {
             rtt: Distribution::default(),
             intended: Distribution::default(),
             lateness: Distribution::default(),
+            own_lateness: Histogram::default(),
             intervals: Intervals::new(config.interval_ns, config.rate.ticks(wait_ns), &hosts),
             peers: config.peers.iter().map(peer).collect(),
             segments: Segments::new(config.stamps),
@@ -206,10 +210,10 @@ impl Paced {
             last: 0,
             scheduled: 0,
             behind: 0,
+            own_behind: 0,
             distance_ns: config.distance_ns(),
             interrupted: 0,
-            unsent: 0,
-            blocked: 0,
+            sender: SenderCounts::default(),
             raw: touched(raw_capacity),
             raw_capacity,
             raw_overrun: 0,
@@ -263,12 +267,15 @@ impl Paced {
         };
         let due_ns = rate.ns(sample.intended.saturating_sub(first));
         let lateness_ns = rate.ns(sample.sent.saturating_sub(sample.intended));
+        let own_ns = rate.ns(sample.sent.saturating_sub(sample.intended).saturating_sub(one.held));
         self.lateness.record(lateness_ns);
+        self.own_lateness.record(own_ns);
         self.last_sent = self.last_sent.max(sample.sent);
         // Each reflector gets every message, so one tells of the schedule.
         if peer == 0 {
             self.scheduled += 1;
             self.behind += u64::from(lateness_ns > self.distance_ns);
+            self.own_behind += u64::from(own_ns > self.distance_ns);
         }
         if lateness_ns >= self.sender_stalls.threshold_ns() {
             self.sender_stalls.offer(due_ns, lateness_ns);
@@ -412,11 +419,9 @@ impl Paced {
         }
     }
 
-    /// What only the sender knows: messages of the schedule that were not sent because the time was over, and sends that
-    /// had to wait or be repeated because the path took no more (EAGAIN, ENOBUFS).
-    pub fn sender(&mut self, unsent: u64, blocked: u64) {
-        self.unsent = unsent;
-        self.blocked = blocked;
+    /// Takes what only the sender knows.
+    pub fn sender(&mut self, counts: SenderCounts) {
+        self.sender = counts;
     }
 
     /// A message left, at these ticks, for so many reflectors: for [`Self::intervals`] alone, and needed for nothing else.
@@ -563,8 +568,8 @@ impl Paced {
             burst: self.config.burst.max(1),
             sender_stalls,
             arrears,
-            unsent: self.unsent,
-            blocked: self.blocked,
+            own_behind: self.own_behind,
+            sender: self.sender,
             repairs: self.repairs.as_ref().map(|repairs| {
                 let hosts: Vec<String> = self.config.peers.iter().map(|peer| peer.host.clone()).collect();
                 repairs.finish(&hosts, kind)
@@ -578,8 +583,7 @@ impl Paced {
             lateness: Some(summary(LatencyKind::OneWay, &self.lateness)),
             schedule: Some(Schedule {
                 intended: self.intended.histogram,
-                // Nothing is awaited, so all lateness is the sender's own.
-                own_lateness: self.lateness.histogram.clone(),
+                own_lateness: self.own_lateness,
                 lateness: self.lateness.histogram,
             }),
             mdev_ns: self.rtt.moments.mdev(),
@@ -624,10 +628,10 @@ impl Paced {
         RateReport {
             asked_pps: self.config.asked_pps,
             achieved_pps: if self.scheduled > 0 { self.scheduled as f64 * 1e9 / lasted_ns as f64 } else { 0.0 },
-            intended: self.scheduled + self.unsent,
+            intended: self.scheduled + self.sender.unsent,
             behind: self.behind,
             // As many as fell due while the latest one waited.
-            most_behind: (latest_ns / self.config.period_ns.max(1)).max(self.unsent),
+            most_behind: (latest_ns / self.config.period_ns.max(1)).max(self.sender.unsent),
             gaps: Some(self.peers.iter().map(|peer| peer.gaps).sum()),
             line_pps: self.config.line_pps,
             saturated: None,

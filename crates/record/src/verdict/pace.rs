@@ -1,9 +1,10 @@
 //! Rules that only an open loop has: its schedule and its rate.
 
 use super::{OWN_LATE_PERCENT, ms, percent};
-use crate::paced::PaceFigures;
+use crate::paced::{PaceFigures, SenderCounts};
 use crate::{Evidence, Recorded};
 use model::{Finding, FindingId};
+use stats::Histogram;
 use stats::stalls::is_throttling_hole;
 
 /// However short the distance of a schedule, a message within this of its time is in time: a sleeping sender wakes up
@@ -12,34 +13,39 @@ const IN_TIME_NS: u64 = 20_000;
 
 /// Whether messages left when the schedule wanted them to. A message that leaves a whole distance late is sent in the
 /// next one's place: messages go in clumps, which is another load on the path than was asked for. Nothing is awaited, so
-/// that is the sender's own doing, unless the path would not take them.
+/// that is the sender's own doing, but for the time in which the path refused what was sent ([`model::PacedSample::held`]).
+/// How long a send call took tells nothing: a thread that loses its CPU in the middle of one looks the same.
 pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Finding> {
-    let lateness = &evidence.recorded.schedule.as_ref()?.lateness;
+    let schedule = evidence.recorded.schedule.as_ref()?;
     let limit_ns = pace.distance_ns.max(IN_TIME_NS);
-    let (sent, late) = (lateness.count(), lateness.count_above(limit_ns));
-    if percent(late, sent) <= OWN_LATE_PERCENT {
-        return None;
-    }
-    let figures = format!(
-        "{late} of {sent} messages left more than {} late (99 % within {}, at worst {}) on a schedule of one {} {}",
-        time(limit_ns),
-        time(lateness.quantile(0.99).unwrap_or(0)),
-        time(lateness.max().unwrap_or(0)),
-        if pace.burst > 1 { "burst each" } else { "each" },
-        time(pace.distance_ns)
-    );
-    if percent(pace.blocked, sent) > OWN_LATE_PERCENT {
+    let sent = schedule.lateness.count();
+    let figures = |lateness: &Histogram| {
+        let late = lateness.count_above(limit_ns);
+        let text = format!(
+            "{late} of {sent} messages left more than {} late (99 % within {}, at worst {}) on a schedule of one {} {}",
+            time(limit_ns),
+            time(lateness.quantile(0.99).unwrap_or(0)),
+            time(lateness.max().unwrap_or(0)),
+            if pace.burst > 1 { "burst each" } else { "each" },
+            time(pace.distance_ns)
+        );
+        (percent(late, sent) > OWN_LATE_PERCENT).then_some(text)
+    };
+    let Some(own) = figures(&schedule.own_lateness) else {
+        let held = figures(&schedule.lateness)?;
         return Some(Finding::new(
             FindingId::ScheduleHeldUp,
             format!(
-                "{figures}, because the path took no more ({} sends had to wait): the latency from the intended time holds that wait; send less often (--rate), or give it more room (--send-buffer)",
-                pace.blocked
+                "{held}, because the path took no more ({} sends had to wait {} in all): the latency from the intended time holds that wait; send less often (--rate), or give it more room (--send-buffer)",
+                pace.sender.blocked,
+                time(pace.sender.blocked_ns)
             ),
         ));
-    }
+    };
+    let own = format!("{own} by the sender's own doing{}", displaced(&pace.sender));
     if evidence.spec.pace.as_ref().is_some_and(|pace| pace.sender_measured) {
         let detail = format!(
-            "{figures} by the sender's own doing; the sender is part of what is measured here, so read the latency from the intended send, which holds it"
+            "{own}; the sender is part of what is measured here, so read the latency from the intended send, which holds it"
         );
         return Some(Finding::at(FindingId::SenderLate, "initiator", detail));
     }
@@ -47,9 +53,16 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
         FindingId::GeneratorLate,
         "initiator",
         format!(
-            "{figures} by the sender's own doing, so they went in clumps and another load was measured: use --policy fifo:1, keep other tasks off its CPU, or send less often (--rate)"
+            "{own}, so they went in clumps and another load was measured: use --policy fifo:1, keep other tasks off its CPU, or send less often (--rate)"
         ),
     ))
+}
+
+/// What the kernel knows of a sender's lateness.
+fn displaced(sender: &SenderCounts) -> String {
+    sender.run_queue_wait_ns.map_or_else(String::new, |ns| {
+        format!(" (its thread waited {} for a CPU and was displaced {} times)", time(ns), sender.involuntary_switches)
+    })
 }
 
 /// A time for people, in the unit that suits it.

@@ -18,7 +18,7 @@ impl Told {
 
     /// Message `seq` was sent at `sent`, meant for 10 ticks earlier.
     fn sent(&mut self, seq: u64, whom: u64, sent: u64) {
-        self.book.sent(&[100 + seq, whom, sent - 10, sent, 0], &mut self.out);
+        self.book.sent(&[100 + seq, whom, sent - 10, sent, 0, 0], &mut self.out);
     }
 
     fn got(&mut self, seq: u64, peer: u16, received: u64) {
@@ -66,7 +66,7 @@ fn all_is_known_before_the_oldest_open_message() {
 #[test]
 fn answers_come_out_with_all_their_times() {
     let mut told = Told::new(terms(1, 1));
-    told.book.sent(&[100, 0, 40, 50, 7000], &mut told.out);
+    told.book.sent(&[100, 0, 40, 50, 7000, 0], &mut told.out);
     told.book.driver(0, ALL, 7100);
     told.book.got(&[100, 0, 90, 5, 6, 7200, 7300, 21, 22, 23, 8 << 32 | 3, 9, 4, 77], &mut told.out);
     let sample = told.out[0];
@@ -89,7 +89,7 @@ fn answers_come_out_with_all_their_times() {
         }
     );
     // A stamp from before the send call is another message's.
-    told.book.sent(&[101, 0, 40, 50, 9000], &mut told.out);
+    told.book.sent(&[101, 0, 40, 50, 9000, 0], &mut told.out);
     told.book.driver(1, ALL, 8999);
     told.got(1, 0, 95);
     assert_eq!(told.out[1].stamps.driver_ns, 0);
@@ -98,7 +98,7 @@ fn answers_come_out_with_all_their_times() {
         told.book.driver(seq, ALL, ns);
     }
     for seq in [2, 3] {
-        told.book.sent(&[100 + seq, 0, 40, 50, 9400], &mut told.out);
+        told.book.sent(&[100 + seq, 0, 40, 50, 9400, 0], &mut told.out);
         told.got(seq, 0, 95);
     }
     assert_eq!((told.out[2].stamps.driver_ns, told.out[3].stamps.driver_ns), (9_500, 9_600));
@@ -109,9 +109,9 @@ fn stamps_of_several_reflectors_are_each_one_s_own() {
     let mut told = Told::new(terms(2, 1));
     // That to the second one is stamped before the word of either.
     told.book.driver(0, 1, 150);
-    told.book.sent(&[100, 0, 40, 50, 100], &mut told.out);
+    told.book.sent(&[100, 0, 40, 50, 100, 0], &mut told.out);
     told.book.driver(0, 0, 120);
-    told.book.sent(&[100, 1, 40, 60, 130], &mut told.out);
+    told.book.sent(&[100, 1, 40, 60, 130, 0], &mut told.out);
     // Sent again by a stream: the first time counts.
     told.book.driver(0, 0, 900);
     told.got(0, 0, 95);
@@ -123,11 +123,11 @@ fn stamps_of_several_reflectors_are_each_one_s_own() {
 #[test]
 fn after_a_failed_send_no_stamp_is_taken_for_anybody_s() {
     let mut told = Told::new(terms(1, 1));
-    told.book.sent(&[100, 0, 40, 50, 100], &mut told.out);
+    told.book.sent(&[100, 0, 40, 50, 100, 0], &mut told.out);
     told.book.driver(1, 0, 160);
-    told.book.sent(&[101, ALL | UNCOUNTED, 50, 60, 150], &mut told.out);
+    told.book.sent(&[101, ALL | UNCOUNTED, 50, 60, 150, 0], &mut told.out);
     told.book.driver(0, 0, 110);
-    told.book.sent(&[102, 0, 50, 70, 190], &mut told.out);
+    told.book.sent(&[102, 0, 50, 70, 190, 0], &mut told.out);
     told.book.driver(2, 0, 200);
     (0..3).for_each(|seq| told.got(seq, 0, 95 + seq));
     let stamps: Vec<_> = told.out.iter().map(|one| one.stamps.driver_ns).collect();

@@ -39,11 +39,13 @@ struct Virtual {
     /// What a look at the clock takes.
     step: u64,
     stall: Stall,
+    /// Time in the run queue.
+    waited: AtomicU64,
 }
 
 impl Virtual {
     fn new(step: u64, stall: Stall) -> Self {
-        Self { now: AtomicU64::new(0), step, stall }
+        Self { now: AtomicU64::new(0), step, stall, waited: AtomicU64::new(0) }
     }
 
     fn at(&self) -> u64 {
@@ -63,6 +65,10 @@ impl Time for &Virtual {
 
     fn realtime_ns(&self) -> u64 {
         self.at() + 1_000_000_000_000
+    }
+
+    fn run_queue_wait_ns(&self) -> Option<u64> {
+        Some(self.waited.load(Ordering::Relaxed))
     }
 
     fn wait_until(&mut self, tick: u64, halt: &AtomicBool) -> bool {
@@ -86,6 +92,10 @@ struct World {
     interrupted: u64,
     /// Sending takes so long.
     slow: u64,
+    /// The way refuses a message first, and takes it when that time is over.
+    refuses: u64,
+    /// Whoever waits for it is in the run queue for so long of that, in ns.
+    in_queue: u64,
 }
 
 struct Out<'a>(&'a Mutex<World>, &'a Virtual);
@@ -101,13 +111,19 @@ impl Outbox for Out<'_> {
             return Err(PathError::Closed);
         }
         world.sends += 1;
-        self.1.set(self.1.at() + world.slow);
+        self.1.set(self.1.at() + world.slow + world.refuses);
+        self.1.waited.fetch_add(world.in_queue, Ordering::Relaxed);
         let rx = world.stall.after((self.1.at() + HOP).max(world.free));
         world.free = rx + WORK;
         let mut answer = message.to_vec();
         data::write_ticks(rx, rx + WORK, &mut answer);
         world.answers.push_back((rx + WORK + HOP, to, answer));
         Ok(())
+    }
+
+    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
+        let refuses = self.0.lock().unwrap().refuses > 0;
+        if refuses { Ok(false) } else { self.send(to, message).map(|()| true) }
     }
 
     fn unsent(&self) -> u64 {
@@ -163,7 +179,6 @@ fn course(peers: u16) -> Course {
         repairs: false,
         bytes: 64,
         wall: false,
-        slow: 200_000,
         peers,
     }
 }
@@ -300,7 +315,7 @@ fn a_sender_that_cannot_keep_up_skips_nothing_and_says_so() {
     // Each send takes 2 ms where 1 ms is asked for.
     let world = World { slow: 2 * MS, ..World::default() };
     let done = play_in(1000.0, 500, Stall::default(), world, &course(1));
-    assert_eq!((done.send.sent, done.send.unsent, done.send.blocked), (500, 0, 500));
+    assert_eq!((done.send.sent, done.send.unsent, done.send.blocked), (500, 0, 0), "nobody refused anything");
     let last = done.samples.iter().max_by_key(|one| one.sample.seq).unwrap().sample;
     assert_eq!((last.seq, last.intended), (499, MS + 499 * MS));
     assert!(last.sent - last.intended > 450 * MS, "it is as late as it is");
@@ -310,6 +325,40 @@ fn a_sender_that_cannot_keep_up_skips_nothing_and_says_so() {
     let done = play_in(1000.0, 500, Stall::default(), world, &course);
     assert_eq!(done.send.sent + done.send.unsent, 500);
     assert!((240..=251).contains(&done.send.sent), "{:?}", done.send);
+}
+
+/// Messages more than a distance late, by whose doing: the sender's, in all.
+fn behind(done: &Done) -> (u64, u64) {
+    let pace = done.recorded.pace.as_ref().unwrap();
+    (pace.own_behind, pace.rate.behind)
+}
+
+#[test]
+fn only_a_refusal_is_the_paths_doing_and_not_a_send_that_lasts() {
+    // The thread loses its CPU for 2 ms in each send call: nobody refused anything.
+    let displaced = play_in(1000.0, 500, Stall::default(), World { slow: 2 * MS, ..World::default() }, &course(1));
+    let (own, all) = behind(&displaced);
+    assert!(all > 490 && own == all, "{own} of {all}");
+    // The path takes each message 2 ms later.
+    let refused = play_in(1000.0, 500, Stall::default(), World { refuses: 2 * MS, ..World::default() }, &course(1));
+    let (own, all) = behind(&refused);
+    assert!(all > 490 && own == 0, "{own} of {all}");
+    assert_eq!((refused.send.blocked, refused.send.blocked_ticks / MS), (500, 1000));
+    // The same, but for most of the wait the thread was ready and had no CPU.
+    let world = World { refuses: 2 * MS, in_queue: 1_900_000, ..World::default() };
+    let ready = play_in(1000.0, 500, Stall::default(), world, &course(1));
+    let (own, all) = behind(&ready);
+    assert!(all > 490 && own > 490, "{own} of {all}");
+}
+
+#[test]
+fn a_clump_that_is_refused_after_a_stall_is_the_stalls() {
+    // The sender stands still for 100 ms; the path then takes the clump at 5 messages a ms.
+    let world = World { refuses: MS / 5, ..World::default() };
+    let done = play_in(1000.0, 1000, Stall::of(500, 100), world, &course(1));
+    let (own, all) = behind(&done);
+    assert!(all > 100 && own > 95, "{own} of {all}");
+    assert!(done.send.blocked_ticks < 300 * MS);
 }
 
 #[test]
@@ -408,6 +457,10 @@ struct Nothing(u64);
 impl Outbox for Nothing {
     fn send(&mut self, _to: u16, _message: &[u8]) -> Result<(), PathError> {
         Ok(())
+    }
+
+    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
+        self.send(to, message).map(|()| true)
     }
 
     fn unsent(&self) -> u64 {

@@ -199,9 +199,9 @@ fn what_was_never_sent_was_intended_all_the_same() {
     let mut paced = Paced::new(config());
     paced.begin(START);
     paced.ingest(&[message(&config(), 0, 0, 50 * US)]);
-    paced.sender(99, 7);
+    paced.sender(SenderCounts { unsent: 99, blocked: 7, ..SenderCounts::default() });
     let pace = paced.finish(None).pace.unwrap();
-    assert_eq!((pace.rate.intended, pace.rate.most_behind, pace.unsent, pace.blocked), (100, 99, 99, 7));
+    assert_eq!((pace.rate.intended, pace.rate.most_behind, pace.sender.unsent, pace.sender.blocked), (100, 99, 99, 7));
 }
 
 #[test]

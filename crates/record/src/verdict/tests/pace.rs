@@ -1,7 +1,7 @@
 //! The rules of an open loop, both ways.
 
 use super::*;
-use crate::{FarEnd, Paced, PacedConfig, PacedPeer, RateEvidence};
+use crate::{FarEnd, Paced, PacedConfig, PacedPeer, RateEvidence, SenderCounts};
 use model::{PaceSpec, PacedSample, Pacer};
 
 const US: u64 = 1000;
@@ -13,8 +13,8 @@ fn config() -> PacedConfig {
 /// A message: lateness, time on the way, flags.
 type Times = (u64, u64, SampleFlags);
 
-/// Messages each 100 µs; `blocked` sends had to wait.
-fn paced(config: PacedConfig, count: u64, blocked: u64, times: impl Fn(u64) -> Times) -> Recorded {
+/// Messages each 100 µs; the path held up each by so many percent of its lateness.
+fn paced(config: PacedConfig, count: u64, held_percent: u64, times: impl Fn(u64) -> Times) -> Recorded {
     let several = u64::try_from(config.peers.len()).unwrap();
     let mut samples: Vec<PacedSample> = (0..count)
         .map(|at| {
@@ -23,14 +23,21 @@ fn paced(config: PacedConfig, count: u64, blocked: u64, times: impl Fn(u64) -> T
             let intended = MS + seq * 100 * US;
             let sent = intended + late;
             let sample = Sample { seq, intended, sent, received: sent + rtt, flags, ..Sample::default() };
-            PacedSample { sample, reflector: u16::try_from(at % several).unwrap(), ..PacedSample::default() }
+            let (reflector, held) = (u16::try_from(at % several).unwrap(), late * held_percent / 100);
+            PacedSample { sample, reflector, held, ..PacedSample::default() }
         })
         .collect();
     samples.sort_by_key(|one| one.sample.received);
     let mut recorder = Paced::new(config);
     recorder.begin(MS);
     recorder.ingest(&samples);
-    recorder.sender(0, blocked);
+    let blocked = if held_percent > 0 { 7 } else { 0 };
+    recorder.sender(SenderCounts {
+        blocked,
+        run_queue_wait_ns: Some(90 * MS),
+        involuntary_switches: 41,
+        ..SenderCounts::default()
+    });
     recorder.finish(None)
 }
 
@@ -74,10 +81,16 @@ fn generator_late_from_a_whole_distance() {
 #[test]
 fn a_path_that_takes_no_more_is_not_the_senders_fault() {
     let held = |seq: u64| if seq % 20 == 7 { (2 * MS, 40 * US, NONE) } else { in_time(seq) };
-    let case = case(paced(config(), 5000, 250, held));
-    let ids: Vec<FindingId> = case.verdict().iter().map(|finding| finding.id).collect();
+    let held_up = case(paced(config(), 5000, 100, held));
+    let ids: Vec<FindingId> = held_up.verdict().iter().map(|finding| finding.id).collect();
     assert!(ids.contains(&FindingId::ScheduleHeldUp) && !ids.contains(&FindingId::GeneratorLate), "{ids:?}");
-    assert!(case.verdict().trusted);
+    assert!(held_up.verdict().trusted);
+    // The path held them up too, but without it they would have been as late: a displaced sender's clump is refused.
+    let displaced = case(paced(config(), 5000, 50, held)).verdict();
+    let finding = displaced.iter().find(|finding| finding.id == FindingId::GeneratorLate).unwrap();
+    assert!(!displaced.trusted && displaced.iter().all(|finding| finding.id != FindingId::ScheduleHeldUp));
+    assert!(finding.detail.contains("waited 90.0 ms for a CPU and was displaced 41 times"), "{}", finding.detail);
+    assert!(finding.detail.contains("at worst 1.0 ms"), "its own part alone: {}", finding.detail);
 }
 
 /// Who could not keep up, with what the initiator and one reflector counted.
@@ -109,9 +122,9 @@ fn a_sender_that_falls_behind_more_and_more_is_saturated() {
     let found: Vec<FindingId> = verdict.iter().map(|finding| finding.id).collect();
     assert!(found.contains(&FindingId::RateNotReached) && found.contains(&FindingId::GeneratorLate), "{found:?}");
     // The same, but the path held it up; and then a far end that is busy.
-    let done = judged(paced(config(), 8000, 4000, behind), &none(), &none(), 0, 20);
+    let done = judged(paced(config(), 8000, 100, behind), &none(), &none(), 0, 20);
     assert_eq!(who(&done).unwrap().0, "path");
-    let done = judged(paced(config(), 8000, 4000, behind), &none(), &none(), 0, 95);
+    let done = judged(paced(config(), 8000, 100, behind), &none(), &none(), 0, 95);
     assert_eq!(who(&done).unwrap().0, "reflector");
     // Late by the same all the time is late, but the rate is held.
     let done = judged(paced(config(), 8000, 0, |_| (150 * US, 40 * US, NONE)), &none(), &none(), 0, 20);
