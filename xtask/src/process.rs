@@ -113,6 +113,11 @@ impl std::fmt::Display for Process {
     }
 }
 
+/// The processes that a process started and that still run.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    processes().filter(|process| process.parent == parent).map(|process| process.pid).collect()
+}
+
 fn processes() -> impl Iterator<Item = Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Process::read)

@@ -142,6 +142,8 @@ fn start_load(timeout_ms: u32) -> Request {
 
 fn measured(size: u64) -> Measured {
     let result = ResultDocument {
+        latency_corrected: None,
+        interrupted: false,
         format: model::FORMAT,
         probe: Probe::Pingpong,
         cell: None,

@@ -75,6 +75,35 @@ pub struct Latency {
     pub mean_ci95_ns: Option<[f64; 2]>,
 }
 
+/// What the percentiles of a closed loop would be, had messages gone on falling due while an answer was awaited.
+///
+/// The correction is HdrHistogram's (`recordValueWithExpectedInterval`): a round trip of `v` stands for itself and for those
+/// of the messages that were not sent meanwhile, `v - i`, `v - 2i` and so on down to `i`, where `i` is `interval_ns`.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct LatencyCorrected {
+    /// What the figures are.
+    pub kind: LatencyKind,
+    /// The expected time between two sends: the median round trip, and the gap where there is one.
+    pub interval_ns: u64,
+    /// Messages counted, those that were not sent too.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: Option<u64>,
+    /// 90th percentile.
+    pub p90_ns: Option<u64>,
+    /// 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile.
+    #[serde(rename = "p99_9_ns")]
+    pub p99_9_ns: Option<u64>,
+    /// 99.99th percentile.
+    #[serde(rename = "p99_99_ns")]
+    pub p99_99_ns: Option<u64>,
+    /// 99.999th percentile.
+    #[serde(rename = "p99_999_ns")]
+    pub p99_999_ns: Option<u64>,
+}
+
 /// How many messages went and came. Counts that the protocol cannot know are `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Messages {
@@ -234,6 +263,9 @@ pub struct ResultDocument {
     /// Actual less intended send time, where there is a schedule.
     #[serde(default)]
     pub lateness: Option<Latency>,
+    /// What an open loop would see, of a closed loop without a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_corrected: Option<LatencyCorrected>,
     /// Request/response figures.
     #[serde(default)]
     pub transactions: Option<Transactions>,
@@ -284,6 +316,9 @@ pub struct ResultDocument {
     /// What was changed for the measurement, machine by machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepared: Vec<crate::run::Prepared>,
+    /// Whether the program was asked to end before the stop rule was met.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Whether the figures can be trusted.
     pub verdict: Verdict,
 }

@@ -24,6 +24,10 @@ pub enum FindingId {
     PeerVanished,
     /// A send or receive call failed at one end before the stop rule was met (invalid).
     PathBroken,
+    /// A closed loop stood still for a notable share of the time, which its percentiles hide (disturbed).
+    LongStalls,
+    /// The program was asked to end before the stop rule was met (disturbed).
+    Interrupted,
     /// Answers that were awaited held the next messages of a schedule up (disturbed).
     ScheduleHeldUp,
     /// The confidence interval asked for was not reached (disturbed).

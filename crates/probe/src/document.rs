@@ -41,6 +41,8 @@ pub(crate) struct Parts<'a> {
     pub found: Vec<Finding>,
     /// How the peer vanished, if it did.
     pub vanished: Option<String>,
+    /// Whether the program was asked to end before the stop rule was met.
+    pub interrupted: bool,
     /// What PGM did, where it carried the messages.
     pub pgm: Option<PgmReport>,
     /// What happened when.
@@ -87,6 +89,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         self_cost,
         mut found,
         vanished,
+        interrupted,
         pgm,
         events,
     } = parts;
@@ -117,8 +120,10 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         found: &found,
         interval_percent: rate_width(spec, rates).or(width_percent),
         peer_vanished: vanished.as_deref(),
+        interrupted,
         load: None,
     });
+    let latency_corrected = record::corrected(spec, &recorded);
     let ends = Ends {
         initiator: EndReport {
             spec: spec.initiator.clone(),
@@ -163,6 +168,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         latency: Some(recorded.latency),
         latency_intended: recorded.latency_intended,
         lateness: recorded.lateness,
+        latency_corrected,
         transactions: (spec.probe == Probe::Rr).then(|| transactions(spec, size, rates)),
         rate: rate_report,
         one_way,
@@ -181,6 +187,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         clock: Some(map),
         load: None,
         prepared: Vec::new(),
+        interrupted,
         verdict,
     };
     let raw = recorded.raw.map(|samples| raw(&samples, rate, recorded.first_tick));
@@ -278,6 +285,7 @@ mod tests {
             self_cost: SelfCost::default(),
             found: Vec::new(),
             vanished: None,
+            interrupted: false,
             pgm: None,
             events: Vec::new(),
         }));

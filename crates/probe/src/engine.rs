@@ -6,7 +6,7 @@ use crate::echo::{self, EchoPath};
 use crate::rounds::{Broken, Plan, Rounds};
 use crate::session::Session;
 use crate::size::{End, SizeDone, SizeLoop};
-use crate::stop::{BATCH_ROUNDS, MAX_PASSES};
+use crate::stop::BATCH_ROUNDS;
 use crate::{Context, Outcome, ProbeError, cost, local};
 use clock::Clock;
 use model::result::SelfCost;
@@ -194,15 +194,13 @@ impl<'a> Engine<'a> {
 
     fn recorder_config(&self, plan: &Plan) -> RecorderConfig {
         let spec = &self.task.spec;
-        let passes = if spec.probe == Probe::Rr && spec.stop.interval_percent.is_some() { MAX_PASSES } else { 1 };
-        let max_ms = u64::from(spec.stop.max_ms) * passes as u64;
         let raw = if spec.raw { spec.stop.max_count.min(MOST_RAW) } else { 0 };
         RecorderConfig {
             outliers: spec.outliers,
             raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
             has_header: plan.tier != Tier::Nothing,
             has_schedule: plan.interval_ns > 0,
-            ..RecorderConfig::new(self.clock.rate(), document::kind(spec), u32::try_from(max_ms).unwrap_or(u32::MAX))
+            ..RecorderConfig::new(self.clock.rate(), document::kind(spec), spec.stop.max_ms)
         }
     }
 
@@ -274,6 +272,7 @@ impl<'a> Engine<'a> {
         rounds: &Rounds<'_>,
         give: &mut dyn FnMut(Measured),
     ) {
+        let done_end = done.end;
         let recorded = recorder.finish(Some(&done.map));
         let mut found = self.found.clone();
         found.extend(overrun(rounds.strays().overrun));
@@ -307,6 +306,7 @@ impl<'a> Engine<'a> {
             self_cost,
             found,
             vanished,
+            interrupted: done_end == End::Stopped,
             pgm: None,
             events: Vec::new(),
         });
@@ -385,10 +385,9 @@ fn dropped(way: &Way) -> u64 {
 
 /// The longest that one size may take, without what it waits for.
 fn longest_size(spec: &ProbeSpec) -> Duration {
-    let passes = if spec.probe == Probe::Rr { MAX_PASSES as u64 } else { 1 };
     Duration::from_millis(
         u64::from(spec.warmup.time_ms)
-            .saturating_add(u64::from(spec.stop.max_ms).saturating_mul(passes))
+            .saturating_add(u64::from(spec.stop.max_ms))
             .saturating_add(u64::from(spec.timeout_ms)),
     )
 }

@@ -146,8 +146,15 @@ impl SizeLoop<'_, '_> {
             return ended.err().unwrap_or(End::Met);
         }
         // In `rr` the interval asked for is that of the rate over passes.
-        let rule = StopRule { interval_percent: None, ..self.spec.stop };
-        while stop::another_pass(self.spec.stop.interval_percent, rates) {
+        let whole = self.spec.stop;
+        let (start, first_round) = (self.clock.now(), self.rounds_of(Phase::Timed));
+        let behind = |own: &Self| stop::Progress {
+            elapsed_ns: own.clock.ns(own.clock.now().saturating_sub(start)),
+            rounds: own.rounds_of(Phase::Timed) - first_round,
+            width_percent: None,
+        };
+        while stop::another_pass(&whole, rates, behind(self)) {
+            let rule = stop::pass_rule(&whole, whole.max_count.saturating_sub(behind(self).rounds));
             let mut pass = Pass::default();
             let ended = self.pass(path, &rule, Phase::Timed, map, usage, &mut pass);
             // A pass that was cut short (a vanished peer, Ctrl-C) counts only when there is no whole one.

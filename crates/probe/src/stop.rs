@@ -79,13 +79,35 @@ pub(crate) fn rate_interval(rates: &[f64]) -> RateInterval {
     RateInterval { mean, half_width_percent }
 }
 
-/// Whether `rr` makes another pass. As in netperf's `-I`, the interval asked for is the whole width.
-pub(crate) fn another_pass(asked_percent: Option<f64>, rates: &[f64]) -> bool {
-    let Some(asked) = asked_percent else { return rates.is_empty() };
-    if rates.len() >= MAX_PASSES {
+/// The rule of one pass of `rr`: its time and count are those of the whole, so each of [`MAX_PASSES`] passes gets its part.
+/// Without an interval there is one pass.
+pub(crate) fn pass_rule(whole: &StopRule, rounds_left: u64) -> StopRule {
+    if whole.interval_percent.is_none() {
+        return *whole;
+    }
+    let passes = u32::try_from(MAX_PASSES).unwrap_or(1);
+    let part = |ms: u32| if ms == u32::MAX { ms } else { ms.div_ceil(passes) };
+    StopRule {
+        min_ms: 0,
+        max_ms: part(whole.max_ms),
+        min_count: 1,
+        max_count: if whole.max_count == u64::MAX {
+            u64::MAX
+        } else {
+            whole.max_count.div_ceil(u64::from(passes)).min(rounds_left)
+        },
+        interval_percent: None,
+    }
+}
+
+/// Whether `rr` makes another pass, with so much behind it. As in netperf's `-I`, the interval asked for is the whole width.
+pub(crate) fn another_pass(rule: &StopRule, rates: &[f64], behind: Progress) -> bool {
+    let Some(asked) = rule.interval_percent else { return rates.is_empty() };
+    if rates.len() >= MAX_PASSES || !matches!(next(rule, behind), Next::Batch { .. }) {
         return false;
     }
-    rate_interval(rates).half_width_percent.is_none_or(|half| 2.0 * half > asked)
+    let early = behind.rounds < rule.min_count || behind.elapsed_ns < u64::from(rule.min_ms) * 1_000_000;
+    early || rate_interval(rates).half_width_percent.is_none_or(|half| 2.0 * half > asked)
 }
 
 #[cfg(test)]
@@ -120,16 +142,34 @@ mod tests {
 
     #[test]
     fn one_pass_unless_an_interval_is_asked_for() {
-        assert!(another_pass(None, &[]));
-        assert!(!another_pass(None, &[100.0]));
+        let rule = StopRule { interval_percent: None, ..rule() };
+        assert!(another_pass(&rule, &[], Progress::default()));
+        assert!(!another_pass(&rule, &[100.0], Progress::default()));
+        assert_eq!(pass_rule(&rule, 77), rule);
+    }
+
+    #[test]
+    fn limits_are_those_of_all_passes() {
+        let one = pass_rule(&rule(), 5000);
+        assert_eq!((one.max_ms, one.max_count, one.interval_percent), (34, 167, None));
+        assert_eq!(pass_rule(&rule(), 3).max_count, 3, "the last one has what is left");
+        let open = StopRule { max_ms: u32::MAX, max_count: u64::MAX, ..rule() };
+        assert_eq!((pass_rule(&open, 1).max_ms, pass_rule(&open, 1).max_count), (u32::MAX, u64::MAX));
+        let wild = [50.0, 150.0, 50.0];
+        assert!(another_pass(&rule(), &wild, Progress { rounds: 4999, elapsed_ns: 999_000_000, width_percent: None }));
+        assert!(!another_pass(&rule(), &wild, Progress { rounds: 5000, ..Progress::default() }));
+        assert!(!another_pass(&rule(), &wild, Progress { elapsed_ns: 1_000_000_000, ..Progress::default() }));
     }
 
     #[test]
     fn passes_go_on_until_narrow_or_thirty() {
-        assert!(another_pass(Some(5.0), &[100.0, 100.0]), "two passes tell nothing");
-        assert!(!another_pass(Some(5.0), &[100.0, 100.1, 99.9]));
-        assert!(another_pass(Some(5.0), &[100.0, 150.0, 50.0]));
+        let rule = StopRule { interval_percent: Some(5.0), ..rule() };
+        let behind = Progress { rounds: 200, elapsed_ns: 500_000_000, width_percent: None };
+        assert!(another_pass(&rule, &[100.0, 100.1, 99.9], Progress { rounds: 99, ..behind }), "the minimum first");
+        assert!(another_pass(&rule, &[100.0, 100.0], behind), "two passes tell nothing");
+        assert!(!another_pass(&rule, &[100.0, 100.1, 99.9], behind));
+        assert!(another_pass(&rule, &[100.0, 150.0, 50.0], behind));
         let wild: Vec<f64> = (0..30).map(|i| if i % 2 == 0 { 50.0 } else { 150.0 }).collect();
-        assert!(!another_pass(Some(5.0), &wild));
+        assert!(!another_pass(&rule, &wild, behind));
     }
 }

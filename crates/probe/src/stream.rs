@@ -143,6 +143,7 @@ struct Ran {
     working: Option<Latency>,
     hlog: String,
     vanished: Option<String>,
+    interrupted: bool,
 }
 
 impl Stream<'_> {
@@ -251,6 +252,7 @@ impl Stream<'_> {
                 working,
                 hlog,
                 vanished,
+                interrupted: self.context.stopping(),
             })
         })
     }
@@ -525,6 +527,7 @@ impl Ran {
             hlog: self.hlog,
             found,
             vanished,
+            interrupted: self.interrupted,
         });
         (measured, failure)
     }

@@ -54,6 +54,8 @@ pub struct Evidence<'a> {
     pub interval_percent: Option<f64>,
     /// How a peer vanished before the stop rule was met, in a few words.
     pub peer_vanished: Option<&'a str>,
+    /// Whether the program was asked to end before the stop rule was met.
+    pub interrupted: bool,
     /// The load beside the measurement.
     pub load: Option<&'a LoadReport>,
 }

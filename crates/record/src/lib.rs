@@ -4,6 +4,7 @@
 //! timed rounds without allocating; [`Recorder::finish`] makes figures of them; [`verdict`] says whether they can be
 //! trusted. Everything is kept as RTT in nanoseconds; RTT/2 is made at the very end (see [`latency()`]).
 
+mod corrected;
 mod evidence;
 mod hlog;
 mod latency;
@@ -18,11 +19,12 @@ pub mod stream;
 pub mod timeline;
 mod verdict;
 
+pub use corrected::corrected;
 pub use evidence::{EndEvidence, Evidence, PathFacts};
 pub use latency::{Distribution, latency};
 pub use paced::{
-    Arrears, FarEnd, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, RepairFigures, RepairNote,
-    SenderCounts, saturated,
+    Arrears, Delivered, FarEnd, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, RepairFigures,
+    RepairNote, SenderCounts, saturated,
 };
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
 pub use verdict::verdict;

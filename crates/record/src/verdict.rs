@@ -25,6 +25,8 @@ const LOAD_CV: f64 = 0.5;
 const OWN_LATE_PERCENT: f64 = 1.0;
 /// Share of messages that may wait for the answer before them beyond a whole interval, likewise.
 const HELD_UP_PERCENT: f64 = 1.0;
+/// Share of the time that a closed loop may stand still, in percent.
+const STALLED_PERCENT: f64 = 1.0;
 /// Names in one finding.
 const NAMES: usize = 3;
 /// Busy share from which a thread counts as never sleeping.
@@ -56,11 +58,13 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     findings.extend(loss(evidence));
     findings.extend(order(evidence));
     findings.extend(stalls(evidence));
+    findings.extend(long_stalls(evidence));
     for (name, end) in ends(evidence) {
         findings.extend(other_tasks(name, &end, partner(evidence, name)));
         findings.extend(steal(name, &end));
     }
     findings.extend(load_uneven(evidence));
+    findings.extend(interrupted(evidence));
     findings.extend(interval_not_reached(evidence));
     findings.extend(few_samples(evidence).filter(|_| !bulk));
     let mut verdict = Verdict::default();
@@ -397,6 +401,43 @@ fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
     findings
 }
 
+/// What the percentiles of a closed loop hide.
+fn long_stalls(evidence: &Evidence<'_>) -> Option<Finding> {
+    let recorded = evidence.recorded;
+    let corrected = crate::corrected(evidence.spec, recorded)?;
+    let (count, took_ns) = crate::corrected::long_stalls(recorded);
+    let share = percent(took_ns, recorded.elapsed_ns);
+    if share < STALLED_PERCENT {
+        return None;
+    }
+    let time = |ns: Option<u64>| ns.map_or_else(|| "unknown".to_owned(), pace::time);
+    Some(Finding::new(
+        FindingId::LongStalls,
+        format!(
+            "{count} of {} messages took longer than 20 medians and 1 ms, {:.1} ms in all ({share:.1} % of the time), the longest RTT {:.1} ms. A closed loop sends nothing meanwhile, so its percentiles hide that: an open loop would have {} p99 {} and p99.9 {} (latency_corrected). Find what stood still, or measure with pace",
+            recorded.latency.count,
+            ms(took_ns),
+            ms(recorded.histogram.max().unwrap_or(0)),
+            corrected.kind.title(),
+            time(corrected.p99_ns),
+            time(corrected.p99_9_ns),
+        ),
+    ))
+}
+
+fn interrupted(evidence: &Evidence<'_>) -> Option<Finding> {
+    let recorded = evidence.recorded;
+    evidence.interrupted.then(|| {
+        Finding::new(
+            FindingId::Interrupted,
+            format!(
+                "the run was interrupted after {} messages: the figures are of that part alone",
+                recorded.messages.sent
+            ),
+        )
+    })
+}
+
 fn remedy(stall: &Stall) -> &'static str {
     match stall.cause {
         Cause::TickSlices { .. } => "; use --policy fifo:1, or keep other tasks off the measuring CPUs",
@@ -479,10 +520,20 @@ fn interval_not_reached(evidence: &Evidence<'_>) -> Option<Finding> {
     if reached.is_some_and(|reached| reached <= asked) {
         return None;
     }
-    let got = reached.map_or_else(|| "cannot be known from so few messages".to_owned(), |got| format!("is {got:.1} %"));
+    // Tables give the rate's interval as ± half of its width, so that width is named too.
+    let rate = evidence.spec.probe == Probe::Rr;
+    let got = match reached.filter(|got| got.is_finite()) {
+        None => "cannot be known from so little".to_owned(),
+        Some(got) if rate => format!("is ±{:.1} % ({got:.1} % wide)", got / 2.0),
+        Some(got) => format!("is {got:.1} % wide"),
+    };
+    let of = if rate { "rate" } else { "median" };
+    let asked = if rate { format!("±{} % ({asked} % wide)", asked / 2.0) } else { format!("{asked} %") };
     Some(Finding::new(
         FindingId::IntervalNotReached,
-        format!("the 95 % confidence interval {got} wide where {asked} % was asked for: run longer (--seconds)"),
+        format!(
+            "the 95 % confidence interval of the {of} {got} where {asked} was asked for: run longer (--seconds, --count)"
+        ),
     ))
 }
 
@@ -492,7 +543,12 @@ fn few_samples(evidence: &Evidence<'_>) -> Option<Finding> {
         Finding::new(
             FindingId::FewSamples,
             format!(
-                "p99 and above need 10 messages beyond them, that is 1000 in all, and there were {}: run longer (--seconds, --count)",
+                "{} and there were {}: run longer (--seconds, --count)",
+                if latency.p50_ns.is_none() {
+                    "each quantile needs 10 messages beyond it, that is 20 in all for the median and 1000 for p99,"
+                } else {
+                    "p99 and above need 10 messages beyond them, that is 1000 in all,"
+                },
                 latency.count
             ),
         )

@@ -343,7 +343,10 @@ fn findings(results: &[ResultDocument]) -> Vec<(bool, String)> {
 
 fn verdict_head(results: &[ResultDocument]) -> String {
     match results.iter().filter(|result| !result.verdict.trusted).count() {
-        0 => "verdict: trusted".to_owned(),
+        0 => match results.iter().filter(|result| result.interrupted).count() {
+            0 => "verdict: trusted".to_owned(),
+            _ => "verdict: INTERRUPTED; what was measured until then is trusted".to_owned(),
+        },
         n if n == results.len() => "verdict: NOT TO BE TRUSTED".to_owned(),
         n => {
             let (word, _) = Apart::of(results).words();

@@ -38,6 +38,64 @@ pub struct Histogram {
     overflowed: u64,
 }
 
+/// A histogram with the values that a closed loop did not see; see [`Histogram::corrected`]. The added values are counted,
+/// never stored, so it takes no time however long a stall was.
+#[derive(Debug, Clone)]
+pub struct Corrected {
+    /// Value and count, ascending.
+    buckets: Vec<(u64, u64)>,
+    interval_ns: u64,
+}
+
+impl Corrected {
+    /// Values above `ns`, the added ones too.
+    #[must_use]
+    pub fn count_above(&self, ns: u64) -> u64 {
+        let i = self.interval_ns;
+        let of_one = |value: u64| {
+            // v - k·i for k of 1 and more, down to i, that are above ns.
+            let down_to_interval = (value / i).saturating_sub(1);
+            let above = (value - ns).div_ceil(i) - 1;
+            1 + above.min(down_to_interval)
+        };
+        self.buckets
+            .iter()
+            .rev()
+            .take_while(|(value, _)| *value > ns)
+            .map(|(value, count)| count * of_one(*value))
+            .sum()
+    }
+
+    /// All values.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let zeros: u64 = self.buckets.iter().take_while(|(value, _)| *value == 0).map(|(_, count)| count).sum();
+        self.count_above(0) + zeros
+    }
+
+    /// The value at a quantile of 0.5 and more, by [`Histogram`]'s rule, when at least [`Histogram::BEYOND`] values lie
+    /// above it.
+    #[must_use]
+    pub fn quantile_if_supported(&self, q: f64) -> Option<u64> {
+        let count = self.count();
+        let beyond = count - rank(q, count).min(count);
+        if beyond < Histogram::BEYOND {
+            return None;
+        }
+        // The smallest value that no more than `beyond` lie above.
+        let (mut low, mut high) = (0, self.buckets.last().map_or(0, |(value, _)| *value));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.count_above(middle) > beyond {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Some(low)
+    }
+}
+
 impl Default for Histogram {
     fn default() -> Self {
         Self::new()
@@ -182,6 +240,14 @@ impl Histogram {
         })
     }
 
+    /// The distribution that an open loop would have seen, corrected by HdrHistogram's rule for an expected interval: each
+    /// value v stands for itself and for v - i, v - 2i and so on down to i (`i` is `interval_ns`).
+    #[must_use]
+    pub fn corrected(&self, interval_ns: u64) -> Corrected {
+        let buckets = self.iter_recorded().map(|bucket| (bucket.high_ns.min(self.max), bucket.count)).collect();
+        Corrected { buckets, interval_ns: interval_ns.max(1) }
+    }
+
     /// Whether both hold the same counts in the same buckets.
     #[must_use]
     pub fn buckets_equal(&self, other: &Self) -> bool {
@@ -299,6 +365,44 @@ mod tests {
         let ours = Histogram::from_base64_v2(&STANDARD.encode(bytes)).unwrap();
         assert_eq!(ours.count(), 7);
         assert!(ours.quantile(0.5).unwrap().abs_diff(250_000) < 2_600);
+    }
+
+    #[test]
+    fn a_corrected_histogram_is_that_of_the_library() {
+        // The library adds the values one by one; so does the definition.
+        let values = [(10_000_u64, 5000_u64), (11_000, 3000), (35_000, 4), (200_000, 2), (7_003_000, 1)];
+        for interval_ns in [1_000, 10_000, 10_500, 50_000] {
+            let mut expected = Hdr::<u64>::new_with_bounds(1, HOUR_NS, 3).unwrap();
+            let mut plain = Histogram::new();
+            for (value, count) in values {
+                plain.record_n(value, count);
+                for _ in 0..count {
+                    expected.record_correct(value, interval_ns).unwrap();
+                }
+            }
+            let corrected = plain.corrected(interval_ns);
+            assert_eq!(corrected.count(), expected.len(), "{interval_ns}");
+            for q in [0.5, 0.9, 0.99, 0.999] {
+                let (found, exact) = (corrected.quantile_if_supported(q), expected.value_at_quantile(q));
+                let Some(found) = found else { continue };
+                assert!(
+                    found.abs_diff(exact) <= exact / 200 + interval_ns / 100,
+                    "{interval_ns} {q}: {found} for {exact}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn correcting_long_stalls_takes_no_time_and_few_values_give_no_quantile() {
+        let mut plain = Histogram::new();
+        plain.record_n(1_000, 1_000_000);
+        plain.record_n(HOUR_NS / 2, 3);
+        let corrected = plain.corrected(1_000);
+        assert!(corrected.count() > 5_000_000_000);
+        assert!(corrected.quantile_if_supported(0.5).unwrap() > HOUR_NS / 8);
+        assert_eq!(Histogram::new().corrected(5).quantile_if_supported(0.5), None);
+        assert_eq!(of(100..105).corrected(100).quantile_if_supported(0.99), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use decode::Decoder;
 pub use encode::Encoder;
 pub use error::StatsError;
 pub use family::{Joint, joint_permutation_test};
-pub use histogram::{Bucket, HOUR_NS, Histogram, rank};
+pub use histogram::{Bucket, Corrected, HOUR_NS, Histogram, rank};
 pub use moments::Moments;
 pub use permutation::{Centre, Permutation, holm, permutation_test, smallest_p};
 pub use student::{cv, interval_of, t_quantile};

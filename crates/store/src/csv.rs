@@ -108,6 +108,21 @@ pub fn csv<'a>(rows: impl IntoIterator<Item = CsvRow<'a>>) -> Result<String, Sto
     Ok(text)
 }
 
+/// A factor as the cell has it, or as the initiator was told where nothing varied it.
+fn known(result: &ResultDocument, factor: &str) -> Option<String> {
+    let end = &result.ends.initiator;
+    result.factor(factor).or_else(|| match factor {
+        "probe" => Some(result.probe.to_string()),
+        "receive" => Some(end.spec.receive.to_string()),
+        "policy" => Some(end.spec.policy.to_string()),
+        "cpu" => end.spec.cpu.map(|cpu| cpu.to_string()),
+        // A plan's name for the stack of the kernel.
+        "stack" if end.preloads.is_empty() => Some("kernel".to_owned()),
+        "stack" => Some(end.preloads.iter().map(|preload| preload.library.as_str()).collect::<Vec<_>>().join(":")),
+        _ => None,
+    })
+}
+
 /// One row of fields as RFC 4180 writes it.
 fn line(text: &mut String, fields: &[String]) {
     for (place, field) in fields.iter().enumerate() {
@@ -164,7 +179,7 @@ impl Fields {
             fields.push(format!("label_{label}"), run.and_then(|run| run.run.labels.get(*label)));
         }
         for factor in FACTORS {
-            fields.push(factor, result.and_then(|result| result.factor(factor)));
+            fields.push(factor, result.and_then(|result| known(result, factor)));
         }
         fields.push("size_bytes", result.and_then(ResultDocument::size));
         for factor in factors {

@@ -2,6 +2,7 @@
 
 mod capture;
 mod lab;
+mod late;
 mod pace;
 mod peers;
 mod pgm;
@@ -91,6 +92,18 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
+    /// Who is blamed for late messages of `pace`: with and without a CPU hog and a compiler, and a far end that stands still.
+    Late {
+        /// Runs of each case, interleaved.
+        #[arg(long, default_value_t = 20)]
+        runs: u32,
+        /// Seconds a run.
+        #[arg(long, default_value_t = 2)]
+        seconds: u32,
+        /// Write the table to this Markdown file too.
+        #[arg(long)]
+        output: Option<std::path::PathBuf>,
+    },
     /// Maximum UDP datagrams a second and TCP throughput beside iperf3, iperf 2 and sockperf, interleaved on one lab.
     Stream {
         /// Rounds; in each every tool measures once, in an order that rotates.
@@ -146,6 +159,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             peers::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
         }
         Bench::Pace { rounds, seconds, policy, output } => pace::run(*rounds, *seconds, policy, output.as_deref()),
+        Bench::Late { runs, seconds, output } => late::run(*runs, *seconds, output.as_deref()),
         Bench::Shield { plan, measured, output } => shield::run(plan, measured.as_deref(), output.as_deref()),
         Bench::Capture { rounds, seconds } => capture::run(*rounds, *seconds),
         Bench::Stream { rounds, seconds, protocol, output } => {

@@ -17,7 +17,7 @@ use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
 use net::PathOptions;
 use pgm_io::WayCounts;
-use record::{FarEnd, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, SenderCounts};
+use record::{Delivered, FarEnd, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, SenderCounts};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use wire::StopReport;
@@ -60,8 +60,17 @@ pub(crate) fn measure(
         free: task::allowed_cpus().unwrap_or_default(),
     };
     let _aside = Aside::from(&places);
-    let mut engine =
-        Engine { task, context, clock, pace: &pace, places, found, number: 0, outcome: Outcome::default() };
+    let mut engine = Engine {
+        task,
+        context,
+        clock,
+        pace: &pace,
+        places,
+        found,
+        number: 0,
+        outcome: Outcome::default(),
+        before: None,
+    };
     let result = engine.all(&mut ways, give);
     ways.close();
     result.map(|()| engine.outcome)
@@ -78,6 +87,8 @@ struct Engine<'a> {
     /// next one's.
     number: u64,
     outcome: Outcome,
+    /// What became of the rate before, and its size.
+    before: Option<(u32, Delivered)>,
 }
 
 /// One rate of one size.
@@ -316,6 +327,11 @@ impl Engine<'_> {
         }
     }
 
+    /// What became of the rate before it, of the same size.
+    fn before_of(&self, pass: Pass) -> Option<Delivered> {
+        self.before.filter(|(size, _)| *size == pass.size).map(|(_, delivered)| delivered)
+    }
+
     /// What is known of a reflector's clock: the ticks of one machine's processes are of one counter when they are of one
     /// kind.
     fn clock_of(&self, far: &Far, report: Option<&StopReport>, size: u32) -> PeerClock {
@@ -415,7 +431,11 @@ impl Engine<'_> {
                 })
             })
             .collect();
-        recorded.judge_rate(&RateEvidence { initiator: &done.counters, far: &far });
+        // Of a run that was cut short nobody knows whether its rate would have been reached.
+        if done.cut.is_none() && done.broken().is_none() {
+            recorded.judge_rate(&RateEvidence { initiator: &done.counters, far: &far, before: self.before_of(pass) });
+        }
+        self.before = Delivered::of(&recorded).map(|delivered| (pass.size, delivered));
         let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
         let mut found = self.found.clone();
         found.extend(overrun(done.overrun));
@@ -456,6 +476,7 @@ impl Engine<'_> {
             self_cost,
             found,
             vanished,
+            interrupted: done.cut == Some(Cut::Stopped),
             pgm,
             events: of_group.events,
         });

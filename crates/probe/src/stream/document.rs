@@ -34,6 +34,7 @@ pub(super) struct Parts<'a> {
     pub(super) hlog: String,
     pub(super) found: Vec<Finding>,
     pub(super) vanished: Option<String>,
+    pub(super) interrupted: bool,
 }
 
 /// Puts the document together and judges it.
@@ -94,6 +95,7 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         found: &found,
         interval_percent: None,
         peer_vanished: parts.vanished.as_deref(),
+        interrupted: parts.interrupted,
         load: None,
     });
     let (asked_bps, asked_pps) = record::stream::asked(stream, size, opened.datagrams);
@@ -143,6 +145,7 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         latency: None,
         latency_intended: None,
         lateness: None,
+        latency_corrected: None,
         transactions: None,
         rate: None,
         one_way: None,
@@ -160,6 +163,7 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         clock: Some(parts.map),
         load: None,
         prepared: Vec::new(),
+        interrupted: parts.interrupted,
         verdict,
     };
     Measured { result, hlog: parts.hlog, outliers: Vec::new(), events: Vec::new(), raw: None }

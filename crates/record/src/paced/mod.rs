@@ -19,7 +19,7 @@ mod stamped;
 pub use config::{PacedConfig, PacedPeer, PeerClock};
 pub use figures::{Arrears, PaceFigures, SenderCounts};
 pub use repaired::{RepairFigures, RepairNote};
-pub use saturated::{FarEnd, RateEvidence, saturated};
+pub use saturated::{Delivered, FarEnd, RateEvidence, saturated};
 
 use crate::hlog::Log;
 use crate::latency::{Distribution, latency};

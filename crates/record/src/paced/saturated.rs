@@ -1,7 +1,9 @@
 //! What could not keep up with a rate: a pure function of what both ends counted.
 //!
 //! Two things show it: the sender stays behind its schedule, more and more; or more than one answer in a hundred is
-//! missing. A single stall does neither for long and is told by the figures and by findings of its own.
+//! missing and something explains that by the rate: a full buffer, a limit, a link that carries less, or a higher rate that
+//! brought hardly more answers than the one before it. Loss that nothing explains is loss (a finding of its own): a path
+//! that loses 2 % at random does so at each rate. A single stall does neither for long.
 
 use super::figures::PaceFigures;
 use crate::Recorded;
@@ -29,6 +31,35 @@ pub struct RateEvidence<'a> {
     pub initiator: &'a Counters,
     /// The far ends; those that vanished are left out.
     pub far: &'a [FarEnd<'a>],
+    /// What became of a lower rate of the same sweep, where there was one.
+    pub before: Option<Delivered>,
+}
+
+/// What became of a rate, in messages a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Delivered {
+    /// The rate asked for.
+    pub asked_pps: f64,
+    /// The rate of messages that were answered, or would have been had they asked for it.
+    pub delivered_pps: f64,
+}
+
+impl Delivered {
+    /// Of a measurement; nothing where it has no rate or nothing was asked for.
+    #[must_use]
+    pub fn of(recorded: &Recorded) -> Option<Self> {
+        let rate = &recorded.pace.as_deref()?.rate;
+        let messages = &recorded.messages;
+        let asked = messages.received + messages.lost;
+        let share = messages.received as f64 / asked.max(1) as f64;
+        (asked > 0).then_some(Self { asked_pps: rate.asked_pps, delivered_pps: rate.achieved_pps * share })
+    }
+
+    /// Whether this rate brought less than half of what it asked for beyond a lower one.
+    fn is_no_more_than(&self, before: &Self) -> bool {
+        let asked = self.asked_pps - before.asked_pps;
+        asked > 0.0 && self.delivered_pps - before.delivered_pps < asked / 2.0
+    }
 }
 
 /// Share of messages, in percent, from which on something did not keep up.
@@ -145,7 +176,17 @@ fn lost(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) ->
     if let Some((_, who, why)) = cause {
         return found(who, format!("{missing}: {why}"));
     }
+    let line = line(pace);
+    let full = evidence.before.zip(Delivered::of(recorded)).filter(|(before, now)| now.is_no_more_than(before));
+    let why = match full {
+        None if line.is_empty() => return None,
+        None => String::new(),
+        Some((before, now)) => format!(
+            "; {:.0} messages a second came through, and {:.0} when {:.0} were asked for",
+            now.delivered_pps, before.delivered_pps, before.asked_pps
+        ),
+    };
     let reached: Vec<String> =
         evidence.far.iter().map(|far| format!("; {} messages reached the {}", far.received, far.name)).collect();
-    found("path", format!("{missing} and no buffer of either end was full{}{}", reached.concat(), line(pace)))
+    found("path", format!("{missing} and no buffer of either end was full{}{why}{line}", reached.concat()))
 }

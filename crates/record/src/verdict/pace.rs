@@ -66,7 +66,7 @@ fn displaced(sender: &SenderCounts) -> String {
 }
 
 /// A time for people, in the unit that suits it.
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     if ns < 1_000_000 { format!("{:.1} µs", ns as f64 / 1e3) } else { format!("{:.1} ms", ms(ns)) }
 }
 

@@ -25,6 +25,7 @@ struct Case {
     found: Vec<Finding>,
     interval_percent: Option<f64>,
     peer_vanished: Option<&'static str>,
+    interrupted: bool,
     load: Option<LoadReport>,
 }
 
@@ -72,6 +73,7 @@ impl Case {
             found: Vec::new(),
             interval_percent: None,
             peer_vanished: None,
+            interrupted: false,
             load: None,
         }
     }
@@ -96,6 +98,7 @@ impl Case {
             found: &self.found,
             interval_percent: self.interval_percent,
             peer_vanished: self.peer_vanished,
+            interrupted: self.interrupted,
             load: self.load.as_ref(),
         })
     }
@@ -104,7 +107,9 @@ impl Case {
     #[track_caller]
     fn only(&self, id: FindingId) -> Finding {
         let verdict = self.verdict();
-        let all: Vec<&Finding> = verdict.iter().collect();
+        // The cause of stalls stands beside what they hide.
+        let has_cause = matches!(id, FindingId::Throttled | FindingId::PeriodicStalls);
+        let all: Vec<&Finding> = verdict.iter().filter(|one| !has_cause || one.id != FindingId::LongStalls).collect();
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(all[0].id, id, "{all:?}");
         assert_eq!(verdict.trusted, !id.is_invalid());
@@ -256,9 +261,9 @@ fn with_stalls(at_ms: &[u64], width_us: u64) -> Recorded {
 fn a_hole_while_spinning_in_a_real_time_class_is_throttling() {
     let mut case = Case::new();
     case.recorded = with_stalls(&[455], 50_140);
-    case.clean();
+    case.only(FindingId::LongStalls);
     case.ends[0].0.policy = Policy::Fifo(1);
-    case.clean();
+    case.only(FindingId::LongStalls);
     case.ends[0].0.receive = Receive::Spin;
     let finding = case.only(FindingId::Throttled);
     assert_eq!(finding.end.as_deref(), Some("initiator"));
@@ -393,6 +398,10 @@ fn the_interval_asked_for() {
     assert!(
         case.only(FindingId::IntervalNotReached).detail.contains("is 7.2 % wide where 0.000000001 % was asked for")
     );
+    // The column of rr has half of the width, so both are named.
+    case.spec.probe = Probe::Rr;
+    let detail = case.only(FindingId::IntervalNotReached).detail;
+    assert!(detail.contains("of the rate is ±3.6 % (7.2 % wide)"), "{detail}");
     let mut case = Case::new();
     case.spec.stop.interval_percent = Some(5.0);
     case.recorded = record(0, &quiet(100));
@@ -533,7 +542,52 @@ fn echo_has_no_reflector() {
         found: &[],
         interval_percent: None,
         peer_vanished: None,
+        interrupted: false,
         load: None,
     };
     assert!(verdict(&evidence).trusted);
+}
+
+#[test]
+fn an_interrupted_run_says_so_and_keeps_its_figures() {
+    let case = Case { interrupted: true, ..Case::new() };
+    let finding = case.only(FindingId::Interrupted);
+    assert!(finding.detail.contains("2000 messages"), "{}", finding.detail);
+}
+
+/// A far end that stands still for 200 ms of each second, seen by a closed loop of 10 µs for 2 s.
+fn stands_still() -> Recorded {
+    let (mut at, mut samples) = (0, Vec::new());
+    while at < 2000 * MS {
+        let stands = (at / MS) % 1000 >= 800;
+        let rtt = if stands { (at / MS / 1000 + 1) * 1000 * MS - at } else { 10_000 };
+        let seq = samples.len() as u64;
+        samples.push(Sample { seq, intended: MS + at, sent: MS + at, received: MS + at + rtt, ..Sample::default() });
+        at += rtt + 1_000;
+    }
+    record(0, &samples)
+}
+
+#[test]
+fn a_closed_loop_says_what_its_percentiles_hide() {
+    let mut case = Case { recorded: stands_still(), ..Case::new() };
+    assert!(case.recorded.latency.p99_9_ns.unwrap() < 6_000, "two messages of 160,000 tell of it");
+    let verdict = case.verdict();
+    let finding = verdict.iter().find(|finding| finding.id == FindingId::LongStalls).unwrap();
+    assert!(verdict.trusted);
+    assert!(finding.detail.starts_with("2 of "), "{}", finding.detail);
+    assert!(finding.detail.contains("(20.0 % of the time)"), "{}", finding.detail);
+    let open = crate::corrected(&case.spec, &case.recorded).unwrap();
+    // A fifth of the time stood still, so a message in ten waited for half of a stall (of RTT/2, as asked for).
+    let within = |ns: Option<u64>, ms: u64| ns.unwrap().abs_diff(ms * MS) < ms * MS / 20;
+    assert!(within(open.p90_ns, 54) && within(open.p99_ns, 95), "{open:?}");
+    assert_eq!((open.interval_ns, open.kind), (10_000, LatencyKind::RttHalf));
+    // A gap between rounds is part of the interval.
+    case.spec.gap.sleep_us = 90;
+    assert_eq!(crate::corrected(&case.spec, &case.recorded).unwrap().interval_ns, 100_000);
+    // A stall of half a per cent is an outlier.
+    let mut samples = quiet(50_000);
+    samples[700].received += 4 * MS;
+    case.recorded = record(0, &samples);
+    assert!(case.verdict().iter().all(|finding| finding.id != FindingId::LongStalls));
 }

@@ -1,7 +1,7 @@
 //! The rules of an open loop, both ways.
 
 use super::*;
-use crate::{FarEnd, Paced, PacedConfig, PacedPeer, RateEvidence, SenderCounts};
+use crate::{Delivered, FarEnd, Paced, PacedConfig, PacedPeer, RateEvidence, SenderCounts};
 use model::{PaceSpec, PacedSample, Pacer};
 
 const US: u64 = 1000;
@@ -97,7 +97,7 @@ fn a_path_that_takes_no_more_is_not_the_senders_fault() {
 fn judged(mut recorded: Recorded, initiator: &Counters, far: &Counters, over_rate: u64, busy: u64) -> Recorded {
     let usage = EndUsage { elapsed_ns: 100 * MS, process_system_ns: busy * MS, ..EndUsage::default() };
     let far = FarEnd { name: "reflector", received: 4900, over_rate, counters: far, usage: &usage };
-    recorded.judge_rate(&RateEvidence { initiator, far: &[far] });
+    recorded.judge_rate(&RateEvidence { initiator, far: &[far], before: None });
     recorded
 }
 
@@ -142,18 +142,21 @@ fn losses_name_where_they_were() {
     let lossy = || paced(config(), 5000, 0, some(50));
     let full = Counters { socket_overflow: 90, ..none() };
     for (initiator, far, over_rate, expected) in [
-        (none(), none(), 0, "path"),
         (none(), full.clone(), 0, "reflector"),
         (none(), none(), 100, "reflector"),
         (full.clone(), none(), 0, "initiator"),
         (Counters { qdisc_drops: 100, ..none() }, none(), 0, "path"),
-        // Explains less than a tenth.
-        (none(), Counters { socket_overflow: 5, ..none() }, 0, "path"),
     ] {
         let done = judged(lossy(), &initiator, &far, over_rate, 20);
         let (name, why) = who(&done).unwrap();
         assert_eq!(name, expected, "{why}");
         assert!(why.starts_with("100 of 5000 answers are missing (2.0 %)"), "{why}");
+    }
+    // What nothing explains, or a counter explains less than a tenth of, is loss and no question of the rate.
+    for far in [none(), Counters { socket_overflow: 5, ..none() }] {
+        let done = judged(lossy(), &none(), &far, 0, 20);
+        assert_eq!(who(&done), None);
+        assert!(case(done).verdict().iter().any(|finding| finding.id == FindingId::Loss));
     }
     // Fewer than one in a hundred: a loss, but the rate is held.
     assert_eq!(who(&judged(paced(config(), 5000, 0, some(125)), &none(), &full, 0, 20)), None);
@@ -164,6 +167,29 @@ fn losses_name_where_they_were() {
     let verdict = case(done).verdict();
     let finding = verdict.iter().find(|finding| finding.id == FindingId::RateNotReached).unwrap();
     assert!(verdict.trusted && finding.end.is_none() && finding.detail.starts_with("the path could not keep up: "));
+}
+
+#[test]
+fn a_higher_rate_that_brings_no_more_answers_is_not_reached() {
+    let usage = EndUsage::default();
+    let judge = |every: u64, before: Delivered| {
+        let lost = move |seq: u64| {
+            if seq.is_multiple_of(every) { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(seq) }
+        };
+        let mut done = paced(config(), 5000, 0, lost);
+        let counters = none();
+        let far = FarEnd { name: "reflector", received: 4900, over_rate: 0, counters: &counters, usage: &usage };
+        done.judge_rate(&RateEvidence { initiator: &counters, far: &[far], before: Some(before) });
+        done
+    };
+    // 2 % are lost at half of the rate, and at the whole one.
+    assert_eq!(who(&judge(50, Delivered { asked_pps: 5000.0, delivered_pps: 4900.0 })), None);
+    // A third is lost now, and nothing was before.
+    let done = judge(3, Delivered { asked_pps: 8000.0, delivered_pps: 8000.0 });
+    let (name, why) = who(&done).unwrap();
+    assert!(name == "path" && why.contains("came through, and 8000 when 8000 were asked for"), "{why}");
+    // A higher rate before says nothing.
+    assert_eq!(who(&judge(3, Delivered { asked_pps: 20_000.0, delivered_pps: 8000.0 })), None);
 }
 
 #[test]
