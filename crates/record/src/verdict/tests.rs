@@ -581,10 +581,11 @@ fn a_closed_loop_says_what_its_percentiles_hide() {
     // A fifth of the time stood still, so a message in ten waited for half of a stall (of RTT/2, as asked for).
     let within = |ns: Option<u64>, ms: u64| ns.unwrap().abs_diff(ms * MS) < ms * MS / 20;
     assert!(within(open.p90_ns, 54) && within(open.p99_ns, 95), "{open:?}");
-    assert_eq!((open.interval_ns, open.kind), (10_000, LatencyKind::RttHalf));
+    // A histogram knows the median to a thousandth.
+    assert!(open.interval_ns.abs_diff(10_000) <= 10 && open.kind == LatencyKind::RttHalf, "{open:?}");
     // A gap between rounds is part of the interval.
     case.spec.gap.sleep_us = 90;
-    assert_eq!(crate::corrected(&case.spec, &case.recorded).unwrap().interval_ns, 100_000);
+    assert_eq!(crate::corrected(&case.spec, &case.recorded).unwrap().interval_ns, open.interval_ns + 90_000);
     // A stall of half a per cent is an outlier.
     let mut samples = quiet(50_000);
     samples[700].received += 4 * MS;
