@@ -110,7 +110,7 @@ impl Default for StopRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct OutlierRule {
-    /// The worst so many.
+    /// The worst so many; with a schedule by each of: time from the intended send, from the actual send, lateness.
     pub worst: u32,
     /// And all whose RTT is over this many ns (up to 10,000 of them).
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,6 +26,8 @@ pub(crate) struct Outliers<More = ()> {
     worst: BinaryHeap<Reverse<Kept<More>>>,
     places: usize,
     listed: Vec<Kept<More>>,
+    /// Whether lost messages and those over the threshold are listed.
+    lists: bool,
     over_ns: u64,
     /// Listed ones that found no room.
     dropped: u64,
@@ -46,9 +48,15 @@ impl<More: Copy + Ord + Default> Outliers<More> {
             worst: BinaryHeap::from(touched::<Reverse<Kept<More>>>(places)),
             places,
             listed: touched(MOST),
+            lists: true,
             over_ns: rule.over_ns.unwrap_or(u64::MAX),
             dropped: 0,
         }
+    }
+
+    /// Keeps the worst by a second time of the same messages, and nothing else.
+    pub(crate) fn only_worst(rule: OutlierRule) -> Self {
+        Self { listed: Vec::new(), lists: false, ..Self::new(OutlierRule { over_ns: None, ..rule }) }
     }
 
     /// Messages that take at least this long must be offered; all others may be.
@@ -63,7 +71,7 @@ impl<More: Copy + Ord + Default> Outliers<More> {
 
     /// Keeps a message if it belongs to those worth keeping. Does not allocate.
     pub(crate) fn offer(&mut self, kept: Kept<More>) {
-        if kept.lost || kept.worth_ns > self.over_ns {
+        if self.lists && (kept.lost || kept.worth_ns > self.over_ns) {
             if self.listed.len() < MOST {
                 self.listed.push(kept);
             } else {
@@ -90,6 +98,20 @@ impl<More: Copy + Ord + Default> Outliers<More> {
         all.dedup();
         (all, self.dropped)
     }
+}
+
+/// What several kept of the same messages, each once, and how many found no room. The time that decided is of any of them.
+pub(crate) fn merged<More: Copy + Ord + Default>(several: [Outliers<More>; 3]) -> (Vec<Kept<More>>, u64) {
+    let (mut all, mut dropped) = (Vec::new(), 0);
+    for outliers in several {
+        let (mut kept, without_room) = outliers.finish();
+        all.append(&mut kept);
+        dropped += without_room;
+    }
+    let key = |kept: &Kept<More>| (kept.sent, kept.seq.0, kept.lost, kept.more);
+    all.sort_by_key(key);
+    all.dedup_by_key(|kept| key(kept));
+    (all, dropped)
 }
 
 #[cfg(test)]

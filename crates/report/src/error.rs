@@ -9,13 +9,21 @@ pub enum ReportError {
         /// The template engine's words, on one line.
         why: String,
     },
-    /// No run has a cell of this name.
-    #[error("no cell '{cell}' has a result; there are: {known}")]
+    /// No run has a cell of this name or number.
+    #[error("no cell '{cell}' has a result: `windhover plot --list` prints all {known} by number and key")]
     NoCell {
-        /// The name asked for.
+        /// What was asked for.
         cell: String,
-        /// The cells that there are.
-        known: String,
+        /// How many cells there are.
+        known: usize,
+    },
+    /// Several cells have this in their keys.
+    #[error("'{cell}' is in the keys of {count} cells: give more of the key, or a number of `windhover plot --list`")]
+    SeveralCells {
+        /// What was asked for.
+        cell: String,
+        /// How many cells it fits.
+        count: usize,
     },
     /// There is nothing to draw a figure from.
     #[error("figure '{figure}' cannot be drawn: it {why}")]

@@ -5,7 +5,7 @@ use crate::heat::{self, Heat, Layout, Look, Map};
 use crate::plots::{self, Quantity};
 use crate::units::plain;
 use crate::{Options, Report, ReportError, glance};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A kind of figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +86,12 @@ impl Kind {
         }
     }
 
+    /// Whether it is drawn where no kind is asked for: a handful that answers most questions.
+    #[must_use]
+    pub fn is_usual(self) -> bool {
+        !matches!(self, Self::Heat2011 | Self::Lateness | Self::Difference | Self::Ecdf)
+    }
+
     fn is_map(self) -> bool {
         matches!(self, Self::Heat | Self::Heat2011 | Self::Lateness | Self::Cells | Self::Difference)
     }
@@ -94,11 +100,14 @@ impl Kind {
 /// Which figures, of which cells, and how they look.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Wanted {
-    /// Kinds; empty: all that the runs have.
+    /// Kinds; empty: those of [`Kind::is_usual`], heat maps of cells with a rate only.
     pub kinds: Vec<Kind>,
-    /// Only this cell; with [`Kind::Difference`] the first of the two.
+    /// With no kinds named: all that the runs have.
+    pub all: bool,
+    /// Only this cell, by a number or a part of a key that one of [`cells`] alone has; with [`Kind::Difference`] the first
+    /// of the two.
     pub cell: Option<String>,
-    /// The second cell of a difference; absent: the next one after the first.
+    /// The second cell of a difference, named likewise; absent: the next one after the first.
     pub against: Option<String>,
     /// Which repetition; absent: the first that each cell has.
     pub repetition: Option<u32>,
@@ -108,6 +117,45 @@ pub struct Wanted {
     pub columns: Option<usize>,
     /// Colours, scale, rows.
     pub look: Look,
+}
+
+impl Wanted {
+    fn wants(&self, kind: Kind) -> bool {
+        if self.kinds.is_empty() { self.all || kind.is_usual() } else { self.kinds.contains(&kind) }
+    }
+}
+
+/// The cells that have results, by number (from 1, in the order of their keys) and key.
+#[must_use]
+pub fn cells(runs: &[store::Run]) -> Vec<(usize, String)> {
+    let keys: BTreeSet<&str> =
+        runs.iter().flat_map(|run| run.results.iter().map(|(step, _)| step.cell.as_str())).collect();
+    (1..).zip(keys.into_iter().map(str::to_owned)).collect()
+}
+
+/// The key that somebody means: a number, a whole key, or words that one key alone has.
+fn key_of(cells: &[(usize, String)], asked: &str) -> Result<String, ReportError> {
+    if let Some((_, key)) = cells.iter().find(|(number, key)| key == asked || asked.parse() == Ok(*number)) {
+        return Ok(key.clone());
+    }
+    let parts = |text: &str| -> Vec<String> {
+        let parts = text.split(|letter: char| letter == ',' || letter.is_whitespace());
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    let fits =
+        |key: &str, part: &str| parts(key).iter().any(|word| word == part || word.ends_with(&format!("={part}")));
+    let all = |matches: &dyn Fn(&str, &str) -> bool| -> Vec<&String> {
+        let found = cells.iter().filter(|(_, key)| parts(asked).iter().all(|part| matches(key, part)));
+        found.map(|(_, key)| key).collect()
+    };
+    // `rate=1000` is also within `rate=10000`: whole words win.
+    let whole = all(&fits);
+    let found = if whole.is_empty() { all(&|key, part| key.contains(part)) } else { whole };
+    match found.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => Err(ReportError::NoCell { cell: plain(asked), known: cells.len() }),
+        several => Err(ReportError::SeveralCells { cell: plain(asked), count: several.len() }),
+    }
 }
 
 /// One figure, ready to be written.
@@ -165,20 +213,18 @@ pub struct Drawings {
 /// Draws the figures of some runs. All heat maps of one kind have one scale.
 ///
 /// # Errors
-/// [`ReportError::NoCell`] for a cell that no run has, [`ReportError::NoFigure`] where runs have nothing to draw a wanted
+/// [`ReportError::NoCell`] for a cell that no run has, [`ReportError::SeveralCells`] for a part of several keys, [`ReportError::NoFigure`] where runs have nothing to draw a wanted
 /// kind from.
 pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportError> {
     let mut out = Drawings::default();
-    for cell in wanted.cell.iter().chain(&wanted.against) {
-        let keys = || runs.iter().flat_map(|run| run.results.iter().map(|(step, _)| step.cell.as_str()));
-        if !keys().any(|key| key == cell) {
-            let mut known: Vec<&str> = keys().collect();
-            known.sort_unstable();
-            known.dedup();
-            return Err(ReportError::NoCell { cell: plain(cell), known: known.join(" | ") });
-        }
-    }
-    let wants = |kind: Kind| wanted.kinds.is_empty() || wanted.kinds.contains(&kind);
+    let keys = cells(runs);
+    let named = Wanted {
+        cell: wanted.cell.as_deref().map(|asked| key_of(&keys, asked)).transpose()?,
+        against: wanted.against.as_deref().map(|asked| key_of(&keys, asked)).transpose()?,
+        ..wanted.clone()
+    };
+    let wanted = &named;
+    let wants = |kind: Kind| wanted.wants(kind);
     if Kind::ALL.into_iter().any(|kind| kind.is_map() && wants(kind)) {
         maps(runs, wanted, &mut out);
     }
@@ -186,6 +232,11 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
         charts(runs, wanted, &mut out.drawings);
     }
     out.drawings.retain(|drawing| wants(drawing.kind));
+    if wanted.kinds.is_empty() && !wanted.all {
+        // Where messages follow a schedule, what happened when is the question; a map of a closed loop says little.
+        let paced = |drawing: &Drawing| matches!(&drawing.csv, Data::Map(map, _) if map.factors.contains_key("rate"));
+        out.drawings.retain(|drawing| !matches!(drawing.kind, Kind::Heat) || wanted.cell.is_some() || paced(drawing));
+    }
     for kind in &wanted.kinds {
         if !out.drawings.iter().any(|drawing| drawing.kind == *kind) {
             let why = match kind {
@@ -204,7 +255,7 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
 
 fn maps(runs: &[store::Run], wanted: &Wanted, out: &mut Drawings) {
     let tag = wanted.tag.clone().unwrap_or_else(|| "rtt".to_owned());
-    let kinds = |kind: Kind| wanted.kinds.is_empty() || wanted.kinds.contains(&kind);
+    let kinds = |kind: Kind| wanted.wants(kind);
     let mut tags = Vec::new();
     if [Kind::Heat, Kind::Heat2011, Kind::Cells, Kind::Difference].into_iter().any(kinds) {
         tags.push(tag.clone());
@@ -363,4 +414,23 @@ fn field(text: &str) -> String {
 /// A name without what file systems or shells treat in a special way.
 fn file_name(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_named_by_number_key_or_part() {
+        let keys = ["policy=other,rate=1000", "policy=other,rate=10000", "policy=fifo:1,probe=rr"].map(str::to_owned);
+        let cells: Vec<(usize, String)> = (1..).zip(keys).collect();
+        let key = |asked: &str| key_of(&cells, asked).map_err(|error| error.to_string());
+        assert_eq!(key("3").as_deref(), Ok("policy=fifo:1,probe=rr"));
+        assert_eq!(key("policy=fifo:1,probe=rr").as_deref(), Ok("policy=fifo:1,probe=rr"));
+        assert_eq!(key("fifo").as_deref(), Ok("policy=fifo:1,probe=rr"));
+        assert_eq!(key("1000").as_deref(), Ok("policy=other,rate=1000"));
+        assert_eq!(key("other 10000").as_deref(), Ok("policy=other,rate=10000"));
+        assert!(key("other").is_err_and(|words| words.contains("2 cells") && words.contains("--list")));
+        assert!(key("4").is_err_and(|words| words.contains("all 3")), "{:?}", key("4"));
+    }
 }

@@ -2,37 +2,43 @@
 
 /// One column.
 #[derive(Debug, Clone)]
-pub(crate) struct Column {
+pub struct Column {
     /// Its heading, one line each, the last one nearest to the figures.
-    pub(crate) heading: Vec<String>,
+    pub heading: Vec<String>,
     /// Figures stand to the right, words to the left.
-    pub(crate) right: bool,
+    pub right: bool,
     /// Words are wrapped to this width.
-    pub(crate) max: Option<usize>,
+    pub max: Option<usize>,
 }
 
 impl Column {
-    pub(crate) fn words(title: &str) -> Self {
+    /// Words under a heading.
+    #[must_use]
+    pub fn words(title: &str) -> Self {
         Self { heading: vec![title.to_owned()], right: false, max: None }
     }
 
-    pub(crate) fn figures(title: &str, unit: &str) -> Self {
+    /// Figures under a heading and a unit, which may be empty.
+    #[must_use]
+    pub fn figures(title: &str, unit: &str) -> Self {
         Self { heading: vec![title.to_owned(), unit.to_owned()], right: true, max: None }
     }
 }
 
 /// A word over several columns: first and last column, text.
-pub(crate) type Band = (usize, usize, String);
+pub type Band = (usize, usize, String);
 
 /// A table.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Grid {
-    pub(crate) columns: Vec<Column>,
+pub struct Grid {
+    /// From left to right.
+    pub columns: Vec<Column>,
     /// Lines of bands, from the top.
-    pub(crate) bands: Vec<Vec<Band>>,
-    pub(crate) rows: Vec<Vec<String>>,
+    pub bands: Vec<Vec<Band>>,
+    /// One text a column; what is missing is empty.
+    pub rows: Vec<Vec<String>>,
     /// So many leading columns are merged downwards where they repeat.
-    pub(crate) merged: usize,
+    pub merged: usize,
 }
 
 /// Characters as wide as they count: enough for Latin text, digits and the few signs used here.
@@ -55,8 +61,9 @@ struct Span {
 impl Grid {
     /// The table as text no wider than `total` columns. Empty columns are left out; words are wrapped, first between
     /// them, then within; a table that is still too wide is continued below with its key columns repeated. Narrower than
-    /// [`Self::least_width`] it cannot become.
-    pub(crate) fn text(&self, total: usize) -> String {
+    /// its key columns and the widest other one it cannot become.
+    #[must_use]
+    pub fn text(&self, total: usize) -> String {
         let mut whole = self.clone();
         whole.drop_empty();
         let mut out = String::new();
@@ -373,7 +380,8 @@ fn cut(word: &str, max: usize) -> usize {
 }
 
 /// Wraps a paragraph with a hanging indent.
-pub(crate) fn paragraph(lead: &str, text: &str, total: usize) -> String {
+#[must_use]
+pub fn paragraph(lead: &str, text: &str, total: usize) -> String {
     let indent = " ".repeat(width(lead));
     let lines = wrap(text, Some(total.saturating_sub(width(lead)).max(20)));
     let mut out = String::new();

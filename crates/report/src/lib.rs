@@ -59,6 +59,8 @@ pub use single::{single_csv, single_markdown, single_text};
 use model::{ResultDocument, RunDocument};
 use std::path::PathBuf;
 
+pub use layout::{Band, Column, Grid, paragraph};
+
 /// One run as a report needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunInput {
@@ -106,6 +108,15 @@ impl From<&store::Run> for RunInput {
     }
 }
 
+/// A report as one HTML file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The file.
+    pub html: String,
+    /// What of the runs' interval logs, outliers and events is damaged or missing, one line each.
+    pub problems: Vec<String>,
+}
+
 /// A digest of one or several runs, ready to be written in any form.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -142,7 +153,8 @@ impl Report {
         text::report(&self.document, width)
     }
 
-    /// All cells with their figures and findings as aligned plain text.
+    /// All cells with their figures and findings as aligned plain text, a table for each group of cells that differ only in
+    /// size. The notes are those of [`Report::table_text`].
     #[must_use]
     pub fn cells_text(&self, width: usize) -> String {
         text::all_cells(&self.document, width)
@@ -175,6 +187,14 @@ impl Report {
     /// # Errors
     /// [`ReportError::Template`] when the template does not render.
     pub fn html(&self) -> Result<String, ReportError> {
+        Ok(self.page()?.html)
+    }
+
+    /// [`Report::html`], and what of the runs' files is damaged: the page tells it too.
+    ///
+    /// # Errors
+    /// As [`Report::html`].
+    pub fn page(&self) -> Result<Page, ReportError> {
         html::report(self)
     }
 }

@@ -285,10 +285,13 @@ impl Apart {
 
     fn list(self, found: &[u64], all: usize) -> String {
         let (word, unit) = self.words();
-        match found {
+        let mut apart = found.to_vec();
+        apart.sort_unstable();
+        apart.dedup();
+        match apart.as_slice() {
             _ if found.len() == all => String::new(),
             [one] => format!(" ({one}{unit})"),
-            [first, .., last] => format!(" ({} {word}, {first} to {last}{unit})", found.len()),
+            [first, .., last] => format!(" ({} {word}, {first} to {last}{unit})", apart.len()),
             [] => String::new(),
         }
     }

@@ -214,7 +214,6 @@ pub(crate) fn all_cells(document: &Document, width: usize) -> String {
         out.push_str(&paragraph("", &heading, width));
         out.push_str(&cell_grid(group).text(width));
     }
-    out.push_str(&notes(document, width));
     out
 }
 

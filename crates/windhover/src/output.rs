@@ -4,6 +4,7 @@ use crate::cli::{Cli, Colour};
 use anstyle::{AnsiColor, Style};
 use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 
 /// An error with the exit code it ends the program with.
 #[derive(Debug)]
@@ -38,6 +39,27 @@ pub(crate) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or_else(terminal).filter(|columns| *columns > 0).unwrap_or(100).max(LEAST)
+}
+
+/// Writes a file whole or not at all; one that exists only with `overwrites`.
+pub(crate) fn write_file(file: &Path, bytes: &[u8], overwrites: bool) -> Result<(), Failure> {
+    if !overwrites && file.exists() {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "{} exists: name another file with --output, or give --force",
+            file.display()
+        )));
+    }
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = std::path::PathBuf::from(beside);
+    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, file));
+    if written.is_err() {
+        // Half a file helps nobody; that it cannot be removed either changes nothing.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.map_err(|error| {
+        Failure::new(1, anyhow::anyhow!("cannot write {}: {error}: name another place with --output", file.display()))
+    })
 }
 
 /// Where and how to print.

@@ -24,15 +24,19 @@ fn made(folder: &Folder) -> String {
 fn all_figures_of_a_run_go_into_its_folder() {
     let folder = Folder::new("plot-all");
     let path = made(&folder);
-    let listed = stdout(&run(&["plot", &path, "--list"]));
-    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let listed = stdout(&run(&["plot", &path, "--list", "--all"]));
+    let figures = listed.split("\n\n").next().unwrap();
+    let is_name =
+        |name: &&str| name.starts_with(|letter: char| letter.is_ascii_lowercase()) && name.contains(['-', 's']);
+    let lines = figures.lines().skip(2).filter(|line| !line.starts_with(' '));
+    let names: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).filter(is_name).collect();
     for name in ["cells-rtt", "heat-0001-rtt", "heat-0002-rtt", "heat-2011-0001-rtt", "lateness-0002", "difference-rtt"]
     {
         assert!(names.contains(&name), "{name}: {listed}");
     }
     assert!(!fs::exists(format!("{path}/plots")).unwrap(), "a list writes nothing");
     for (format, mark) in [("png", b"\x89PNG".as_slice()), ("svg", b"<svg"), ("csv", b"")] {
-        let output = run(&["plot", &path, "--format", format]);
+        let output = run(&["plot", &path, "--all", "--format", format]);
         assert_code(&output, 0);
         for name in &names {
             let bytes = fs::read(format!("{path}/plots/{name}.{format}")).unwrap();
@@ -46,6 +50,72 @@ fn all_figures_of_a_run_go_into_its_folder() {
     assert_eq!(fs::read(format!("{path}/plots/heat-0001-rtt.svg")).unwrap(), before);
     let html = fs::read_to_string(format!("{path}/plots/heat-0001-rtt.svg")).unwrap();
     assert!(html.contains("8 lost") || html.contains(" lost"), "the losses are named");
+}
+
+#[test]
+fn without_a_wish_it_draws_what_answers_most_questions() {
+    let folder = Folder::new("plot-usual");
+    let path = made(&folder);
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let output = run(&[&["plot", &path], arguments].concat());
+        assert_code(&output, 0);
+        let mut names: Vec<String> = fs::read_dir(format!("{path}/plots"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        fs::remove_dir_all(format!("{path}/plots")).unwrap();
+        names.sort();
+        names
+    };
+    let (usual, all) = (names(&[]), names(&["--all"]));
+    assert!(
+        usual.contains(&"heat-0001-rtt.png".to_owned()) && usual.contains(&"cells-rtt.png".to_owned()),
+        "{usual:?}"
+    );
+    assert!(!usual.iter().any(|name| name.contains("2011") || name.contains("ecdf")), "{usual:?}");
+    assert!(usual.iter().all(|name| all.contains(name)) && all.len() > usual.len() + 4, "{usual:?} {all:?}");
+    // A cell by its number, and by a word of its key.
+    for cell in ["1", "fifo:50", "policy=fifo:50"] {
+        assert_eq!(names(&["--figure", "heat", "--cell", cell]), ["heat-0002-rtt.png"], "{cell}");
+    }
+}
+
+#[test]
+fn a_report_of_several_runs_overwrites_that_of_none() {
+    let folder = Folder::new("report-two");
+    let path = made(&folder);
+    assert_code(&run(&["report", &path]), 0);
+    let page = format!("{path}/report.html");
+    let own = fs::read(&page).unwrap();
+    assert_code(&run(&["report", &path]), 0);
+    assert_refused(&["report", &path, &path], 2, &["report.html exists", "--output", "--force"]);
+    assert_eq!(fs::read(&page).unwrap(), own);
+    assert_code(&run(&["report", &path, &path, "--force"]), 0);
+    // What is damaged is said by the command too, not only within its page.
+    let log = format!("{path}/cells/0001.hlog");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, &text[..text.len() - 40]).unwrap();
+    let output = run(&["report", &path]);
+    assert_code(&output, 0);
+    assert!(stderr(&output).contains("0001.hlog: line"), "{}", stderr(&output));
+    // A place that cannot be written: another one is named by --output.
+    let nowhere = folder.0.join("none/report.html").to_str().unwrap().to_owned();
+    assert_refused(&["report", &path, "-o", &nowhere], 1, &["cannot write", "none/report.html", "--output"]);
+    assert_refused(
+        &["campaign", "list", &folder.0.join("missing").to_str().unwrap().to_owned()],
+        2,
+        &["missing", "no folder"],
+    );
+}
+
+#[test]
+fn all_cells_stand_under_headings_of_their_own() {
+    let folder = Folder::new("show-cells");
+    let path = made(&folder);
+    let text = stdout(&run(&["show", "--cells", &path]));
+    let cells = text.split("\npace udp · ").collect::<Vec<_>>();
+    assert_eq!(cells.len(), 3, "{text}");
+    assert!(cells[1].contains("other") && cells[2].contains("fifo:50") && !text.contains("sizes, "), "{text}");
 }
 
 #[test]
@@ -89,7 +159,11 @@ fn one_figure_goes_into_one_file_and_is_not_overwritten() {
 fn what_cannot_be_drawn_is_said_in_one_line() {
     let folder = Folder::new("plot-refused");
     let path = made(&folder);
-    assert_refused(&["plot", &path, "--cell", "nope"], 2, &["no cell 'nope'", "policy=other,rate=2000,size=1000"]);
+    assert_refused(&["plot", &path, "--cell", "nope"], 2, &["no cell 'nope'", "all 2", "--list"]);
+    assert_refused(&["plot", &path, "--cell", "2000"], 2, &["'2000' is in the keys of 2 cells", "--list"]);
+    let picture = folder.0.join("x.jpg").to_str().unwrap().to_owned();
+    assert_refused(&["plot", &path, "-o", &picture], 2, &["x.jpg", ".png, .svg, .pdf and .csv"]);
+    assert!(!fs::exists(&picture).unwrap(), "no folder of this name");
     assert_refused(&["plot", &path, "--figure", "size"], 2, &["figure 'size' cannot be drawn"]);
     assert_refused(&["plot", &path, "--figure", "heat", "--tag", "nonsense"], 2, &["interval logs"]);
     assert_refused(&["plot", &path, "--from-us", "10", "--to-us", "5"], 2, &["--from-us"]);

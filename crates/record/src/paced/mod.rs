@@ -23,7 +23,7 @@ pub use saturated::{Delivered, FarEnd, RateEvidence, saturated};
 
 use crate::hlog::Log;
 use crate::latency::{Distribution, latency};
-use crate::outliers::{Kept, Outliers, touched};
+use crate::outliers::{self, Kept, Outliers, touched};
 use crate::realtime::realtime_at;
 use crate::recorder::{FIRST_LOOK, MOST_RAW, Recorded, Schedule};
 use intervals::{Fate, Intervals, Message};
@@ -150,9 +150,10 @@ pub struct Paced {
     peers: Vec<Peer>,
     segments: Option<Box<Segments>>,
     repairs: Option<Box<Repairs>>,
-    outliers: Outliers<More>,
-    /// Messages that take at least this long from the intended time are offered to the outliers.
-    notable_from: u64,
+    /// By the time from the intended send, from the actual send, and by lateness: each of the three has a heat map.
+    outliers: [Outliers<More>; 3],
+    /// Messages with at least these times, in the same order, are offered to the outliers.
+    notable_from: [u64; 3],
     /// Stalls as messages see them, and those of the sender alone.
     stalls: Stalls,
     sender_stalls: Stalls,
@@ -190,7 +191,11 @@ impl Paced {
         };
         let hosts: Vec<String> = config.peers.iter().map(|peer| peer.host.clone()).collect();
         let wait_ns = config.timeout_ns.saturating_add(config.interval_ns);
-        let outliers = Outliers::new(config.outliers);
+        let outliers = [
+            Outliers::new(config.outliers),
+            Outliers::only_worst(config.outliers),
+            Outliers::only_worst(config.outliers),
+        ];
         let raw_capacity = config.raw_capacity.min(MOST_RAW);
         Self {
             rtt: Distribution::default(),
@@ -201,7 +206,7 @@ impl Paced {
             peers: config.peers.iter().map(peer).collect(),
             segments: Segments::new(config.stamps),
             repairs: config.repairs.then(|| Repairs::new(config.peers.len())),
-            notable_from: outliers.notable_from(),
+            notable_from: outliers.each_ref().map(Outliers::notable_from),
             outliers,
             stalls: Stalls::default(),
             sender_stalls: Stalls::default(),
@@ -320,7 +325,8 @@ impl Paced {
         if stood_ns >= self.stalls.threshold_ns() {
             self.stalls.offer(due_ns, stood_ns);
         }
-        if intended_ns >= self.notable_from {
+        let [intended_from, rtt_from, late_from] = self.notable_from;
+        if intended_ns >= intended_from || rtt_ns >= rtt_from || lateness_ns >= late_from {
             self.keep(one, peer, [intended_ns, rtt_ns, lateness_ns], false);
         }
         if let Some(segments) = &mut self.segments {
@@ -388,16 +394,18 @@ impl Paced {
 
     #[cold]
     fn keep(&mut self, one: &PacedSample, peer: usize, times: [u64; 3], lost: bool) {
-        let [worth_ns, rtt_ns, lateness_ns] = times;
-        self.outliers.offer(Kept {
-            worth_ns,
-            seq: Reverse(one.sample.seq),
-            sent: one.sample.sent,
-            lateness_ns,
-            lost,
-            more: More::of(one, peer, rtt_ns),
-        });
-        self.notable_from = self.outliers.notable_from();
+        let [_, rtt_ns, lateness_ns] = times;
+        for (outliers, worth_ns) in self.outliers.iter_mut().zip(times) {
+            outliers.offer(Kept {
+                worth_ns,
+                seq: Reverse(one.sample.seq),
+                sent: one.sample.sent,
+                lateness_ns,
+                lost,
+                more: More::of(one, peer, rtt_ns),
+            });
+        }
+        self.notable_from = self.outliers.each_ref().map(Outliers::notable_from);
     }
 
     #[cold]
@@ -514,7 +522,7 @@ impl Paced {
             }
         });
         let reflectors: Vec<ReflectorReport> = reflectors.collect();
-        let (kept, outliers_dropped) = self.outliers.finish();
+        let (kept, outliers_dropped) = outliers::merged(self.outliers);
         let repaired = self.repairs.as_ref().map(|repairs| repairs.told()).unwrap_or_default();
         let outliers = kept.iter().map(|kept| {
             let more = &kept.more;

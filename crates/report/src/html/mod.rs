@@ -15,7 +15,7 @@ use crate::names::axis_title;
 use crate::papers::caption;
 use crate::plots::{self, Picture, Quantity};
 use crate::text::fixed_line;
-use crate::{Report, ReportError, glance, svg};
+use crate::{Page, Report, ReportError, glance, svg};
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment as Templates, Value, context};
 use serde::Serialize;
@@ -67,7 +67,7 @@ struct LegendEntry {
 }
 
 /// The whole file.
-pub(crate) fn report(report: &Report) -> Result<String, ReportError> {
+pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
     let document = &report.document;
     let mut templates = Templates::new();
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -118,7 +118,7 @@ pub(crate) fn report(report: &Report) -> Result<String, ReportError> {
         runs => data(&document.runs),
         environments => data(environments),
     })?;
-    Ok(rendered)
+    Ok(Page { html: rendered, problems: maps.problems })
 }
 
 fn data(value: impl Serialize) -> Value {

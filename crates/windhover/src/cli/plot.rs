@@ -6,23 +6,26 @@ use std::path::PathBuf;
 /// Write figures of runs as PNG, SVG or CSV: heat maps, differences of cells, charts
 ///
 /// Heat maps are drawn of cells with interval logs (pace and the closed loops), all on one scale; charts are those of the
-/// report. Without --figure all figures that the runs have are written. docs/heat-maps.md says how to read them.
+/// report. Without --figure the usual ones are written, with --all all that the runs have. docs/heat-maps.md says how to read them.
 #[derive(Debug, Args)]
 pub(crate) struct Plot {
     /// Run directories; heat maps of several have one scale
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// What to draw; may be repeated [default: all]
+    /// What to draw; may be repeated [default: the charts of the report, and heat maps of cells with a rate]
     #[arg(long = "figure", value_enum, value_name = "FIGURE")]
     pub(crate) figures: Vec<Figure>,
-    /// Print the figures that the runs have instead of writing them
+    /// All figures that the runs have, not only the usual ones
+    #[arg(long, conflicts_with = "figures")]
+    pub(crate) all: bool,
+    /// Print the figures and the cells with their numbers and keys instead of writing
     #[arg(long)]
     pub(crate) list: bool,
-    /// Only this cell, by its key; of a difference the first
-    #[arg(long, value_name = "KEY")]
+    /// Only this cell: a number of --list, or a part of a key that no other has; of a difference the first
+    #[arg(long, value_name = "CELL")]
     pub(crate) cell: Option<String>,
     /// The second cell of a difference [default: the next]
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "CELL")]
     pub(crate) against: Option<String>,
     /// Which repetition of each cell [default: its first]
     #[arg(long, value_name = "N")]

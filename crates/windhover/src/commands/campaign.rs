@@ -117,7 +117,9 @@ fn report(path: &Path, has_lines: bool, output: &Output) -> Result<(), Failure> 
         output.result(&made.table_text(crate::output::width()))?;
     }
     let file = path.join("report.html");
-    super::report::replace(&file, &made.html()?)?;
+    let page = made.page()?;
+    page.problems.iter().for_each(|problem| output.warning(problem));
+    crate::output::write_file(&file, page.html.as_bytes(), true)?;
     output.note(format_args!("run directory: {}", path.display()));
     output.note(format_args!("report:        {}", file.display()));
     Ok(())
@@ -145,6 +147,12 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
 }
 
 fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
+    if !folder.is_dir() {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "{} is no folder: name the one that holds the runs (campaign run --output, by default 'runs')",
+            folder.display()
+        )));
+    }
     let runs = store::list(folder).map_err(|error| Failure::new(error.exit_code(), error))?;
     if runs.is_empty() {
         output.note(format_args!("no runs in {}", folder.display()));

@@ -1,11 +1,11 @@
 //! `windhover plot`.
 
 use crate::cli::plot::{Plot, PlotFormat};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, width, write_file};
 use anyhow::{Context as _, anyhow};
 use report::ReportError;
 use report::figures::{self, Drawing, Wanted};
-use std::io::Write as _;
+use report::{Column, Grid};
 use std::path::{Path, PathBuf};
 
 /// Draws figures of runs and writes them.
@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     }
     let wanted = Wanted {
         kinds: arguments.figures.iter().map(|figure| figure.kind()).collect(),
+        all: arguments.all,
         cell: arguments.cell.clone(),
         against: arguments.against.clone(),
         repetition: arguments.repetition,
@@ -29,19 +30,16 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         look: arguments.look(),
     };
     let drawn = figures::draw(&many.runs, &wanted).map_err(|error| match error {
-        ReportError::NoCell { .. } | ReportError::NoFigure { .. } => Failure::usage(error),
+        ReportError::NoCell { .. } | ReportError::SeveralCells { .. } | ReportError::NoFigure { .. } => {
+            Failure::usage(error)
+        }
         error => Failure::from(error),
     })?;
     for problem in &drawn.problems {
         output.warning(problem);
     }
     if arguments.list {
-        let lines: Vec<String> = drawn
-            .drawings
-            .iter()
-            .map(|drawing| format!("{:<28} {:<14} {}\n", drawing.name, drawing.kind.word(), drawing.heading))
-            .collect();
-        output.result(&lines.concat())?;
+        output.result(&listed(&many.runs, &drawn.drawings))?;
         return Ok(0);
     }
     if drawn.drawings.is_empty() {
@@ -55,10 +53,27 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
             PlotFormat::Csv => drawing.csv().into_bytes(),
         };
         let file = target.file(drawing);
-        write(&file, &bytes, target.overwrites)?;
+        write_file(&file, &bytes, target.overwrites)?;
         output.note(format_args!("{}: {}", drawing.kind.word(), file.display()));
     }
     Ok(0)
+}
+
+/// The figures by name, then the cells by number and key.
+fn listed(runs: &[store::Run], drawings: &[Drawing]) -> String {
+    let mut figures = Grid { columns: vec![Column::words("figure"), Column::words("what")], ..Grid::default() };
+    figures.rows.extend(drawings.iter().map(|drawing| vec![drawing.name.clone(), drawing.heading.clone()]));
+    let mut cells = Grid { columns: vec![Column::figures("--cell", ""), Column::words("key")], ..Grid::default() };
+    cells.rows.extend(figures::cells(runs).into_iter().map(|(number, key)| vec![number.to_string(), key]));
+    format!("{}\n{}", figures.text(width()), cells.text(width()))
+}
+
+/// The endings that files may have.
+const FORMATS: &str = ".png, .svg, .pdf and .csv";
+
+/// Whether a path that does not exist is meant as a folder: it has no ending, or a slash behind it.
+fn is_folder_name(path: &Path) -> bool {
+    path.extension().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 /// Where figures go and in which form.
@@ -79,6 +94,14 @@ impl Target {
             _ => None,
         };
         let named = arguments.output.clone().filter(|path| !path.is_dir());
+        if let Some(path) = named.as_deref().filter(|path| !is_folder_name(path))
+            && of_ending(path).is_none()
+        {
+            return Err(Failure::usage(anyhow!(
+                "{}: plot writes {FORMATS}: choose one of these endings, or end a folder's name with '/'",
+                path.display()
+            )));
+        }
         let ending = named.as_deref().and_then(of_ending);
         let format = arguments.format.or(ending).unwrap_or(PlotFormat::Png);
         match (named, ending, &arguments.output) {
@@ -109,29 +132,4 @@ impl Target {
         }
         self.path.join(format!("{}.{}", drawing.name, self.format.ending()))
     }
-}
-
-/// Writes a file whole or not at all.
-fn write(file: &Path, bytes: &[u8], overwrites: bool) -> Result<(), Failure> {
-    if overwrites {
-        let mut beside = file.as_os_str().to_owned();
-        beside.push(".part");
-        let beside = PathBuf::from(beside);
-        let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, file));
-        if written.is_err() {
-            // Half a file helps nobody; that it cannot be removed either changes nothing.
-            let _ = std::fs::remove_file(&beside);
-        }
-        written.with_context(|| format!("cannot write {}", file.display()))?;
-        return Ok(());
-    }
-    let opened = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
-    let mut opened = match opened {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Failure::usage(anyhow!("{} exists: name another file, or give --force", file.display())));
-        }
-        opened => opened.with_context(|| format!("cannot write {}", file.display()))?,
-    };
-    opened.write_all(bytes).with_context(|| format!("cannot write {}", file.display()))?;
-    Ok(())
 }

@@ -1,10 +1,8 @@
 //! `windhover report` and `windhover show`.
 
 use crate::cli::campaign::{ReportCommand, ReportFormat, Show};
-use crate::output::{Failure, Output, width};
-use anyhow::{Context as _, anyhow};
-use std::io::Write as _;
-use std::path::Path;
+use crate::output::{Failure, Output, width, write_file};
+use anyhow::anyhow;
 
 /// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
@@ -34,47 +32,24 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
             let results = many.runs.iter().flat_map(|run| run.results.iter().map(|(_, result)| result));
             store::json(results).map_err(|error| Failure::new(error.exit_code(), error))?
         }
-        ReportFormat::Html => made.html()?,
+        ReportFormat::Html => {
+            let page = made.page()?;
+            page.problems.iter().for_each(|problem| output.warning(problem));
+            page.html
+        }
     };
     let default = (arguments.format == ReportFormat::Html).then(|| arguments.runs.first()).flatten();
     match (&arguments.output, default) {
-        (Some(file), _) => write(file, &text, arguments.force)?,
+        (Some(file), _) => write_file(file, text.as_bytes(), arguments.force)?,
         (None, Some(run)) => {
             let file = run.join("report.html");
-            replace(&file, &text)?;
+            // A run's own report can be made again at any time; that of several runs is not it.
+            write_file(&file, text.as_bytes(), arguments.force || arguments.runs.len() == 1)?;
             output.note(format_args!("report: {}", file.display()));
         }
         (None, None) => output.result(&text)?,
     }
     Ok(0)
-}
-
-/// Writes a file whole or not at all, whatever was there before.
-pub(crate) fn replace(file: &Path, text: &str) -> Result<(), Failure> {
-    let beside = file.with_extension("html.part");
-    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file));
-    if written.is_err() {
-        // Half a file helps nobody; that it cannot be removed either changes nothing.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written.with_context(|| format!("cannot write {}", file.display()))?;
-    Ok(())
-}
-
-fn write(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).truncate(true).create(true);
-    if !force {
-        options.create_new(true);
-    }
-    let mut opened = match options.open(file) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Failure::usage(anyhow!("{} exists: name another file, or give --force", file.display())));
-        }
-        opened => opened.with_context(|| format!("cannot write {}", file.display()))?,
-    };
-    opened.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", file.display()))?;
-    Ok(())
 }
 
 /// Shows one run in the terminal.
@@ -87,8 +62,7 @@ pub(crate) fn show(arguments: &Show, output: &Output) -> Result<u8, Failure> {
     let made = report::Report::from_runs(std::slice::from_ref(&run), &options);
     output.result(&made.table_text(width()))?;
     if arguments.cells {
-        let results: Vec<_> = run.results.iter().map(|(_, result)| result.clone()).collect();
-        output.result(&format!("\n{}", report::single_text(&results, width())))?;
+        output.result(&format!("\n{}", made.cells_text(width())))?;
     }
     Ok(0)
 }

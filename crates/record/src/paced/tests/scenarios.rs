@@ -3,6 +3,7 @@
 use super::*;
 use crate::{Recorder, RecorderConfig};
 use model::OutlierRule;
+use model::result::Outlier;
 
 #[test]
 fn a_quiet_run() {
@@ -147,6 +148,22 @@ fn duplicates_and_order() {
 }
 
 #[test]
+fn each_quantity_has_its_own_worst() {
+    // Twenty sends are late by 30 ms and fast on the way: worst from the intended time, but not on the way.
+    let done = record(&config(), 1000, |seq| match seq {
+        100..120 => (30 * MS, 20 * US),
+        500 => (US, 4 * MS),
+        _ => (US, 50 * US),
+    });
+    let worst = |time: fn(&Outlier) -> u64| done.outliers.iter().map(time).max();
+    assert_eq!(worst(|one| one.rtt_ns), done.latency.max_ns);
+    assert_eq!(worst(|one| one.lateness_ns), Some(30 * MS));
+    let mut seqs: Vec<u64> = done.outliers.iter().map(|one| one.seq).collect();
+    seqs.dedup();
+    assert_eq!(seqs.len(), done.outliers.len(), "each message once");
+}
+
+#[test]
 fn outliers_are_judged_from_the_intended_time() {
     let config = PacedConfig { outliers: OutlierRule { worst: 2, over_ns: Some(5 * MS) }, ..config() };
     let done = record(&config, 1000, |seq| match seq {
@@ -158,7 +175,8 @@ fn outliers_are_judged_from_the_intended_time() {
         _ => (US, 50 * US),
     });
     let kept: Vec<_> = done.outliers.iter().map(|one| (one.seq, one.rtt_ns, one.lateness_ns)).collect();
-    assert_eq!(kept, [(100, 10 * US, 6 * MS), (200, 7 * MS, US), (300, 5 * MS, US)]);
+    // The last is the second of those that were late.
+    assert_eq!(kept, [(100, 10 * US, 6 * MS), (200, 7 * MS, US), (300, 5 * MS, US), (400, 4 * MS, 2 * US)]);
     assert!(done.outliers.iter().all(|one| one.host.is_none() && one.parts_ns.is_empty()));
 }
 

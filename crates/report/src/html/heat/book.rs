@@ -195,8 +195,18 @@ fn view(of_result: &CellMaps, title: String, cell: String, trusted: bool) -> Vie
     let whole = longest.map(|map| &map.whole);
     let detail = of_result.maps.iter().flat_map(|map| &map.details).map(|strip| strip.column_ns).min();
     let (lost, slow): (Vec<&Outlier>, Vec<&Outlier>) = of_result.outliers.iter().partition(|outlier| outlier.lost);
-    let listed: Vec<Worst> =
-        slow.iter().take(LISTED).chain(lost.iter().take(LISTED_LOST)).map(|outlier| worst(outlier)).collect();
+    // Those of each quantity, for each has a map.
+    let mut chosen: Vec<&Outlier> = Vec::new();
+    for time in [intended_ns, |outlier: &Outlier| outlier.rtt_ns, |outlier: &Outlier| outlier.lateness_ns] {
+        let mut by_time = slow.clone();
+        by_time.sort_by_key(|outlier| (std::cmp::Reverse(time(outlier)), outlier.seq));
+        for outlier in by_time.into_iter().take(LISTED) {
+            if !chosen.iter().any(|known| std::ptr::eq(*known, outlier)) {
+                chosen.push(outlier);
+            }
+        }
+    }
+    let listed: Vec<Worst> = chosen.into_iter().chain(lost.into_iter().take(LISTED_LOST)).map(worst).collect();
     View {
         id: of_result.id.clone(),
         title,
@@ -249,6 +259,10 @@ fn mark(event: &model::Event) -> Option<Mark> {
         kind: plain(&event.kind),
         detail: format!("{host}{}", plain(&event.detail)),
     })
+}
+
+fn intended_ns(outlier: &Outlier) -> u64 {
+    outlier.rtt_ns.saturating_add(outlier.lateness_ns)
 }
 
 fn worst(outlier: &Outlier) -> Worst {
