@@ -91,6 +91,9 @@ fn a_report_of_several_runs_overwrites_that_of_none() {
     assert_refused(&["report", &path, &path], 2, &["report.html exists", "--output", "--force"]);
     assert_eq!(fs::read(&page).unwrap(), own);
     assert_code(&run(&["report", &path, &path, "--force"]), 0);
+    // A place that cannot be written: another one is named by --output.
+    let nowhere = folder.0.join("none/report.html").to_str().unwrap().to_owned();
+    assert_refused(&["report", &path, "-o", &nowhere], 1, &["cannot write", "none/report.html", "--output"]);
     // What is damaged is said by the command too, not only within its page.
     let log = format!("{path}/cells/0001.hlog");
     let text = fs::read_to_string(&log).unwrap();
@@ -98,14 +101,7 @@ fn a_report_of_several_runs_overwrites_that_of_none() {
     let output = run(&["report", &path]);
     assert_code(&output, 0);
     assert!(stderr(&output).contains("0001.hlog: line"), "{}", stderr(&output));
-    // A place that cannot be written: another one is named by --output.
-    let nowhere = folder.0.join("none/report.html").to_str().unwrap().to_owned();
-    assert_refused(&["report", &path, "-o", &nowhere], 1, &["cannot write", "none/report.html", "--output"]);
-    assert_refused(
-        &["campaign", "list", &folder.0.join("missing").to_str().unwrap().to_owned()],
-        2,
-        &["missing", "no folder"],
-    );
+    assert_refused(&["campaign", "list", folder.0.join("missing").to_str().unwrap()], 2, &["missing", "no folder"]);
 }
 
 #[test]
