@@ -65,21 +65,22 @@ struct Settings {
 impl Preparation {
     pub(crate) fn new(lines: LineSink) -> Self {
         let state = StateDir::usual();
-        let own = match (host::netns::is_initial(), host::netns::inode()) {
-            (Some(false), Some(inode)) => StateDir::at(state.path().join(format!("netns-{inode}"))),
-            _ => state.clone(),
-        };
+        let own = state.of_this_namespace();
         Self { kernel: Kernel::running(), state, own, lines, shield: None, settings: None }
     }
 
-    /// Makes the machine as asked for, putting back what is in force and not asked for. After a refusal nothing is in force.
+    /// Makes the machine as asked for, putting back what is in force and not asked for. After a refusal nothing is in
+    /// force. `shielded`: another agent of the same run keeps a shield up.
     pub(crate) fn prepare(
         &mut self,
         shield: Option<ShieldSpec>,
         settings: Vec<Setting>,
         device: Option<String>,
+        shielded: bool,
     ) -> Result<Made, Refusal> {
-        let made = self.change(shield, settings, device);
+        // The shield of the machine's agent is another's here, and meant to be up.
+        let fit = if shielded { Ok(()) } else { self.no_other() };
+        let made = fit.and_then(|()| self.change(shield, settings, device));
         if made.is_err() {
             for problem in self.restore() {
                 (self.lines)(&problem);
@@ -94,7 +95,6 @@ impl Preparation {
         settings: Vec<Setting>,
         device: Option<String>,
     ) -> Result<Made, Refusal> {
-        self.no_other()?;
         let shield_stays = self.shield.as_ref().map(|shield| &shield.spec) == shield.as_ref();
         let settings_stay = match &self.settings {
             Some(now) => shield_stays && now.wanted == settings && now.device == device,

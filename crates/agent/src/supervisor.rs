@@ -154,10 +154,12 @@ impl<'a, W: Write> Supervisor<'a, W> {
                     }
                 }
             }
-            Request::Prepare { shield, settings, device } => match self.preparation.prepare(shield, settings, device) {
-                Ok(Made { shield, changed, notes }) => self.reply(&Reply::Prepared { shield, changed, notes })?,
-                Err((code, message)) => return self.fail(code, message),
-            },
+            Request::Prepare { shield, settings, device, shielded } => {
+                match self.preparation.prepare(shield, settings, device, shielded) {
+                    Ok(Made { shield, changed, notes }) => self.reply(&Reply::Prepared { shield, changed, notes })?,
+                    Err((code, message)) => return self.fail(code, message),
+                }
+            }
             Request::Restore => {
                 let problems = self.preparation.restore();
                 self.reply(&Reply::Restored { problems })?;

@@ -15,6 +15,8 @@ pub struct Preparation {
     pub settings: Vec<Setting>,
     /// The network device that settings beginning with `nic.` mean.
     pub device: Option<String>,
+    /// Whether the agent of its machine, another one, keeps a shield up meanwhile.
+    pub shielded: bool,
 }
 
 /// Whether a setting belongs to a host (a network namespace) rather than to the whole machine: that of a network device,
@@ -100,8 +102,10 @@ fn wanted(cell: &Cell, cast: &Cast, hosts: &mut dyn Hosts) -> Result<(Preparatio
             return Err(HostError::Failed { host: host.clone(), why });
         }
         // Where a host's agent speaks for its machine too, it is asked once for both.
-        let map = if machines.contains_key(host) { &mut machines } else { &mut others };
+        let is_speaker = machines.contains_key(host);
+        let map = if is_speaker { &mut machines } else { &mut others };
         let wanted = map.entry(host.clone()).or_default();
+        wanted.shielded = !is_speaker && shielded(cell, cast, cast.speaker(host)).is_some();
         wanted.settings.extend(of_host.iter().copied().cloned());
         wanted.device = device;
     }

@@ -59,7 +59,9 @@ impl LabHosts {
         let lab = match &plan.lab {
             Some(kind) => {
                 let name = format!("campaign-{}", std::process::id());
-                let lab = Lab::up(&Registry::default(), &LabSpec::from_plan(&name, kind))?;
+                let keeper = Some(options.program.clone());
+                let spec = LabSpec { keeper, ..LabSpec::from_plan(&name, kind) };
+                let lab = Lab::up(&Registry::default(), &spec)?;
                 for host in lab.hosts() {
                     commands.insert(host.name.clone(), AgentCommand::on_lab_host(&options.program, host));
                     addresses.insert(host.name.clone(), host.address());
@@ -160,9 +162,9 @@ impl Hosts for LabHosts {
     }
 
     fn prepare(&mut self, agent: &str, wanted: &Preparation) -> Result<Prepared, HostError> {
-        let Preparation { shield, settings, device } = wanted;
+        let Preparation { shield, settings, device, shielded } = wanted;
         let client = self.client(agent)?;
-        client.prepare(shield.as_ref(), settings, device.as_deref()).map_err(failed)
+        client.prepare(shield.as_ref(), settings, device.as_deref(), *shielded).map_err(failed)
     }
 
     fn restore(&mut self, agent: &str) -> Result<Vec<String>, HostError> {

@@ -14,6 +14,7 @@ pub mod holders;
 pub mod knob;
 pub mod netns;
 pub mod nic;
+pub mod private;
 pub mod qdisc;
 pub mod shield;
 pub mod stack;

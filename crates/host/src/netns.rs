@@ -1,7 +1,7 @@
 //! Which network namespace the calling thread is in.
 
 use std::os::linux::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Inode of the calling thread's network namespace; two hosts of one machine differ in it.
 #[must_use]
@@ -24,4 +24,13 @@ pub fn is_initial() -> Option<bool> {
         _ if Path::new("/proc/sys/net/core").is_dir() => Some(Path::new("/proc/sys/net/core/dev_weight").exists()),
         _ => None,
     }
+}
+
+/// A file to enter a network namespace by, by its inode: a named one of /run/netns, or that of a process in it.
+#[must_use]
+pub fn find(inode: u64) -> Option<PathBuf> {
+    let entries = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = entries("/run/netns");
+    let of_processes = entries("/proc").map(|process| process.join("ns/net"));
+    named.chain(of_processes).find(|place| inode_of(place) == Some(inode))
 }

@@ -4,6 +4,7 @@
 //! to run on a shielded CPU (a worker, `run -b`) calls [`enter`] before it pins itself, because the kernel refuses a CPU
 //! outside a task's cpuset. Undoing the shield's change set removes the file.
 
+use crate::private;
 use crate::undo::{SetId, StateDir, UndoError};
 use model::CpuList;
 use std::fs::OpenOptions;
@@ -44,8 +45,17 @@ pub struct EnterError {
 /// The shield of this boot, if one is up.
 #[must_use]
 pub fn current(state: &StateDir) -> Option<ShieldState> {
-    let text = std::fs::read(file(state).ok()?).ok()?;
-    serde_json::from_slice(&text).ok().filter(|shield: &ShieldState| shield.format == 1)
+    let file = file(state).ok()?;
+    for folder in [state.path(), file.parent()?] {
+        private::check(folder).ok()?;
+    }
+    parse(&private::read(&file).ok()?)
+}
+
+/// Reads `shield.json`.
+#[must_use]
+pub fn parse(text: &[u8]) -> Option<ShieldState> {
+    serde_json::from_slice(text).ok().filter(|shield: &ShieldState| shield.format == 1)
 }
 
 /// Tells others of a shield: all at once, so that nobody reads half of it.
@@ -60,7 +70,7 @@ pub fn announce(state: &StateDir, shield: &ShieldState) -> Result<(), UndoError>
         move |cause| UndoError::Log { path, step, cause }
     };
     let text = serde_json::to_vec_pretty(shield).map_err(io::Error::from).map_err(failed("write"))?;
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&fresh).map_err(failed("create"))?;
+    let mut file = private::create(&fresh).map_err(failed("create"))?;
     file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed("write"))?;
     std::fs::rename(&fresh, &path).map_err(failed("create"))
 }

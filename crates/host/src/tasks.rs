@@ -5,6 +5,7 @@
 use crate::knob::{Machine, TaskKey};
 use model::CpuList;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// Flag of a kernel thread (include/linux/sched.h, PF_KTHREAD).
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -136,6 +137,24 @@ impl Task {
     }
 }
 
+/// How far this time namespace is ahead of the machine's first one since boot, in clock ticks: /proc shows starts with
+/// this added (time_namespaces(7)). Keys are without it, so that they mean the same in all.
+fn boot_offset(machine: &Machine) -> i64 {
+    static HERE: OnceLock<i64> = OnceLock::new();
+    let read = || parse_boot_offset(&machine.text("/proc/self/timens_offsets").unwrap_or_default()).unwrap_or(0);
+    if machine.is_running() { *HERE.get_or_init(read) } else { read() }
+}
+
+/// The offset of the clock since boot in clock ticks (USER_HZ, 100 a second on Linux), as /proc/PID/timens_offsets has it.
+#[must_use]
+pub fn parse_boot_offset(text: &str) -> Option<i64> {
+    const TICK_NS: i64 = 10_000_000;
+    let line = text.lines().find_map(|line| line.strip_prefix("boottime"))?;
+    let mut numbers = line.split_ascii_whitespace().map_while(|word| word.parse::<i64>().ok());
+    let (seconds, ns) = (numbers.next()?, numbers.next()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns).map(|ns| ns.div_euclid(TICK_NS))
+}
+
 impl TaskKey {
     /// The key of a thread of the running system; `None` when there is none.
     #[must_use]
@@ -148,7 +167,8 @@ impl TaskKey {
     pub fn of_at(machine: &Machine, tid: i32) -> Option<Self> {
         let stat = parse_stat(&machine.text(format!("/proc/{tid}/stat")).ok()?)?;
         let lives = stat.tid == tid && !matches!(stat.state, 'Z' | 'X' | 'x');
-        lives.then_some(Self { tid, started: stat.started, name: stat.name })
+        let started = stat.started.saturating_add_signed(-boot_offset(machine));
+        lives.then_some(Self { tid, started, name: stat.name })
     }
 
     /// Whether this very task still lives: not another one that got its number.
@@ -191,7 +211,7 @@ fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task>
     let groups = machine.text(format!("{folder}/{tid}/cgroup")).unwrap_or_default();
     let (kernel, fixed) = (stat.is_kernel(), stat.is_fixed());
     Some(Task {
-        key: TaskKey { tid, started: stat.started, name: stat.name },
+        key: TaskKey { tid, started: stat.started.saturating_add_signed(-boot_offset(machine)), name: stat.name },
         process,
         parent: stat.parent,
         kernel,

@@ -3,6 +3,8 @@
 
 extern crate windhover_host as host;
 
+#[path = "undo/damage.rs"]
+mod damage;
 #[path = "undo/killed.rs"]
 mod killed;
 #[path = "undo/several.rs"]

@@ -28,13 +28,17 @@ pub struct LabSpec {
     pub ports: Vec<String>,
     /// Whose it is.
     pub owner: Owner,
+    /// The program (`windhover`) that takes the lab down when its owner, the calling process, was killed; without one
+    /// the lab then stays until the next is made.
+    pub keeper: Option<PathBuf>,
 }
 
 impl LabSpec {
     /// Two hosts joined by a veth pair, owned by the calling process.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), kind: LabKind::Netns, hosts: 2, ports: Vec::new(), owner: Owner::this_process() }
+        let (name, owner) = (name.to_owned(), Owner::this_process());
+        Self { name, kind: LabKind::Netns, hosts: 2, ports: Vec::new(), owner, keeper: None }
     }
 
     /// The lab that a plan asks for, owned by the calling process.

@@ -54,8 +54,14 @@ pub enum LabError {
         route: String,
     },
     /// Not enough privileges.
-    #[error("network namespaces need root: run as root, or use --lab loopback")]
+    #[error(
+        "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run as root; without it, `campaign run --lab \
+         loopback` and `tune try --lab loopback` measure within this host"
+    )]
     NotRoot,
+    /// Nobody would take the lab down when this process is killed.
+    #[error("the lab's keeper could not be started, so no lab was made: is the windhover program still where it was?")]
+    NoKeeper,
     /// `ip` is not installed.
     #[error("the program 'ip' is missing: apt install iproute2")]
     NoIproute,
@@ -101,17 +107,17 @@ pub enum LabError {
     #[error("all 512 networks of 198.18.0.0/15 are taken by labs: remove some with windhover lab down --stale")]
     NoSubnet,
     /// The registry cannot be read or written.
-    #[error("cannot {step} {}: {source}", path.display())]
+    #[error("registry of labs: cannot {step} {}: {cause}", path.display())]
     Registry {
         /// What was tried ("read").
         step: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// The system's answer.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A registry file that is not one.
-    #[error("{} does not describe a lab ({why}): remove the file and the namespaces it stands for", path.display())]
+    #[error("{} does not describe a lab ({why}): remove the file, and the namespaces of its name (ip netns list)", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

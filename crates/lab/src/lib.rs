@@ -19,7 +19,7 @@ mod life;
 pub use addresses::Subnet;
 pub use build::{LabHost, LabRecord, LabSpec, Port};
 pub use error::LabError;
-pub use life::{Lab, LabStatus, down, down_stale, exec, list};
+pub use life::{Lab, LabStatus, down, down_stale, exec, keep, list};
 pub use owner::Owner;
 pub use pipe::{AgentCommand, Client, PipeError};
 pub use registry::Registry;

@@ -3,12 +3,13 @@
 use crate::build::{Batch, LOOPBACK, LabHost, LabRecord, LabSpec, NETNS_FOLDER, Port};
 use crate::registry::Lock;
 use crate::{LabError, Owner, Registry, ip};
+use host::knob::TaskKey;
 use model::plan::LabKind;
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use task::{Launch, Stream};
+use task::{Keeper, Launch, LongWait, Stream};
 
 /// How long a veth pair may take to come up, in seconds.
 const VETH_SECONDS: u64 = 5;
@@ -24,6 +25,8 @@ pub struct Lab {
     record: LabRecord,
     registry: Registry,
     ours: bool,
+    /// Dropped after the lab was taken down: then it finds nothing to do.
+    _keeper: Option<Keeper>,
 }
 
 /// A lab of the registry.
@@ -45,7 +48,7 @@ impl Lab {
         spec.check()?;
         if spec.kind == LabKind::Loopback {
             let record = LabRecord::plan(spec, None, has_ipv6(), Vec::new());
-            return Ok(Self { record, registry: registry.clone(), ours: false });
+            return Ok(Self { record, registry: registry.clone(), ours: false, _keeper: None });
         }
         need_privileges()?;
         let lock = registry.lock()?;
@@ -58,6 +61,9 @@ impl Lab {
         if let Some(netns) = record.namespaces().find(|netns| namespace_exists(netns)) {
             return Err(LabError::NamespaceExists { netns: netns.to_owned() });
         }
+        let ours = matches!(&record.owner, Owner::Process { pid, .. } if *pid == std::process::id());
+        let keeper = spec.keeper.as_ref().filter(|_| ours).map(|program| start_keeper(program, registry, &record));
+        let keeper = keeper.transpose()?;
         // Written down before anything is made: a kill in between leaves nothing that nobody knows of.
         registry.put(&record)?;
         let made = record.batches().iter().try_for_each(ip::run).and_then(|()| wait_for_links(&record));
@@ -66,8 +72,7 @@ impl Lab {
             let _ = remove(registry, &lock, &record);
             return Err(error);
         }
-        let ours = matches!(&record.owner, Owner::Process { pid, .. } if *pid == std::process::id());
-        Ok(Self { record, registry: registry.clone(), ours })
+        Ok(Self { record, registry: registry.clone(), ours, _keeper: keeper })
     }
 
     /// A lab that is up already.
@@ -116,6 +121,37 @@ impl Drop for Lab {
     }
 }
 
+/// What a keeper of a lab is started with: `windhover keeper --lab NAME --owner PID:TICKS --state-dir REGISTRY`.
+fn start_keeper(program: &Path, registry: &Registry, record: &LabRecord) -> Result<Keeper, LabError> {
+    let Owner::Process { pid, start_time, .. } = &record.owner else { return Err(LabError::NoKeeper) };
+    let launch = Launch::new(program)
+        .args(["keeper", "--lab", &record.name, "--owner"])
+        .arg(format!("{pid}:{start_time}"))
+        .arg("--state-dir")
+        .arg(registry.folder());
+    Keeper::start(launch)?.ok_or(LabError::NoKeeper)
+}
+
+/// The life of a lab's keeper, in a process of its own: waits for the end of the owner, and takes the lab down if it is
+/// still that one's. `ready` writes [`Keeper::READY`] to standard output.
+///
+/// # Errors
+/// As [`down`].
+pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOnce()) -> Result<(), LabError> {
+    task::own_session();
+    let wait = LongWait::new()?;
+    ready();
+    let lives = || TaskKey::of(owner.0).is_some_and(|now| now.started == owner.1);
+    wait.wait(Some(owner.0), &lives)?;
+    let lock = registry.lock()?;
+    match registry.get(name)? {
+        Some(record) if matches!(&record.owner, Owner::Process { pid, start_time, .. } if (i64::from(*pid), *start_time) == (i64::from(owner.0), owner.1)) => {
+            remove(registry, &lock, &record)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Removes a lab, whoever owns it, and gives borrowed ports back. Processes that still run in it lose their network.
 ///
 /// # Errors
@@ -137,7 +173,7 @@ pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
 /// # Errors
 /// As [`down`].
 pub fn down_stale(registry: &Registry) -> Result<Vec<String>, LabError> {
-    if !registry.all()?.iter().any(|record| record.owner.is_gone()) {
+    if !registry.all()?.0.iter().any(|record| record.owner.is_gone()) {
         return Ok(Vec::new());
     }
     need_privileges()?;
@@ -145,12 +181,14 @@ pub fn down_stale(registry: &Registry) -> Result<Vec<String>, LabError> {
     remove_stale(registry, &lock)
 }
 
-/// All labs of the registry, by name.
+/// All labs of the registry, by name; and what is wrong with the files of others.
 ///
 /// # Errors
 /// Those of the registry.
-pub fn list(registry: &Registry) -> Result<Vec<LabStatus>, LabError> {
-    Ok(registry.all()?.into_iter().map(|record| LabStatus { stale: record.owner.is_gone(), record }).collect())
+pub fn list(registry: &Registry) -> Result<(Vec<LabStatus>, Vec<LabError>), LabError> {
+    let (records, damaged) = registry.all()?;
+    let status = |record: LabRecord| LabStatus { stale: record.owner.is_gone(), record };
+    Ok((records.into_iter().map(status).collect(), damaged))
 }
 
 /// Runs a command on a host of a lab with this process' own stdin, stdout, stderr and process group; returns its exit
@@ -182,7 +220,7 @@ pub fn exec(registry: &Registry, lab: &str, host: &str, argv: &[String]) -> Resu
 
 fn remove_stale(registry: &Registry, lock: &Lock) -> Result<Vec<String>, LabError> {
     let mut removed = Vec::new();
-    for record in registry.all()?.into_iter().filter(|record| record.owner.is_gone()) {
+    for record in registry.all()?.0.into_iter().filter(|record| record.owner.is_gone()) {
         remove(registry, lock, &record)?;
         removed.push(record.name);
     }

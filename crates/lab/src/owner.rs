@@ -1,7 +1,7 @@
 //! Whose a lab is, and whether that process still lives.
 
+use host::knob::TaskKey;
 use std::fmt;
-use std::fs;
 
 /// Whose a lab is.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -29,8 +29,8 @@ impl Owner {
         let pid = std::process::id();
         Self::Process {
             pid,
-            start_time: process_stat(pid).map_or(0, |(_, start_time)| start_time),
-            boot_id: boot_id(),
+            start_time: started(pid).unwrap_or(0),
+            boot_id: host::boot_id().unwrap_or_default(),
             pid_namespace: pid_namespace(),
         }
     }
@@ -40,19 +40,10 @@ impl Owner {
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Persistent => false,
-            Self::Process { pid, start_time, boot_id: boot, pid_namespace: namespace } => {
-                if *boot != boot_id() {
-                    return true;
-                }
-                if *namespace != pid_namespace() {
-                    return false;
-                }
-                match process_stat(*pid) {
-                    // A zombie has given up everything but its number.
-                    Some((state, started)) => started != *start_time || matches!(state, 'Z' | 'X'),
-                    None => true,
-                }
-            }
+            Self::Process { boot_id, .. } if Some(boot_id) != host::boot_id().as_ref() => true,
+            Self::Process { pid_namespace: namespace, .. } if *namespace != pid_namespace() => false,
+            // A zombie has given up everything but its number.
+            Self::Process { pid, start_time, .. } => started(*pid) != Some(*start_time),
         }
     }
 }
@@ -66,43 +57,19 @@ impl fmt::Display for Owner {
     }
 }
 
-/// State letter and start time from the text of /proc/PID/stat. The second field is the program's name in brackets and
-/// may hold brackets and blanks itself, so fields are counted from the last closing one.
-#[must_use]
-pub fn parse_stat(text: &str) -> Option<(char, u64)> {
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    // The state is field 3 and the start time field 22.
-    let start_time = fields.nth(18)?.parse().ok()?;
-    Some((state, start_time))
-}
-
-fn process_stat(pid: u32) -> Option<(char, u64)> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+/// When a living process started, in clock ticks since boot, the same in every time namespace.
+fn started(pid: u32) -> Option<u64> {
+    TaskKey::of(i32::try_from(pid).ok()?).map(|key| key.started)
 }
 
 fn pid_namespace() -> u64 {
     use std::os::linux::fs::MetadataExt;
-    fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.st_ino())
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.st_ino())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {
-        let text =
-            "42 (a) S (b) R 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 2 18446744073709551615 1 1";
-        assert_eq!(parse_stat(text), Some(('R', 987_654)));
-        assert_eq!(parse_stat("42 (x) R 1 2"), None);
-        assert_eq!(parse_stat(""), None);
-    }
 
     #[test]
     fn this_process_lives_and_another_life_of_its_number_does_not() {
@@ -124,11 +91,11 @@ mod tests {
     fn a_killed_process_is_gone_even_while_it_is_a_zombie() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id();
-        let (_, start_time) = process_stat(pid).unwrap();
-        let owner = Owner::Process { pid, start_time, boot_id: boot_id(), pid_namespace: pid_namespace() };
+        let (start_time, boot_id) = (started(pid).unwrap(), host::boot_id().unwrap());
+        let owner = Owner::Process { pid, start_time, boot_id, pid_namespace: pid_namespace() };
         assert!(!owner.is_gone());
         child.kill().unwrap();
-        while process_stat(pid).is_some_and(|(state, _)| state != 'Z') {
+        while started(pid).is_some() {
             std::thread::yield_now();
         }
         assert!(owner.is_gone());

@@ -1,9 +1,11 @@
 //! The registry of labs: one JSON file a lab in a folder of /run, changed only under a lock.
 
-use crate::build::{LabRecord, check_name};
+use crate::build::{LabHost, LabRecord, check_name};
 use crate::{LabError, Subnet};
+use host::private;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// Where labs are written down.
@@ -32,25 +34,38 @@ impl Registry {
         Self { folder: folder.to_owned() }
     }
 
+    /// Where the labs are written down.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Waits for the lock. Makes the folder where needed.
     ///
     /// # Errors
     /// [`LabError::Registry`].
     pub fn lock(&self) -> Result<Lock, LabError> {
-        fs::create_dir_all(&self.folder).map_err(|source| self.failed("make", &self.folder, source))?;
+        self.trust(self.folder.parent())?;
+        private::folder(&self.folder).map_err(|cause| self.failed("use", &self.folder, cause))?;
         let path = self.folder.join(".lock");
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(|source| self.failed("open", &path, source))?;
-        file.lock().map_err(|source| self.failed("lock", &path, source))?;
+        let file = private::open(&path, OpenOptions::new().create(true).truncate(false).write(true))
+            .map_err(|cause| self.failed("open", &path, cause))?;
+        file.lock().map_err(|cause| self.failed("lock", &path, cause))?;
         Ok(Lock { _file: file })
     }
 
-    fn failed(&self, step: &'static str, path: &Path, source: std::io::Error) -> LabError {
-        LabError::Registry { step, path: path.to_owned(), source }
+    /// What others may write to decides nothing here.
+    fn trust(&self, folder: Option<&Path>) -> Result<(), LabError> {
+        match folder.map(|folder| (folder, private::check(folder))) {
+            Some((folder, Err(error))) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(self.failed("use", folder, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn failed(&self, step: &'static str, path: &Path, cause: std::io::Error) -> LabError {
+        LabError::Registry { step, path: path.to_owned(), cause }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -67,33 +82,47 @@ impl Registry {
     }
 
     fn read(&self, path: &Path) -> Result<Option<LabRecord>, LabError> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(self.failed("read", path, source)),
-        };
-        parse(path, &text).map(Some)
+        match private::read(path) {
+            Ok(text) => parse(path, &String::from_utf8_lossy(&text)).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(self.failed("read", path, cause)),
+        }
     }
 
-    /// All labs by name.
+    /// All labs by name; and the files that describe none, which stand in nobody's way.
     ///
     /// # Errors
-    /// [`LabError::Registry`] and [`LabError::Damaged`].
-    pub fn all(&self) -> Result<Vec<LabRecord>, LabError> {
+    /// [`LabError::Registry`].
+    pub fn all(&self) -> Result<(Vec<LabRecord>, Vec<LabError>), LabError> {
+        let (mut records, mut damaged) = (Vec::new(), Vec::new());
+        self.trust(self.folder.parent())?;
+        self.trust(Some(&self.folder))?;
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(self.failed("list", &self.folder, source)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((records, damaged)),
+            Err(cause) => return Err(self.failed("list", &self.folder, cause)),
         };
-        let mut records = Vec::new();
         for entry in entries {
-            let path = entry.map_err(|source| self.failed("list", &self.folder, source))?.path();
+            let path = entry.map_err(|cause| self.failed("list", &self.folder, cause))?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
-                records.extend(self.read(&path)?);
+                match self.read(&path) {
+                    Ok(record) => records.extend(record),
+                    Err(error) => damaged.push(error),
+                }
             }
         }
         records.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(records)
+        Ok((records, damaged))
+    }
+
+    /// Whether an address is that of a host of a lab of ours. False where the registry cannot be read, which only its
+    /// owner can.
+    #[must_use]
+    pub fn knows(&self, address: IpAddr) -> bool {
+        let is_host = |host: &LabHost| {
+            host.netns.is_some() && (host.ipv4 == address || host.ipv6.is_some_and(|ipv6| ipv6 == address))
+        };
+        self.all().is_ok_and(|(labs, _)| labs.iter().any(|lab| lab.hosts.iter().any(is_host)))
     }
 
     /// The first network that no lab has.
@@ -101,7 +130,7 @@ impl Registry {
     /// # Errors
     /// [`LabError::NoSubnet`], and as [`Registry::all`].
     pub fn free_subnet(&self) -> Result<Subnet, LabError> {
-        let taken: Vec<Subnet> = self.all()?.iter().filter_map(|record| record.subnet).collect();
+        let taken: Vec<Subnet> = self.all()?.0.iter().filter_map(|record| record.subnet).collect();
         Subnet::first_free(&taken).ok_or(LabError::NoSubnet)
     }
 
@@ -113,10 +142,10 @@ impl Registry {
         let path = self.file(&record.name);
         let new = self.folder.join(format!("{}.new", record.name));
         let text = serde_json::to_vec_pretty(record).unwrap_or_default();
-        File::create(&new)
+        private::create(&new)
             .and_then(|mut file| file.write_all(&text))
             .and_then(|()| fs::rename(&new, &path))
-            .map_err(|source| self.failed("write", &path, source))
+            .map_err(|cause| self.failed("write", &path, cause))
     }
 
     /// Forgets a lab; call it under the lock.
@@ -168,12 +197,17 @@ mod tests {
     fn keeps_and_forgets() {
         let folder = tempfile::tempdir().unwrap();
         let registry = Registry::at(&folder.path().join("labs"));
-        assert!(registry.all().unwrap().is_empty());
+        assert_eq!(registry.all().unwrap().0, []);
         let _lock = registry.lock().unwrap();
         registry.put(&record("x", 0)).unwrap();
         registry.put(&record("y", 1)).unwrap();
         assert_eq!(registry.get("x").unwrap(), Some(record("x", 0)));
         assert_eq!(registry.free_subnet().unwrap(), Subnet::try_from(2).unwrap());
+        assert!(registry.knows(record("y", 1).hosts[1].address()) && registry.knows("198.18.1.1".parse().unwrap()));
+        assert!(!registry.knows("198.18.2.1".parse().unwrap()) && !registry.knows("127.0.0.1".parse().unwrap()));
+        std::fs::write(folder.path().join("labs/broken.json"), "{").unwrap();
+        let (labs, damaged) = registry.all().unwrap();
+        assert_eq!((labs.len(), damaged.len()), (2, 1), "one broken file stands in nobody's way");
         registry.forget("x").unwrap();
         registry.forget("x").unwrap();
         assert_eq!(registry.get("x").unwrap(), None);

@@ -95,7 +95,7 @@ fn two_hosts_reach_each_other_and_leave_nothing() {
     assert!(in_host(&record, "a", "echo >/dev/udp/127.0.0.1/9").0, "lo is down");
     lab.down().unwrap();
     assert!(namespaces_of(&name).is_empty());
-    assert!(registry.all().unwrap().is_empty());
+    assert!(registry.all().unwrap().0.is_empty());
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn two_labs_at_once_have_their_own_networks() {
     let first = Lab::up(&registry, &LabSpec::new(&one)).unwrap();
     let second = Lab::up(&registry, &LabSpec::new(&two)).unwrap();
     assert_ne!(first.record().subnet, second.record().subnet);
-    assert_eq!(lab::list(&registry).unwrap().len(), 2);
-    assert!(lab::list(&registry).unwrap().iter().all(|status| !status.stale));
+    assert_eq!(lab::list(&registry).unwrap().0.len(), 2);
+    assert!(lab::list(&registry).unwrap().0.iter().all(|status| !status.stale));
     assert!(reaches(first.record(), "a", "b", first.record().host("b").unwrap().address()));
     let taken = Lab::up(&registry, &LabSpec::new(&one)).unwrap_err();
     assert!(matches!(taken, LabError::Exists { .. }), "{taken}");
@@ -143,8 +143,7 @@ fn the_lab_of_a_killed_owner_is_removed_by_the_next_command() {
     let (_folder, registry, name) = names("s");
     let (dead, next) = (format!("{name}-dead"), format!("{name}-next"));
     let mut owner = Command::new("sleep").arg("60").spawn().unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", owner.id())).unwrap();
-    let (_, start_time) = lab::owner::parse_stat(&stat).unwrap();
+    let start_time = host::knob::TaskKey::of(i32::try_from(owner.id()).unwrap()).unwrap().started;
     let Owner::Process { boot_id, pid_namespace, .. } = Owner::this_process() else { unreachable!() };
     let owned = Owner::Process { pid: owner.id(), start_time, boot_id, pid_namespace };
     drop(Lab::up(&registry, &LabSpec { owner: owned, ..LabSpec::new(&dead) }).unwrap());
@@ -153,10 +152,10 @@ fn the_lab_of_a_killed_owner_is_removed_by_the_next_command() {
     assert!(lab::down_stale(&registry).unwrap().is_empty());
     owner.kill().unwrap();
     owner.wait().unwrap();
-    assert!(lab::list(&registry).unwrap()[0].stale);
+    assert!(lab::list(&registry).unwrap().0[0].stale);
     let fresh = Lab::up(&registry, &LabSpec::new(&next)).unwrap();
     assert!(namespaces_of(&dead).is_empty());
-    assert_eq!(lab::list(&registry).unwrap().len(), 1);
+    assert_eq!(lab::list(&registry).unwrap().0.len(), 1);
     fresh.down().unwrap();
 }
 
@@ -242,7 +241,7 @@ fn what_was_made_before_a_failure_is_removed() {
     let error = Lab::up(&registry, &spec).unwrap_err();
     assert!(matches!(error, LabError::Ip { .. }), "{error}");
     assert!(namespaces_of(&name).is_empty());
-    assert!(registry.all().unwrap().is_empty());
+    assert!(registry.all().unwrap().0.is_empty());
     assert!(ip(&format!("link show dev {device}")).0, "the port was not given back");
 }
 
@@ -258,7 +257,7 @@ fn a_foreign_namespace_of_the_same_name_is_left_alone() {
     let still_there = Path::new("/run/netns").join(&foreign).exists();
     ip(&format!("netns del {foreign}"));
     assert!(matches!(error, LabError::NamespaceExists { .. }), "{error}");
-    assert!(still_there && registry.all().unwrap().is_empty());
+    assert!(still_there && registry.all().unwrap().0.is_empty());
 }
 
 #[test]
@@ -267,7 +266,7 @@ fn a_loopback_lab_makes_nothing() {
     let spec = LabSpec { kind: model::plan::LabKind::Loopback, ..LabSpec::new(&name) };
     let lab = Lab::up(&registry, &spec).unwrap();
     assert_eq!(lab.hosts().len(), 2);
-    assert!(registry.all().unwrap().is_empty());
+    assert!(registry.all().unwrap().0.is_empty());
     lab.down().unwrap();
     let missing = Lab::open(&registry, "nothing").unwrap_err();
     assert!(missing.to_string().contains("windhover lab list"), "{missing}");

@@ -8,10 +8,11 @@
 use crate::Kernel;
 use host::knob::TaskKey;
 use host::undo::{SetId, StateDir, UndoError, UndoReport};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use task::{Launch, LongWait, Stream, TaskError, WaitEnd};
+pub use task::Keeper;
+use task::{Launch, LongWait, TaskError, WaitEnd};
 
 /// How long the end of the owner's own undoing, or of another's change, is waited for.
 const LOCK: Duration = Duration::from_secs(300);
@@ -20,11 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Attempts at what resists, and the time between them.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long the owner waits for its keeper when it asks for the outcome, and when it does not: then it may hold the
-/// lock that the keeper needs.
-const FAREWELL: Duration = Duration::from_secs(60);
-const SHORT_FAREWELL: Duration = Duration::from_secs(2);
-
 /// Why no keeper could be started.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
@@ -47,53 +43,6 @@ pub enum KeeperError {
         program: PathBuf,
     },
 }
-
-/// The owner's end of a keeper. Dropping it lets the keeper undo what is left of the set, also when that takes longer than
-/// this process lives: undo the set first to hear what could not be undone.
-#[derive(Debug)]
-pub struct Keeper {
-    child: Option<task::Child>,
-}
-
-impl Keeper {
-    /// The keeper's process.
-    #[must_use]
-    pub fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(task::Child::pid)
-    }
-
-    /// Lets the keeper undo what is left of the set, and waits for it: whether the machine is as it was. The lock must
-    /// not be held meanwhile.
-    ///
-    /// # Errors
-    /// [`TaskError::Wait`].
-    pub fn release(mut self) -> Result<bool, TaskError> {
-        self.end(FAREWELL)
-    }
-
-    fn end(&mut self, patience: Duration) -> Result<bool, TaskError> {
-        let Some(mut child) = self.child.take() else { return Ok(true) };
-        // The end of its standard input is the sign.
-        drop(child.take_stdin());
-        match child.wait_timeout(patience)? {
-            Some(status) => Ok(status.success()),
-            None => {
-                // It is still undoing: that must not be killed.
-                std::mem::forget(child);
-                Ok(false)
-            }
-        }
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        let _ = self.end(SHORT_FAREWELL);
-    }
-}
-
-/// What a keeper says on standard output once it keeps.
-pub const READY: &str = "ready\n";
 
 /// The key of this process, to be named as owner of a set.
 #[must_use]
@@ -121,24 +70,11 @@ pub fn start_program(program: &Path, set: &SetId, state: &Path, root: &Path) -> 
         .args(["--set".to_owned(), set.to_string(), "--owner".to_owned(), format!("{}:{}", owner.tid, owner.started)])
         .arg("--state-dir")
         .arg(state)
-        .env_remove("LD_PRELOAD")
-        .env_remove(host::undo::KILL_AT)
-        .policy(model::Policy::Other)
-        .in_our_group()
-        .stdin(Stream::Pipe)
-        .stdout(Stream::Pipe)
-        // Whoever reads the owner's words must not wait for the keeper's end.
-        .stderr(Stream::Null);
+        .env_remove(host::undo::KILL_AT);
     if root != Path::new("/") {
         launch = launch.arg("--root").arg(root);
     }
-    let mut child = launch.start()?;
-    // From this line on it stands on its own: a signal to our group no longer reaches it.
-    let mut line = [0; READY.len()];
-    match child.take_stdout().map(|mut stdout| stdout.read_exact(&mut line)) {
-        Some(Ok(())) if line == *READY.as_bytes() => Ok(Keeper { child: Some(child) }),
-        _ => Err(KeeperError::NotReady { program: program.to_owned() }),
-    }
+    Keeper::start(launch)?.ok_or_else(|| KeeperError::NotReady { program: program.to_owned() })
 }
 
 /// What a keeper keeps.
@@ -152,7 +88,7 @@ pub struct KeeperTask {
     pub owner: (i32, u64),
 }
 
-/// The keeper's life: call it first of all in a process of its own. `ready` writes [`READY`] to standard output. Returns
+/// The keeper's life: call it first of all in a process of its own. `ready` writes [`Keeper::READY`] to standard output. Returns
 /// the exit code: 0 when the machine is as it was before the set, 1 otherwise; the reasons are in `keeper-SET.log`
 /// beside the set's log.
 pub fn run(task: &KeeperTask, kernel: &Kernel, ready: impl FnOnce()) -> u8 {
@@ -176,10 +112,10 @@ pub fn run(task: &KeeperTask, kernel: &Kernel, ready: impl FnOnce()) -> u8 {
                         conflict.knob, conflict.now, conflict.before
                     ));
                 }
+                report.lost.iter().chain(&report.failed).for_each(|why| words.say(why));
                 if report.failed.is_empty() {
-                    return u8::from(!report.conflicts.is_empty());
+                    return u8::from(!report.is_clean());
                 }
-                report.failed.iter().for_each(|why| words.say(why));
             }
             Err(UndoError::Locked { .. }) if started.elapsed() < LOCK => continue,
             Err(error) => words.say(&error.to_string()),
@@ -214,15 +150,18 @@ fn stand_aside(state: &StateDir) {
 
 /// Undoes the set when it is still the owner's; `None` when there is none.
 fn undo(task: &KeeperTask, kernel: &Kernel) -> Result<Option<UndoReport>, UndoError> {
-    let lock = task.state.lock(PATIENCE)?;
-    let sets = task.state.sets()?;
     let (tid, started) = task.owner;
     let mine = |owner: &TaskKey| owner.tid == tid && owner.started == started;
-    let found = sets.iter().find(|(id, header)| *id == task.set && header.owner.as_ref().is_some_and(mine));
-    match found {
-        Some((id, _)) => task.state.undo(&lock, kernel, id, false, PATIENCE).map(Some),
-        None => Ok(None),
+    let is_there = || -> Result<bool, UndoError> {
+        let sets = task.state.sets()?;
+        Ok(sets.iter().any(|(id, header)| *id == task.set && header.owner.as_ref().is_some_and(mine)))
+    };
+    // The lock would make the directory anew where it went with its last set.
+    if !is_there()? {
+        return Ok(None);
     }
+    let lock = task.state.lock(PATIENCE)?;
+    if is_there()? { task.state.undo(&lock, kernel, &task.set, false, PATIENCE).map(Some) } else { Ok(None) }
 }
 
 /// The keeper's log: nobody is left to print to.
@@ -233,7 +172,7 @@ struct Words {
 impl Words {
     fn say(&mut self, text: &str) {
         let Some(path) = &self.path else { return };
-        if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+        if let Ok(mut file) = host::private::open(path, std::fs::OpenOptions::new().create(true).append(true)) {
             let _ = writeln!(file, "{text}");
         }
     }

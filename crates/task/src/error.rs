@@ -41,6 +41,16 @@ pub enum TaskError {
         /// The system's error.
         cause: io::Error,
     },
+    /// A network namespace cannot be entered.
+    #[error("network namespace {file} cannot be {step}: {cause}{}", remedy_of(cause))]
+    EnterNetwork {
+        /// The file that stands for it.
+        file: PathBuf,
+        /// `opened`, `entered` or `given its own /sys`.
+        step: &'static str,
+        /// The system's error.
+        cause: io::Error,
+    },
     /// The timer slack cannot be set.
     #[error("the timer slack cannot be set: {cause}")]
     TimerSlack {

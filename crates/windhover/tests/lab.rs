@@ -149,3 +149,68 @@ fn what_is_refused() {
     assert_refused(&["lab", "up", "x/y"], 2, &["x/y"]);
     assert_refused(&["lab", "up", "many", "--hosts", "1000"], 2, &["1000"]);
 }
+
+/// Plays the runner: makes a lab with a keeper behind it, says so, and waits to be killed. Nothing when the tests are run
+/// as usual.
+#[test]
+fn owner_part() {
+    let Ok(name) = std::env::var("WINDHOVER_TEST_LAB") else { return };
+    let keeper = Some(env!("CARGO_BIN_EXE_windhover").into());
+    let spec = lab::LabSpec { keeper, ..lab::LabSpec::new(&name) };
+    let _lab = lab::Lab::up(&lab::Registry::default(), &spec).unwrap();
+    eprintln!("ready");
+    std::thread::sleep(std::time::Duration::from_secs(120));
+}
+
+fn owner_of(name: &str) -> std::process::Child {
+    use std::io::{BufRead as _, BufReader};
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["owner_part", "--exact", "--nocapture", "--test-threads=1"])
+        .env("WINDHOVER_TEST_LAB", name)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.into_iter().any(|line| line == "ready"), "no lab");
+    child
+}
+
+#[test]
+fn a_killed_owners_lab_is_taken_down_and_a_living_ones_is_not() {
+    let test = "a_killed_owners_lab_is_taken_down_and_a_living_ones_is_not";
+    if !support::can_make_namespaces(test) {
+        return;
+    }
+    let name = format!("k{}", std::process::id());
+    let namespace = format!("wh-{name}-a");
+    let mut owner = owner_of(&name);
+    // In another time namespace processes seem to have started at other times.
+    let program = env!("CARGO_BIN_EXE_windhover");
+    let elsewhere = |arguments: &[&str]| {
+        let shift = ["--time", "--boottime", "1000000", "--fork", program];
+        Command::new("unshare").args(shift).args(arguments).output().unwrap()
+    };
+    let listed = elsewhere(&["lab", "list", "--json"]);
+    let has_time_namespaces = std::path::Path::new("/proc/self/timens_offsets").exists();
+    if has_time_namespaces {
+        assert_code(&listed, 0);
+        let labs: serde_json::Value = serde_json::from_str(&stdout(&listed)).unwrap();
+        let lab = labs.as_array().unwrap().iter().find(|lab| lab["name"] == name.as_str()).unwrap();
+        assert_eq!(lab["stale"], false);
+        assert_code(&elsewhere(&["lab", "down", "--stale"]), 0);
+    } else {
+        eprintln!("SKIPPED {test}: the part with time namespaces: this kernel has none");
+    }
+    assert!(exists(&namespace), "a living owner's lab was removed");
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    let start = std::time::Instant::now();
+    while exists(&namespace) && start.elapsed() < std::time::Duration::from_secs(30) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let left = exists(&namespace);
+    let _ = run(&["lab", "down", &name]);
+    assert!(!left, "the killed owner's namespaces stay");
+}

@@ -119,7 +119,7 @@ impl Agent {
 
     fn prepare(&mut self, shield: Option<ShieldSpec>, settings: &[&str]) -> Reply {
         let settings: Vec<Setting> = settings.iter().map(|text| text.parse().unwrap()).collect();
-        self.ask(&Request::Prepare { shield, settings, device: None })
+        self.ask(&Request::Prepare { shield, settings, device: None, shielded: false })
     }
 
     fn signal(&self, name: &str) {
@@ -188,12 +188,16 @@ fn an_agent_keeps_in_force_what_was_asked_for_last() {
     let rt = "/proc/sys/kernel/sched_rt_runtime_us";
     assert_eq!((read("/proc/sys/vm/stat_interval").as_str(), read(rt)), ("7", before[rt].clone()));
     // What this system lacks is told, not an error; what no system has is.
-    let Reply::Prepared { changed: 0, notes, .. } = agent.prepare(None, &["sysctl.kernel.no_such_thing=1"]) else {
+    let Reply::Prepared { changed: 0, notes, .. } = agent.prepare(None, &["nic.feature.gro=on"]) else {
         panic!("a setting that is not here")
     };
-    assert!(notes.iter().any(|note| note.contains("no_such_thing")), "{notes:?}");
-    let Reply::Failed { code: 2, message } = agent.prepare(None, &["no.such.key=1"]) else { panic!("an unknown key") };
-    assert!(message.contains("no.such.key") && !message.contains('\n'), "{message}");
+    assert!(notes.iter().any(|note| note.contains("nic.feature.gro")), "{notes:?}");
+    for unknown in ["no.such.key", "sysctl.kernel.no_such_thing"] {
+        let Reply::Failed { code: 2, message } = agent.prepare(None, &[&format!("{unknown}=1")]) else {
+            panic!("an unknown key")
+        };
+        assert!(message.contains(unknown) && !message.contains('\n'), "{message}");
+    }
     assert_eq!(agent.ask(&Request::Restore), Reply::Restored { problems: Vec::new() });
     bystander.kill().unwrap();
     bystander.wait().unwrap();
@@ -368,4 +372,32 @@ fn the_same_setting_of_two_hosts_of_one_machine_goes_and_comes_back() {
             "put back before: {prepared:?}"
         );
     }
+}
+
+#[test]
+fn a_shield_and_a_setting_of_each_host_go_together() {
+    let test = "a_shield_and_a_setting_of_each_host_go_together";
+    if !can_make_namespaces(test) {
+        return;
+    }
+    let Some(machine) = Machine::take(test) else { return };
+    let before = state();
+    let grid =
+        "[[grid]]\nshield = [\"auto\", \"off\"]\nknob = [\"nic.feature.gro=on\", \"net.ipv4.ip_default_ttl=77\"]\n";
+    let file = machine.folder.file("plan.toml", &plan(grid));
+    let output = machine.command(&["campaign", "run", &file, "--output", machine.folder.path()]).output().unwrap();
+    is_as(&before, Duration::from_secs(2)).unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{:?} {}", output.status, stderr(&output));
+    let results = results(&run_directory(&machine.folder));
+    assert_eq!(results.len(), 4, "{}", stderr(&output));
+    for result in &results {
+        let prepared = result["prepared"].as_array().unwrap();
+        let of_machine = prepared.iter().filter(|prepared| !prepared["shield"].is_null()).count();
+        assert_eq!(of_machine, usize::from(result["factors"]["shield"] == "auto"), "{prepared:?}");
+        let changed = prepared.iter().filter(|prepared| prepared["host"] != "machine");
+        assert!(changed.clone().count() == 2 && changed.clone().all(|host| host["changed"].as_u64() > Some(0)));
+    }
+    let state = machine.folder.0.join("state");
+    let left: Vec<_> = fs::read_dir(state).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("netns-")), "{left:?}");
 }

@@ -274,3 +274,165 @@ fn undo_lists_puts_back_and_names_conflicts() {
     assert_code(&undo(&["--force"]), 0);
     assert_eq!(Machine::at(tree.path()).read(&busy_poll()).unwrap(), "20");
 }
+
+/// Modes of all that is below a folder, its own included: (path, mode).
+fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
+    let mut found = vec![(folder.to_owned(), mode(folder))];
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(modes(&path)) } else { found.push((path.clone(), mode(&path))) }
+    }
+    found
+}
+
+#[test]
+fn state_is_its_owners_alone_whatever_the_umask() {
+    let (tree, _) = plant();
+    let (root, state) = (tree.path().display().to_string(), tree.path().join("state"));
+    let program = env!("CARGO_BIN_EXE_windhover");
+    let made = Command::new("sh")
+        .args(["-c", "umask 000; exec \"$@\"", "sh", program, "tune", "apply", "--yes"])
+        .args(["--set", "net.core.busy_poll=50", "--root", &root, "--state-dir"])
+        .arg(&state)
+        .output()
+        .unwrap();
+    assert_code(&made, 0);
+    let modes = modes(&state);
+    assert!(modes.iter().any(|(path, _)| path.extension().is_some_and(|end| end == "jsonl")), "{modes:?}");
+    for (path, mode) in modes {
+        assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+}
+
+#[test]
+fn damaged_logs_are_named_and_the_others_undone() {
+    let (tree, _) = plant();
+    let (root, state) = (tree.path().display().to_string(), tree.path().join("state"));
+    let undo =
+        |more: &[&str]| run(&[&["undo", "--state-dir", state.to_str().unwrap(), "--root", &root], more].concat());
+    let names: Vec<String> = (0..6).map(|number| format!("kernel.test_{number}")).collect();
+    let file = |name: &str| tree.path().join("proc/sys").join(name.replace('.', "/"));
+    std::fs::create_dir_all(tree.path().join("proc/sys/kernel")).unwrap();
+    names.iter().for_each(|name| std::fs::write(file(name), "0\n").unwrap());
+    let sets: Vec<SetId> = [0, 2, 4]
+        .map(|first| {
+            let changes: Vec<Change> =
+                names[first..first + 2].iter().map(|name| change(Knob::sysctl(name), "7")).collect();
+            made(&state, tree.path(), &changes)
+        })
+        .to_vec();
+    let folder = StateDir::at(&state).folder().unwrap();
+    let log = folder.join(format!("{}.jsonl", sets[1]));
+    let text = std::fs::read(&log).unwrap();
+    let second = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(2).unwrap().0;
+    // Cut in the second change.
+    std::fs::write(&log, &text[..second + 40]).unwrap();
+    let listed = undo(&["--list"]);
+    assert_code(&listed, 0);
+    assert!(stdout(&listed).contains("1 of 2 changes are missing"), "{}", stdout(&listed));
+    let undone = undo(&[]);
+    assert_code(&undone, 1);
+    assert!(stdout(&undone).contains("1 of 2 changes are missing"), "{}", stdout(&undone));
+    let left: Vec<&String> =
+        names.iter().filter(|name| std::fs::read_to_string(file(name)).unwrap().trim() != "0").collect();
+    assert_eq!(left, ["kernel.test_3"], "only the change whose line is lost");
+    // Said again until somebody has looked.
+    let again = undo(&[]);
+    assert_code(&again, 1);
+    assert!(stderr(&again).contains(&format!("{}.damaged", sets[1])), "{}", stderr(&again));
+    std::fs::remove_file(folder.join(format!("{}.damaged", sets[1]))).unwrap();
+    assert_code(&undo(&[]), 0);
+}
+
+/// A network namespace that goes at the end.
+struct Namespace(String);
+
+impl Namespace {
+    fn new(name: &str) -> Self {
+        let name = format!("wht-{name}-{}", std::process::id());
+        assert!(Command::new("ip").args(["netns", "add", &name]).status().unwrap().success());
+        Self(name)
+    }
+
+    fn file(&self) -> PathBuf {
+        Path::new("/run/netns").join(&self.0)
+    }
+
+    /// Does something in it, on a thread of its own.
+    fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                task::enter_network(&self.file()).unwrap();
+                work()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    fn remove(&self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+#[test]
+fn undo_finds_the_logs_of_namespaces_and_enters_them() {
+    let test = "undo_finds_the_logs_of_namespaces_and_enters_them";
+    if !support::can_make_namespaces(test) {
+        return;
+    }
+    let namespace = Namespace::new("u");
+    let tree = tempfile::tempdir().unwrap();
+    let state = tree.path().join("state");
+    let undo = |more: &[&str]| run(&[&["undo", "--state-dir", state.to_str().unwrap()], more].concat());
+    let ttl = Knob::sysctl("net.ipv4.ip_default_ttl");
+    let read = || namespace.within(|| Machine::running().read(&ttl).unwrap());
+    let before = read();
+    let inode = host::netns::inode_of(&namespace.file()).unwrap();
+    let folder = state.join(format!("netns-{inode}"));
+    // As an agent makes it there.
+    let make = || {
+        namespace.within(|| {
+            let own = StateDir::at(&state).of_this_namespace();
+            assert_eq!(own.path(), folder);
+            made(own.path(), Path::new("/"), &[change(ttl.clone(), "77")])
+        })
+    };
+    let id = make();
+    assert_eq!(read(), "77");
+    let listed = undo(&["--list"]);
+    assert!(stdout(&listed).contains(&format!("netns-{inode}/{id}")), "{}", stdout(&listed));
+    let undone = undo(&[]);
+    assert_code(&undone, 0);
+    assert!(stdout(&undone).contains("1 put back"), "{}", stdout(&undone));
+    assert_eq!(read(), before);
+    assert!(!folder.exists(), "a finished folder stays");
+
+    // One set by its name; and what `tune apply` logs among the machine's own sets.
+    let id = make();
+    assert_code(&undo(&[&format!("netns-{inode}/{id}")]), 0);
+    assert_eq!(read(), before);
+    let applied = namespace.within(|| {
+        let set = ["tune", "apply", "--yes", "--set", "net.ipv4.ip_default_ttl=78", "--state-dir"];
+        run(&[&set[..], &[state.to_str().unwrap()]].concat())
+    });
+    assert_code(&applied, 0);
+    assert_eq!(read(), "78");
+    let undone: serde_json::Value = serde_json::from_slice(&undo(&["--json"]).stdout).unwrap();
+    assert_eq!((&undone[0]["report"]["restored"], &undone[0]["netns"]), (&1.into(), &inode.into()), "{undone}");
+    assert_eq!(read(), before);
+
+    make();
+    namespace.remove();
+    let gone = undo(&[]);
+    assert_code(&gone, 0);
+    assert!(stdout(&gone).contains("is gone"), "{}", stdout(&gone));
+    assert!(!folder.exists(), "a finished folder stays");
+}

@@ -86,6 +86,9 @@ pub enum Request {
         /// The network device that keys beginning with `nic.` mean.
         #[serde(default)]
         device: Option<String>,
+        /// Whether another agent of the same run has put up a shield on this machine: any other is refused.
+        #[serde(default)]
+        shielded: bool,
     },
     /// Puts back everything that [`Request::Prepare`] changed; answered by [`Reply::Restored`].
     Restore,

@@ -23,10 +23,25 @@ pub(super) fn read(machine: &Machine, path: &Path) -> &'static str {
 }
 
 pub(super) fn write(machine: &Machine, path: &Path, value: &str) -> io::Result<()> {
+    if machine.is_running() && !is_of_groups(path)? {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no control group, so it is not touched"));
+    }
     match value {
         PRESENT => make(machine, path),
         ABSENT => remove(machine, path),
         _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "a group is 'present' or 'absent'")),
+    }
+}
+
+/// Whether the directory that a group is in is one of a control group hierarchy.
+fn is_of_groups(path: &Path) -> io::Result<bool> {
+    use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC};
+    let parent = path.parent().filter(|_| path.is_absolute()).unwrap_or(Path::new("/"));
+    match nix::sys::statfs::statfs(parent) {
+        Ok(found) => Ok([CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC].contains(&found.filesystem_type())),
+        // It went with the group above it.
+        Err(nix::errno::Errno::ENOENT) => Ok(true),
+        Err(errno) => Err(errno.into()),
     }
 }
 

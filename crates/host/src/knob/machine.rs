@@ -62,12 +62,22 @@ impl Machine {
     }
 
     /// Writes a file that exists with a single write(2) of the value and a newline, as echo(1) does: the kernel parses
-    /// each write on its own.
+    /// each write on its own. In the running system only files that the kernel makes are written.
     ///
     /// # Errors
-    /// The kernel's; [`io::ErrorKind::WriteZero`] when it took only a part.
+    /// The kernel's; [`io::ErrorKind::PermissionDenied`] for a file that holds no setting; [`io::ErrorKind::WriteZero`] when it took only a part.
     pub fn put(&self, path: impl AsRef<Path>, value: &str) -> io::Result<()> {
-        let mut file = self.open(path.as_ref(), OFlag::O_WRONLY | OFlag::O_TRUNC)?;
+        let path = path.as_ref();
+        let mut file = if self.is_running() {
+            // Looked at before it is opened for writing, which alone may do something to a device.
+            let place = self.open(path, OFlag::O_PATH)?;
+            if !is_of_kernel(path, &place)? {
+                return Err(no_setting());
+            }
+            std::fs::OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", place.as_raw_fd()))?
+        } else {
+            self.open(path, OFlag::O_WRONLY | OFlag::O_TRUNC)?
+        };
         let line = format!("{value}\n");
         let taken = file.write(line.as_bytes())?;
         // Some files of the kernel answer with the length of what they parsed, without the newline.
@@ -123,6 +133,7 @@ impl Machine {
 impl Settings for Machine {
     fn read(&self, knob: &Knob) -> Result<String, KnobError> {
         match knob {
+            Knob::File { .. } if !knob.is_possible() => Err(KnobError::reading(knob, no_setting())),
             Knob::File { path, form } => match self.text(path) {
                 Ok(content) => Ok(form.value(&content)),
                 Err(cause) => Err(KnobError::reading(knob, cause)),
@@ -141,6 +152,7 @@ impl Settings for Machine {
                 let text = Form::Controllers.to_write(&self.read(knob)?, value);
                 self.put(path, &text).map_err(|cause| KnobError::writing(knob, value, cause))
             }
+            Knob::File { .. } if !knob.is_possible() => Err(KnobError::writing(knob, value, no_setting())),
             Knob::File { path, .. } => self.put(path, value).map_err(|cause| KnobError::writing(knob, value, cause)),
             Knob::Group { path } => {
                 group::write(self, path, value).map_err(|cause| KnobError::writing(knob, value, cause))
@@ -156,6 +168,23 @@ impl Settings for Machine {
     fn suspects(&self, knob: &Knob) -> Option<String> {
         super::suspects::running(self, knob)
     }
+}
+
+/// Whether an open file is one of the kernel's settings: of sysfs, debugfs or a control group, or of /proc/sys and
+/// /proc/irq.
+fn is_of_kernel(path: &Path, file: &File) -> io::Result<bool> {
+    use nix::sys::statfs::{
+        CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, PROC_SUPER_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC,
+    };
+    let kind = nix::sys::statfs::fstatfs(file)?.filesystem_type();
+    let of_proc = ["/proc/sys", "/proc/irq"].iter().any(|folder| path.starts_with(folder))
+        && !path.components().any(|part| part == std::path::Component::ParentDir);
+    Ok([SYSFS_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC].contains(&kind)
+        || (kind == PROC_SUPER_MAGIC && of_proc))
+}
+
+fn no_setting() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "it is no setting of the kernel, so it is not written")
 }
 
 fn unsupported(knob: &Knob) -> KnobError {

@@ -22,7 +22,7 @@ pub use form::Form;
 pub use machine::Machine;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 /// Which setting. Two equal knobs are the same setting of the same boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -163,6 +163,37 @@ impl Knob {
     #[must_use]
     pub fn sysctl(name: &str) -> Self {
         Self::text(PathBuf::from("/proc/sys").join(name.replace('.', "/")))
+    }
+
+    /// Whether there can be such a setting: a log that names another file was not written by us. Control groups may be
+    /// mounted anywhere, so of their files only the names are known.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        let plain = |path: &Path| path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
+        match self {
+            Self::File { path, .. } => {
+                let known = ["/proc/sys", "/proc/irq", "/sys"].iter().any(|folder| path.starts_with(folder));
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                let of_group =
+                    name == "tasks" || ["cgroup.", "cpuset.", "cpu."].iter().any(|head| name.starts_with(head));
+                plain(path) && (known || of_group)
+            }
+            Self::Group { path } | Self::Member { hierarchy: path, .. } => plain(path),
+            _ => true,
+        }
+    }
+
+    /// Other knobs that the kernel changes on its own when this one is written. Switching transparent huge pages on
+    /// raises `vm.min_free_kbytes`, and switching them off does not lower it to what it was (mm/khugepaged.c,
+    /// `set_recommended_min_free_kbytes`).
+    #[must_use]
+    pub fn changes_also(&self) -> Vec<Self> {
+        match self {
+            Self::File { path, .. } if path.ends_with("kernel/mm/transparent_hugepage/enabled") => {
+                vec![Self::sysctl("vm.min_free_kbytes")]
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Whether two texts are the same value of this knob.

@@ -1,8 +1,8 @@
 //! Taking a change set apart: from its last change to its first.
 
 use super::fault::fault_point;
-use super::log::{Entry, Line, Log, Writer};
-use super::{Conflict, UndoError, UndoReport};
+use super::log::{Beside, Entry, Line, Log, Writer};
+use super::{Conflict, UndoReport};
 use crate::knob::{Knob, KnobError, Settings};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,20 +18,21 @@ pub(super) fn take(
     newer: &mut [(Writer, Log)],
     force: bool,
     patience: Duration,
-) -> Result<UndoReport, UndoError> {
+) -> UndoReport {
     let mut report = UndoReport::default();
     let deadline = Instant::now() + patience;
     for entry in log.entries.iter().rev().filter(|entry| !entry.undone) {
         fault_point();
-        let fate = if hand_over(entry, newer)? {
-            Fate::HandedOver
-        } else if in_own_group(entry, log) {
-            // Best effort: what counts is that the group goes. A partition falls back to a member this way even when
-            // the group resists.
-            let _ = settings.write(&entry.change.knob, &entry.before);
-            Fate::Restored
-        } else {
-            restore(settings, entry, force, deadline)
+        let fate = match hand_over(entry, newer) {
+            Err(why) => Fate::Failed(why),
+            Ok(true) => Fate::HandedOver,
+            Ok(false) if in_own_group(entry, log) => {
+                // Best effort: what counts is that the group goes. A partition falls back to a member this way even
+                // when the group resists.
+                let _ = settings.write(&entry.change.knob, &entry.before);
+                Fate::Restored
+            }
+            Ok(false) => restore(settings, entry, force, deadline),
         };
         fault_point();
         match fate {
@@ -44,10 +45,11 @@ pub(super) fn take(
                 continue;
             }
         }
-        writer.append(&Line::Undone { seq: entry.seq })?;
+        // Without the mark a second attempt finds the old value in place.
+        let _ = writer.mark_undone(entry);
         fault_point();
     }
-    Ok(report)
+    report
 }
 
 enum Fate {
@@ -60,7 +62,7 @@ enum Fate {
 
 /// When a newer set holds the knob, the value that is there is its own: the oldest such set gets our old value as the one
 /// to put back. False when there is none, or when it did not find our value.
-fn hand_over(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<bool, UndoError> {
+fn hand_over(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<bool, String> {
     let knob = &entry.change.knob;
     for (writer, log) in newer {
         let Some(holder) = log.entries.iter_mut().find(|held| !held.undone && held.change.knob == *knob) else {
@@ -73,7 +75,8 @@ fn hand_over(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<bool, UndoErr
         if !entry.made(&holder.before) {
             return Ok(false);
         }
-        writer.append(&Line::Rebase { seq: holder.seq, before: entry.before.clone() })?;
+        let rebased = writer.append(&Line::Rebase { seq: holder.seq, before: entry.before.clone() });
+        rebased.map_err(|error| format!("{knob}: a newer change set holds it, and cannot be told ({error})"))?;
         holder.before.clone_from(&entry.before);
         return Ok(true);
     }
@@ -113,7 +116,9 @@ fn restore(settings: &dyn Settings, entry: &Entry, force: bool, deadline: Instan
                 who: settings.suspects(knob),
             }));
         }
-        match put_back(settings, entry) {
+        let beside = look_beside(settings, entry);
+        let written = put_back(settings, entry);
+        match written.and_then(|()| put_back_beside(settings, &beside, force)) {
             Ok(()) => break,
             Err(KnobError::Absent { .. }) => return Fate::Already,
             Err(error) if error.may_pass() && pause(deadline) => {}
@@ -127,6 +132,24 @@ fn restore(settings: &dyn Settings, entry: &Entry, force: bool, deadline: Instan
         Ok(_) | Err(KnobError::Absent { .. }) => Fate::Restored,
         Err(error) => failed(&error),
     }
+}
+
+/// What the kernel changed on its own with a change, and what that is now.
+fn look_beside<'a>(settings: &dyn Settings, entry: &'a Entry) -> Vec<(&'a Beside, String)> {
+    entry.beside.iter().filter_map(|beside| Some((beside, settings.read(&beside.knob).ok()?))).collect()
+}
+
+/// Gives each of them the value of before the change, where it still was what the kernel had made of it; else the value
+/// that it had right before the undo, which may have made the kernel change it once more.
+fn put_back_beside(settings: &dyn Settings, beside: &[(&Beside, String)], force: bool) -> Result<(), KnobError> {
+    for (beside, now) in beside {
+        let is_kernels = beside.after.as_ref().is_none_or(|after| beside.knob.same(after, now));
+        let wanted = if is_kernels || force { &beside.before } else { now };
+        if settings.read(&beside.knob).is_ok_and(|now| !beside.knob.same(&now, wanted)) {
+            settings.write(&beside.knob, wanted)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the old value. A task whose old group is gone goes to the nearest group above that is left.

@@ -1,9 +1,9 @@
 //! One change set while it is being made.
 
 use super::fault::fault_point;
-use super::log::{Line, Writer};
+use super::log::{Beside, Line, Writer};
 use super::{SetHeader, SetId, UndoError};
-use crate::knob::{Knob, Settings};
+use crate::knob::{Knob, KnobError, Settings};
 use std::path::PathBuf;
 
 /// A setting to change.
@@ -80,6 +80,10 @@ impl Changes {
     /// [`UndoError`]. After an error the log holds what an undo needs.
     pub fn set(&mut self, settings: &dyn Settings, change: &Change) -> Result<Done, UndoError> {
         let knob = &change.knob;
+        if !knob.is_possible() {
+            let why = "it is no setting of the kernel".to_owned();
+            return Err(KnobError::Unsupported { knob: Box::new(knob.clone()), why }.into());
+        }
         let before = settings.read(knob)?;
         if knob.same(&before, &change.wanted) {
             return Ok(Done::Already);
@@ -90,11 +94,19 @@ impl Changes {
         fault_point();
         let log = match &mut self.log {
             Some(log) => log,
-            none => none.insert(Writer::create(&self.path, &self.header)?),
+            none => {
+                super::state::remember_number(&self.path)?;
+                none.insert(Writer::create(&self.path, &self.header)?)
+            }
         };
         let seq = self.next;
         fault_point();
-        log.append(&Line::Before { seq, change: change.clone(), before: before.clone() })?;
+        let mut beside = Vec::new();
+        for knob in knob.changes_also() {
+            // Where it cannot be read, the kernel has no such setting to change.
+            beside.extend(settings.read(&knob).map(|before| Beside { knob, before, after: None }));
+        }
+        let entry = log.announce(seq, change, &before, &beside)?;
         self.next = seq.saturating_add(1);
         self.held += 1;
         fault_point();
@@ -102,12 +114,16 @@ impl Changes {
         fault_point();
         // Also after a refusal: some writes fail half done.
         let found = settings.read(knob);
+        for beside in &mut beside {
+            beside.after = settings.read(&beside.knob).ok().filter(|after| !beside.knob.same(after, &beside.before));
+        }
+        beside.retain(|beside| beside.after.is_some());
         fault_point();
         if let Ok(after) = &found {
-            log.append(&Line::After { seq, after: after.clone() })?;
+            log.append(&Line::After { seq, after: after.clone(), beside })?;
             if knob.same(after, &before) {
                 // Refused, or rounded to what it was: the knob is not ours, whoever changes it later.
-                log.append(&Line::Undone { seq })?;
+                log.mark_undone(&entry)?;
                 self.held -= 1;
             }
         }
@@ -127,7 +143,7 @@ impl Changes {
         let folder = self.path.parent().unwrap_or(&self.path);
         let logs = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let logs = logs.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
-        let logs = logs.filter_map(|path| super::log::parse(&path, &std::fs::read(&path).ok()?).ok());
+        let logs = logs.filter_map(|path| super::log::parse(&path, &crate::private::read(&path).ok()?).ok());
         logs.flat_map(|log| log.entries).any(|entry| {
             !entry.undone
                 && entry.change.knob == change.knob

@@ -1,12 +1,34 @@
 //! A change set's file: a header, then a line a step. Each line is one write, synced before what it announces is done.
+//!
+//! A line is a JSON object that ends with a checksum of all before it. Two things in a log are changed in place, which
+//! needs no space: the header's count of changes, so that a log that was cut off is known by it; and each change's mark
+//! of being undone, so that an undo works where nothing more can be written.
 
 use super::{Change, SetHeader, UndoError};
+use crate::knob::Knob;
+use crate::private;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// The format that is written and read.
 pub(super) const FORMAT: u32 = 1;
+/// Digits of the count of changes.
+const DIGITS: usize = 10;
+/// What a change's mark says: two words that no damage to a single byte makes of each other.
+const HELD: &str = "held";
+const UNDONE: &str = "gone";
+
+/// A setting that the kernel changes on its own when another is changed.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Beside {
+    pub(super) knob: Knob,
+    pub(super) before: String,
+    /// What it became; absent until the change was made, or where it stayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<String>,
+}
 
 /// One line after the header.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -21,6 +43,9 @@ pub(super) enum Line {
         change: Change,
         /// Its value before.
         before: String,
+        /// What the kernel may change with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<Beside>,
     },
     /// Written when the knob was read back.
     After {
@@ -28,6 +53,9 @@ pub(super) enum Line {
         seq: u32,
         /// What it became.
         after: String,
+        /// What the kernel changed with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<Beside>,
     },
     /// An older set that held the same knob was undone: this is now the value to put back.
     Rebase {
@@ -36,7 +64,7 @@ pub(super) enum Line {
         /// Its value before.
         before: String,
     },
-    /// Undone, or left to another with reason.
+    /// Undone, or left to another with reason. Written only where the change's own line has no mark for it.
     Undone {
         /// Which change.
         seq: u32,
@@ -50,7 +78,10 @@ pub(super) struct Entry {
     pub(super) change: Change,
     pub(super) before: String,
     pub(super) after: Option<String>,
+    pub(super) beside: Vec<Beside>,
     pub(super) undone: bool,
+    /// Where in the file the mark of being undone is.
+    mark: Option<u64>,
 }
 
 impl Entry {
@@ -79,66 +110,166 @@ impl Entry {
 pub(super) struct Log {
     pub(super) header: SetHeader,
     pub(super) entries: Vec<Entry>,
+    /// What is wrong with the log, one line each.
+    pub(super) damage: Vec<String>,
+    /// How many changes it once held, as far as known.
+    announced: u32,
     /// Length up to the end of the last whole line.
     whole: usize,
+    /// Where in the file the count of changes is.
+    count: Option<u64>,
 }
 
 impl Log {
     /// The next free number.
     pub(super) fn next(&self) -> u32 {
-        self.entries.iter().map(|entry| entry.seq).max().map_or(1, |seq| seq.saturating_add(1))
+        self.announced.saturating_add(1)
+    }
+
+    /// How many changes were made whose lines are lost.
+    pub(super) fn missing(&self) -> u32 {
+        self.announced.saturating_sub(u32::try_from(self.entries.len()).unwrap_or(u32::MAX))
+    }
+
+    /// What of it is lost, one line each; none when it is whole.
+    pub(super) fn losses(&self) -> Vec<String> {
+        let missing = (self.missing() > 0).then(|| {
+            format!("{} of {} changes are missing from it: what they set stays", self.missing(), self.announced)
+        });
+        self.damage.iter().cloned().chain(missing).collect()
     }
 }
 
 /// Reads a log's text. A last line without its end was being written when its writer died: the step that it announces
-/// was not done, so it is left out. Any other line that cannot be read is an error.
+/// was not done, so it is left out. What else cannot be read is left out and named: the other changes can be undone.
+///
+/// # Errors
+/// [`UndoError::Line`] for a format of another version.
 pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Log, UndoError> {
     let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    let mut lines = text[..whole].split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
-    let bad = |line: usize, why: String| UndoError::Line { path: path.to_owned(), line: line + 1, why };
-    let (_, first) = lines.next().ok_or_else(|| bad(0, "there is no header".to_owned()))?;
-    let header: SetHeader = serde_json::from_slice(first).map_err(|error| bad(0, error.to_string()))?;
-    if header.format != FORMAT {
-        return Err(bad(0, format!("format {} is not known to this version", header.format)));
-    }
-    let mut entries: Vec<Entry> = Vec::new();
-    for (number, line) in lines {
-        let line: Line = serde_json::from_slice(line).map_err(|error| bad(number, error.to_string()))?;
-        let known = |entries: &mut Vec<Entry>, seq: u32| {
-            let place = entries.iter().position(|entry| entry.seq == seq);
-            place.ok_or_else(|| bad(number, format!("step {seq} was not announced")))
-        };
-        match line {
-            Line::Before { seq, change, before } => {
-                if entries.last().is_some_and(|last| last.seq >= seq) {
-                    return Err(bad(number, format!("step {seq} comes out of order")));
-                }
-                entries.push(Entry { seq, change, before, after: None, undone: false });
-            }
-            Line::After { seq, after } => {
-                let place = known(&mut entries, seq)?;
-                entries[place].after = Some(after);
-            }
-            Line::Rebase { seq, before } => {
-                let place = known(&mut entries, seq)?;
-                entries[place].before = before;
-            }
-            Line::Undone { seq } => {
-                let place = known(&mut entries, seq)?;
-                entries[place].undone = true;
-            }
+    let mut log = Log {
+        header: SetHeader::unreadable(),
+        entries: Vec::new(),
+        damage: Vec::new(),
+        announced: 0,
+        whole,
+        count: None,
+    };
+    let mut start = 0;
+    for (number, line) in text[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let (at, content) = (start, &line[..line.len() - 1]);
+        start += line.len();
+        if content.is_empty() {
+            continue;
+        }
+        let read = if number == 0 { log.read_header(content, at) } else { log.read_line(content, at) };
+        if let Err(why) = read {
+            log.damage.push(format!("line {} cannot be read ({why})", number + 1));
         }
     }
-    Ok(Log { header, entries, whole })
+    if whole == 0 {
+        log.damage.push("it is empty".to_owned());
+    }
+    if log.header.format != FORMAT {
+        let why = format!("format {} is not known to this version", log.header.format);
+        return Err(UndoError::Line { path: path.to_owned(), line: 1, why });
+    }
+    Ok(log)
+}
+
+impl Log {
+    fn read_header(&mut self, line: &[u8], at: usize) -> Result<(), String> {
+        let (object, tail) = unseal(line)?;
+        self.header = serde_json::from_slice(&object).map_err(|error| error.to_string())?;
+        if let Some((digits, from)) = field(tail, ",\"changes\":\"", DIGITS) {
+            self.announced = digits.parse::<u32>().map_err(|_| format!("{digits} is no count of changes"))?;
+            self.count = Some((at + object.len() - 1 + from) as u64);
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, line: &[u8], at: usize) -> Result<(), String> {
+        let (object, tail) = unseal(line)?;
+        let line: Line = serde_json::from_slice(&object).map_err(|error| error.to_string())?;
+        let seq = match &line {
+            Line::Before { seq, .. } | Line::After { seq, .. } | Line::Rebase { seq, .. } | Line::Undone { seq } => {
+                *seq
+            }
+        };
+        if let Line::Before { change, before, beside, .. } = line {
+            if seq == 0 || self.entries.last().is_some_and(|last| last.seq >= seq) {
+                return Err(format!("step {seq} comes out of order"));
+            }
+            self.announced = self.announced.max(seq);
+            if !change.knob.is_possible() {
+                return Err(format!("{} is no setting", change.knob));
+            }
+            let mark = field(tail, ",\"state\":\"", HELD.len());
+            let undone = mark.is_some_and(|(word, _)| word == UNDONE);
+            let mark = mark.map(|(_, from)| (at + object.len() - 1 + from) as u64);
+            self.entries.push(Entry { seq, change, before, after: None, beside, undone, mark });
+            return Ok(());
+        }
+        let entry = self.entries.iter_mut().rfind(|entry| entry.seq == seq);
+        let entry = entry.ok_or_else(|| format!("step {seq} was not announced"))?;
+        match line {
+            Line::After { after, beside, .. } => {
+                entry.after = Some(after);
+                entry.beside = beside;
+            }
+            Line::Rebase { before, .. } => entry.before = before,
+            Line::Undone { .. } | Line::Before { .. } => entry.undone = true,
+        }
+        Ok(())
+    }
 }
 
 /// A log as text, for fuzzers.
 #[doc(hidden)]
 pub fn exercise_log(bytes: &[u8]) {
     if let Ok(log) = parse(Path::new("0001.jsonl"), bytes) {
-        let _ = log.next();
+        let _ = (log.next(), log.losses());
         assert!(log.whole <= bytes.len());
+        let inside = |at: Option<u64>| at.is_none_or(|at| usize::try_from(at).is_ok_and(|at| at < bytes.len()));
+        assert!(inside(log.count) && log.entries.iter().all(|entry| inside(entry.mark)));
     }
+}
+
+/// An object as a line: `tail` is what may be changed later, and the checksum is over all before it.
+fn seal(value: &impl serde::Serialize, tail: &str) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    // The closing brace comes again at the end.
+    line.pop();
+    let sum = checksum(&line);
+    line.extend(format!("{tail},\"sum\":\"{sum:08x}\"}}\n").bytes());
+    Ok(line)
+}
+
+/// A line as its object and its tail. One without a checksum, as earlier versions wrote it, is all object.
+fn unseal(line: &[u8]) -> Result<(Vec<u8>, &str), String> {
+    const SUM: &str = ",\"sum\":\"";
+    let body = line.len().checked_sub(SUM.len() + 10).filter(|&body| line[body..].starts_with(SUM.as_bytes()));
+    let Some(body) = body else { return Ok((line.to_vec(), "")) };
+    let sum = std::str::from_utf8(&line[body + SUM.len()..body + SUM.len() + 8]).unwrap_or_default();
+    let tails = [0, ",\"state\":\"\"".len() + HELD.len(), ",\"changes\":\"\"".len() + DIGITS];
+    for length in tails {
+        let Some((object, tail)) = body.checked_sub(length).map(|end| line[..body].split_at(end)) else { continue };
+        if format!("{:08x}", checksum(object)) == sum {
+            let tail = std::str::from_utf8(tail).map_err(|error| error.to_string())?;
+            return Ok(([object, b"}"].concat(), tail));
+        }
+    }
+    Err("its checksum is wrong".to_owned())
+}
+
+/// The value of a field of a tail, and where in the tail it is.
+fn field<'a>(tail: &'a str, name: &str, length: usize) -> Option<(&'a str, usize)> {
+    Some((tail.strip_prefix(name)?.get(..length)?, name.len()))
+}
+
+/// FNV-1a of 32 bits: it finds every change of a single byte.
+fn checksum(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |sum, &byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// A log open for more lines.
@@ -147,6 +278,7 @@ pub(super) struct Writer {
     path: PathBuf,
     file: File,
     length: u64,
+    count: Option<u64>,
 }
 
 impl Writer {
@@ -154,9 +286,9 @@ impl Writer {
     pub(super) fn create(path: &Path, header: &SetHeader) -> Result<Self, UndoError> {
         let fresh = path.with_extension("new");
         let failed = |step| move |cause| UndoError::Log { path: path.to_owned(), step, cause };
-        let mut file =
-            OpenOptions::new().create(true).truncate(true).write(true).open(&fresh).map_err(failed("create"))?;
-        let line = line_of(header).map_err(failed("write"))?;
+        let mut file = private::create(&fresh).map_err(failed("create"))?;
+        let none = "0".repeat(DIGITS);
+        let line = seal(header, &format!(",\"changes\":\"{none}\"")).map_err(failed("write"))?;
         file.write_all(&line).map_err(failed("write"))?;
         file.sync_all().map_err(failed("sync"))?;
         if path.exists() {
@@ -164,13 +296,14 @@ impl Writer {
         }
         std::fs::rename(&fresh, path).map_err(failed("create"))?;
         sync_folder(path)?;
-        Ok(Self { path: path.to_owned(), file, length: line.len() as u64 })
+        let log = parse(path, &line)?;
+        Ok(Self { path: path.to_owned(), file, length: line.len() as u64, count: log.count })
     }
 
     /// Opens a log that exists and cuts off a line that its writer died in.
     pub(super) fn open(path: &Path) -> Result<(Self, Log), UndoError> {
         let failed = |step| move |cause| UndoError::Log { path: path.to_owned(), step, cause };
-        let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed("read"))?;
+        let mut file = private::open(path, OpenOptions::new().read(true).write(true)).map_err(failed("read"))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed("read"))?;
         let log = parse(path, &text)?;
@@ -179,33 +312,77 @@ impl Writer {
             file.set_len(length).map_err(failed("write"))?;
         }
         file.seek(SeekFrom::Start(length)).map_err(failed("write"))?;
-        Ok((Self { path: path.to_owned(), file, length }, log))
+        Ok((Self { path: path.to_owned(), file, length, count: log.count }, log))
+    }
+
+    /// Announces a change, counts it in the header, and syncs both.
+    pub(super) fn announce(
+        &mut self,
+        seq: u32,
+        change: &Change,
+        before: &str,
+        beside: &[Beside],
+    ) -> Result<Entry, UndoError> {
+        let entry = Entry {
+            seq,
+            change: change.clone(),
+            before: before.to_owned(),
+            after: None,
+            beside: beside.to_vec(),
+            undone: false,
+            mark: None,
+        };
+        let Entry { change, before, beside, .. } = entry.clone();
+        self.put(&Line::Before { seq, change, before, beside }, &format!(",\"state\":\"{HELD}\""))?;
+        if let Some(at) = self.count {
+            let counted = self.file.write_all_at(format!("{seq:0DIGITS$}").as_bytes(), at);
+            counted.map_err(|cause| self.failed("write", cause))?;
+        }
+        self.sync()?;
+        // In `held","sum":"01234567"}` and a newline the mark begins 24 bytes before the end.
+        Ok(Entry { mark: self.length.checked_sub(24), ..entry })
     }
 
     /// Appends a line with one write and syncs it.
     pub(super) fn append(&mut self, line: &Line) -> Result<(), UndoError> {
-        let path = self.path.clone();
-        let failed = |step| move |cause| UndoError::Log { path, step, cause };
-        let line = line_of(line).map_err(failed.clone()("write"))?;
+        self.put(line, "")?;
+        self.sync()
+    }
+
+    /// Marks a change as undone, in place where it can be.
+    pub(super) fn mark_undone(&mut self, entry: &Entry) -> Result<(), UndoError> {
+        match entry.mark {
+            Some(at) => {
+                self.file.write_all_at(UNDONE.as_bytes(), at).map_err(|cause| self.failed("write", cause))?;
+                self.sync()
+            }
+            None => self.append(&Line::Undone { seq: entry.seq }),
+        }
+    }
+
+    fn put(&mut self, line: &Line, tail: &str) -> Result<(), UndoError> {
+        let line = seal(line, tail).map_err(|cause| self.failed("write", cause))?;
         match self.file.write(&line) {
             Ok(taken) if taken == line.len() => {}
             result => {
-                // Half a line in the middle would make the log unreadable.
+                // Half a line in the middle would make what follows unreadable.
                 let _ = self.file.set_len(self.length);
                 let _ = self.file.seek(SeekFrom::Start(self.length));
-                let cause = result.err().unwrap_or_else(|| io::Error::from(io::ErrorKind::WriteZero));
-                return Err(failed("write")(cause));
+                let cause = result.err().unwrap_or_else(|| io::Error::from(io::ErrorKind::StorageFull));
+                return Err(self.failed("write", cause));
             }
         }
         self.length += line.len() as u64;
-        self.file.sync_data().map_err(failed("sync"))
+        Ok(())
     }
-}
 
-fn line_of(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    Ok(line)
+    fn sync(&self) -> Result<(), UndoError> {
+        self.file.sync_data().map_err(|cause| self.failed("sync", cause))
+    }
+
+    fn failed(&self, step: &'static str, cause: io::Error) -> UndoError {
+        UndoError::Log { path: self.path.clone(), step, cause }
+    }
 }
 
 /// Makes sure that a name in a folder, or its removal, is on the medium.

@@ -3,8 +3,9 @@
 //!
 //! One directory (by default /run/windhover) holds one folder a boot (`<boot id>/`), one file a change set in it
 //! (`0001.jsonl`: a header, then a line a step), a lock, and what a shield tells others (`shield.json`). Folders of
-//! another boot are removed unread: all settings that Windhover changes die with the boot.
-
+//! another boot are removed unread: all settings that Windhover changes die with the boot. Folders are 0700 and files 0600,
+//! and what another user owns or may write to is not read. Settings of a network namespace have a directory of their own
+//! below (`netns-INODE/`), which goes with its last set.
 //!
 //! **Making a change** ([`Changes::set`]): read, log `before` and sync it, write, read back, log `after`. Whatever step a
 //! process dies at, the log holds the old value before the knob can have the new one.
@@ -20,18 +21,25 @@
 //! **Groups.** What a set wrote into the files of a control group that it made itself is not put back one by one with
 //! all checks: removing the group undoes it.
 //!
+//! **No space, damage.** An undo needs no new space: changes are marked as undone in place. Lines have checksums; what
+//! cannot be read of a log is named, the rest is undone, and the log is then kept under another name (`0001.damaged`).
+//!
 //! **Deaths in tests**: see [`fault_point`].
 
 mod apart;
 mod error;
 mod fault;
 mod journal;
+mod lock;
 mod log;
+mod namespaces;
 mod state;
 
 pub use error::UndoError;
 pub use fault::{KILL_AT, fault_point};
 pub use journal::{Change, Changes, Done};
+pub use lock::Lock;
 #[doc(hidden)]
 pub use log::exercise_log;
-pub use state::{Conflict, Held, Lock, SetHeader, SetId, StateDir, UndoReport};
+pub use namespaces::NamespaceState;
+pub use state::{Conflict, Held, SetHeader, SetId, StateDir, UndoReport};

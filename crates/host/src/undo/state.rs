@@ -1,18 +1,17 @@
 //! The directory of undo logs: its lock, its change sets, undoing one.
 
 use super::fault::fault_point;
-use super::log::{Entry, FORMAT, Writer, sync_folder};
-use super::{Changes, UndoError};
+use super::log::{Entry, FORMAT, Log, Writer, sync_folder};
+use super::{Changes, Lock, UndoError};
 use crate::knob::{Knob, Settings, TaskKey};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-use std::fs::{File, OpenOptions};
+use crate::private;
+use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-/// Between two looks at the lock.
-const LOOK: Duration = Duration::from_millis(20);
+/// The usual place.
+const USUAL: &str = "/run/windhover";
 
 /// Names a change set: its number as text (`0003`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -50,12 +49,6 @@ pub struct StateDir {
     boot: Option<String>,
 }
 
-/// Held while a machine is changed: a file lock (flock(2)) on a descriptor that is closed on exec.
-#[derive(Debug)]
-pub struct Lock {
-    _file: Flock<File>,
-}
-
 /// A value that is not ours any more.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Conflict {
@@ -85,13 +78,34 @@ pub struct UndoReport {
     pub conflicts: Vec<Conflict>,
     /// Knobs that could not be put back, with the reason; their log is kept.
     pub failed: Vec<String>,
+    /// What of the set's log was lost, so that it could not be undone, with where the rest is kept.
+    #[serde(default)]
+    pub lost: Vec<String>,
+}
+
+impl UndoReport {
+    /// Whether everything is as it was before the set.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.conflicts.is_empty() && self.failed.is_empty() && self.lost.is_empty()
+    }
+
+    /// Adds what another undo did.
+    pub fn add(&mut self, other: Self) {
+        self.restored += other.restored;
+        self.already += other.already;
+        self.handed_over += other.handed_over;
+        self.conflicts.extend(other.conflicts);
+        self.failed.extend(other.failed);
+        self.lost.extend(other.lost);
+    }
 }
 
 impl StateDir {
     /// The usual place: `WINDHOVER_STATE`, or /run/windhover.
     #[must_use]
     pub fn usual() -> Self {
-        let path = std::env::var_os("WINDHOVER_STATE").map_or_else(|| PathBuf::from("/run/windhover"), PathBuf::from);
+        let path = std::env::var_os("WINDHOVER_STATE").map_or_else(|| PathBuf::from(USUAL), PathBuf::from);
         Self { path, boot: None }
     }
 
@@ -113,6 +127,29 @@ impl StateDir {
         &self.path
     }
 
+    /// Makes the state directory, for its owner alone. One whose place was chosen by somebody keeps its mode.
+    ///
+    /// # Errors
+    /// [`UndoError::Log`].
+    pub fn make(&self) -> Result<(), UndoError> {
+        let own = self.path == Path::new(USUAL) || self.inode_of_namespace().is_some();
+        let made = if own { private::folder(&self.path) } else { private::chosen_folder(&self.path) };
+        made.map_err(|cause| UndoError::Log { path: self.path.clone(), step: "use", cause })
+    }
+
+    /// The folder of this boot, when what is in it may be believed; `None` when there is none.
+    fn trusted_folder(&self) -> Result<Option<PathBuf>, UndoError> {
+        let folder = self.folder()?;
+        for path in [&self.path, &folder] {
+            match private::check(path) {
+                Ok(()) => {}
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(cause) => return Err(UndoError::Log { path: path.clone(), step: "use", cause }),
+            }
+        }
+        Ok(Some(folder))
+    }
+
     /// The folder of this boot.
     ///
     /// # Errors
@@ -122,64 +159,42 @@ impl StateDir {
         Ok(self.path.join(id))
     }
 
-    /// Waits for the lock.
+    /// The change sets of this boot, oldest first. One whose header cannot be read is called `(unreadable)`.
     ///
     /// # Errors
-    /// [`UndoError::Locked`] when the time is over.
-    pub fn lock(&self, patience: Duration) -> Result<Lock, UndoError> {
-        let path = self.path.join("lock");
-        let failed = |step| {
-            let path = path.clone();
-            move |cause| UndoError::Log { path, step, cause }
-        };
-        std::fs::create_dir_all(&self.path).map_err(failed("create"))?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed("create"))?;
-        let deadline = Instant::now() + patience;
-        loop {
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(mut file) => {
-                    // Only words for those who wait.
-                    let _ = file.set_len(0);
-                    let _ = file.write_all(format!("{}\n", std::process::id()).as_bytes());
-                    return Ok(Lock { _file: file });
-                }
-                Err((back, Errno::EWOULDBLOCK | Errno::EINTR)) => {
-                    if Instant::now() >= deadline {
-                        let holder = std::fs::read_to_string(&path).unwrap_or_default();
-                        let holder = Some(holder.trim().to_owned()).filter(|holder| !holder.is_empty());
-                        return Err(UndoError::Locked { holder: holder.unwrap_or_else(|| "unknown".to_owned()) });
-                    }
-                    file = back;
-                    std::thread::sleep(LOOK.min(deadline.saturating_duration_since(Instant::now())));
-                }
-                Err((_, errno)) => return Err(failed("lock")(errno.into())),
-            }
-        }
-    }
-
-    /// The change sets of this boot, oldest first.
-    ///
-    /// # Errors
-    /// [`UndoError::Log`] and [`UndoError::Line`].
+    /// [`UndoError::Log`].
     pub fn sets(&self) -> Result<Vec<(SetId, SetHeader)>, UndoError> {
-        let folder = self.folder()?;
+        let Some(folder) = self.trusted_folder()? else { return Ok(Vec::new()) };
         let mut sets = Vec::new();
-        for number in self.numbers(&folder)? {
+        for number in numbers(&folder, LOG)? {
             let path = folder.join(file_of(number));
-            match std::fs::read(&path) {
-                Ok(text) => sets.push((id_of(number), header_of(&path, &text)?)),
+            match private::read(&path) {
+                Ok(text) => {
+                    let header = super::log::parse(&path, &text).map(|log| log.header);
+                    sets.push((id_of(number), header.unwrap_or_else(|_| SetHeader::unreadable())));
+                }
                 // Undone by another meanwhile.
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-                Err(cause) => return Err(UndoError::Log { path, step: "read", cause }),
+                Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
+                    return Err(UndoError::Log { path, step: "read", cause });
+                }
+                // Its undo says why, and takes it out of the way.
+                Err(_) => sets.push((id_of(number), SetHeader::unreadable())),
             }
         }
         Ok(sets)
+    }
+
+    /// Logs of this boot that were damaged: undone as far as they could be read, and kept under another name.
+    ///
+    /// # Errors
+    /// [`UndoError::Log`].
+    pub fn damaged(&self) -> Result<Vec<PathBuf>, UndoError> {
+        let Some(folder) = self.trusted_folder()? else { return Ok(Vec::new()) };
+        Ok(numbers(&folder, DAMAGED)?
+            .into_iter()
+            .map(|number| folder.join(file_of(number)).with_extension(DAMAGED))
+            .collect())
     }
 
     /// The changes of a set that are not undone, in the order they were made: knob, value before, value made, why.
@@ -187,9 +202,6 @@ impl StateDir {
     /// # Errors
     /// [`UndoError`], also when there is no such set.
     pub fn changes(&self, id: &SetId) -> Result<Vec<Held>, UndoError> {
-        let path = self.existing(id)?;
-        let text = std::fs::read(&path).map_err(|cause| UndoError::Log { path: path.clone(), step: "read", cause })?;
-        let entries = super::log::parse(&path, &text)?.entries;
         let held = |entry: Entry| Held {
             ours: entry.ours().to_owned(),
             wanted: entry.change.wanted,
@@ -197,7 +209,15 @@ impl StateDir {
             before: entry.before,
             why: entry.change.why,
         };
-        Ok(entries.into_iter().filter(|entry| !entry.undone).map(held).collect())
+        Ok(self.read(id)?.entries.into_iter().filter(|entry| !entry.undone).map(held).collect())
+    }
+
+    /// What of a set's log is lost, one line each; none when it is whole.
+    ///
+    /// # Errors
+    /// As [`StateDir::changes`].
+    pub fn losses(&self, id: &SetId) -> Result<Vec<String>, UndoError> {
+        Ok(self.read(id)?.losses())
     }
 
     /// The knobs that the kernel would not change for a set, and the value that they kept. To ask again would change
@@ -206,10 +226,14 @@ impl StateDir {
     /// # Errors
     /// As [`StateDir::changes`].
     pub fn refused(&self, id: &SetId) -> Result<Vec<(Knob, String)>, UndoError> {
-        let path = self.existing(id)?;
-        let text = std::fs::read(&path).map_err(|cause| UndoError::Log { path: path.clone(), step: "read", cause })?;
-        let entries = super::log::parse(&path, &text)?.entries;
+        let entries = self.read(id)?.entries;
         Ok(entries.into_iter().filter(Entry::was_refused).map(|entry| (entry.change.knob, entry.before)).collect())
+    }
+
+    fn read(&self, id: &SetId) -> Result<Log, UndoError> {
+        let path = self.existing(id)?;
+        let text = private::read(&path).map_err(|cause| UndoError::Log { path: path.clone(), step: "read", cause })?;
+        super::log::parse(&path, &text)
     }
 
     /// Opens a new change set. Its file is made with the first change, so that one without changes leaves no trace.
@@ -219,13 +243,10 @@ impl StateDir {
     /// [`UndoError::Log`].
     pub fn begin(&self, _lock: &Lock, header: &SetHeader) -> Result<Changes, UndoError> {
         let folder = self.folder()?;
-        std::fs::create_dir_all(&folder).map_err(|cause| UndoError::Log {
-            path: folder.clone(),
-            step: "create",
-            cause,
-        })?;
+        self.make()?;
+        private::folder(&folder).map_err(|cause| UndoError::Log { path: folder.clone(), step: "use", cause })?;
         self.forget_other_boots(&folder);
-        let number = self.numbers(&folder)?.last().copied().max(last_number(&folder)).unwrap_or(0).saturating_add(1);
+        let number = numbers(&folder, LOG)?.last().copied().max(last_number(&folder)).unwrap_or(0).saturating_add(1);
         let header = SetHeader { format: FORMAT, ..header.clone() };
         Ok(Changes { id: id_of(number), path: folder.join(file_of(number)), header, log: None, next: 1, held: 0 })
     }
@@ -257,54 +278,64 @@ impl StateDir {
         patience: Duration,
     ) -> Result<UndoReport, UndoError> {
         let path = self.existing(id)?;
-        crate::shield::forget(self, id)?;
-        let (mut writer, log) = Writer::open(&path)?;
-        let mut newer = Vec::new();
         let folder = self.folder()?;
-        for number in self.numbers(&folder)?.into_iter().filter(|&number| id_of(number) != *id) {
-            // Numbers never return, so a higher one is newer.
-            if number > number_of(id).unwrap_or(0) {
-                newer.push(Writer::open(&folder.join(file_of(number)))?);
+        let kept = path.with_extension(DAMAGED);
+        let (mut writer, log) = match Writer::open(&path) {
+            Ok(opened) => opened,
+            // Not to be trusted: see [`private::check`].
+            Err(UndoError::Log { cause, .. }) if cause.kind() == io::ErrorKind::Other => {
+                let report = UndoReport { lost: vec![lost(&kept, &cause.to_string())], ..UndoReport::default() };
+                set_aside(&path, &kept)?;
+                return Ok(report);
             }
+            Err(error) => return Err(error),
+        };
+        crate::shield::forget(self, id)?;
+        let mut newer = Vec::new();
+        // Numbers never return, so a higher one is newer.
+        for number in numbers(&folder, LOG)?.into_iter().filter(|&number| number > number_of(id).unwrap_or(0)) {
+            // One that cannot be opened is its own undo's to name.
+            newer.extend(Writer::open(&folder.join(file_of(number))));
         }
-        let report = super::apart::take(settings, &mut writer, &log, &mut newer, force, patience)?;
+        let mut report = super::apart::take(settings, &mut writer, &log, &mut newer, force, patience);
+        report.lost = log.losses().iter().map(|loss| lost(&kept, loss)).collect();
         if report.failed.is_empty() {
             fault_point();
-            remember_number(&folder, number_of(id).unwrap_or(0))?;
-            fault_point();
-            std::fs::remove_file(&path).map_err(|cause| UndoError::Log {
-                path: path.clone(),
-                step: "remove",
-                cause,
-            })?;
-            sync_folder(&path)?;
+            if report.lost.is_empty() {
+                let failed = |cause| UndoError::Log { path: path.clone(), step: "remove", cause };
+                std::fs::remove_file(&path).map_err(failed)?;
+                sync_folder(&path)?;
+            } else {
+                set_aside(&path, &kept)?;
+            }
+            self.remove_if_finished()?;
         }
         Ok(report)
+    }
+
+    /// Removes the state directory of a network namespace when no log is left in it.
+    fn remove_if_finished(&self) -> Result<(), UndoError> {
+        let Some(folder) = self.trusted_folder()?.filter(|_| self.inode_of_namespace().is_some()) else {
+            return Ok(());
+        };
+        if numbers(&folder, LOG)?.is_empty() && numbers(&folder, DAMAGED)?.is_empty() {
+            self.remove()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the state directory with all that is in it.
+    pub(super) fn remove(&self) -> Result<(), UndoError> {
+        let failed = |cause| UndoError::Log { path: self.path.clone(), step: "remove", cause };
+        std::fs::remove_dir_all(&self.path).map_err(failed)
     }
 
     /// The log of a set that exists.
     fn existing(&self, id: &SetId) -> Result<PathBuf, UndoError> {
         let missing = || UndoError::NoSuchSet { id: id.to_string() };
         let number = number_of(id).ok_or_else(missing)?;
-        let path = self.folder()?.join(file_of(number));
+        let path = self.trusted_folder()?.ok_or_else(missing)?.join(file_of(number));
         if path.is_file() { Ok(path) } else { Err(missing()) }
-    }
-
-    /// The numbers of the sets in a folder, ascending; none when there is no folder.
-    fn numbers(&self, folder: &Path) -> Result<Vec<u32>, UndoError> {
-        let failed = |cause| UndoError::Log { path: folder.to_owned(), step: "read", cause };
-        let names = match std::fs::read_dir(folder) {
-            Ok(names) => names,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(cause) => return Err(failed(cause)),
-        };
-        let mut numbers = Vec::new();
-        for name in names {
-            let name = name.map_err(failed)?.file_name();
-            numbers.extend(name.to_string_lossy().strip_suffix(".jsonl").and_then(|number| number.parse::<u32>().ok()));
-        }
-        numbers.sort_unstable();
-        Ok(numbers)
     }
 
     /// Removes what earlier boots left: their settings died with them. What cannot be removed does no harm.
@@ -348,6 +379,11 @@ impl SetHeader {
             details: serde_json::Value::Null,
         }
     }
+
+    /// In the place of one that cannot be read.
+    pub(super) fn unreadable() -> Self {
+        Self { made_ns: 0, ..Self::new("(unreadable)", "", None) }
+    }
 }
 
 /// Whether a name looks like a boot id (a UUID), so that nothing else is ever removed or made.
@@ -372,26 +408,54 @@ fn file_of(number: u32) -> String {
     format!("{number:04}.jsonl")
 }
 
-fn header_of(path: &Path, text: &[u8]) -> Result<SetHeader, UndoError> {
-    let first = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    serde_json::from_slice(first).map_err(|error| UndoError::Line {
-        path: path.to_owned(),
-        line: 1,
-        why: error.to_string(),
-    })
+/// The end of a log's name, and of one's that was damaged.
+const LOG: &str = "jsonl";
+const DAMAGED: &str = "damaged";
+
+/// The numbers of the files of this kind in a folder, ascending; none when there is no folder.
+fn numbers(folder: &Path, kind: &str) -> Result<Vec<u32>, UndoError> {
+    let failed = |cause| UndoError::Log { path: folder.to_owned(), step: "read", cause };
+    let names = match std::fs::read_dir(folder) {
+        Ok(names) => names,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(failed(cause)),
+    };
+    let mut numbers = Vec::new();
+    for name in names {
+        let name = PathBuf::from(name.map_err(failed)?.file_name());
+        let number = name.file_stem().filter(|_| name.extension().is_some_and(|extension| extension == kind));
+        numbers.extend(number.and_then(|number| number.to_str()?.parse::<u32>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
-/// The highest number that was ever used and undone: a keeper that waits with a number must never meet another set.
+fn lost(kept: &Path, why: &str) -> String {
+    format!("its log was damaged: {why}; what is left of it is kept as {}", kept.display())
+}
+
+/// Takes a damaged log out of the way of the others.
+fn set_aside(path: &Path, kept: &Path) -> Result<(), UndoError> {
+    let failed = |cause| UndoError::Log { path: path.to_owned(), step: "rename", cause };
+    std::fs::rename(path, kept).map_err(failed)?;
+    sync_folder(path)
+}
+
+/// The highest number that was ever used: a keeper that waits with a number must never meet another set.
 fn last_number(folder: &Path) -> Option<u32> {
-    std::fs::read_to_string(folder.join("last")).ok()?.trim().parse().ok()
+    std::str::from_utf8(&private::read(&folder.join("last")).ok()?).ok()?.trim().parse().ok()
 }
 
-fn remember_number(folder: &Path, number: u32) -> Result<(), UndoError> {
+/// Remembers the number of a set that is being made, so that its undo has nothing to write.
+pub(super) fn remember_number(log: &Path) -> Result<(), UndoError> {
+    let folder = log.parent().unwrap_or(Path::new("."));
+    let number = log.file_stem().and_then(|number| number.to_str()?.parse::<u32>().ok()).unwrap_or(0);
     if last_number(folder).is_some_and(|last| last >= number) {
         return Ok(());
     }
     let path = folder.join("last");
-    let fresh = folder.join("last.new");
-    let written = std::fs::write(&fresh, format!("{number}\n")).and_then(|()| std::fs::rename(&fresh, &path));
+    // Always of one length, so that it is written in place.
+    let written = private::open(&path, OpenOptions::new().write(true).create(true).truncate(false))
+        .and_then(|mut file| file.write_all(format!("{number:010}\n").as_bytes()));
     written.map_err(|cause| UndoError::Log { path, step: "write", cause })
 }

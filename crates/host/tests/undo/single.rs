@@ -153,7 +153,7 @@ fn what_reads_back_otherwise_is_an_error_and_undone() {
     let settings = Partition(RefCell::new("member".to_owned()));
     let lock = state.lock(PATIENCE).unwrap();
     let mut set = state.begin(&lock, &header()).unwrap();
-    let failed = set.set(&settings, &change(Knob::text("/p"), "isolated"));
+    let failed = set.set(&settings, &change(Knob::text("/sys/p"), "isolated"));
     assert!(matches!(&failed, Err(UndoError::ReadBack { found, .. }) if found.contains("invalid")), "{failed:?}");
     let report = state.undo(&lock, &settings, set.id(), false, PATIENCE).unwrap();
     assert_eq!((report.restored, settings.0.into_inner().as_str()), (1, "member"));
@@ -172,8 +172,8 @@ impl Settings for Ordered {
 
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
         let busy = || Err(KnobError::writing(knob, value, std::io::Error::from_raw_os_error(16)));
-        let fair_is_off = self.values.borrow()[&Knob::text("/fair")] == "0";
-        if *knob == Knob::text("/rt") && value != "-1" && fair_is_off {
+        let fair_is_off = self.values.borrow()[&Knob::text("/sys/fair")] == "0";
+        if *knob == Knob::text("/sys/rt") && value != "-1" && fair_is_off {
             return busy();
         }
         let left = *self.busy.borrow();
@@ -190,7 +190,7 @@ impl Settings for Ordered {
 fn the_order_is_reversed_and_busy_knobs_are_tried_again() {
     let tree = tempfile::tempdir().unwrap();
     let root = tree.path();
-    let (rt, fair) = (Knob::text("/rt"), Knob::text("/fair"));
+    let (rt, fair) = (Knob::text("/sys/rt"), Knob::text("/sys/fair"));
     let first = BTreeMap::from([(rt.clone(), "950000".to_owned()), (fair.clone(), "50".to_owned())]);
     let kernel = Ordered { values: RefCell::new(first.clone()), busy: RefCell::new(0) };
     let id = apply(root, &kernel, &[change(rt, "-1"), change(fair, "0")]);
@@ -206,7 +206,7 @@ fn the_order_is_reversed_and_busy_knobs_are_tried_again() {
 fn what_stays_busy_keeps_its_log() {
     let tree = tempfile::tempdir().unwrap();
     let root = tree.path();
-    let (a, b) = (Knob::text("/fair"), Knob::text("/b"));
+    let (a, b) = (Knob::text("/sys/fair"), Knob::text("/sys/b"));
     let first = BTreeMap::from([(a.clone(), "1".to_owned()), (b.clone(), "1".to_owned())]);
     let kernel = Ordered { values: RefCell::new(first.clone()), busy: RefCell::new(0) };
     let id = apply(root, &kernel, &[change(a, "2"), change(b, "2")]);
@@ -245,7 +245,7 @@ fn what_the_kernel_rounds_is_asked_for_once() {
     let tree = tempfile::tempdir().unwrap();
     let state = state(tree.path());
     let ring = Ring(RefCell::new(256));
-    let wanted = Change { exact: false, ..change(Knob::text("/ring"), "100") };
+    let wanted = Change { exact: false, ..change(Knob::text("/sys/ring"), "100") };
     let id = apply(tree.path(), &ring, std::slice::from_ref(&wanted));
     assert_eq!(*ring.0.borrow(), 104);
     let lock = state.lock(PATIENCE).unwrap();
@@ -263,7 +263,7 @@ fn what_was_refused_is_not_ours() {
     let ring = Ring(RefCell::new(256));
     let lock = state.lock(PATIENCE).unwrap();
     let mut set = state.begin(&lock, &header()).unwrap();
-    let refused = change(Knob::text("/ring"), "5000");
+    let refused = change(Knob::text("/sys/ring"), "5000");
     assert!(matches!(set.set(&ring, &refused), Err(UndoError::Knob(KnobError::Write { .. }))));
     assert!(set.is_empty());
     drop(set);

@@ -88,6 +88,7 @@ impl Client {
 
     /// Makes its machine and host as asked for; what an earlier call changed and this one does not ask for is put back.
     /// When it fails everything is put back. `device`: what settings beginning with `nic.` mean.
+    /// `shielded`: another agent of this run keeps a shield up on that machine.
     ///
     /// # Errors
     /// [`PipeError`].
@@ -96,12 +97,14 @@ impl Client {
         shield: Option<&ShieldSpec>,
         settings: &[Setting],
         device: Option<&str>,
+        shielded: bool,
     ) -> Result<Prepared, PipeError> {
         let step = "change settings";
         let request = Request::Prepare {
             shield: shield.cloned(),
             settings: settings.to_vec(),
             device: device.map(str::to_owned),
+            shielded,
         };
         match self.ask(step, &request, SETTINGS)? {
             Reply::Prepared { shield, changed, notes } => {

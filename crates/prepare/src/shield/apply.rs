@@ -69,12 +69,31 @@ pub fn apply(
     owner: Option<TaskKey>,
     command: &str,
 ) -> Result<Shielded, ShieldError> {
+    make(planned, kernel, state, owner, Some(command))
+}
+
+/// Makes a shield that is up as it was, whosever it is.
+///
+/// # Errors
+/// [`ShieldError`].
+pub(super) fn repair(planned: &ShieldPlan, kernel: &Kernel, state: &StateDir) -> Result<Shielded, ShieldError> {
+    make(planned, kernel, state, None, None)
+}
+
+/// `command` is what asks for a shield; without one the shield that is up is repaired.
+fn make(
+    planned: &ShieldPlan,
+    kernel: &Kernel,
+    state: &StateDir,
+    owner: Option<TaskKey>,
+    command: Option<&str>,
+) -> Result<Shielded, ShieldError> {
     permitted(planned, kernel, state)?;
     // With plain affinity this process is the first to be swept, for as long as the shield is up.
     let aside = (planned.backend != ShieldBackend::Affinity).then(|| step_aside(&planned.housekeeping));
     let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
     let mut fresh = plan(&planned.spec, kernel, state)?;
-    not_anothers(&fresh, state, owner.as_ref())?;
+    not_anothers(&fresh, state, owner.as_ref(), command.is_none())?;
     let mut notes = Vec::new();
     if !fresh.replaces.is_empty() {
         for set in &fresh.replaces {
@@ -97,7 +116,7 @@ pub fn apply(
     let mut changes = match &fresh.extends {
         Some(set) => state.reopen(&lock, set)?,
         None => {
-            let mut header = SetHeader::new(WHAT, command, owner);
+            let mut header = SetHeader::new(WHAT, command.unwrap_or(WHAT), owner);
             header.details = serde_json::to_value(&fresh.spec).unwrap_or_default();
             state.begin(&lock, &header).map_err(|error| not_permitted(error, state))?
         }
@@ -167,17 +186,26 @@ fn announce(plan: &ShieldPlan, set: &SetId, kernel: &Kernel, state: &StateDir) -
 
 /// A shield that goes with a living process is that one's to take down; and one that stays is not to be lost by one that
 /// goes.
-fn not_anothers(plan: &ShieldPlan, state: &StateDir, owner: Option<&TaskKey>) -> Result<(), ShieldError> {
+fn not_anothers(
+    plan: &ShieldPlan,
+    state: &StateDir,
+    owner: Option<&TaskKey>,
+    repairs: bool,
+) -> Result<(), ShieldError> {
     let machine = host::knob::Machine::running();
     let current = host::shield::current(state);
-    for (id, header) in state.sets()?.into_iter().filter(|(id, _)| plan.replaces.contains(id)) {
+    for (id, header) in state.sets()? {
         let is_up = current.as_ref().is_some_and(|shield| shield.set == id);
+        // One that is as wanted already is no less its owner's: it would go in the middle of our work.
+        if !plan.replaces.contains(&id) && (repairs || !is_up) {
+            continue;
+        }
         let theirs = header.owner.as_ref().filter(|other| Some(*other) != owner && other.lives(&machine));
         let cpus = current.as_ref().map(|shield| shield.spec.processes.clone()).unwrap_or_default();
         if let Some(other) = theirs.filter(|_| is_up) {
             return Err(ShieldError::Owned { cpus, owner: other.to_string(), command: header.command });
         }
-        if is_up && owner.is_some() && header.owner.is_none() {
+        if is_up && owner.is_some() && header.owner.is_none() && plan.replaces.contains(&id) {
             return Err(ShieldError::OtherIsUp { cpus });
         }
     }
@@ -322,13 +350,7 @@ pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoRepor
         let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
         for set in sets.iter().rev() {
             match state.undo(&lock, kernel, set, force, PATIENCE) {
-                Ok(report) => {
-                    whole.restored += report.restored;
-                    whole.already += report.already;
-                    whole.handed_over += report.handed_over;
-                    whole.conflicts.extend(report.conflicts);
-                    whole.failed.extend(report.failed);
-                }
+                Ok(report) => whole.add(report),
                 // Its keeper was faster.
                 Err(UndoError::NoSuchSet { .. }) => {}
                 Err(error) => return Err(error.into()),

@@ -148,7 +148,9 @@ pub enum ShieldError {
         remedy: String,
     },
     /// Another process' shield is up.
-    #[error("the shield of CPU {cpus} goes with {owner}, which is running (`{command}`): wait for its end, or end it")]
+    #[error(
+        "the shield of CPU {cpus} goes with {owner}, which is running (`{command}`): wait for its end, end it, or use its shield meanwhile with `windhover run -b {cpus}`"
+    )]
     Owned {
         /// What it shields.
         cpus: CpuList,
@@ -247,7 +249,7 @@ impl ShieldError {
 /// Words for what an undo did.
 pub(super) fn undone(result: &Result<UndoReport, UndoError>) -> String {
     match result {
-        Ok(report) if report.failed.is_empty() && report.conflicts.is_empty() => "everything was put back".to_owned(),
+        Ok(report) if report.is_clean() => "everything was put back".to_owned(),
         Ok(report) => format!(
             "{} settings could not be put back (see `windhover shield --reset`): {}",
             report.failed.len() + report.conflicts.len(),

@@ -1,9 +1,9 @@
 //! Keeps a shield true: looks again and again, tells what drifted, and repairs it.
 
-use super::apply::apply;
+use super::ShieldError;
+use super::apply::repair;
 use super::plan::plan;
 use super::steps::{Step, SweepKind};
-use super::{ShieldError, WHAT};
 use crate::Kernel;
 use host::undo::StateDir;
 use model::ShieldSpec;
@@ -90,7 +90,7 @@ impl Guard {
                 }
             }
         }
-        apply(&planned, &self.kernel, &self.state, None, WHAT)?;
+        repair(&planned, &self.kernel, &self.state)?;
         Ok(drifts)
     }
 }

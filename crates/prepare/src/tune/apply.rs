@@ -74,6 +74,8 @@ pub fn applied(state: &StateDir, name: Option<&str>) -> Result<Vec<(SetId, SetHe
     let sets = match state.sets() {
         // Not even a directory to look into.
         Err(UndoError::Log { cause, .. }) if cause.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        // Only its owner looks into it; who reads only compares with the profile.
+        Err(UndoError::Log { cause, .. }) if cause.kind() == std::io::ErrorKind::PermissionDenied => Vec::new(),
         sets => sets?,
     };
     let meant = |header: &SetHeader| name.map_or(header.what.starts_with("tune "), |name| header.what == what(name));
@@ -187,7 +189,7 @@ fn make(
         // The keeper needs the lock to see that nothing is left to do.
         drop(lock);
         let undone = undone?;
-        if undone.conflicts.is_empty() && undone.failed.is_empty() {
+        if undone.is_clean() {
             return Err(TuneError::Refused { cause });
         }
         let left = undone.conflicts.iter().map(|conflict| conflict.knob.to_string()).chain(undone.failed.clone());
@@ -255,14 +257,16 @@ fn require_permission(kernel: &Kernel, state: &StateDir, plan: &TunePlan) -> Res
         Some(what) => {
             Err(TuneError::NotPermitted { what: format!("{what} cannot be written"), capabilities: missing.join(", ") })
         }
-        None => match std::fs::create_dir_all(state.path()) {
-            Err(cause) if cause.kind() == std::io::ErrorKind::PermissionDenied => Err(TuneError::NotPermitted {
-                what: format!(
-                    "the undo log in {} cannot be made (WINDHOVER_STATE names another place)",
-                    state.path().display()
-                ),
-                capabilities: "CAP_DAC_OVERRIDE".to_owned(),
-            }),
+        None => match state.make() {
+            Err(UndoError::Log { cause, .. }) if cause.kind() == std::io::ErrorKind::PermissionDenied => {
+                Err(TuneError::NotPermitted {
+                    what: format!(
+                        "the undo log in {} cannot be made (WINDHOVER_STATE names another place)",
+                        state.path().display()
+                    ),
+                    capabilities: "CAP_DAC_OVERRIDE".to_owned(),
+                })
+            }
             _ => Ok(()),
         },
     }
@@ -338,25 +342,17 @@ pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) 
 ///
 /// # Errors
 /// [`TuneError::OtherNamespace`].
-pub fn require_namespace(id: &SetId, header: &SetHeader) -> Result<(), TuneError> {
-    match elsewhere(header) {
+fn require_namespace(id: &SetId, header: &SetHeader) -> Result<(), TuneError> {
+    match other_namespace(header) {
         Some(netns) => Err(TuneError::OtherNamespace { set: id.to_string(), netns }),
         None => Ok(()),
     }
 }
 
 /// The inode of a set's network namespace when it is another one than the caller's and still exists.
-fn elsewhere(header: &SetHeader) -> Option<u64> {
+#[must_use]
+pub fn other_namespace(header: &SetHeader) -> Option<u64> {
     let netns = header.details.get("netns")?.as_u64()?;
     let ours = host::netns::inode()?;
-    (netns != ours && exists(netns)).then_some(netns)
-}
-
-fn exists(netns: u64) -> bool {
-    let mut places: Vec<std::path::PathBuf> = Vec::new();
-    for (folder, rest) in [("/run/netns", ""), ("/proc", "ns/net")] {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        places.extend(entries.map(|entry| entry.path().join(rest)));
-    }
-    places.iter().any(|place| host::netns::inode_of(place) == Some(netns))
+    (netns != ours && host::netns::find(netns).is_some()).then_some(netns)
 }

@@ -76,9 +76,7 @@ pub enum TuneError {
         left: String,
     },
     /// A change set belongs to another network namespace that still exists.
-    #[error(
-        "change set {set} was made in another network namespace (inode {netns}): undo it there, as with `ip netns exec`"
-    )]
+    #[error("change set {set} was made in another network namespace (inode {netns}): `windhover undo {set}` enters it")]
     OtherNamespace {
         /// Which set.
         set: String,

@@ -15,7 +15,7 @@ mod plan;
 mod profile;
 mod resolve;
 
-pub use apply::{Changed, Deviation, TuneReport, Undone, applied, apply, apply_kept, require_namespace, undo, verify};
+pub use apply::{Changed, Deviation, TuneReport, Undone, applied, apply, apply_kept, other_namespace, undo, verify};
 pub use emit::{Form, emit};
 pub use error::TuneError;
 pub use hold::open as hold_cpu_latency;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// changed since then is left as it is and named; the exit code is then 1.
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
-    /// Change sets to undo, such as 0003; without any, all of them
+    /// Change sets to undo, such as 0003; without any, all of them, also those made in other network namespaces
     #[arg(value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// Only list the change sets and what they hold
@@ -25,18 +25,24 @@ pub(crate) struct Undo {
     /// A tree of files in the place of the running system
     #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
     pub(crate) root: PathBuf,
+    /// Enter this network namespace first
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) netns: Option<PathBuf>,
 }
 
-/// Undo a change set when its owner vanishes.
+/// Undo a change set, or take a lab down, when its owner vanishes.
 #[derive(Debug, Args)]
 pub(crate) struct Keeper {
     /// The change set
-    #[arg(long)]
-    pub(crate) set: String,
+    #[arg(long, required_unless_present = "lab")]
+    pub(crate) set: Option<String>,
+    /// The lab
+    #[arg(long, conflicts_with = "set")]
+    pub(crate) lab: Option<String>,
     /// Its owner: process id and start time
     #[arg(long, value_name = "PID:TICKS", value_parser = owner)]
     pub(crate) owner: (i32, u64),
-    /// Where the undo logs are
+    /// Where the undo logs are, or the registry of labs
     #[arg(long, value_name = "DIR")]
     pub(crate) state_dir: PathBuf,
     /// A tree of files in the place of the running system

@@ -1,9 +1,9 @@
 //! `windhover key`: a fresh shared key on standard output.
 
 use crate::output::{Failure, Output};
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use wire::key::Key;
 
@@ -22,19 +22,50 @@ pub(crate) fn fresh() -> Result<Key, Failure> {
     Ok(Key::from_bytes(bytes))
 }
 
-/// Reads a key file and returns the key in hexadecimal. A file that is no secret is worth a warning.
-pub(crate) fn read(path: Option<&Path>, output: &Output) -> Result<Option<String>, Failure> {
-    /// "Others may read" of chmod(2).
-    const EVERYBODY: u32 = 0o004;
+/// Reads a key file and returns the key in hexadecimal. One that others can read is refused: it is no secret.
+pub(crate) fn read(path: Option<&Path>) -> Result<Option<String>, Failure> {
     let Some(path) = path else { return Ok(None) };
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the key file {}", path.display()))
-        .map_err(Failure::usage)?;
-    let key = Key::parse_file(&text).with_context(|| format!("key file {}", path.display())).map_err(Failure::usage)?;
-    let mode = std::fs::metadata(path).map_or(0, |facts| facts.permissions().mode());
-    if mode & EVERYBODY != 0 {
-        let file = path.display();
-        output.warning(format_args!("every user of this machine can read the key file {file}: chmod 600 {file}"));
+    let name = path.display();
+    let failed = || format!("cannot read the key file {name}");
+    let mut file = std::fs::File::open(path).with_context(failed).map_err(Failure::usage)?;
+    let facts = file.metadata().with_context(failed).map_err(Failure::usage)?;
+    if let Some(who) = too_many_readers(facts.mode(), facts.gid(), &groups()) {
+        let remedy = format!("chmod 600 {name}, and make a new key (windhover key) if it may have been read");
+        return Err(Failure::usage(anyhow!("{who} can read the key file {name}: {remedy}")));
     }
+    let mut text = String::new();
+    file.read_to_string(&mut text).with_context(failed).map_err(Failure::usage)?;
+    let key = Key::parse_file(&text).with_context(|| format!("key file {name}")).map_err(Failure::usage)?;
     Ok(Some(key.to_hex()))
+}
+
+/// Who may read (or change) a key file beside its owner and our groups.
+fn too_many_readers(mode: u32, group: u32, ours: &[u32]) -> Option<String> {
+    // Permissions of the group and of others, chmod(2).
+    if mode & 0o007 != 0 {
+        return Some("every user of this machine".to_owned());
+    }
+    (mode & 0o070 != 0 && !ours.contains(&group)).then(|| format!("group {group}, which is not yours,"))
+}
+
+/// The groups of this process, and the package's own, whose key root may use too.
+fn groups() -> Vec<u32> {
+    let ours = nix::unistd::getgroups().unwrap_or_default().into_iter().chain([nix::unistd::getegid()]);
+    let package = nix::unistd::Group::from_name("windhover").ok().flatten().map(|group| group.gid);
+    ours.chain(package).map(nix::unistd::Gid::as_raw).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::too_many_readers;
+
+    #[test]
+    fn a_key_is_for_its_owner_and_our_groups() {
+        for fine in [0o600, 0o400, 0o640] {
+            assert_eq!(too_many_readers(fine, 7, &[3, 7]), None, "{fine:o}");
+        }
+        for (mode, who) in [(0o604, "every user"), (0o644, "every user"), (0o640, "group 8"), (0o620, "group 8")] {
+            assert!(too_many_readers(mode, 8, &[3, 7]).unwrap().contains(who), "{mode:o}");
+        }
+    }
 }

@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 pub(crate) fn pingpong(arguments: &Pingpong, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
-    let (target, _endpoint) = target(&arguments.peer, output)?;
+    let (target, _endpoint) = target(&arguments.peer)?;
     run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), Live::default(), output, started)
 }
 
 pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
-    let (target, _endpoint) = target(&arguments.peer, output)?;
+    let (target, _endpoint) = target(&arguments.peer)?;
     run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), Live::default(), output, started)
 }
 
@@ -48,14 +48,14 @@ pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Resul
             (target, Some(endpoint))
         }
         Some(first) => {
-            let key = key::read(arguments.peer.key_file.as_deref(), output)?;
+            let key = key::read(arguments.peer.key_file.as_deref())?;
             (Target { control: resolved(first, family)?, key }, None)
         }
-        None => target(&arguments.peer, output)?,
+        None => target(&arguments.peer)?,
     };
     let key = match (&target.key, arguments.peer.fork_both) {
         // The endpoint of --fork-both has a key of its own.
-        (_, true) if !others.is_empty() => key::read(arguments.peer.key_file.as_deref(), output)?,
+        (_, true) if !others.is_empty() => key::read(arguments.peer.key_file.as_deref())?,
         (key, _) => key.clone(),
     };
     let mut task = ProbeTask { factors, ..ProbeTask::new(spec, target) };
@@ -74,7 +74,7 @@ fn family(ipv4: bool, ipv6: bool) -> Option<Family> {
 }
 
 /// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is ours.
-pub(super) fn target(peer: &Peer, output: &Output) -> Result<(Target, Option<Worker>), Failure> {
+pub(super) fn target(peer: &Peer) -> Result<(Target, Option<Worker>), Failure> {
     let protocol = Protocol::from(peer.protocol);
     let control = match (&peer.address, protocol.is_local()) {
         (address, false) if peer.fork_both => {
@@ -92,7 +92,7 @@ pub(super) fn target(peer: &Peer, output: &Output) -> Result<(Target, Option<Wor
             )));
         }
     };
-    Ok((Target { control, key: key::read(peer.key_file.as_deref(), output)? }, None))
+    Ok((Target { control, key: key::read(peer.key_file.as_deref())? }, None))
 }
 
 /// Starts an endpoint as a child that lives as long as the measurement, with a key that nobody else has.

@@ -10,7 +10,7 @@ use model::worker::EndpointTask;
 pub(crate) fn run(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
     let task = EndpointTask {
         bind: arguments.bind.clone(),
-        key: key::read(arguments.key_file.as_deref(), output)?,
+        key: key::read(arguments.key_file.as_deref())?,
         limits: arguments.limits(),
     };
     let endpoint = endpoint::Endpoint::bind(&task).map_err(failed)?;

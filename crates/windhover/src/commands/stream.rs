@@ -12,7 +12,7 @@ pub(crate) fn run(arguments: &Stream, output: &Output, started: Instant) -> Resu
     // Nonsense is told before an endpoint is started or a name looked up.
     let usage = |error: anyhow::Error| Failure::usage(error);
     arguments.spec(|| Ok(u32::MAX)).map_err(usage)?;
-    let (target, _endpoint) = measure::target(&arguments.peer, output)?;
+    let (target, _endpoint) = measure::target(&arguments.peer)?;
     let (spec, factors) = arguments.spec(|| fitting(&target.control)).map_err(usage)?;
     let mut task = ProbeTask { factors, ..ProbeTask::new(spec, target) };
     let live = Live::new(arguments.jsonl, output)?;

@@ -243,7 +243,7 @@ fn undo(name: Option<&str>, force: bool, place: &Place, json: bool, output: &Out
             output.result(&super::undo::words(&undone.set, &undone.report))?;
         }
     }
-    let clean = undone.iter().all(|undone| undone.report.conflicts.is_empty() && undone.report.failed.is_empty());
+    let clean = undone.iter().all(|undone| undone.report.is_clean());
     Ok(u8::from(!clean))
 }
 

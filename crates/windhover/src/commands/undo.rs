@@ -1,84 +1,211 @@
 //! `windhover undo`: puts settings back. And the keeper, which does so when the owner of a change set vanishes.
 
+use super::identity;
 use crate::cli::undo::{Keeper, Undo};
 use crate::output::{Failure, Output};
+use anyhow::{Context as _, anyhow};
 use host::knob::Machine;
-use host::undo::{SetHeader, SetId, StateDir, UndoReport};
+use host::undo::{NamespaceState, SetHeader, SetId, StateDir, UndoReport};
 use prepare::Kernel;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long another windhover's change is waited for.
 const LOCK: Duration = Duration::from_secs(30);
 /// How long busy settings are tried.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an undo in another network namespace may take.
+const CHILD: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
+    if let Some(file) = &arguments.netns {
+        task::enter_network(file)?;
+    }
     let state = arguments.state_dir.as_ref().map_or_else(StateDir::usual, StateDir::at);
-    let known = state.sets()?;
-    let ids = chosen(&known, &arguments.ids)?;
-    if arguments.list {
-        return list(&state, &known, &ids, arguments.json, output);
+    let mut places = vec![Place { name: String::new(), namespace: None, state: state.clone() }];
+    if state.inode_of_namespace().is_none() {
+        places.extend(state.namespaces()?.into_iter().map(Place::of));
     }
-    if ids.is_empty() {
-        output.note("there is nothing to undo");
-        return Ok(0);
+    if let Some(unknown) = unknown(&arguments.ids, &places)? {
+        return Err(Failure::usage(host::undo::UndoError::NoSuchSet { id: unknown }));
     }
-    for (id, header) in known.iter().filter(|(id, _)| ids.contains(id)) {
-        prepare::tune::require_namespace(id, header)?;
-    }
-    let kernel = Kernel::at(Machine::at(&arguments.root));
-    let lock = state.lock(LOCK)?;
-    let mut reports = Vec::new();
-    for id in ids {
-        let report = state.undo(&lock, &kernel, &id, arguments.force, PATIENCE)?;
-        if !arguments.json {
-            output.result(&words(&id, &report))?;
+    let mut all = Done::default();
+    for place in &places {
+        let known = place.state.sets()?;
+        let chosen: Vec<&(SetId, SetHeader)> =
+            known.iter().rev().filter(|(id, _)| place.is_meant(id, &arguments.ids)).collect();
+        if arguments.list {
+            place.list(&chosen, &mut all)?;
+        } else if !chosen.is_empty() {
+            match &place.namespace {
+                None => here(&place.state, &chosen, arguments, &mut all)?,
+                Some(namespace) => there(place, namespace, &chosen, arguments, &mut all)?,
+            }
         }
-        reports.push((id, report));
+        if arguments.ids.is_empty() {
+            all.kept.extend(place.state.damaged()?);
+        }
     }
     if arguments.json {
-        let documents = reports.iter().map(|(id, report)| serde_json::json!({ "set": id, "report": report }));
-        output.result(&format!("{}\n", serde_json::Value::from_iter(documents)))?;
+        output.result(&format!("{}\n", Value::from(all.documents)))?;
+    } else if !all.text.is_empty() {
+        output.result(&all.text)?;
+    } else if !arguments.list {
+        output.note("there is nothing to undo");
     }
-    let clean = |report: &UndoReport| report.conflicts.is_empty() && report.failed.is_empty();
-    Ok(u8::from(!reports.iter().all(|(_, report)| clean(report))))
+    for file in &all.kept {
+        output.warning(format_args!(
+            "{} is what is left of a damaged log: settings that it does not name are to be looked at by hand; then remove it",
+            file.display()
+        ));
+    }
+    Ok(u8::from(all.failed || (!arguments.list && !all.kept.is_empty())))
 }
 
-/// The sets that are meant, newest first.
-fn chosen(known: &[(SetId, SetHeader)], asked: &[String]) -> Result<Vec<SetId>, Failure> {
-    let number = |text: &str| text.parse::<u32>().ok();
-    let unknown = asked.iter().find(|text| !known.iter().any(|(id, _)| number(&id.0) == number(text)));
-    if let Some(text) = unknown {
-        return Err(Failure::usage(host::undo::UndoError::NoSuchSet { id: text.clone() }));
-    }
-    let meant = |id: &SetId| asked.is_empty() || asked.iter().any(|text| number(text) == number(&id.0));
-    Ok(known.iter().rev().map(|(id, _)| id).filter(|id| meant(id)).cloned().collect())
+/// A state directory: the machine's, or that of a network namespace.
+struct Place {
+    /// What stands before the numbers of its sets: nothing, or `netns-INODE/`.
+    name: String,
+    namespace: Option<NamespaceState>,
+    state: StateDir,
 }
 
-fn list(
-    state: &StateDir,
-    known: &[(SetId, SetHeader)],
-    ids: &[SetId],
-    json: bool,
-    output: &Output,
-) -> Result<u8, Failure> {
-    let mut text = String::new();
-    let mut documents = Vec::new();
-    for (id, header) in known.iter().filter(|(id, _)| ids.contains(id)) {
-        let changes = state.changes(id)?;
-        let owner = header
-            .owner
-            .as_ref()
-            .map_or_else(|| "stays until it is undone".to_owned(), |task| format!("goes with {task}"));
-        let _ = writeln!(text, "{id}  {}  ({})  {owner}", header.what, header.command);
-        for held in &changes {
-            let _ = writeln!(text, "      {}: '{}', was '{}': {}", held.knob, held.ours, held.before, held.why);
+/// What was listed or done.
+#[derive(Default)]
+struct Done {
+    text: String,
+    documents: Vec<Value>,
+    kept: Vec<std::path::PathBuf>,
+    failed: bool,
+}
+
+impl Place {
+    fn of(namespace: NamespaceState) -> Self {
+        let name = format!("netns-{}/", namespace.inode);
+        Self { name, state: namespace.state.clone(), namespace: Some(namespace) }
+    }
+
+    /// Whether a set is one of those asked for: all without any.
+    fn is_meant(&self, id: &SetId, asked: &[String]) -> bool {
+        let number = |text: &str| text.parse::<u32>().ok();
+        let same = |text: &String| text.strip_prefix(&self.name).is_some_and(|rest| number(rest) == number(&id.0));
+        asked.is_empty() || asked.iter().any(same)
+    }
+
+    fn list(&self, chosen: &[&(SetId, SetHeader)], all: &mut Done) -> Result<(), Failure> {
+        for (id, header) in chosen.iter().rev() {
+            let changes = self.state.changes(id)?;
+            let losses = self.state.losses(id)?;
+            let owner = header
+                .owner
+                .as_ref()
+                .map_or_else(|| "stays until it is undone".to_owned(), |task| format!("goes with {task}"));
+            let _ = writeln!(all.text, "{}{id}  {}  ({})  {owner}", self.name, header.what, header.command);
+            for held in &changes {
+                let _ = writeln!(all.text, "      {}: '{}', was '{}': {}", held.knob, held.ours, held.before, held.why);
+            }
+            for loss in &losses {
+                let _ = writeln!(all.text, "      the log is damaged: {loss}");
+            }
+            let inode = self.namespace.as_ref().map(|namespace| namespace.inode);
+            let document = json!({ "set": id, "netns": inode, "header": header, "changes": changes, "damage": losses });
+            all.documents.push(document);
         }
-        documents.push(serde_json::json!({ "set": id, "header": header, "changes": changes }));
+        Ok(())
     }
-    output.result(&if json { format!("{}\n", serde_json::Value::from(documents)) } else { text })?;
-    Ok(0)
+}
+
+/// The first set asked for that there is not.
+fn unknown(asked: &[String], places: &[Place]) -> Result<Option<String>, Failure> {
+    let mut left = asked.to_vec();
+    for place in places {
+        let sets = place.state.sets()?;
+        left.retain(|text| !sets.iter().any(|(id, _)| place.is_meant(id, std::slice::from_ref(text))));
+    }
+    Ok(left.into_iter().next())
+}
+
+/// Undoes sets of this state directory, newest first: each in the network namespace that it was made in.
+fn here(state: &StateDir, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &mut Done) -> Result<(), Failure> {
+    let kernel = Kernel::at(Machine::at(&arguments.root));
+    for (id, header) in chosen {
+        if let Some(inode) = prepare::tune::other_namespace(header) {
+            let file = host::netns::find(inode).unwrap_or_default();
+            child(state, &file, Some(id), "", arguments, all)?;
+            continue;
+        }
+        let report = match state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE)) {
+            Ok(report) => report,
+            // Its keeper was faster.
+            Err(host::undo::UndoError::NoSuchSet { .. }) => continue,
+            // The others can be undone all the same.
+            Err(error) => UndoReport { failed: vec![error.to_string()], ..UndoReport::default() },
+        };
+        all.text.push_str(&words(id, &report));
+        all.failed |= !report.is_clean();
+        all.documents.push(json!({ "set": id, "report": report }));
+    }
+    Ok(())
+}
+
+/// Undoes the sets of another network namespace, where that still is.
+fn there(
+    place: &Place,
+    namespace: &NamespaceState,
+    chosen: &[&(SetId, SetHeader)],
+    arguments: &Undo,
+    all: &mut Done,
+) -> Result<(), Failure> {
+    let Some(file) = &namespace.file else {
+        namespace.remove()?;
+        let _ = writeln!(
+            all.text,
+            "{}  the network namespace is gone, and its settings with it: {} change sets forgotten",
+            place.name.trim_end_matches('/'),
+            chosen.len()
+        );
+        all.documents.push(json!({ "netns": namespace.inode, "gone": true }));
+        return Ok(());
+    };
+    for (id, _) in chosen {
+        child(&place.state, file, Some(id), &place.name, arguments, all)?;
+    }
+    Ok(())
+}
+
+/// Runs this command in another network namespace, whose devices and sysctls only a process in it can see.
+fn child(
+    state: &StateDir,
+    netns: &Path,
+    id: Option<&SetId>,
+    name: &str,
+    arguments: &Undo,
+    all: &mut Done,
+) -> Result<(), Failure> {
+    let mut launch = task::Launch::new(identity::executable()?)
+        .args(["undo", "--json", "--quiet", "--netns"])
+        .arg(netns)
+        .arg("--state-dir")
+        .arg(state.path());
+    if arguments.force {
+        launch = launch.arg("--force");
+    }
+    let finished = launch.args(id.map(|id| id.0.as_str())).finish(b"", CHILD)?;
+    let documents: Vec<Value> = serde_json::from_slice(&finished.stdout).map_err(|_| {
+        let said = String::from_utf8_lossy(&finished.stderr).trim().replace('\n', " ");
+        Failure::from(anyhow!("undo in network namespace {} failed: {said}", netns.display()))
+    })?;
+    for mut document in documents {
+        let report: UndoReport = serde_json::from_value(document["report"].clone()).context("the answer of an undo")?;
+        let set = SetId(document["set"].as_str().unwrap_or_default().to_owned());
+        let _ = write!(all.text, "{name}{}", words(&set, &report));
+        all.failed |= !report.is_clean();
+        document["netns"] = json!(host::netns::inode_of(netns));
+        all.documents.push(document);
+    }
+    Ok(())
 }
 
 /// What was done with a set: one line, and one for each setting that is not as it was.
@@ -104,17 +231,26 @@ pub(super) fn words(id: &SetId, report: &UndoReport) -> String {
     for why in &report.failed {
         let _ = writeln!(text, "      {why}; kept in the log: try again");
     }
+    for why in &report.lost {
+        let _ = writeln!(text, "      {why}");
+    }
     text
 }
 
 pub(crate) fn keep(arguments: &Keeper, output: &Output) -> u8 {
+    let ready = || {
+        let _ = output.result(task::Keeper::READY);
+    };
+    if let Some(name) = &arguments.lab {
+        let registry = lab::Registry::at(&arguments.state_dir);
+        // What cannot be removed stays in the registry, and is stale there.
+        return u8::from(lab::keep(&registry, name, arguments.owner, ready).is_err());
+    }
     let task = prepare::keeper::KeeperTask {
-        set: SetId(arguments.set.clone()),
+        set: SetId(arguments.set.clone().unwrap_or_default()),
         state: StateDir::at(&arguments.state_dir),
         owner: arguments.owner,
     };
     // An owner that is gone by now is what a keeper is for.
-    prepare::keeper::run(&task, &Kernel::at(Machine::at(&arguments.root)), || {
-        let _ = output.result(prepare::keeper::READY);
-    })
+    prepare::keeper::run(&task, &Kernel::at(Machine::at(&arguments.root)), ready)
 }

@@ -88,6 +88,13 @@ fn a_keeper_undoes_when_its_owner_is_killed() {
         .spawn()
         .unwrap();
     wait_for("the shield", || machine.status()["cpus"][1]["procs"] == true);
+    // It would go with its owner in the middle of another's work: also the very same shield is refused.
+    for arguments in [["exec", "-a", CPU, "--", "true"].as_slice(), &["-a", CPU, "--yes"]] {
+        let second = machine.shield(arguments);
+        assert_code(&second, 2);
+        let said = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert!(said.contains("goes with task") && said.contains("run -b"), "{said}");
+    }
     // It belongs to the one that is running: nobody else takes it over.
     let other = machine.shield(&["-i", CPU, "-p", "", "--yes"]);
     assert_code(&other, 2);

@@ -158,6 +158,8 @@ fn what_the_kernel_refuses_is_tried_once() {
         if is_it {
             value["after"] = "0-3".into();
         }
+        // Lines without a checksum are taken as they are.
+        value.as_object_mut().unwrap().retain(|key, _| key != "sum" && key != "state" && key != "changes");
         value.to_string()
     };
     let changed: Vec<String> = text.lines().map(after).collect();

@@ -7,7 +7,7 @@ use crate::cli::shield::{Exec, Place, Shield, ShieldCommand, Wanted};
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use host::knob::Machine;
-use host::undo::{StateDir, UndoReport};
+use host::undo::StateDir;
 use model::{CpuList, Policy, ShieldSpec};
 use prepare::Kernel;
 use prepare::shield::{self, Drift, Guard, ShieldError, ShieldPlan, Shielded};
@@ -168,11 +168,7 @@ fn reset(arguments: &Shield, kernel: &Kernel, state: &StateDir, output: &Output)
     }
     let report = shield::reset(kernel, state, arguments.force).map_err(failed)?;
     output.result(&if arguments.json { json(&serde_json::to_value(&report)?) } else { words::undone(&report) })?;
-    Ok(u8::from(!clean(&report)))
-}
-
-fn clean(report: &UndoReport) -> bool {
-    report.conflicts.is_empty() && report.failed.is_empty()
+    Ok(u8::from(!report.is_clean()))
 }
 
 /// Waits, guarding where that is asked for, until the time is over or a signal comes; then puts everything back that
@@ -220,7 +216,7 @@ fn end(shielded: Shielded, kernel: &Kernel, state: &StateDir, output: &Output) -
     match shielded.end(kernel, state).map_err(failed)? {
         Some(report) => {
             output.note(words::undone(&report).trim_end());
-            Ok(u8::from(!clean(&report)))
+            Ok(u8::from(!report.is_clean()))
         }
         None => Ok(0),
     }

@@ -177,7 +177,7 @@ pub(super) fn undo(state: &StateDir) -> Result<String, Failure> {
 /// What an undo did.
 pub(super) fn undone(report: &UndoReport) -> String {
     let total = report.restored + report.already + report.handed_over;
-    if total == 0 && report.conflicts.is_empty() && report.failed.is_empty() {
+    if total == 0 && report.is_clean() {
         return "no shield is up\n".to_owned();
     }
     let mut text = format!("the shield is down: {} settings put back", report.restored);

@@ -1,0 +1,152 @@
+//! Folders and files that only their owner may read and write: what is in them decides what a privileged process does.
+//!
+//! Their modes are set, not left to the umask; and nothing in them is believed before its owner was looked at.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// Mode of folders.
+const FOLDER: u32 = 0o700;
+/// Mode of files.
+const FILE: u32 = 0o600;
+/// "Group and others may write" of chmod(2).
+const WRITE: u32 = 0o022;
+
+/// Makes a folder of mode 0700, with those above it that are missing. One that is there gets this mode when it is ours,
+/// and is refused when it belongs to a user that is not to be trusted.
+///
+/// # Errors
+/// The kernel's; [`io::ErrorKind::Other`] with the reason where it is not to be trusted.
+pub fn folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER).create(path)?;
+    let found = std::fs::symlink_metadata(path)?;
+    if found.is_dir() && found.uid() == user() && found.mode() & 0o777 != FOLDER {
+        std::fs::set_permissions(path, Permissions::from_mode(FOLDER))?;
+    }
+    check(path)
+}
+
+/// Makes a folder whose place was chosen by the user. One that is there keeps its mode, unless it is empty: it may be
+/// anybody's.
+///
+/// # Errors
+/// As [`folder`]; also where others may write to it.
+pub fn chosen_folder(path: &Path) -> io::Result<()> {
+    let is_used = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    if is_used { check(path) } else { folder(path) }
+}
+
+/// Looks whether what is in a folder or file may be believed: it is root's or the caller's (where root calls, root's),
+/// and others may not write to it.
+///
+/// # Errors
+/// The kernel's; [`io::ErrorKind::Other`] with the reason and the remedy.
+pub fn check(path: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(path)?;
+    if found.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link, so nothing in it is used: remove it"));
+    }
+    // In a sticky folder, such as /tmp, nobody removes or renames what another made.
+    let is_sticky = found.is_dir() && found.mode() & libc::S_ISVTX != 0;
+    trust(found.uid(), if is_sticky { 0 } else { found.mode() })
+}
+
+fn user() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+fn trust(owner: u32, mode: u32) -> io::Result<()> {
+    let me = user();
+    if owner != 0 && owner != me {
+        let trusted = if me == 0 { "root" } else { "root or you" };
+        let why = format!("it belongs to user {owner} and not to {trusted}, so nothing in it is used: remove it");
+        return Err(io::Error::other(why));
+    }
+    if mode & WRITE != 0 {
+        let why = "others may write to it, so nothing in it is used: look at what is in it, then remove it or take \
+                   their permission away (chmod go-w)";
+        return Err(io::Error::other(why));
+    }
+    Ok(())
+}
+
+/// Opens a file that is to be trusted, as `options` say, without following a link; makes it with mode 0600.
+///
+/// # Errors
+/// As [`check`].
+pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.mode(FILE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no regular file: remove it"));
+    }
+    trust(found.uid(), found.mode())?;
+    if found.uid() == user() && found.mode() & 0o777 != FILE {
+        file.set_permissions(Permissions::from_mode(FILE))?;
+    }
+    Ok(file)
+}
+
+/// Makes a file of mode 0600, or empties it.
+///
+/// # Errors
+/// As [`check`].
+pub fn create(path: &Path) -> io::Result<File> {
+    let file = open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// The content of a file that is to be trusted.
+///
+/// # Errors
+/// As [`check`].
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open(path, OpenOptions::new().read(true))?.read_to_end(&mut content)?;
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn modes_are_set_and_not_left_as_they_are() {
+        let place = tempfile::tempdir().unwrap();
+        let folder_path = place.path().join("a/b");
+        std::fs::create_dir_all(&folder_path).unwrap();
+        std::fs::set_permissions(&folder_path, Permissions::from_mode(0o755)).unwrap();
+        folder(&folder_path).unwrap();
+        assert_eq!(mode(&folder_path), 0o700);
+        let file = folder_path.join("f");
+        std::fs::write(&file, "x").unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(read(&file).unwrap(), b"x");
+        assert_eq!(mode(&file), 0o600);
+    }
+
+    #[test]
+    fn what_others_may_write_to_is_not_believed() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("f");
+        std::fs::write(&file, "x").unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+        assert!(read(&file).unwrap_err().to_string().contains("others may write"));
+        let link = place.path().join("l");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(read(&link).is_err());
+        let open_to_all = place.path().join("d");
+        std::fs::create_dir(&open_to_all).unwrap();
+        std::fs::set_permissions(&open_to_all, Permissions::from_mode(0o777)).unwrap();
+        std::fs::write(open_to_all.join("of somebody"), "").unwrap();
+        assert!(chosen_folder(&open_to_all).is_err());
+        assert_eq!(mode(&open_to_all), 0o777, "a folder that is in use keeps its mode");
+    }
+}
