@@ -117,11 +117,12 @@ pub fn task_files(bytes: &[u8]) {
     let _ = host::tasks::parse_cgroup(&text);
     let _ = host::tasks::parse_allowed(&text);
     let _ = host::tasks::parse_mounts(&text);
+    host::exercise::time_offsets(bytes);
 }
 
 /// Undo logs.
 pub fn undo_log(bytes: &[u8]) {
-    host::undo::exercise_log(bytes);
+    host::exercise::undo_log(bytes);
 }
 
 /// Lines that ftrace prints; a task's name may hold anything.
@@ -149,4 +150,39 @@ pub fn pgm_packet(bytes: &[u8]) {
 /// PGM's source and receiver, driven by a script.
 pub fn pgm_engines(bytes: &[u8]) {
     pgm::exercise::engines(bytes);
+}
+
+/// Files of the registry of labs.
+pub fn lab_registry(bytes: &[u8]) {
+    lab::exercise::registry(bytes);
+}
+
+/// What `ip -json` answers.
+pub fn ip_json(bytes: &[u8]) {
+    lab::exercise::ip_json(bytes);
+}
+
+/// `shield.json`.
+pub fn shield_state(bytes: &[u8]) {
+    host::exercise::shield_state(bytes);
+}
+
+/// What the kernel answers about queueing disciplines over netlink.
+pub fn qdisc(bytes: &[u8]) {
+    host::exercise::qdisc(bytes);
+}
+
+/// What the kernel answers about a route over netlink.
+pub fn route(bytes: &[u8]) {
+    net::route::exercise_answer(bytes);
+}
+
+/// Profiles of `tune`.
+pub fn tune_profile(bytes: &[u8]) {
+    prepare::exercise::tune_profile(bytes);
+}
+
+/// Documents of `doctor --save`.
+pub fn doctor_document(bytes: &[u8]) {
+    prepare::exercise::doctor_document(bytes);
 }

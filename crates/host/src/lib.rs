@@ -9,6 +9,7 @@
 
 pub mod counters;
 pub mod ended;
+pub mod exercise;
 pub mod facts;
 pub mod holders;
 pub mod knob;

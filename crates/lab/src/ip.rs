@@ -37,10 +37,14 @@ pub(crate) fn ask(netns: Option<&str>, words: &[&str]) -> Result<Option<Vec<Valu
     if !finished.status.success() {
         return Ok(None);
     }
-    let answer: Value = serde_json::from_slice(&finished.stdout).unwrap_or(Value::Null);
-    // Old versions answer "nothing" with an empty document, and pad lists with empty objects.
+    Ok(Some(items(&finished.stdout)))
+}
+
+/// The objects of an answer. Old versions answer "nothing" with an empty document, and pad lists with empty objects.
+pub(crate) fn items(answer: &[u8]) -> Vec<Value> {
+    let answer: Value = serde_json::from_slice(answer).unwrap_or(Value::Null);
     let list = answer.as_array().cloned().unwrap_or_default();
-    Ok(Some(list.into_iter().filter(|item| item.as_object().is_some_and(|object| !object.is_empty())).collect()))
+    list.into_iter().filter(|item| item.as_object().is_some_and(|object| !object.is_empty())).collect()
 }
 
 fn start(netns: Option<&str>, arguments: &[&str], lines: &[String]) -> Result<Finished, LabError> {

@@ -9,6 +9,7 @@
 pub mod addresses;
 pub mod build;
 pub mod error;
+pub mod exercise;
 pub mod owner;
 pub mod pipe;
 pub mod registry;

@@ -296,7 +296,7 @@ fn look_at_port(name: &str) -> Result<Port, LabError> {
 }
 
 /// Where a route leads that is lost when its port moves. Those that the kernel makes with an address come back with it.
-fn foreign_route(route: &Value) -> Option<String> {
+pub(crate) fn foreign_route(route: &Value) -> Option<String> {
     let word = |key: &str| route.get(key).and_then(Value::as_str);
     (word("protocol") != Some("kernel")).then(|| word("dst").unwrap_or("another network").to_owned())
 }
@@ -305,7 +305,7 @@ fn has_word(link: &Value, key: &str, word: &str) -> bool {
     link.get(key).and_then(Value::as_array).is_some_and(|words| words.iter().any(|each| each.as_str() == Some(word)))
 }
 
-fn port_from(name: &str, link: &Value) -> Port {
+pub(crate) fn port_from(name: &str, link: &Value) -> Port {
     let words = |key: &str| link.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let addresses = words("addr_info")
         .iter()

@@ -126,3 +126,9 @@ mod tests {
         assert!(!is_local("239.1.2.3".parse().unwrap()).unwrap());
     }
 }
+
+/// What the kernel answers to a lookup of a route over rtnetlink, for fuzzers.
+#[doc(hidden)]
+pub fn exercise_answer(bytes: &[u8]) {
+    netlink::exercise(bytes);
+}

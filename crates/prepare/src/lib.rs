@@ -3,6 +3,7 @@
 //! Floor 2. Every setting goes through the undo log of `host`; processes are started by `task`. Prints nothing.
 
 pub mod doctor;
+pub mod exercise;
 mod flows;
 pub mod keeper;
 pub mod kernel;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 25] = [
+const TARGETS: &[Target] = &[
     ("frame", targets::frame as fn(&[u8])),
     ("control_server", targets::control_server as fn(&[u8])),
     ("control_client", targets::control_client as fn(&[u8])),
@@ -35,12 +35,19 @@ const TARGETS: [Target; 25] = [
     ("captured_frame", targets::captured_frame as fn(&[u8])),
     ("pgm_packet", targets::pgm_packet as fn(&[u8])),
     ("pgm_engines", targets::pgm_engines as fn(&[u8])),
+    ("doctor_document", targets::doctor_document as fn(&[u8])),
+    ("tune_profile", targets::tune_profile as fn(&[u8])),
+    ("route", targets::route as fn(&[u8])),
+    ("qdisc", targets::qdisc as fn(&[u8])),
+    ("shield_state", targets::shield_state as fn(&[u8])),
+    ("ip_json", targets::ip_json as fn(&[u8])),
+    ("lab_registry", targets::lab_registry as fn(&[u8])),
 ];
 
 #[test]
 fn no_corpus_file_breaks_its_target() {
     let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-    for (name, target) in TARGETS {
+    for &(name, target) in TARGETS {
         let files: Vec<PathBuf> =
             std::fs::read_dir(corpus.join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(!files.is_empty(), "{name} has no corpus");

@@ -103,7 +103,10 @@ fn documents_are_kept_and_compared() {
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    assert_refused(&["doctor", "--only", "cpu.nothing"], 2, &["cpu.nothing", "sched"]);
+    // It says which there are.
+    assert_refused(&["doctor", "--only", "cpu.nothing"], 2, &["cpu.nothing", "cpu.smt"]);
+    assert_refused(&["doctor", "--only", "nothing"], 2, &["nothing", "sched", "cpu"]);
+    assert_refused(&["doctor", "--for", "777"], 2, &["no CPU 777"]);
     assert_refused(&["doctor", "--nic", "no-such-if"], 2, &["no-such-if", "lo"]);
     assert_refused(&["doctor", "--for", "2-1"], 2, &["2-1"]);
     let folder = Folder::new("doctor-refused");

@@ -171,3 +171,11 @@ fn signals_reach_a_supervised_program() {
     };
     assert_eq!(status.code(), Some(9));
 }
+
+#[test]
+fn a_process_that_is_not_there_is_named() {
+    let missing = run(&["-p", "4194303", "--info"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let words = complained(&missing);
+    assert!(words.lines().count() == 1 && words.contains("there is no") && words.contains("4194303"), "{words}");
+}

@@ -164,7 +164,7 @@ fn killed_at_any_step_and_put_back() {
 
 /// Settings that harm nobody, in a namespace that ends with the script.
 const HARMLESS: &str = "summary = 'a test'\n[sysctl]\nnet.ipv4.ip_default_ttl = 65\nnet.ipv4.tcp_autocorking = 0\n\
-    net.core.no_such_setting = 1\n";
+    net.core.netdev_budget = 301\n";
 
 #[test]
 fn sysctls_of_a_namespace() {
@@ -187,12 +187,14 @@ fn sysctls_of_a_namespace() {
     let mut lines = BufReader::new(inside.stdout.take().unwrap()).lines().map(Result::unwrap);
     let until: Vec<String> = lines.by_ref().take_while(|line| line != "applied").collect();
     assert_eq!(until, ["64", "65", "nothing had to be changed"]);
-    // From this namespace the names would mean other settings.
-    for arguments in [&["tune", "undo"][..], &["undo"]] {
-        let outside = windhover(arguments).env("WINDHOVER_STATE", folder.path()).output().unwrap();
-        assert_code(&outside, 1);
-        assert!(stderr(&outside).contains("another network namespace"), "{}", stderr(&outside));
-    }
+    // From this namespace the names would mean other settings; `undo` enters the other one.
+    let outside = |arguments: &[&str]| windhover(arguments).env("WINDHOVER_STATE", folder.path()).output().unwrap();
+    let refused = outside(&["tune", "undo"]);
+    assert_code(&refused, 1);
+    assert!(stderr(&refused).contains("another network namespace"), "{}", stderr(&refused));
+    let undone = outside(&["undo"]);
+    assert_code(&undone, 0);
+    assert!(stdout(&undone).contains("2 put back"), "{}", stdout(&undone));
     inside.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert_eq!(lines.next().as_deref(), Some("64"));
     assert!(inside.wait().unwrap().success());
@@ -296,4 +298,30 @@ fn a_hold_lives_until_it_is_undone() {
     third.set(&kernel, &holds()).unwrap();
     host::holders::end(&host::holders::find(kernel.machine())[0].task).unwrap();
     assert_eq!(undo(&third).already, 1);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let folder = Folder::new("tune-refused");
+    let root = folder.0.join("root");
+    let file = root.join("proc/sys/net/core/busy_poll");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "0\n").unwrap();
+    let state = folder.0.join("state");
+    let apply = |setting: &str| {
+        let words = ["tune", "apply", "--yes", "--root", root.to_str().unwrap(), "--set", setting, "--state-dir"];
+        run(&[&words[..], &[state.to_str().unwrap()]].concat())
+    };
+    for (setting, words) in [
+        ("net.core.busy_pol=50", ["net.core.busy_pol", "did you mean 'sysctl.net.core.busy_poll'"]),
+        ("net.core.busy_poll=abc", ["busy_poll=abc", "it is a number (0 now)"]),
+        ("cpufreq.governor=perfomance", ["perfomance", "performance"]),
+    ] {
+        let refused = apply(setting);
+        assert_code(&refused, 2);
+        assert!(words.iter().all(|word| stderr(&refused).contains(word)), "{}", stderr(&refused));
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "0\n");
+    // What only this system lacks is skipped.
+    assert_code(&apply("kernel.numa_balancing=0"), 0);
 }

@@ -12,6 +12,7 @@ mod virtualisation;
 pub use cpu::{CpuInfo, parse_cpuinfo};
 pub use kernel::{parse_config_hz, parse_os_release, preemption};
 pub use nic::parse_pci_ids;
+pub use sysctls::is_known_sysctl;
 
 use crate::netns;
 use model::facts::RealtimeVariant;

@@ -52,6 +52,12 @@ const INITIAL_NETWORK: [&str; 15] = [
     "net.core.skb_defer_max",
 ];
 
+/// Whether this is the name of a sysctl that some kernel has: those recorded here.
+#[must_use]
+pub fn is_known_sysctl(name: &str) -> bool {
+    [&MACHINE[..], &INITIAL_NETWORK, &HOST].iter().any(|names| names.contains(&name))
+}
+
 /// Settings of a network namespace.
 const HOST: [&str; 23] = [
     "net.core.rmem_default",

@@ -160,7 +160,10 @@ impl Key {
         };
         match self {
             Self::Sysctl(_) => Ok(given.split_ascii_whitespace().collect::<Vec<_>>().join(" ")),
-            Self::Governor | Self::Epp => word(),
+            Self::Governor => {
+                one_of(&["performance", "powersave", "schedutil", "ondemand", "conservative", "userspace"])
+            }
+            Self::Epp => word(),
             Self::MinPerfPercent => number(0, 100),
             Self::Boost => switch(),
             // The kernel takes a signed 32-bit number.
@@ -241,7 +244,7 @@ fn nearest(text: &str) -> String {
 }
 
 /// How many characters have to be put in, taken out or exchanged.
-fn distance(a: &str, b: &str) -> usize {
+pub(super) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

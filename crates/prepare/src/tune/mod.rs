@@ -14,6 +14,7 @@ mod nic;
 mod plan;
 mod profile;
 mod resolve;
+mod sysctls;
 
 pub use apply::{Changed, Deviation, TuneReport, Undone, applied, apply, apply_kept, other_namespace, undo, verify};
 pub use emit::{Form, emit};

@@ -1,7 +1,7 @@
 //! What settings would change on this machine. Reads only.
 
 use super::resolve::{Meaning, meaning};
-use super::{Key, Profile, Reasoned, TuneError, nic};
+use super::{Key, Profile, Reasoned, TuneError, nic, sysctls};
 use crate::Kernel;
 use host::knob::{Knob, KnobError, Settings as _};
 use host::undo::Change;
@@ -78,7 +78,11 @@ pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) ->
         let (before, mut reason) = (plan.changes.len() + plan.same.len(), None);
         for change in changes {
             match kernel.read(&change.knob) {
+                Err(KnobError::Absent { .. }) if sysctls::is_nowhere(&key) => {
+                    return Err(sysctls::unknown(kernel, &key));
+                }
                 Ok(now) => {
+                    sysctls::check(&key, &now, &change.wanted)?;
                     let planned = Planned { setting: setting.clone(), change, now };
                     let same = planned.change.knob.same(&planned.now, &planned.change.wanted);
                     if same { &mut plan.same } else { &mut plan.changes }.push(planned);

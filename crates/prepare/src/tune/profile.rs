@@ -31,6 +31,12 @@ const BUILT_IN: [(&str, &str); 5] = [
     ("paper-2019", include_str!("../../profiles/paper-2019.toml")),
     ("throughput", include_str!("../../profiles/throughput.toml")),
 ];
+/// Whether a built-in profile names this key.
+pub(super) fn is_built_in(key: &Key) -> bool {
+    let has = |profile: &Profile| profile.settings.iter().any(|reasoned| reasoned.setting.key == key.to_string());
+    profiles().is_ok_and(|profiles| profiles.iter().any(has))
+}
+
 /// More layers than anybody needs.
 const MOST_LAYERS: usize = 32;
 /// A profile is a page of text.
@@ -97,6 +103,17 @@ impl Profile {
         Ok(profile)
     }
 
+    /// A profile from its text. It extends built-in profiles only.
+    ///
+    /// # Errors
+    /// As [`Profile::load`].
+    pub fn parse(name: &str, text: &str) -> Result<Self, TuneError> {
+        let mut building = Building { built_in_only: true, ..Building::default() };
+        building.add_text(name, text, Path::new(""))?;
+        let settings = building.settings.into_values().collect();
+        Ok(Self { name: name.to_owned(), settings, ..building.profile })
+    }
+
     /// Lays single settings over it.
     ///
     /// # Errors
@@ -146,6 +163,7 @@ struct Building {
     profile: Profile,
     settings: BTreeMap<Place, Reasoned>,
     open: Vec<String>,
+    built_in_only: bool,
 }
 
 impl Building {
@@ -154,12 +172,20 @@ impl Building {
             let why = format!("it extends itself by way of {}", self.open.join(", "));
             return Err(TuneError::Profile { profile: name.to_owned(), why });
         }
+        if self.built_in_only && !BUILT_IN.iter().any(|(known, _)| *known == name) {
+            let why = "it is no built-in profile".to_owned();
+            return Err(TuneError::Profile { profile: name.to_owned(), why });
+        }
         let (text, folder) = read(name, folder)?;
+        self.add_text(name, &text, &folder)
+    }
+
+    fn add_text(&mut self, name: &str, text: &str, folder: &Path) -> Result<(), TuneError> {
         let wrong = |why: String| TuneError::Profile { profile: name.to_owned(), why };
         let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.message().replace('\n', " ")))?;
         self.open.push(name.to_owned());
         for layer in strings(&table, "extends").map_err(wrong)? {
-            self.add(&layer, &folder)?;
+            self.add(&layer, folder)?;
         }
         self.open.pop();
         self.profile.summary = table

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 ///
 /// Reads much and changes nothing. Each finding says what was read, why it matters, how to mend it and on what that rests:
 /// bad spoils a measurement, a warning costs microseconds or makes figures vary, a note is to be known when reading them.
-/// What cannot be examined here is listed with the reason. docs/doctor.md lists all checks.
+/// What cannot be examined here is listed with the reason. docs/generated/checks.md lists all checks.
 ///
 /// Exit codes: 0 nothing bad, 1 it could not be examined, 2 usage, 3 something bad (`diff`: something differs that should
 /// not).

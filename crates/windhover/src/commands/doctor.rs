@@ -24,13 +24,7 @@ pub(crate) fn run(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
 
 fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
     if let Some(unknown) = doctor::unknown_check(&arguments.only) {
-        let sections: Vec<&str> = doctor::checks().map(doctor::Check::section).collect();
-        let mut sections: Vec<String> = sections.iter().map(|section| (*section).to_owned()).collect();
-        sections.dedup();
-        return Err(Failure::usage(anyhow!(
-            "there is no check '{unknown}': name one of docs/doctor.md, or a section: {}",
-            sections.join(", ")
-        )));
+        return Err(Failure::usage(anyhow!("there is no check '{unknown}': {}", known_checks(unknown))));
     }
     if let Some(file) = arguments.save.as_ref().filter(|file| !arguments.force && file.exists()) {
         return Err(Failure::usage(anyhow!("{} exists: name another file, or give --force", file.display())));
@@ -38,7 +32,16 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
     let machine = Machine::at(&arguments.root);
     let running = arguments.root == Path::new("/");
     let cpus = match &arguments.cpus {
-        Some(list) => prepare::shield::cpus(list, &machine).map_err(Failure::usage)?,
+        Some(list) => {
+            let cpus = prepare::shield::cpus(list, &machine).map_err(Failure::usage)?;
+            let present = machine.text("/sys/devices/system/cpu/present").unwrap_or_default();
+            let present: CpuList = present.trim().parse().unwrap_or_default();
+            let absent = cpus.without(&present);
+            if !present.is_empty() && !absent.is_empty() {
+                return Err(Failure::usage(anyhow!("there is no CPU {absent} here, only {present}")));
+            }
+            cpus
+        }
         None => CpuList::default(),
     };
     let options = DoctorOptions { cpus, nic: arguments.nic.clone(), only: arguments.only.clone() };
@@ -67,6 +70,21 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
         output.result(&doctor::text(&document, &form(arguments.verbose, output)))?;
     }
     Ok(if document.worst() == Some(Severity::Bad) { FAILED } else { 0 })
+}
+
+/// The checks that may be meant: those of the section, where that is one; else the sections.
+fn known_checks(unknown: &str) -> String {
+    let section = unknown.split('.').next().unwrap_or_default();
+    let ids: Vec<&str> = doctor::checks().filter(|check| check.section() == section).map(|check| check.id).collect();
+    if !ids.is_empty() {
+        return format!("section {section} has {}", ids.join(", "));
+    }
+    let mut sections: Vec<&str> = doctor::checks().map(doctor::Check::section).collect();
+    sections.dedup();
+    format!(
+        "name a section ({}), or a check of one, as `windhover doctor --only SECTION -v` lists them",
+        sections.join(", ")
+    )
 }
 
 fn form(verbose: bool, output: &Output) -> TextOptions {

@@ -137,11 +137,15 @@ pub(super) fn run(arguments: &Run, selection: &Selection, output: &Output) -> Re
         )));
     }
     let (picked, unused) = selection.pick(&tasks::list(&machine), &machine)?;
+    if picked.is_empty() {
+        let what = if unused.is_empty() { "matching task".to_owned() } else { unused.join(", and no ") };
+        return Err(Failure::new(
+            1,
+            anyhow!("there is no {what}: nothing was changed (see `windhover run --info --all`)"),
+        ));
+    }
     for what in &unused {
         output.warning(format_args!("there is no {what}"));
-    }
-    if picked.is_empty() {
-        return Err(Failure::new(1, anyhow!("no task is meant")));
     }
     let mut failed = 0_usize;
     if changes {

@@ -1,0 +1,27 @@
+//! Entry points for fuzzing: each takes any bytes and must neither panic nor hang. Not part of the public interface.
+#![doc(hidden)]
+
+use crate::{qdisc, shield, tasks, undo};
+
+/// What the kernel answers about queueing disciplines over rtnetlink.
+pub fn qdisc(bytes: &[u8]) {
+    qdisc::parse_dump(bytes, &mut Vec::new());
+}
+
+/// `shield.json`: what is read is written as what is read again.
+pub fn shield_state(bytes: &[u8]) {
+    if let Some(state) = shield::parse(bytes) {
+        let text = serde_json::to_vec(&state).unwrap_or_default();
+        assert_eq!(shield::parse(&text), Some(state));
+    }
+}
+
+/// Offsets of time namespaces.
+pub fn time_offsets(bytes: &[u8]) {
+    let _ = tasks::parse_boot_offset(&String::from_utf8_lossy(bytes));
+}
+
+/// Undo logs.
+pub fn undo_log(bytes: &[u8]) {
+    undo::exercise_log(bytes);
+}
