@@ -99,6 +99,12 @@ pub fn source_for(peer: SocketAddr) -> Result<IpAddr, NetError> {
 /// How long the kernel may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What the kernel answers to a lookup of a route over rtnetlink, for fuzzers.
+#[doc(hidden)]
+pub fn exercise_answer(bytes: &[u8]) {
+    netlink::exercise(bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,10 +131,4 @@ mod tests {
         assert!(!is_local("203.0.113.77".parse().unwrap()).unwrap());
         assert!(!is_local("239.1.2.3".parse().unwrap()).unwrap());
     }
-}
-
-/// What the kernel answers to a lookup of a route over rtnetlink, for fuzzers.
-#[doc(hidden)]
-pub fn exercise_answer(bytes: &[u8]) {
-    netlink::exercise(bytes);
 }
