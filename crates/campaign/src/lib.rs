@@ -25,7 +25,7 @@ mod trial;
 
 pub use axes::{Axis, Cost, Scope, axes};
 pub use error::CampaignError;
-pub use estimate::{cell_ns, plan_ns};
+pub use estimate::{cell_ns, plan_ns, too_few_repetitions};
 pub use hosts::{HostError, Hosts, WorkerId};
 pub use observer::{Observer, Progress, Silent};
 pub use options::Options;

@@ -7,7 +7,7 @@
 
 use model::run::RunStep;
 use model::{ModelError, Place, Plan, ResultDocument};
-use stats::{Centre, holm, permutation_test, smallest_p};
+use stats::{Centre, holm, permutation_test, samples_needed};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The figures of which a trial tells the change, and one of which decides it.
@@ -98,12 +98,7 @@ pub struct Trial {
 /// The fewest rounds with which the surest finding of so many settings reaches the level; at least 5.
 #[must_use]
 pub fn rounds_needed(settings: usize, level: f64) -> u32 {
-    (5..30_u32)
-        .find(|&rounds| {
-            let rounds = rounds as usize;
-            smallest_p(rounds, rounds) * settings.max(1) as f64 <= level
-        })
-        .unwrap_or(30)
+    u32::try_from(samples_needed(settings, level).clamp(5, 30)).unwrap_or(30)
 }
 
 /// The campaign that tries these settings in the cells of a plan: each is one or several `KEY=VALUE`.

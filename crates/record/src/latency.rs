@@ -34,15 +34,8 @@ pub fn latency(kind: LatencyKind, moments: &Moments, histogram: &Histogram, batc
     let fraction = |ns: f64| if half { ns / 2.0 } else { ns };
     let quantile = |q: f64| histogram.quantile_if_supported(q, Histogram::BEYOND).map(whole);
     let median = histogram.quantile_if_supported(0.5, Histogram::BEYOND);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "bounds are not negative; `as` saturates"
-    )]
-    let p50_ci95_ns = median.and_then(|median| batches.median_interval(median as f64)).map(|interval| {
-        let (low, high) = interval.bounds();
-        [fraction(low).round() as u64, fraction(high).round() as u64]
-    });
+    let interval = median.and_then(|_| batches.median_interval(|q| histogram.bucket_at(q)).ok());
+    let p50_ci95_ns = interval.map(|interval| [interval.low / if half { 2 } else { 1 }, whole(interval.high)]);
     Latency {
         kind,
         count: moments.count(),

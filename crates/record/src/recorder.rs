@@ -338,8 +338,9 @@ impl Recorder {
     /// tens of µs, so ask once a batch.
     #[must_use]
     pub fn interval_percent(&self) -> Option<f64> {
-        let median = self.timeline.median()? as f64;
-        self.batches.median_interval(median).map(|interval| interval.percent())
+        let interval = self.batches.median_interval(|q| self.timeline.bucket_at(q)).ok()?;
+        let median = self.timeline.median()?;
+        (median > 0).then(|| (interval.high - interval.low) as f64 * 100.0 / median as f64)
     }
 
     /// Makes figures of all samples. With a clock map, outliers and the log get wall-clock times.

@@ -133,6 +133,11 @@ impl Timeline {
         self.total.quantile(0.5).or_else(|| self.tally.quantile(0.5))
     }
 
+    /// The bucket of a quantile so far, of the closed intervals or, before there is one, of the open one. Does not allocate.
+    pub(crate) fn bucket_at(&self, q: f64) -> Option<stats::Bucket> {
+        self.total.bucket_at(q).or_else(|| self.tally.bucket_at(q))
+    }
+
     /// Closes the open interval and hands everything out.
     pub(crate) fn finish(mut self) -> Finished {
         if self.tally.total() > 0 || self.open.lost > 0 {

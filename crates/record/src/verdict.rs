@@ -539,6 +539,16 @@ fn interval_not_reached(evidence: &Evidence<'_>) -> Option<Finding> {
 
 fn few_samples(evidence: &Evidence<'_>) -> Option<Finding> {
     let latency = &evidence.recorded.latency;
+    if latency.p99_ns.is_some() && latency.p50_ci95_ns.is_none() {
+        return Some(Finding::new(
+            FindingId::FewSamples,
+            format!(
+                "the median has no interval: neighbouring messages depend on each other for so long that these {} are worth \
+                 fewer than 8 independent stretches, so the run is too short: run longer (--seconds, --count)",
+                latency.count
+            ),
+        ));
+    }
     latency.p99_ns.is_none().then(|| {
         Finding::new(
             FindingId::FewSamples,

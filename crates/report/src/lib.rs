@@ -57,6 +57,7 @@ pub use sfnt::{SfntFacts, sfnt_text};
 pub use single::{single_csv, single_markdown, single_text};
 
 use model::{ResultDocument, RunDocument};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 pub use layout::{Band, Column, Grid, paragraph};
@@ -78,6 +79,34 @@ pub struct RunInput {
     pub folder: Option<PathBuf>,
     /// The step of each result, in the same order: its files are `cells/NNNN.*`. Empty without a run directory.
     pub steps: Vec<u32>,
+}
+
+impl RunInput {
+    /// Whether another run measured the same: the same cells and labels, the same build of the tool, and hosts of the same
+    /// names and roles on machines of the same hardware and kernel. What a run does not record is not compared.
+    #[must_use]
+    pub fn is_sibling(&self, other: &Self) -> bool {
+        let (own, its) = (&self.document, &other.document);
+        let cells = |document: &RunDocument| -> BTreeSet<String> {
+            document.order.iter().map(|step| step.cell.clone()).collect()
+        };
+        let hosts = |document: &RunDocument| -> BTreeSet<[Option<String>; 7]> {
+            let of = |(name, host): (&String, &model::run::RunHost)| {
+                let machine = document.machines.get(&host.facts.boot_id).cloned().unwrap_or_default();
+                let (model, kernel, line) = (machine.cpu_model, machine.kernel_release, machine.command_line);
+                let hostname = host.facts.hostname.clone();
+                [Some(name.clone()), Some(host.role.clone()), hostname, model, machine.cpus_online, kernel, line]
+            };
+            document.hosts.iter().map(of).collect()
+        };
+        own.name == its.name
+            && own.labels == its.labels
+            && own.lab == its.lab
+            && own.substrate == its.substrate
+            && (&own.tool_version, &own.build) == (&its.tool_version, &its.build)
+            && cells(own) == cells(its)
+            && hosts(own) == hosts(its)
+    }
 }
 
 impl From<&store::Run> for RunInput {

@@ -96,6 +96,25 @@ fn run(name: &str, repetitions: u32, cells: &[(&str, u64, f64)], seed: u64) -> R
     run
 }
 
+/// The same as runs of one repetition each, which is what two sides that were not interleaved are compared by.
+fn runs(name: &str, count: u32, cells: &[(&str, u64, f64)], seed: u64) -> Vec<RunInput> {
+    apart(&run(name, count, cells, seed))
+}
+
+/// Each repetition of a run as a run of its own.
+fn apart(run: &RunInput) -> Vec<RunInput> {
+    let mut out: Vec<RunInput> = Vec::new();
+    for result in &run.results {
+        let place = result.repetition.unwrap_or(1);
+        let name = format!("{}{place}", run.name);
+        match out.iter_mut().find(|run| run.name == name) {
+            Some(run) => run.results.push(result.clone()),
+            None => out.push(RunInput { name, results: vec![result.clone()], ..run.clone() }),
+        }
+    }
+    out
+}
+
 fn options() -> CompareOptions {
     CompareOptions::default()
 }
@@ -120,7 +139,7 @@ fn by(factor: f64) -> Vec<(&'static str, u64, f64)> {
 fn a_run_with_itself_never_differs() {
     for repetitions in [1, 3, 5, 8] {
         let own = run("a", repetitions, &SIZES, u64::from(repetitions));
-        let made = Comparisons::new(&own, Some(&own), &gated(&["p99 > +0%", "p99 < -0%"])).unwrap();
+        let made = Comparisons::new(std::slice::from_ref(&own), std::slice::from_ref(&own), &gated(&["p99 > +0%", "p99 < -0%"])).unwrap();
         assert_eq!(claims(&made), 0);
         assert!(!made.broken());
         let text = made.text(100, true);
@@ -135,8 +154,8 @@ fn what_does_not_differ_is_seldom_said_to() {
     // anything at all. 10 are the most that are expected, and six deviations of a binomial are 18 more.
     let wrong = (0..200)
         .filter(|seed| {
-            let (a, b) = (run("a", 6, &SIZES, 2 * seed), run("b", 6, &SIZES, 2 * seed + 1));
-            claims(&Comparisons::new(&a, Some(&b), &options()).unwrap()) > 0
+            let (a, b) = (runs("a", 6, &SIZES, 2 * seed), runs("b", 6, &SIZES, 2 * seed + 1));
+            claims(&Comparisons::new(&a, &b, &options()).unwrap()) > 0
         })
         .count();
     assert!(wrong <= 28, "{wrong} of 200 comparisons of equals claim a difference");
@@ -144,22 +163,22 @@ fn what_does_not_differ_is_seldom_said_to() {
 
 #[test]
 fn what_differs_is_said_with_its_evidence() {
-    let (a, b) = (run("a", 7, &SIZES, 1), run("b", 7, &by(1.12), 2));
-    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let (a, b) = (runs("a", 7, &SIZES, 1), runs("b", 7, &by(1.12), 2));
+    let made = Comparisons::new(&a, &b, &options()).unwrap();
     let comparison = &made.comparisons[0];
     let figure = comparison.overall[0].metrics.iter().find(|figure| figure.metric == "p99").unwrap();
     assert_eq!(figure.outcome, Outcome::Higher);
     let [low, high] = figure.ratio_ci95.unwrap();
     assert!(low < 1.12 && high > 1.12 && low > 1.05, "{low} {high}");
     insta::assert_snapshot!(made.text(100, false));
-    assert_eq!(made.text(100, true), Comparisons::new(&a, Some(&b), &options()).unwrap().text(100, true));
+    assert_eq!(made.text(100, true), Comparisons::new(&a, &b, &options()).unwrap().text(100, true));
 }
 
 #[test]
 fn three_repetitions_cannot_tell_and_it_is_said_why() {
     // Twice as slow in every repetition, and still 3 against 3 is one dealing in ten.
-    let (a, b) = (run("a", 3, &SIZES[..1], 1), run("b", 3, &by(2.0)[..1], 2));
-    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let (a, b) = (runs("a", 3, &SIZES[..1], 1), runs("b", 3, &by(2.0)[..1], 2));
+    let made = Comparisons::new(&a, &b, &options()).unwrap();
     assert_eq!(claims(&made), 0);
     let figure = &made.comparisons[0].cells[0].metrics[0];
     assert_eq!(figure.outcome, Outcome::TooFew);
@@ -167,21 +186,21 @@ fn three_repetitions_cannot_tell_and_it_is_said_why() {
     let text = made.text(100, false);
     assert!(text.contains("cannot bring p below 0.10, 4 each could"), "{text}");
     // Four can.
-    let (a, b) = (run("a", 4, &SIZES[..1], 1), run("b", 4, &by(2.0)[..1], 2));
-    assert!(claims(&Comparisons::new(&a, Some(&b), &options()).unwrap()) > 0);
+    let (a, b) = (runs("a", 4, &SIZES[..1], 1), runs("b", 4, &by(2.0)[..1], 2));
+    assert!(claims(&Comparisons::new(&a, &b, &options()).unwrap()) > 0);
 }
 
 #[test]
 fn one_repetition_has_no_interval_unless_asked_for() {
-    let (mut a, mut b) = (run("a", 1, &SIZES[..1], 1), run("b", 1, &by(2.0)[..1], 2));
+    let (mut a, mut b) = (runs("a", 1, &SIZES[..1], 1), runs("b", 1, &by(2.0)[..1], 2));
     for side in [&mut a, &mut b] {
-        let latency = side.results[0].latency.as_mut().unwrap();
+        let latency = side[0].results[0].latency.as_mut().unwrap();
         let p50 = latency.p50_ns.unwrap();
         latency.p50_ci95_ns = Some([p50 - 50, p50 + 50]);
     }
     let of = |batches: bool| {
         let options = CompareOptions { batches, ..options() };
-        Comparisons::new(&a, Some(&b), &options).unwrap().comparisons[0].cells[0].metrics[0].clone()
+        Comparisons::new(&a, &b, &options).unwrap().comparisons[0].cells[0].metrics[0].clone()
     };
     assert_eq!((of(false).ratio_ci95, of(false).interval_over), (None, None));
     let figure = of(true);
@@ -191,14 +210,14 @@ fn one_repetition_has_no_interval_unless_asked_for() {
 
 #[test]
 fn cells_that_cannot_be_trusted_are_named_and_claim_nothing() {
-    let (a, mut b) = (run("a", 6, &SIZES, 1), run("b", 6, &by(3.0), 2));
-    for result in b.results.iter_mut().filter(|result| result.size() == Some(32)) {
+    let (a, mut b) = (runs("a", 6, &SIZES, 1), runs("b", 6, &by(3.0), 2));
+    for result in b.iter_mut().flat_map(|run| &mut run.results).filter(|result| result.size() == Some(32)) {
         result.verdict.add(Finding::at(FindingId::ClockUnfit, "initiator", "the clock jumped"));
     }
-    for result in b.results.iter_mut().filter(|result| result.size() == Some(256) && result.repetition == Some(2)) {
+    for result in b.iter_mut().flat_map(|run| &mut run.results).filter(|result| result.size() == Some(256) && result.repetition == Some(2)) {
         result.verdict.add(Finding::at(FindingId::Migrated, "initiator", "it moved"));
     }
-    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let made = Comparisons::new(&a, &b, &options()).unwrap();
     let comparison = &made.comparisons[0];
     let excluded = comparison.cells.iter().find(|cell| cell.excluded.is_some()).unwrap();
     assert!(excluded.metrics.iter().all(|figure| figure.outcome == Outcome::Untrusted));
@@ -211,29 +230,31 @@ fn cells_that_cannot_be_trusted_are_named_and_claim_nothing() {
     let whole = &comparison.overall[0];
     assert_eq!((whole.cells, whole.metrics[0].b_values.len()), (2, 5), "rounds that a cell lacks do not count");
     // A gate that is about nothing else than such cells is no pass.
-    let error = Comparisons::new(&a, Some(&b), &gated(&["p99 > +10% @ size=32"])).unwrap_err();
+    let error = Comparisons::new(&a, &b, &gated(&["p99 > +10% @ size=32"])).unwrap_err();
     assert_eq!(error.exit_code(), 4, "{error}");
 }
 
 #[test]
 fn sizes_and_probes_are_never_mixed_silently() {
-    let a = run("a", 4, &SIZES[..1], 1);
-    let b = run("b", 4, &[("other", 64, 1.0)], 2);
-    let error = Comparisons::new(&a, Some(&b), &options()).unwrap_err();
+    let a = runs("a", 4, &SIZES[..1], 1);
+    let b = runs("b", 4, &[("other", 64, 1.0)], 2);
+    let error = Comparisons::new(&a, &b, &options()).unwrap_err();
     assert!(matches!(&error, CompareError::Apart { factor, .. } if factor == "size"), "{error}");
     assert!(error.to_string().contains("--where size=") && error.exit_code() == 2);
     let wheres = |size: &str| vec![("size".to_owned(), size.to_owned())];
     let named = CompareOptions { wheres: wheres("32"), wheres_b: wheres("64"), ..options() };
-    let text = Comparisons::new(&a, Some(&b), &named).unwrap().text(100, false);
+    let text = Comparisons::new(&a, &b, &named).unwrap().text(100, false);
     assert!(text.contains("Different messages are compared, as asked for: size 32 with size 64"), "{text}");
 }
 
 #[test]
 fn substrates_are_never_mixed_silently() {
-    let (a, mut b) = (run("a", 4, &SIZES, 1), run("b", 4, &by(1.5), 2));
-    b.document.substrate = Substrate::Metal;
-    b.document.labels.insert("site".into(), "elsewhere".into());
-    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let (a, mut b) = (runs("a", 4, &SIZES, 1), runs("b", 4, &by(1.5), 2));
+    for run in &mut b {
+        run.document.substrate = Substrate::Metal;
+        run.document.labels.insert("site".into(), "elsewhere".into());
+    }
+    let made = Comparisons::new(&a, &b, &options()).unwrap();
     let text = made.text(100, false).replace("\n  ", " ");
     assert!(
         text.contains("The sides are of different substrates: A was measured between network namespaces"),
@@ -249,16 +270,16 @@ fn cells_of_one_run() {
         [("other", 32, 1.0), ("fifo:50", 32, 0.5), ("other", 64, 1.0), ("fifo:50", 64, 0.5), ("rr:50", 32, 0.5)];
     let own = run("a", 5, &cells, 1);
     let axis = |axis: &str| CompareOptions { axis: Some(axis.to_owned()), ..options() };
-    let made = Comparisons::new(&own, None, &axis("policy")).unwrap();
+    let made = Comparisons::new(std::slice::from_ref(&own), &[], &axis("policy")).unwrap();
     let names: Vec<String> = made.comparisons.iter().map(|one| format!("{} / {}", one.a.name, one.b.name)).collect();
     assert_eq!(names, ["policy other / fifo:50", "policy other / rr:50", "fifo:50 / rr:50"]);
     assert!(made.comparisons[0].interleaved && made.comparisons[1].unmatched[0].contains("64 B"));
     let wheres = |value: &str| vec![("policy".to_owned(), value.to_owned())];
     let two = CompareOptions { wheres: wheres("other"), wheres_b: wheres("fifo:50"), ..options() };
-    let made = Comparisons::new(&own, None, &two).unwrap();
+    let made = Comparisons::new(std::slice::from_ref(&own), &[], &two).unwrap();
     assert_eq!((made.comparisons.len(), made.comparisons[0].cells.len()), (1, 2));
     assert!(made.text(100, false).contains("fifo:50 is faster than policy other by"), "{}", made.text(100, false));
-    let error = |options: &CompareOptions| Comparisons::new(&own, None, options).unwrap_err().to_string();
+    let error = |options: &CompareOptions| Comparisons::new(std::slice::from_ref(&own), &[], options).unwrap_err().to_string();
     assert!(error(&axis("colour")).contains("no factor 'colour'"));
     assert!(error(&axis("load")).contains("only one value of load (none)"));
     assert!(error(&options()).contains("--axis"));
@@ -268,10 +289,10 @@ fn cells_of_one_run() {
 
 #[test]
 fn gates_break_on_the_estimate_and_tell_the_evidence() {
-    let (a, b) = (run("a", 6, &SIZES, 1), run("b", 6, &by(1.3), 2));
+    let (a, b) = (runs("a", 6, &SIZES, 1), runs("b", 6, &by(1.3), 2));
     let broken = |gates: &[&str], significant: bool| {
         let options = CompareOptions { significant, ..gated(gates) };
-        Comparisons::new(&a, Some(&b), &options).unwrap()
+        Comparisons::new(&a, &b, &options).unwrap()
     };
     assert!(broken(&["p99 > +10%"], false).broken() && broken(&["p99 > +10%"], true).broken());
     assert!(!broken(&["p99 > +50%"], false).broken());
@@ -285,26 +306,26 @@ fn gates_break_on_the_estimate_and_tell_the_evidence() {
         "{text}"
     );
     assert!(text.contains("the evidence is significant"), "{text}");
-    // Few repetitions: the estimate breaks it, the evidence does not.
-    let (a, b) = (run("a", 3, &SIZES, 1), run("b", 3, &by(1.3), 2));
+    // Few runs: the estimate breaks it; evidence cannot, and that is no pass.
+    let (a, b) = (runs("a", 3, &SIZES, 1), runs("b", 3, &by(1.3), 2));
     let of = |significant: bool| {
-        Comparisons::new(&a, Some(&b), &CompareOptions { significant, ..gated(&["p99 > +10%"]) }).unwrap()
+        Comparisons::new(&a, &b, &CompareOptions { significant, ..gated(&["p99 > +10%"]) }).unwrap()
     };
-    assert!(of(false).broken() && !of(true).broken());
+    assert!(of(false).broken() && !of(true).broken() && of(true).undecided() && !of(false).undecided());
     let text = of(true).text(100, false).replace("\n  ", " ");
-    assert!(text.contains("not counted as broken; too few repetitions to tell it from chance"), "{text}");
+    assert!(text.contains("gate 'p99 > +10%': UNDECIDED") && text.contains("5 runs a side would decide"), "{text}");
     // What judges nothing is an error and no pass.
     for (gate, word) in [("p99.9 > +10%", "p99.9"), ("p99 > +10% @ load=cpu", "load=none"), ("bits < 1Mbit/s", "bits")]
     {
-        let error = Comparisons::new(&a, Some(&b), &gated(&[gate])).unwrap_err();
+        let error = Comparisons::new(&a, &b, &gated(&[gate])).unwrap_err();
         assert!(error.to_string().contains(word) && error.exit_code() == 2, "{error}");
     }
 }
 
 #[test]
 fn every_form_tells_the_same() {
-    let (a, b) = (run("a", 5, &SIZES, 1), run("b", 5, &by(1.3), 2));
-    let made = Comparisons::new(&a, Some(&b), &gated(&["loss > 1%"])).unwrap();
+    let (a, b) = (runs("a", 5, &SIZES, 1), runs("b", 5, &by(1.3), 2));
+    let made = Comparisons::new(&a, &b, &gated(&["loss > 1%"])).unwrap();
     let csv = made.csv();
     let lines: Vec<&str> = csv.split("\r\n").filter(|line| !line.is_empty()).collect();
     assert_eq!(lines[0], COMPARE_CSV_COLUMNS.join(","));
@@ -317,7 +338,7 @@ fn every_form_tells_the_same() {
     let markdown = made.markdown();
     assert!(markdown.contains("| p99 |") && markdown.contains("## B against A"), "{markdown}");
     let only = CompareOptions { metrics: vec!["p99".parse::<Metric>().unwrap()], ..options() };
-    let made = Comparisons::new(&a, Some(&b), &only).unwrap();
+    let made = Comparisons::new(&a, &b, &only).unwrap();
     assert!(made.comparisons[0].cells.iter().all(|cell| cell.metrics.len() == 1));
 }
 
@@ -390,8 +411,8 @@ fn more_loss_over_pgm_is_called_worse_and_scheduling_is_left_out_of_it() {
     let metrics: Vec<Metric> = names.split(',').map(|name| name.parse().unwrap()).collect();
     let gates = ["repaired > +0.04%", "naks > +20%", "given-up > 0", "repaired.p50 > 600us", "untouched.p99 > +20%"];
     let options = CompareOptions { metrics, ..gated(&gates) };
-    let (a, b) = (over_pgm("a", 6, 1.0, 1), over_pgm("b", 6, 1.5, 2));
-    let made = Comparisons::new(&a, Some(&b), &options).unwrap();
+    let (a, b) = (apart(&over_pgm("a", 6, 1.0, 1)), apart(&over_pgm("b", 6, 1.5, 2)));
+    let made = Comparisons::new(&a, &b, &options).unwrap();
     let outcome = |name: &str| {
         let of = made.comparisons[0].cells[0].metrics.iter().find(|figure| figure.metric == name).unwrap();
         (of.outcome, of.unit.as_str())
@@ -424,15 +445,15 @@ fn more_loss_over_pgm_is_called_worse_and_scheduling_is_left_out_of_it() {
         assert!(text.contains(words), "{words}: {text}");
     }
     // The other way round everything is better.
-    let turned = Comparisons::new(&b, Some(&a), &options).unwrap();
+    let turned = Comparisons::new(&b, &a, &options).unwrap();
     let lower = turned.comparisons[0].cells[0].metrics.iter().filter(|figure| figure.outcome == Outcome::Lower);
     assert_eq!((lower.count(), turned.broken()), (6, false));
 }
 
 #[test]
 fn figures_of_pgm_are_compared_by_themselves_where_there_is_pgm() {
-    let (a, b) = (over_pgm("a", 4, 1.0, 1), over_pgm("b", 4, 1.0, 2));
-    let made = Comparisons::new(&a, Some(&b), &options()).unwrap();
+    let (a, b) = (apart(&over_pgm("a", 4, 1.0, 1)), apart(&over_pgm("b", 4, 1.0, 2)));
+    let made = Comparisons::new(&a, &b, &options()).unwrap();
     let names = |made: &Comparisons| -> Vec<String> {
         made.comparisons[0].cells[0].metrics.iter().map(|figure| figure.metric.clone()).collect()
     };
@@ -441,10 +462,10 @@ fn figures_of_pgm_are_compared_by_themselves_where_there_is_pgm() {
     assert!(names(&made).ends_with(&own.map(str::to_owned)), "{:?}", names(&made));
     let given_up = made.comparisons[0].cells[0].metrics.last().unwrap();
     assert_eq!((given_up.outcome, given_up.a), (Outcome::Same, 0.0), "nothing is lost on either side");
-    let (a, b) = (run("a", 4, &SIZES[..1], 1), run("b", 4, &SIZES[..1], 2));
-    let without = names(&Comparisons::new(&a, Some(&b), &options()).unwrap());
+    let (a, b) = (runs("a", 4, &SIZES[..1], 1), runs("b", 4, &SIZES[..1], 2));
+    let without = names(&Comparisons::new(&a, &b, &options()).unwrap());
     assert!(!own.iter().any(|name| without.contains(&(*name).to_owned())), "{without:?}");
-    let error = Comparisons::new(&a, Some(&b), &gated(&["naks > 0"])).unwrap_err();
+    let error = Comparisons::new(&a, &b, &gated(&["naks > 0"])).unwrap_err();
     assert!(error.to_string().contains("naks") && error.exit_code() == 2, "{error}");
 }
 
@@ -469,16 +490,16 @@ fn with_parity(name: &str, group: u16, seed: u64) -> RunInput {
 
 #[test]
 fn parity_is_compared_where_either_run_used_it() {
-    let counted = |mut run: RunInput| {
+    let counted = |mut run: RunInput| -> Vec<RunInput> {
         for end in run.results.iter_mut().filter_map(|result| result.pgm.as_mut()).flat_map(|pgm| &mut pgm.ends) {
             (end.counts.odata_sent, end.counts.recovered) = (1_000_000, 1_000);
         }
-        run
+        apart(&run)
     };
     let plain = counted(over_pgm("a", 6, 1.0, 1));
     let [sixteen, eight] = [16, 8].map(|group| counted(with_parity("b", group, 2)));
-    let figures = |a: &RunInput, b: &RunInput, gates: &[&str]| {
-        let mut made = Comparisons::new(a, Some(b), &gated(gates)).unwrap();
+    let figures = |a: &[RunInput], b: &[RunInput], gates: &[&str]| {
+        let mut made = Comparisons::new(a, b, &gated(gates)).unwrap();
         let broken: Vec<bool> = made.gates.iter().map(|gate| gate.broken).collect();
         let mut figures = made.comparisons.remove(0).cells.remove(0).metrics;
         figures.retain(|figure| ["rebuilt", "parity"].contains(&figure.metric.as_str()));
@@ -500,11 +521,11 @@ fn parity_is_compared_where_either_run_used_it() {
     assert_eq!((both.len(), both[1].outcome), (2, Outcome::Higher));
     // Without parity on either side there is no such figure.
     assert!(figures(&plain, &counted(over_pgm("b", 6, 1.0, 3)), &[]).0.is_empty());
-    let error = Comparisons::new(&plain, Some(&plain), &gated(&["parity > 0%"])).unwrap_err();
+    let error = Comparisons::new(&plain[..1], &plain[..1], &gated(&["parity > 0%"])).unwrap_err();
     assert!(error.to_string().contains("parity") && error.exit_code() == 2, "{error}");
     // Nor is there a share of repairs where nothing was repaired.
     let mut quiet = sixteen;
-    for end in quiet.results.iter_mut().filter_map(|result| result.pgm.as_mut()).flat_map(|pgm| &mut pgm.ends) {
+    for end in quiet.iter_mut().flat_map(|run| &mut run.results).filter_map(|result| result.pgm.as_mut()).flat_map(|pgm| &mut pgm.ends) {
         (end.counts.recovered, end.counts.rebuilt) = (0, 0);
     }
     let (left, _) = figures(&plain, &quiet, &[]);

@@ -211,6 +211,17 @@ impl Histogram {
         Some(self.counts.value_at_quantile(place).min(self.max).max(self.min))
     }
 
+    /// The bucket that holds the value at a quantile (0 to 1); `None` when empty. Does not allocate.
+    #[must_use]
+    pub fn bucket_at(&self, q: f64) -> Option<Bucket> {
+        let value = self.quantile(q)?;
+        Some(Bucket {
+            low_ns: self.counts.lowest_equivalent(value).max(self.min),
+            high_ns: self.counts.highest_equivalent(value).min(self.max),
+            count: self.counts.count_at(value),
+        })
+    }
+
     /// Values that must lie beyond a quantile for a figure to be given, in every document and table.
     pub const BEYOND: u64 = 10;
 

@@ -15,13 +15,13 @@ pub mod stalls;
 mod student;
 mod tally;
 
-pub use batches::{BatchIntervals, Interval};
+pub use batches::{BatchIntervals, Interval, MedianInterval, NoInterval};
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub use error::StatsError;
 pub use family::{Joint, joint_permutation_test};
 pub use histogram::{Bucket, Corrected, HOUR_NS, Histogram, rank};
 pub use moments::Moments;
-pub use permutation::{Centre, Permutation, holm, permutation_test, smallest_p};
-pub use student::{cv, interval_of, t_quantile};
+pub use permutation::{Centre, Permutation, holm, permutation_test, samples_needed, smallest_p};
+pub use student::{cv, interval_of, t_quantile, t_tail};
 pub use tally::{Buckets, CoarseTally, Tally};

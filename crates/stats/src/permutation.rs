@@ -104,6 +104,13 @@ pub fn smallest_p(first: usize, second: usize) -> f64 {
     }
 }
 
+/// The smallest number of samples a side with which `tests` comparisons at once, corrected, can reach `level` at all; 64 where
+/// more are needed.
+#[must_use]
+pub fn samples_needed(tests: usize, level: f64) -> usize {
+    (2..=64).find(|count| smallest_p(*count, *count) * tests.max(1) as f64 <= level).unwrap_or(64)
+}
+
 /// Holm's correction (S. Holm, "A simple sequentially rejective multiple test procedure", 1979): p-values of several tests
 /// at once, each raised so that the chance of even one false finding among all stays below the level that it is compared
 /// with. In the order given; at most 1.
@@ -246,6 +253,11 @@ mod tests {
             })
             .count();
         assert!(below < 46, "{below} of 400 below 0.05");
+    }
+
+    #[test]
+    fn enough_samples_to_show_anything() {
+        assert_eq!([1, 6, 24].map(|tests| samples_needed(tests, 0.05)), [4, 5, 7]);
     }
 
     #[test]

@@ -97,6 +97,12 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
     t
 }
 
+/// The chance that Student's t with `df` degrees of freedom (1 and more) is above `t`.
+#[must_use]
+pub fn t_tail(t: f64, df: f64) -> f64 {
+    t_below(-t, df)
+}
+
 fn mean_and_stdev(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 2 {
         return None;

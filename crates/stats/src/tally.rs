@@ -3,6 +3,7 @@
 //! Not for keeping: it exists because the lasting histogram costs a sweep over 270 KB to empty or to add, which would
 //! push the measured loop's data out of the caches ten times a second. This one remembers which buckets were touched.
 
+use crate::histogram::Bucket;
 use crate::{HOUR_NS, Histogram};
 use std::ops::RangeInclusive;
 
@@ -103,18 +104,28 @@ impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
     /// The value at a quantile by the rule of [`Histogram::quantile`]; `None` when empty.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
+        self.bucket_at(q).map(|bucket| bucket.high_ns)
+    }
+
+    /// The bucket that holds the value at a quantile; `None` when empty.
+    #[must_use]
+    pub fn bucket_at(&self, q: f64) -> Option<Bucket> {
         if self.total == 0 {
             return None;
         }
         let rank = crate::histogram::rank(q, self.total);
+        let bucket = |place: usize, count: u64| {
+            let range = values::<HALF_BITS>(place);
+            Bucket { low_ns: *range.start(), high_ns: *range.end(), count }
+        };
         let mut seen = 0_u64;
         for (at, &count) in self.touched().iter().enumerate() {
             seen += u64::from(count);
             if seen >= rank {
-                return Some(*values::<HALF_BITS>(self.first + at).end());
+                return Some(bucket(self.first + at, u64::from(count)));
             }
         }
-        Some(*values::<HALF_BITS>(self.last).end())
+        Some(bucket(self.last, 0))
     }
 
     /// Adds all its values to another tally.

@@ -69,6 +69,48 @@ fn a_loopback_campaign_from_plan_to_report() {
 }
 
 #[test]
+fn a_plan_runs_several_times_in_one_command() {
+    let folder = Folder::new("campaign-repeated");
+    let file = folder.file("plan.toml", &plan("loopback", "0.1", "protocol = [\"udp\"]"));
+    let output = run(&["campaign", "run", &file, "--output", folder.path(), "--repeat-runs", "2"]);
+    assert_code(&output, 0);
+    let mut runs: Vec<PathBuf> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path()).collect();
+    runs.retain(|path| path.is_dir());
+    runs.sort();
+    assert_eq!(runs.iter().map(|run| cells(run)).collect::<Vec<_>>(), [2, 2]);
+    let seed = |run: &PathBuf| -> u64 {
+        let text = std::fs::read_to_string(run.join("run.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["seed"].as_u64().unwrap()
+    };
+    assert_eq!(runs.iter().map(seed).collect::<Vec<_>>(), [7, 8]);
+    assert_refused_by_clap(&["campaign", "run", &file, "--repeat-runs", "0"]);
+}
+
+fn assert_refused_by_clap(arguments: &[&str]) {
+    let output = run(arguments);
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("--repeat-runs"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_plan_whose_repetitions_can_never_show_a_difference_is_warned_of() {
+    let folder = Folder::new("campaign-few");
+    let of = |repetitions: u32, grid: &str| {
+        let text = plan("loopback", "0.1", grid).replace("repetitions = 2", &format!("repetitions = {repetitions}"));
+        let output = run(&["campaign", "plan", &folder.file(&format!("{repetitions}.toml"), &text)]);
+        assert_code(&output, 0);
+        stderr(&output)
+    };
+    let two = "protocol = [\"tcp\", \"udp\"]";
+    let text = of(3, two);
+    assert!(text.contains("can never show a significant difference") && text.contains("repetitions to 4"), "{text}");
+    assert!(of(3, "protocol = [\"tcp\", \"udp\"]\nsize = [1, 2, 3, 4, 5, 6]").contains("5 to compare 6 pairs"));
+    assert!(of(1, two).contains("1 repetition of each cell"));
+    assert_eq!(of(4, two), "");
+    assert_eq!(of(3, "protocol = [\"udp\"]"), "", "one cell is compared with no other");
+}
+
+#[test]
 fn a_killed_runner_loses_at_most_the_cell_in_flight() {
     let folder = Folder::new("campaign-killed");
     let file = folder.file("plan.toml", &plan("loopback", "0.3", "protocol = [\"tcp\", \"udp\"]\nsize = [32, 64]"));

@@ -50,31 +50,98 @@ fn made(folder: &Folder, name: &str, repetitions: u32, cells: &[(&str, u64, u64)
 const CELLS: [(&str, u64, u64); 2] = [("other", 32, 5_000), ("other", 64, 6_000)];
 const SLOWER: [(&str, u64, u64); 2] = [("other", 32, 7_000), ("other", 64, 8_400)];
 
+/// Several runs of these cells, a little apart.
+fn several(folder: &Folder, name: &str, count: u64, cells: &[(&str, u64, u64)], trusted: bool) -> Vec<String> {
+    let of = |place: u64| -> Vec<(&str, u64, u64)> {
+        cells.iter().map(|(policy, size, p50)| (*policy, *size, p50 + p50 * (place * 7 % 5) / 200)).collect()
+    };
+    (1..=count).map(|place| made(folder, &format!("{name}{place}"), 2, &of(place), trusted)).collect()
+}
+
+/// `compare A… -- B…` with these flags.
+fn compared(a: &[String], b: &[String], flags: &[&str]) -> std::process::Output {
+    let words = |runs: &[String]| runs.to_vec();
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    let all = [vec!["compare".to_owned()], flags, words(a), vec!["--".to_owned()], words(b)].concat();
+    run(&all.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 #[test]
 fn exit_codes_of_gates() {
     let folder = Folder::new("compare-gates");
-    let a = made(&folder, "a", 6, &CELLS, true);
-    let b = made(&folder, "b", 6, &SLOWER, true);
-    let few = made(&folder, "few", 2, &SLOWER, true);
-    let bad = made(&folder, "bad", 6, &SLOWER, false);
-    assert_code(&run(&["compare", &a, &b]), 0);
-    let broken = run(&["compare", &a, &b, "--fail-if", "p99 > +10%"]);
+    let a = several(&folder, "a", 6, &CELLS, true);
+    let b = several(&folder, "b", 6, &SLOWER, true);
+    let bad = several(&folder, "bad", 6, &SLOWER, false);
+    assert_code(&compared(&a, &b, &[]), 0);
+    let broken = compared(&a, &b, &["--fail-if", "p99 > +10%"]);
     assert_code(&broken, 3);
     assert!(stdout(&broken).contains("gate 'p99 > +10%': BROKEN, judged in 2 pairs of cells"), "{}", stdout(&broken));
-    assert_code(&run(&["compare", &a, &b, "--fail-if", "p99 > +10%", "--significant"]), 3);
-    assert_code(&run(&["compare", &b, &a, "--fail-if", "p99 > +10%"]), 0);
-    assert_code(&run(&["compare", &a, &b, "--fail-if", "p99 > +90%", "--fail-if", "p50 > 1ms"]), 0);
-    assert_code(&run(&["compare", &a, &b, "--fail-if", "p99 > +90%", "--fail-if", "p50 > 8us @ size=64"]), 3);
-    // Two repetitions break it by the estimate, and never by evidence.
-    assert_code(&run(&["compare", &a, &few, "--fail-if", "p99 > +10%"]), 3);
-    assert_code(&run(&["compare", &a, &few, "--fail-if", "p99 > +10%", "--significant"]), 0);
+    assert_code(&compared(&a, &b, &["--fail-if", "p99 > +10%", "--significant"]), 3);
+    assert_code(&compared(&b, &a, &["--fail-if", "p99 > +10%"]), 0);
+    assert_code(&compared(&a, &b, &["--fail-if", "p99 > +90%", "--fail-if", "p50 > 1ms"]), 0);
+    assert_code(&compared(&a, &b, &["--fail-if", "p99 > +90%", "--fail-if", "p50 > 8us @ size=64"]), 3);
     // In other forms the warning says it.
-    let csv = run(&["compare", &a, &b, "--fail-if", "p99 > +10%", "--format", "csv"]);
+    let csv = compared(&a, &b, &["--fail-if", "p99 > +10%", "--format", "csv"]);
     assert_code(&csv, 3);
     assert!(stderr(&csv).contains("gate 'p99 > +10%' is broken") && stdout(&csv).starts_with("a,b,a_run"));
     // What cannot be trusted is no pass.
-    assert_refused(&["compare", &a, &bad, "--fail-if", "p99 > +10%"], 4, &["p99 > +10%", "trusted"]);
-    assert_code(&run(&["compare", &a, &a, "--fail-if", "p99 > +0%"]), 0);
+    let refused = compared(&a, &bad, &["--fail-if", "p99 > +10%"]);
+    assert_code(&refused, 4);
+    assert!(stderr(&refused).contains("can be trusted"), "{}", stderr(&refused));
+    assert_code(&run(&["compare", &a[0], &a[0], "--fail-if", "p99 > +0%"]), 0);
+}
+
+#[test]
+fn what_cannot_be_decided_is_no_pass() {
+    let folder = Folder::new("compare-undecided");
+    // 3 against 1 repetitions of one run, 3.3 times as slow, and 71 times.
+    let (_, slow) = (made(&folder, "x", 1, &CELLS, true), [("other", 32, 5_000), ("fifo:50", 32, 16_500)]);
+    let path = made(&folder, "few", 3, &slow, true);
+    for index in [4, 6] {
+        fs::remove_file(format!("{path}/cells/{index:04}.json")).unwrap();
+    }
+    for gate in ["p50 > +15%", "p99 > +15%", "p50 > +1us"] {
+        let output = run(&["compare", &path, "--axis", "policy", "--fail-if", gate, "--significant"]);
+        assert_code(&output, 4);
+        let text = stdout(&output);
+        assert!(text.contains("UNDECIDED") && text.contains("4 repetitions a side would decide"), "{text}");
+    }
+    // One run a side decides no difference, however many repetitions it has, and says so first.
+    let a = made(&folder, "a", 6, &CELLS, true);
+    let b = made(&folder, "b", 6, &SLOWER, true);
+    let output = run(&["compare", &a, &b, "--fail-if", "p99 > +10%"]);
+    assert_code(&output, 4);
+    let text = stdout(&output);
+    assert!(text.lines().nth(2).unwrap().starts_with("- One run a side"), "{text}");
+    assert!(text.contains("--repeat-runs") && text.contains("runs a side would decide"), "{text}");
+    let csv = run(&["compare", &a, &b, "--fail-if", "p99 > +10%", "--format", "csv"]);
+    assert_code(&csv, 4);
+    assert!(stderr(&csv).contains("gate 'p99 > +10%' is undecided"), "{}", stderr(&csv));
+    // A broken gate beside an undecided one is broken; a limit of the second side alone is decided.
+    assert_code(&run(&["compare", &a, &b, "--fail-if", "p99 > +10%", "--fail-if", "p50 > 1us"]), 3);
+    assert_code(&run(&["compare", &a, &b, "--fail-if", "p50 > 1s"]), 0);
+}
+
+#[test]
+fn other_runs_of_the_plan_beside_them_widen_one_run_a_side() {
+    let folder = Folder::new("compare-siblings");
+    let runs: Vec<String> = (0..6)
+        .map(|place| {
+            let path = made(&folder, &format!("r{place}"), 3, &[("other", 32, 5_000 + 150 * (place * 7 % 5))], true);
+            let text = fs::read_to_string(format!("{path}/run.json")).unwrap();
+            fs::write(format!("{path}/run.json"), text.replace(&format!("\"name\":\"r{place}\""), "\"name\":\"r\"")).unwrap();
+            path
+        })
+        .collect();
+    let text = stdout(&run(&["compare", &runs[0], &runs[1]])).split_whitespace().collect::<Vec<_>>().join(" ");
+    let place = folder.0.canonicalize().unwrap();
+    let from = format!("from 4 other runs of the same plan in {}.", place.display());
+    assert!(text.contains(&from) && text.contains("with the spread between runs"), "{text}");
+    // Where one of them was measured otherwise, it is none of them.
+    let text = fs::read_to_string(format!("{}/run.json", runs[5])).unwrap();
+    fs::write(format!("{}/run.json", runs[5]), text.replace("\"0.1.0\"", "\"0.2.0\"")).unwrap();
+    let text = stdout(&run(&["compare", &runs[0], &runs[1]])).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("from 3 other runs of the same plan"), "{text}");
 }
 
 #[test]
@@ -90,6 +157,8 @@ fn what_cannot_be_compared_is_said_in_one_line() {
     assert_refused(&["compare", &a, &a, "--metric", "speed"], 2, &["speed", "p50"]);
     assert_refused(&["compare", &a, &b], 2, &["size", "--where size="]);
     assert_refused(&["compare", &a], 2, &["--axis"]);
+    assert_refused(&["compare", &a, &a, &b], 2, &["--", "A1 A2 A3 -- B1 B2 B3"]);
+    assert_refused(&["compare", &a, "--", &a, &b], 2, &["both sides"]);
     assert_refused(&["compare", &a, "--axis", "colour"], 2, &["colour", "policy"]);
     assert_refused(&["compare", &a, "--axis", "policy"], 2, &["only one value"]);
     assert_refused(&["compare", &a, &a, "--where", "size=7"], 2, &["size=7", "32, 64"]);

@@ -123,6 +123,19 @@ pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
     found.0
 }
 
+/// What differs between the runs of one side, which are to be repetitions of the same thing: the first against each other.
+pub(super) fn within(runs: &[RunInput], side: &str) -> Vec<Difference> {
+    let Some((first, rest)) = runs.split_first() else { return Vec::new() };
+    let mut out: Vec<Difference> = Vec::new();
+    for one in rest.iter().flat_map(|run| of_runs(first, run)) {
+        let one = Difference { what: format!("among the runs of {side}: {}", one.what), ..one };
+        if !out.contains(&one) {
+            out.push(one);
+        }
+    }
+    out
+}
+
 fn by_role(run: &RunInput) -> BTreeMap<&str, &RunHost> {
     run.document.hosts.values().map(|host| (host.role.as_str(), host)).collect()
 }

@@ -3,20 +3,57 @@
 use super::gate::{Gate, Limit};
 use super::metric::Metric;
 use super::{
-    CellComparison, CompareError, CompareOptions, Comparison, GateCell, GateOutcome, MetricComparison, Outcome,
+    CellComparison, CompareError, CompareOptions, Comparison, GateCell, GateOutcome, MetricComparison, Outcome, Sample,
     evidence, words,
 };
 use model::LatencyKind;
 use std::collections::BTreeSet;
 
-/// A gate over all cells that it fits.
+/// One gate in one cell before the correction is known.
+struct Found<'c> {
+    label: String,
+    figure: &'c MetricComparison,
+    kind: LatencyKind,
+    sample: Sample,
+    /// What is held against the limit, and its 95 % interval.
+    value: f64,
+    limit: f64,
+    interval: Option<[f64; 2]>,
+    /// Whether the interval decides, and not the test for a difference: limits that no difference at all would break, and
+    /// limits of one side alone.
+    by_interval: bool,
+    /// Whether both sides are compared, and not the second side alone.
+    relative: bool,
+    /// Two-sided p of that against the limit, once corrected for all such cells of all gates.
+    p: Option<f64>,
+}
+
+/// A gate with the cells that it fits.
+struct Gated<'c> {
+    gate: &'c Gate,
+    found: Vec<Found<'c>>,
+    not_judged: Vec<String>,
+}
+
+/// All gates over all cells that they fit. What intervals decide is corrected over all of them by Holm.
 pub(super) fn judge(
-    gate: &Gate,
     comparisons: &[Comparison],
+    sets: usize,
     options: &CompareOptions,
-) -> Result<GateOutcome, CompareError> {
+) -> Result<Vec<GateOutcome>, CompareError> {
+    let mut all = options.gates.iter().map(|gate| collect(gate, comparisons)).collect::<Result<Vec<_>, _>>()?;
+    let mut judged: Vec<&mut f64> =
+        all.iter_mut().flat_map(|gated| &mut gated.found).filter_map(|found| found.p.as_mut()).collect();
+    let corrected = stats::holm(&judged.iter().map(|p| **p).collect::<Vec<_>>());
+    for (p, corrected) in judged.iter_mut().zip(corrected) {
+        **p = corrected;
+    }
+    Ok(all.into_iter().map(|gated| conclude(gated, sets, options)).collect())
+}
+
+fn collect<'c>(gate: &'c Gate, comparisons: &'c [Comparison]) -> Result<Gated<'c>, CompareError> {
     let several = comparisons.len() > 1;
-    let (mut found, mut not_judged): (Vec<(f64, GateCell)>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut found, mut not_judged): (Vec<Found<'_>>, Vec<String>) = (Vec::new(), Vec::new());
     let mut untrusted = 0;
     for comparison in comparisons {
         for cell in comparison.cells.iter().filter(|cell| fits(gate, cell, comparison)) {
@@ -33,7 +70,7 @@ pub(super) fn judge(
                     not_judged.push(format!("{label}: {why}"));
                 }
                 (None, None) => not_judged.push(format!("{label}: it has no {word} on both sides")),
-                (Some(figure), None) => found.push(gate_cell(gate, figure, cell.kind, label, options)),
+                (Some(figure), None) => found.push(measure(gate, figure, cell.kind, comparison.sample, label)),
             }
         }
     }
@@ -58,17 +95,28 @@ pub(super) fn judge(
         };
         return Err(CompareError::GateIdle { gate: gate.to_string(), why });
     }
+    Ok(Gated { gate, found, not_judged })
+}
+
+/// What became of a gate, its p-values corrected.
+fn conclude(gated: Gated<'_>, sets: usize, options: &CompareOptions) -> GateOutcome {
+    let Gated { gate, found, not_judged } = gated;
+    let needed = found.iter().find_map(|found| undecided(found, sets, options)).map(|(needed, _)| needed);
+    let mut cells: Vec<(f64, GateCell)> =
+        found.into_iter().map(|found| gate_cell(gate, found, sets, options)).collect();
     // The nearest to being broken first.
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let judged = found.len();
-    let broken = found.iter().any(|(_, cell)| cell.broken);
-    let mut cells: Vec<GateCell> = found.into_iter().map(|(_, cell)| cell).collect();
+    cells.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let judged = cells.len();
+    let mut cells: Vec<GateCell> = cells.into_iter().map(|(_, cell)| cell).collect();
+    let (broken, undecided) = (cells.iter().any(|cell| cell.broken), cells.iter().any(|cell| cell.undecided));
     if broken {
         cells.retain(|cell| cell.broken);
+    } else if undecided {
+        cells.retain(|cell| cell.undecided);
     } else {
         cells.truncate(1);
     }
-    Ok(GateOutcome { gate: gate.to_string(), broken, cells, judged, not_judged })
+    GateOutcome { gate: gate.to_string(), broken, undecided, needed, cells, judged, not_judged }
 }
 
 fn fits(gate: &Gate, cell: &CellComparison, comparison: &Comparison) -> bool {
@@ -81,36 +129,82 @@ fn fits(gate: &Gate, cell: &CellComparison, comparison: &Comparison) -> bool {
     })
 }
 
-/// A gate in one cell, with how far beyond its limit the figure is (for sorting).
-fn gate_cell(
-    gate: &Gate,
-    figure: &MetricComparison,
-    kind: LatencyKind,
-    label: String,
-    options: &CompareOptions,
-) -> (f64, GateCell) {
+/// What a gate holds against its limit in one cell.
+fn measure<'c>(gate: &Gate, figure: &'c MetricComparison, kind: LatencyKind, sample: Sample, label: String) -> Found<'c> {
     let change = match figure.ratio {
         Some(ratio) => ratio - 1.0,
         None if figure.difference > 0.0 => f64::INFINITY,
         None => 0.0,
     };
     let change_ci = figure.ratio_ci95.map(|interval| interval.map(|ratio| ratio - 1.0));
-    let unit = gate.metric.unit();
     let (value, limit, interval) = match gate.limit {
         Limit::Change(limit) => (change, limit, change_ci),
         Limit::Difference(limit) => (figure.difference, limit, figure.difference_ci95),
-        Limit::Own(limit) => (figure.b, limit, evidence::own_interval(&figure.b_values, unit)),
+        Limit::Own(limit) => (figure.b, limit, evidence::own_interval(&figure.b_own, gate.metric.unit())),
     };
+    // Where no change at all would break it too, a difference is no evidence: only the interval is.
+    let relative = !matches!(gate.limit, Limit::Own(_));
+    let by_interval = !relative || gate.compare.holds(0.0, limit);
+    let p = by_interval.then(|| p_of(gate, figure)).flatten();
+    // On the right side of the limit there is no evidence against it.
+    let p = p.map(|p| if gate.compare.holds(value, limit) { p } else { 1.0 });
+    Found { label, figure, kind, sample, value, limit, interval, by_interval, relative, p }
+}
+
+/// Two-sided p of the figure against the limit; `None` where nothing shows how far it scatters.
+fn p_of(gate: &Gate, figure: &MetricComparison) -> Option<f64> {
+    let ratio = figure.ratio.filter(|_| figure.ratio_ci95.is_some());
+    let of_ratio = |limit: f64| {
+        let (ratio, error) = (ratio?, figure.error?);
+        Some(if limit > 0.0 { evidence::p_against(ratio.ln(), limit.ln(), error) } else { 0.0 })
+    };
+    match gate.limit {
+        Limit::Own(limit) => evidence::p_of_own(&figure.b_own, limit, gate.metric.unit()),
+        Limit::Change(limit) => of_ratio(1.0 + limit),
+        Limit::Difference(limit) if ratio.is_some() => of_ratio(1.0 + limit / figure.a),
+        Limit::Difference(limit) => Some(evidence::p_against(figure.difference, limit, figure.error?)),
+    }
+}
+
+/// What would decide the gate, and why it cannot be decided: no figure, however far beyond the limit, could break it, or it
+/// compares single runs.
+fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option<(String, String)> {
+    let (figure, word) = (found.figure, found.sample.word());
+    let needed = evidence::repetitions_needed(sets);
+    let single = found.sample == Sample::Run && figure.a_values.len().min(figure.b_values.len()) < 2;
+    let relative = found.relative;
+    if relative && single {
+        return Some((format!("{needed} runs a side"), words::limit_of(figure, found.sample, sets)));
+    }
+    if !options.significant {
+        return None;
+    }
+    if found.by_interval {
+        return found.p.is_none().then(|| {
+            let (few, least) = (figure.b_own.len(), evidence::FEWEST);
+            let word = if relative || figure.b_values.len() > 1 { word } else { "repetition" };
+            let few = if relative { words::limit_of(figure, found.sample, sets) } else { format!("{few} {word}s have no interval, {least} have") };
+            (format!("{least} {word}s a side"), few)
+        });
+    }
+    (figure.outcome == Outcome::TooFew)
+        .then(|| (format!("{needed} {word}s a side"), words::limit_of(figure, found.sample, sets)))
+}
+
+/// A gate in one cell, with how far beyond its limit the figure is (for sorting).
+fn gate_cell(gate: &Gate, found: Found<'_>, sets: usize, options: &CompareOptions) -> (f64, GateCell) {
+    let Found { figure, value, limit, interval, by_interval, p, .. } = found;
     let holds = gate.compare.holds(value, limit);
     let beyond =
         interval.is_some_and(|[low, high]| gate.compare.holds(if gate.compare.upwards() { low } else { high }, limit));
     let differs = matches!(figure.outcome, Outcome::Higher | Outcome::Lower);
-    let relative = !matches!(gate.limit, Limit::Own(_));
-    // Where no change at all would break it too, a difference is no evidence: only the interval is.
-    let significant = if relative && !gate.compare.holds(0.0, limit) { differs } else { beyond };
-    let broken = holds && (significant || !options.significant);
-    let sentence =
-        words::gate(gate, figure, kind, &label, words::Judged { holds, broken, significant, beyond, interval });
+    let significant = if by_interval { p.is_some_and(|p| p <= evidence::LEVEL) } else { differs };
+    let why = undecided(&found, sets, options).map(|(_, why)| why);
+    let broken = why.is_none() && holds && (significant || !options.significant);
+    let undecided = why.is_some();
+    let p = if by_interval { p } else { figure.p_corrected.filter(|_| figure.outcome != Outcome::TooFew) };
+    let judged = words::Judged { holds, broken, significant, beyond, interval, p, undecided: why };
+    let sentence = words::gate(gate, figure, found.kind, &found.label, &judged);
     let excess = if gate.compare.upwards() { value - limit } else { limit - value };
-    (excess, GateCell { label, broken, significant: holds && significant, sentence })
+    (excess, GateCell { label: found.label, broken, undecided, significant: holds && significant, sentence })
 }

@@ -1,10 +1,11 @@
 //! From matched cells to outcomes: figures, tests, and the correction for many of them.
 
 use super::evidence::{self, Effect, FEWEST, LEVEL, RESOLUTION};
-use super::sides::{self, Cells, Matched, Pair, Where};
+use super::sides::{self, Cells, Matched, Pair, SideCell, Where};
+use super::words::Context;
 use super::{
     CellComparison, CellSide, CompareError, CompareOptions, Comparison, Comparisons, Metric, MetricComparison, Outcome,
-    Overall, Side, differs, held, words,
+    Overall, Sample, Side, differs, held, words,
 };
 use crate::RunInput;
 use crate::cells::{mark, scale};
@@ -19,12 +20,39 @@ struct Draft {
     metric: Metric,
     a: Vec<f64>,
     b: Vec<f64>,
+    /// The second side in each of its own samples, see [`MetricComparison::b_own`].
+    b_own: Vec<f64>,
     effect: Effect,
-    batches: bool,
+    over: Over,
     /// p alone, and corrected for the figures of the same cell; absent where nothing was tested.
     p: Option<(f64, f64)>,
-    /// Whether a repetition lacks the figure.
+    /// Whether a sample lacks the figure.
     incomplete: bool,
+}
+
+/// What an interval is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// The samples of both sides.
+    Samples,
+    /// The repetitions of one run each; how far runs lie apart is not known.
+    OneRun,
+    /// The same, and the spread between siblings.
+    Siblings,
+    /// The batches of one repetition each.
+    Batches,
+}
+
+impl Over {
+    fn word(self, sample: Sample) -> &'static str {
+        match (self, sample) {
+            (Self::Samples, Sample::Repetition) => "repetitions",
+            (Self::Samples, Sample::Run) => "runs",
+            (Self::OneRun, _) => "repetitions of one run each",
+            (Self::Siblings, _) => "one run each and its siblings",
+            (Self::Batches, _) => "batches",
+        }
+    }
 }
 
 /// A set of drafts that was tested at once.
@@ -54,6 +82,7 @@ struct Prepared<'a> {
     a: Side,
     b: Side,
     interleaved: bool,
+    sample: Sample,
     differences: Vec<super::Difference>,
     matched: Matched<'a>,
     cells: Vec<Drafts>,
@@ -61,37 +90,51 @@ struct Prepared<'a> {
 }
 
 /// See [`Comparisons::new`].
-pub(super) fn compare(
-    a: &RunInput,
-    b: Option<&RunInput>,
-    options: &CompareOptions,
-) -> Result<Comparisons, CompareError> {
-    let (left, right) = (sides::of_run(a), b.map(sides::of_run));
+pub(super) fn compare(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Comparisons, CompareError> {
+    let left = sides::of_runs(a).ok_or(CompareError::OneSide)?;
+    let right = sides::of_runs(b);
     let prepared = match (&options.axis, &right) {
         (Some(_), Some(_)) => return Err(CompareError::AxisOfTwo),
+        (_, None) if a.len() > 1 => return Err(CompareError::NoSecondSide),
         (Some(_), None) if !options.wheres_b.is_empty() => return Err(CompareError::AxisOfTwo),
         (Some(axis), None) => of_axis(&left, axis, options)?,
-        (None, Some(right)) => vec![of_two(&left, right, ["A", "B"], options)?],
+        (None, Some(right)) => {
+            once_each(a, b)?;
+            vec![of_two(&left, right, ["A", "B"], options)?]
+        }
         (None, None) => vec![of_one(&left, options)?],
     };
-    let title = match (&options.axis, b) {
-        (Some(axis), _) => format!("{}: {} compared", plain(&a.name), plain(axis)),
-        (None, Some(b)) => format!("{} against {}", plain(&b.name), plain(&a.name)),
-        (None, None) => format!("Cells of {} compared", plain(&a.name)),
+    let title = match (&options.axis, &right) {
+        (Some(axis), _) => format!("{}: {} compared", left.name(), plain(axis)),
+        (None, Some(right)) => format!("{} against {}", right.name(), left.name()),
+        (None, None) => format!("Cells of {} compared", left.name()),
     };
     finish(prepared, title, options)
+}
+
+/// With several runs a side each is named once; a single run may be compared with itself.
+fn once_each(a: &[RunInput], b: &[RunInput]) -> Result<(), CompareError> {
+    let all: Vec<&RunInput> = a.iter().chain(b).collect();
+    let twice = all.iter().enumerate().find(|(place, run)| all.iter().skip(place + 1).any(|other| other == *run));
+    match twice {
+        Some((_, run)) if all.len() > 2 => Err(CompareError::Both { run: plain(&run.name) }),
+        _ => Ok(()),
+    }
 }
 
 /// See [`Comparisons::for_report`].
 pub(super) fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Comparisons> {
     let options = CompareOptions { rtt, baseline_only: true, ..CompareOptions::default() };
     let Some((first, rest)) = runs.split_first() else { return Vec::new() };
-    let left = sides::of_run(first);
+    let Some(left) = sides::of_runs(std::slice::from_ref(first)) else { return Vec::new() };
     if !rest.is_empty() {
         let prepared = rest
             .iter()
             .zip('B'..='Z')
-            .filter_map(|(run, letter)| of_two(&left, &sides::of_run(run), ["A", &letter.to_string()], &options).ok())
+            .filter_map(|(run, letter)| {
+                let right = sides::of_runs(std::slice::from_ref(run))?;
+                of_two(&left, &right, ["A", &letter.to_string()], &options).ok()
+            })
             .collect();
         return finish(prepared, "The runs compared".to_owned(), &options).into_iter().collect();
     }
@@ -211,26 +254,30 @@ fn prepare<'a>(
 ) -> Result<Prepared<'a>, CompareError> {
     let matched = sides::matched(a, b, names, named)?;
     let metrics = metrics(options);
+    let interleaved = std::ptr::eq(a.run, b.run) || (a.run == b.run && a.runs.len() == 1 && b.runs.len() == 1);
+    let sample = if interleaved { Sample::Repetition } else { Sample::Run };
+    let siblings: Vec<Cells<'_>> =
+        options.siblings.groups.iter().filter_map(|group| sides::of_runs(group)).filter(|_| !interleaved).collect();
     let cells: Vec<Drafts> = matched
         .pairs
         .iter()
         .map(|pair| {
-            let (x, y) = (used(&pair.a.results), used(&pair.b.results));
-            let excluded = !is_trusted(&pair.a.results) || !is_trusted(&pair.b.results);
-            drafts(&values(&x, &y, &metrics, options), excluded, options, Some((&x, &y)))
+            let mut drafts = drafts(&values(pair, &metrics, sample, options), !is_trusted(pair), options);
+            single_runs(&mut drafts, pair, sample, &siblings, options);
+            drafts
         })
         .collect();
-    let overall = overall(&matched.pairs, &cells, &metrics, options);
-    let same_run = std::ptr::eq(a.run, b.run) || a.run == b.run;
-    let mut differences = if same_run { Vec::new() } else { differs::of_runs(a.run, b.run) };
+    let overall = overall(&matched.pairs, &cells, &metrics, sample, options);
+    let mut differences = if interleaved { Vec::new() } else { differs::of_runs(a.run, b.run) };
     let all = |second: bool| -> Vec<&'a ResultDocument> {
-        let results = |pair: &Pair<'a>| if second { pair.b.results.clone() } else { pair.a.results.clone() };
-        matched.pairs.iter().flat_map(results).collect()
+        matched.pairs.iter().flat_map(|pair| if second { pair.b.results() } else { pair.a.results() }).collect()
     };
     differences.extend(differs::of_results(&all(false), &all(true)));
+    differences.extend([(a, names[0]), (b, names[1])].into_iter().flat_map(|(side, name)| differs::within(side.runs, name)));
     let side = |cells: &Cells<'_>, name: &str, second: bool| Side {
         name: name.to_owned(),
-        run: plain(&cells.run.name),
+        run: cells.name(),
+        runs: cells.runs.iter().map(|run| plain(&run.name)).collect(),
         substrate: cells.substrate,
         started_ns: cells.run.document.started_ns,
         factors: matched
@@ -242,7 +289,8 @@ fn prepare<'a>(
     Ok(Prepared {
         a: side(a, names[0], false),
         b: side(b, names[1], true),
-        interleaved: same_run,
+        interleaved,
+        sample,
         differences,
         cells,
         overall,
@@ -259,54 +307,130 @@ fn metrics(options: &CompareOptions) -> Vec<Metric> {
     metrics
 }
 
-fn is_trusted(results: &[&ResultDocument]) -> bool {
-    results.iter().any(|result| result.verdict.trusted)
+/// Whether both sides have a repetition that can be trusted.
+fn is_trusted(pair: &Pair<'_>) -> bool {
+    [&pair.a, &pair.b].into_iter().all(|side| side.results().iter().any(|result| result.verdict.trusted))
 }
 
-/// The repetitions that can be trusted; all of them where none can, to be shown and not to be claimed.
-fn used<'a>(results: &[&'a ResultDocument]) -> Vec<&'a ResultDocument> {
-    let trusted: Vec<&ResultDocument> = results.iter().copied().filter(|result| result.verdict.trusted).collect();
-    if trusted.is_empty() { results.to_vec() } else { trusted }
-}
-
-/// A figure of both sides in each repetition; whether a repetition lacks it.
-type Values = (Metric, Vec<f64>, Vec<f64>, bool);
-
-fn values(a: &[&ResultDocument], b: &[&ResultDocument], metrics: &[Metric], options: &CompareOptions) -> Vec<Values> {
-    let of = |results: &[&ResultDocument], metric: Metric| -> Vec<f64> {
-        results.iter().filter_map(|result| metric.of(result, options.rtt)).collect()
+/// The repetitions that can be trusted; all of them where none can, to be shown and not to be claimed. An entry a run.
+fn used<'a>(side: &SideCell<'a>) -> Vec<Vec<&'a ResultDocument>> {
+    let none = !side.results().iter().any(|result| result.verdict.trusted);
+    let of = |run: &Vec<&'a ResultDocument>| -> Vec<&'a ResultDocument> {
+        run.iter().copied().filter(|result| none || result.verdict.trusted).collect()
     };
+    side.runs.iter().map(of).collect()
+}
+
+/// A figure of both sides in each sample; whether a sample lacks it.
+struct Values {
+    metric: Metric,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    /// That of the second side in each of its own samples, see [`MetricComparison::b_own`].
+    b_own: Vec<f64>,
+    incomplete: bool,
+}
+
+/// A figure in each of some repetitions that has it.
+fn each(results: &[&ResultDocument], metric: Metric, rtt: bool) -> Vec<f64> {
+    results.iter().filter_map(|result| metric.of(result, rtt)).collect()
+}
+
+fn values(pair: &Pair<'_>, metrics: &[Metric], sample: Sample, options: &CompareOptions) -> Vec<Values> {
+    let (a, b) = (used(&pair.a), used(&pair.b));
     metrics
         .iter()
-        .filter(|metric| metric.concerns(a.iter().chain(b).copied()))
+        .filter(|metric| metric.concerns(a.iter().chain(&b).flatten().copied()))
         .filter_map(|&metric| {
-            let (x, y) = (of(a, metric), of(b, metric));
-            let incomplete = x.len() < a.len() || y.len() < b.len();
-            (!x.is_empty() && !y.is_empty()).then_some((metric, x, y, incomplete))
+            let (x, short_a) = samples(&a, metric, sample, options.rtt);
+            let (y, short_b) = samples(&b, metric, sample, options.rtt);
+            let runs = b.iter().filter(|run| !run.is_empty()).count();
+            let b_own = if runs > 1 { y.clone() } else { each(&b.concat(), metric, options.rtt) };
+            let incomplete = short_a || short_b;
+            (!x.is_empty() && !y.is_empty()).then_some(Values { metric, a: x, b: y, b_own, incomplete })
         })
         .collect()
 }
 
-fn drafts(
-    values: &[Values],
-    excluded: bool,
+/// A figure in each sample of a side that has it, and whether one lacks it.
+fn samples(runs: &[Vec<&ResultDocument>], metric: Metric, sample: Sample, rtt: bool) -> (Vec<f64>, bool) {
+    match sample {
+        Sample::Repetition => {
+            let all = runs.concat();
+            let values = each(&all, metric, rtt);
+            let short = values.len() < all.len();
+            (values, short)
+        }
+        Sample::Run => {
+            let measured: Vec<&Vec<&ResultDocument>> = runs.iter().filter(|run| !run.is_empty()).collect();
+            let values: Vec<f64> = measured
+                .iter()
+                .filter_map(|run| evidence::centre(&each(run, metric, rtt), metric.unit()))
+                .collect();
+            let short = values.len() < measured.len();
+            (values, short)
+        }
+    }
+}
+
+/// Where a side has one run, intervals cannot come from its samples. They come from the repetitions of each run, and from
+/// how far other runs of the same plan lie apart; or from batches, where these are asked for.
+fn single_runs(
+    drafts: &mut Drafts,
+    pair: &Pair<'_>,
+    sample: Sample,
+    siblings: &[Cells<'_>],
     options: &CompareOptions,
-    results: Option<(&[&ResultDocument], &[&ResultDocument])>,
-) -> Drafts {
+) {
+    let (x, y) = (used(&pair.a).concat(), used(&pair.b).concat());
+    for draft in &mut drafts.figures {
+        let (metric, unit) = (draft.metric, draft.metric.unit());
+        if let (true, ([one], [two])) = (options.batches, (x.as_slice(), y.as_slice()))
+            && let (Some(within_a), Some(within_b)) = (metric.batches(one, options.rtt), metric.batches(two, options.rtt))
+            && let Some(found) = evidence::effect_of_batches(draft.effect.a, draft.effect.b, within_a, within_b)
+        {
+            (draft.effect, draft.over) = (found, Over::Batches);
+        } else if sample == Sample::Run && draft.a.len().min(draft.b.len()) == 1 {
+            let spread = spread_of_runs(pair, metric, siblings, draft.effect.by_ratio, options.rtt);
+            draft.over = if spread.is_some() { Over::Siblings } else { Over::OneRun };
+            let within = [each(&x, metric, options.rtt), each(&y, metric, options.rtt)];
+            draft.effect.widen(&within, [draft.a.len(), draft.b.len()], spread, unit);
+        }
+    }
+}
+
+/// The standard deviation between runs of the same thing, pooled over the groups of siblings, and its degrees of freedom.
+fn spread_of_runs(
+    pair: &Pair<'_>,
+    metric: Metric,
+    siblings: &[Cells<'_>],
+    by_ratio: bool,
+    rtt: bool,
+) -> Option<(f64, f64)> {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for group in siblings {
+        for cell in group.cells.iter().filter(|cell| [&pair.a.factors, &pair.b.factors].contains(&&cell.factors)) {
+            let (values, _) = samples(&used(cell), metric, Sample::Run, rtt);
+            if by_ratio && values.iter().any(|value| *value <= 0.0) {
+                continue;
+            }
+            let values = evidence::compared(&values, by_ratio);
+            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+            squares += values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+            freedom += values.len().saturating_sub(1) as f64;
+        }
+    }
+    (freedom >= evidence::FEWEST as f64 - 1.0).then(|| ((squares / freedom).sqrt(), freedom))
+}
+
+fn drafts(values: &[Values], excluded: bool, options: &CompareOptions) -> Drafts {
     let mut figures: Vec<Draft> = values
         .iter()
-        .filter_map(|(metric, a, b, incomplete)| {
-            let mut effect = evidence::effect(a, b, metric.unit(), metric.is_bucketed())?;
-            let mut batches = false;
-            if let (true, Some(([x], [y]))) = (options.batches, results)
-                && let (Some(within_a), Some(within_b)) =
-                    (metric.batches(x, options.rtt), metric.batches(y, options.rtt))
-                && let Some(found) = evidence::effect_of_batches(effect.a, effect.b, within_a, within_b)
-            {
-                (effect, batches) = (found, true);
-            }
-            let (metric, incomplete) = (*metric, *incomplete);
-            Some(Draft { metric, a: a.clone(), b: b.clone(), effect, batches, p: None, incomplete })
+        .filter_map(|values| {
+            let metric = values.metric;
+            let effect = evidence::effect(&values.a, &values.b, metric.unit(), metric.is_bucketed())?;
+            let (a, b, b_own) = (values.a.clone(), values.b.clone(), values.b_own.clone());
+            Some(Draft { metric, a, b, b_own, effect, over: Over::Samples, p: None, incomplete: values.incomplete })
         })
         .collect();
     if !excluded {
@@ -334,17 +458,19 @@ fn drafts(
     Drafts { figures, excluded }
 }
 
-/// Whether every repetition of both sides has the same figure.
+/// Whether every sample of both sides has the same figure.
 fn is_same(a: &[f64], b: &[f64]) -> bool {
     let mut all = a.iter().chain(b);
     all.next().is_none_or(|first| all.all(|value| value.total_cmp(first).is_eq()))
 }
 
-/// All cells of a probe and protocol together, round by round: a repetition counts where every cell has its figure.
+/// All cells of a probe and protocol together, round by round: a round (a repetition, or a run) counts where every cell has
+/// its figure.
 fn overall(
     pairs: &[Pair<'_>],
     cells: &[Drafts],
     metrics: &[Metric],
+    sample: Sample,
     options: &CompareOptions,
 ) -> Vec<(String, Vec<usize>, LatencyKind, Drafts)> {
     let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
@@ -356,56 +482,56 @@ fn overall(
     }
     let mut out = Vec::new();
     for ((probe, protocol), members) in groups.into_iter().filter(|(_, members)| members.len() > 1) {
-        let side = |second: bool| -> Vec<&Vec<&ResultDocument>> {
+        let side = |second: bool| -> Vec<&SideCell<'_>> {
             members
                 .iter()
                 .filter_map(|index| pairs.get(*index))
-                .map(|pair| if second { &pair.b.results } else { &pair.a.results })
+                .map(|pair| if second { &pair.b } else { &pair.a })
                 .collect()
         };
         let (left, right) = (side(false), side(true));
-        let values: Vec<Values> = metrics
+        let mut values: Vec<Values> = metrics
             .iter()
-            .filter(|metric| metric.concerns(left.iter().chain(&right).flat_map(|results| results.iter().copied())))
+            .filter(|metric| metric.concerns(left.iter().chain(&right).flat_map(|cell| cell.results())))
             .filter_map(|&metric| {
-                let (x, y) = (rounds(&left, metric, options.rtt), rounds(&right, metric, options.rtt));
-                (!x.is_empty() && !y.is_empty()).then_some((metric, x, y, false))
+                let (a, b) = (rounds(&left, metric, sample, options.rtt), rounds(&right, metric, sample, options.rtt));
+                let (b_own, incomplete) = (b.clone(), false);
+                (!a.is_empty() && !b.is_empty()).then_some(Values { metric, a, b, b_own, incomplete })
             })
             .collect();
-        let even = |pick: fn(&Values) -> usize| values.iter().map(pick).collect::<BTreeSet<_>>().len() <= 1;
         // Rounds that lack one figure would have to be left out of the test of all: the figure is, instead.
-        let (most_a, most_b) = (
-            values.iter().map(|values| values.1.len()).max().unwrap_or(0),
-            values.iter().map(|values| values.2.len()).max().unwrap_or(0),
-        );
-        let values = if even(|values| values.1.len()) && even(|values| values.2.len()) {
-            values
-        } else {
-            values
-                .into_iter()
-                .map(|(m, x, y, _)| {
-                    let short = x.len() < most_a || y.len() < most_b;
-                    (m, x, y, short)
-                })
-                .collect()
-        };
+        let most = |pick: fn(&Values) -> usize| values.iter().map(pick).max().unwrap_or(0);
+        let (most_a, most_b) = (most(|values| values.a.len()), most(|values| values.b.len()));
+        for values in &mut values {
+            values.incomplete = values.a.len() < most_a || values.b.len() < most_b;
+        }
         if values.is_empty() {
             continue;
         }
-        let kind = left.iter().flat_map(|results| results.iter()).find_map(|result| kind_of(result, options.rtt));
+        let kind = left.iter().flat_map(|cell| cell.results()).find_map(|result| kind_of(result, options.rtt));
         let label = format!("all {} cells of {probe} {protocol} together", members.len());
-        out.push((label, members, kind.unwrap_or(LatencyKind::Rtt), drafts(&values, false, options, None)));
+        out.push((label, members, kind.unwrap_or(LatencyKind::Rtt), drafts(&values, false, options)));
     }
     out
 }
 
 /// The geometric mean over the cells (of what may be 0 the mean) in each round that every cell has.
-fn rounds(cells: &[&Vec<&ResultDocument>], metric: Metric, rtt: bool) -> Vec<f64> {
+fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) -> Vec<f64> {
     let mut by_round: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for results in cells {
-        for (result, index) in results.iter().zip(1..).filter(|(result, _)| result.verdict.trusted) {
-            if let Some(value) = metric.of(result, rtt) {
-                by_round.entry(result.repetition.unwrap_or(index)).or_default().push(value);
+    for cell in cells {
+        for (run, place) in cell.runs.iter().zip(1..) {
+            let trusted = run.iter().zip(1..).filter(|(result, _)| result.verdict.trusted);
+            let found: Vec<(u32, f64)> = trusted
+                .filter_map(|(result, index)| Some((result.repetition.unwrap_or(index), metric.of(result, rtt)?)))
+                .collect();
+            match sample {
+                Sample::Repetition => {
+                    found.into_iter().for_each(|(round, value)| by_round.entry(round).or_default().push(value));
+                }
+                Sample::Run => {
+                    let values: Vec<f64> = found.into_iter().map(|(_, value)| value).collect();
+                    by_round.entry(place).or_default().extend(evidence::centre(&values, metric.unit()));
+                }
             }
         }
     }
@@ -446,19 +572,20 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
     let mut comparisons = Vec::new();
     for comparison in prepared {
         let names = [comparison.a.name.clone(), comparison.b.name.clone()];
+        let context = Context { names: &names, tests: family.tests, sets: family.sets, sample: comparison.sample };
         let mut cells: Vec<CellComparison> = Vec::new();
         for (pair, drafts) in comparison.matched.pairs.iter().zip(&comparison.cells) {
-            let side = |results: &[&ResultDocument]| cell_side(results);
-            let (a, b) = (side(&pair.a.results), side(&pair.b.results));
-            let kind = pair.a.results.iter().find_map(|result| kind_of(result, options.rtt)).unwrap_or_else(|| {
-                let probe = pair.a.results.first().map_or(Probe::Pingpong, |result| result.probe);
+            let (a, b) = (cell_side(&pair.a), cell_side(&pair.b));
+            let first = pair.a.results();
+            let kind = first.iter().find_map(|result| kind_of(result, options.rtt)).unwrap_or_else(|| {
+                let probe = first.first().map_or(Probe::Pingpong, |result| result.probe);
                 scale(probe, LatencyKind::Rtt, options.rtt).1
             });
             let excluded = drafts.excluded.then(|| words::excluded(&names, &a, &b));
             let metrics = drafts
                 .figures
                 .iter()
-                .map(|draft| conclude(draft, drafts.excluded, kind, &names, family, &mut correct))
+                .map(|draft| conclude(draft, drafts.excluded, kind, context, &mut correct))
                 .collect();
             let (label, factors) = (pair.label.clone(), pair.factors.clone());
             cells.push(CellComparison { label, factors, kind, a, b, excluded, metrics });
@@ -473,7 +600,7 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
                 metrics: drafts
                     .figures
                     .iter()
-                    .map(|draft| conclude(draft, false, *kind, &names, family, &mut correct))
+                    .map(|draft| conclude(draft, false, *kind, context, &mut correct))
                     .collect(),
             })
             .collect();
@@ -481,21 +608,23 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
             a: comparison.a,
             b: comparison.b,
             interleaved: comparison.interleaved,
+            sample: comparison.sample,
             summary: Vec::new(),
             differences: comparison.differences,
             overall,
             cells,
             unmatched: comparison.matched.unmatched,
         };
-        done.summary = words::summary(&done, family.sets, &comparison.matched.differing);
+        done.summary = words::summary(&done, family.sets, &comparison.matched.differing, &options.siblings);
         comparisons.push(done);
     }
-    let gates = options.gates.iter().map(|gate| held::judge(gate, &comparisons, options)).collect::<Result<_, _>>()?;
+    let gates = held::judge(&comparisons, family.sets, options)?;
     Ok(Comparisons { format: model::FORMAT, title, tests: family.tests, level: LEVEL, comparisons, gates })
 }
 
-fn cell_side(results: &[&ResultDocument]) -> CellSide {
-    let used = used(results);
+fn cell_side(side: &SideCell<'_>) -> CellSide {
+    let (used, results) = (used(side), side.results());
+    let repetitions = used.iter().map(Vec::len).sum();
     let mut findings: Vec<String> = Vec::new();
     for finding in results.iter().flat_map(|result| result.verdict.iter()) {
         let word = finding.id.word();
@@ -503,10 +632,16 @@ fn cell_side(results: &[&ResultDocument]) -> CellSide {
             findings.push(word);
         }
     }
-    CellSide { repetitions: used.len(), left_out: results.len() - used.len(), mark: mark(results), findings }
+    CellSide {
+        runs: used.iter().filter(|run| !run.is_empty()).count(),
+        repetitions,
+        left_out: results.len() - repetitions,
+        mark: mark(&results),
+        findings,
+    }
 }
 
-/// The smallest p that repetitions can reach. Of sides that differ in size only one dealing of all is the extreme one.
+/// The smallest p that samples can reach. Of sides that differ in size only one permutation of all is the extreme one.
 fn least_p(a: usize, b: usize) -> f64 {
     let both = stats::smallest_p(a, b);
     if a == b { both } else { both / 2.0 }
@@ -516,17 +651,16 @@ fn conclude(
     draft: &Draft,
     excluded: bool,
     kind: LatencyKind,
-    names: &[String; 2],
-    family: Family,
+    context: Context<'_>,
     correct: &mut impl FnMut(f64) -> f64,
 ) -> MetricComparison {
     let corrected = draft.p.map(|(_, within)| correct(within));
-    let smallest = (least_p(draft.a.len(), draft.b.len()) * family.sets.max(1) as f64).min(1.0);
+    let smallest = (least_p(draft.a.len(), draft.b.len()) * context.sets.max(1) as f64).min(1.0);
     let outcome = outcome(draft, excluded, corrected, smallest);
     let unit = draft.metric.unit();
     let effect = &draft.effect;
     let over = (effect.ratio_ci95.is_some() || effect.difference_ci95.is_some())
-        .then(|| if draft.batches { "batches" } else { "repetitions" }.to_owned());
+        .then(|| draft.over.word(context.sample).to_owned());
     let mut done = MetricComparison {
         metric: draft.metric.to_string(),
         unit: unit.word().to_owned(),
@@ -539,13 +673,15 @@ fn conclude(
         difference: effect.difference,
         difference_ci95: effect.difference_ci95,
         interval_over: over,
+        error: effect.error,
+        b_own: draft.b_own.clone(),
         p: draft.p.map(|(alone, _)| alone),
         p_corrected: corrected,
         smallest_p: smallest,
         outcome,
         sentence: String::new(),
     };
-    done.sentence = words::sentence(draft.metric, kind, names, &done, family.tests, family.sets, draft.incomplete);
+    done.sentence = words::sentence(draft.metric, kind, context, &done, draft.incomplete);
     done
 }
 
@@ -557,7 +693,7 @@ fn outcome(draft: &Draft, excluded: bool, corrected: Option<f64>, smallest: f64)
         return Outcome::Same;
     }
     let fewest = draft.a.len().min(draft.b.len());
-    let Some(p) = corrected.filter(|_| fewest >= FEWEST && smallest <= LEVEL && !draft.batches) else {
+    let Some(p) = corrected.filter(|_| fewest >= FEWEST && smallest <= LEVEL && draft.over == Over::Samples) else {
         return Outcome::TooFew;
     };
     let effect = &draft.effect;

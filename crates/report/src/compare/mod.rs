@@ -1,11 +1,13 @@
 //! Comparison of cells and of runs: how far apart, how surely, and whether by more than chance.
 //!
-//! Cells are matched on the factors that both sides share (`sides`). A side's figure is the geometric mean over its trusted
-//! repetitions (of shares the mean). The interval is Welch's, over repetitions; the test deals the labels of repetitions,
+//! Cells are matched on the factors that both sides share (`sides`). Within one run a sample is a repetition, because the
+//! order of the run mixes both sides. Between runs a sample is a run: the repetitions of a run share its moment, and the
+//! spread within a run does not show how far runs of the same thing lie apart. A side's figure is the geometric mean over
+//! its trusted samples (of shares the mean). The interval is Welch's, over samples; the test permutes the labels of samples,
 //! whatever their figures' distribution is, and is corrected for all figures of all cells: within a cell by step-down maxT,
 //! because its figures move together, and over cells by Holm or, with several figures, by Bonferroni. A sentence claims a
-//! difference only where the corrected p is at most 0.05, the interval leaves no room for none, and no repetition that
-//! cannot be trusted has a part in it.
+//! difference only where the corrected p is at most 0.05, the interval excludes zero, and no repetition that cannot be
+//! trusted has a part in it.
 
 mod differs;
 mod evidence;
@@ -121,6 +123,15 @@ pub enum CompareError {
         "--axis compares the values of one factor within one run: leave out the second run and --where-b, or leave out --axis"
     )]
     AxisOfTwo,
+    /// A run that stands on both sides.
+    #[error("{run} is on both sides: name each run once, the runs of the first side before -- and those of the second after it")]
+    Both {
+        /// The run.
+        run: String,
+    },
+    /// Several runs without a second side.
+    #[error("several runs need two sides: put -- between them, as in compare A1 A2 A3 -- B1 B2 B3")]
+    NoSecondSide,
     /// A run against itself, without a choice of cells.
     #[error(
         "one run alone needs --axis FACTOR, or --where FACTOR=VALUE and --where-b FACTOR=VALUE; with two runs, name both"
@@ -159,6 +170,17 @@ pub struct CompareOptions {
     pub seed: u64,
     /// With an axis of more than two values: compare with the baseline only, instead of every value with every other.
     pub baseline_only: bool,
+    /// Other runs of the same plan on the same hosts, which show how far runs lie apart where a side has one run.
+    pub siblings: Siblings,
+}
+
+/// Runs that are neither side, and that were measured as the sides were.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Siblings {
+    /// Groups of runs between which nothing is known to differ.
+    pub groups: Vec<Vec<RunInput>>,
+    /// Where they are, in words for a sentence: `runs`.
+    pub place: String,
 }
 
 impl Default for CompareOptions {
@@ -174,8 +196,19 @@ impl Default for CompareOptions {
             significant: false,
             seed: 2012,
             baseline_only: false,
+            siblings: Siblings::default(),
         }
     }
+}
+
+/// What one value of a test is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sample {
+    /// A repetition: both sides were measured in one run, whose order mixes them.
+    Repetition,
+    /// A run, whose repetitions are one value together.
+    Run,
 }
 
 /// What a comparison of one figure comes to.
@@ -186,13 +219,13 @@ pub enum Outcome {
     Higher,
     /// The second side's figure is smaller, by the test and by its interval.
     Lower,
-    /// The repetitions' interval has room for none; no larger difference than its ends was seen.
+    /// The interval includes zero; no larger difference than its ends was seen.
     NoDifference,
-    /// The interval has no room for none, but the corrected test cannot tell it from chance, or the other way round.
+    /// The interval excludes zero, but the corrected test cannot tell it from chance, or the other way round.
     Unclear,
-    /// Too few repetitions: the test could not have reached the level, however far apart the figures lie.
+    /// Too few samples: the test could not have reached the level, however far apart the figures lie.
     TooFew,
-    /// All repetitions of both sides have the same figure.
+    /// All samples of both sides have the same figure.
     Same,
     /// A side has no repetition that can be trusted.
     Untrusted,
@@ -205,29 +238,37 @@ pub struct MetricComparison {
     pub metric: String,
     /// What the figures are in: `ns`, `share` (0 to 1), `per_second`, `bits_per_second`.
     pub unit: String,
-    /// The first side's figure: the geometric mean over its trusted repetitions; of shares the mean.
+    /// The first side's figure: the geometric mean over its trusted samples; of shares the mean.
     pub a: f64,
     /// The second side's figure.
     pub b: f64,
-    /// The first side's figure in each repetition.
+    /// The first side's figure in each sample (see [`Comparison::sample`]).
     pub a_values: Vec<f64>,
-    /// The second side's figure in each repetition.
+    /// The second side's figure in each sample.
     pub b_values: Vec<f64>,
     /// b / a; `null` where a is 0.
     pub ratio: Option<f64>,
-    /// 95 % interval of the ratio; `null` with fewer than 3 repetitions a side, and where a figure may be 0.
+    /// 95 % interval of the ratio; `null` where nothing shows how far figures scatter, and where a figure may be 0.
     pub ratio_ci95: Option<[f64; 2]>,
     /// b - a, in the unit.
     pub difference: f64,
     /// 95 % interval of the difference.
     pub difference_ci95: Option<[f64; 2]>,
-    /// What the interval is over: `repetitions`, or `batches` within one repetition each.
+    /// What the interval is over: `repetitions`, `runs`, `repetitions of one run each`, `one run each and its siblings` (the
+    /// same and the spread between other runs of the plan), or `batches` within one repetition each.
     pub interval_over: Option<String>,
+    /// Standard error of the difference that was tested (of logarithms where `ratio_ci95` is given), and its degrees of
+    /// freedom.
+    #[serde(skip)]
+    pub(crate) error: Option<(f64, f64)>,
+    /// The second side's figure in each of its own samples: its runs or, of one run, its repetitions.
+    #[serde(skip)]
+    pub(crate) b_own: Vec<f64>,
     /// p of the permutation test by itself; `null` where nothing was tested.
     pub p: Option<f64>,
     /// p corrected for all tests of the comparison.
     pub p_corrected: Option<f64>,
-    /// The smallest corrected p that so many repetitions can reach.
+    /// The smallest corrected p that so many samples can reach.
     pub smallest_p: f64,
     /// What it comes to.
     pub outcome: Outcome,
@@ -238,7 +279,9 @@ pub struct MetricComparison {
 /// One side of a pair of cells.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CellSide {
-    /// Repetitions that were compared.
+    /// Runs that were compared.
+    pub runs: usize,
+    /// Repetitions that were compared, those of all runs together.
     pub repetitions: usize,
     /// Repetitions left out because they cannot be trusted.
     pub left_out: usize,
@@ -285,11 +328,13 @@ pub struct Overall {
 pub struct Side {
     /// What sentences call it: `A`, `policy other`.
     pub name: String,
-    /// The run it is from.
+    /// The runs it is from, in words.
     pub run: String,
+    /// Each of them.
+    pub runs: Vec<String>,
     /// What the hosts are.
     pub substrate: Substrate,
-    /// Wall clock at the run's start, since 1970.
+    /// Wall clock at the first run's start, since 1970.
     pub started_ns: u64,
     /// The values of the factors in which it differs from the other side.
     pub factors: BTreeMap<String, String>,
@@ -315,6 +360,8 @@ pub struct Comparison {
     pub b: Side,
     /// Whether both were measured in one run, whose order mixes them.
     pub interleaved: bool,
+    /// What one value of the tests is.
+    pub sample: Sample,
     /// What the data say, in sentences; never stronger than the evidence.
     pub summary: Vec<String>,
     /// What else differs between the sides.
@@ -334,6 +381,8 @@ pub struct GateCell {
     pub label: String,
     /// Whether the condition holds.
     pub broken: bool,
+    /// Whether no figure, however far beyond the limit, could have broken it: too few samples.
+    pub undecided: bool,
     /// Whether the evidence for that is significant.
     pub significant: bool,
     /// Both as a sentence.
@@ -347,7 +396,11 @@ pub struct GateOutcome {
     pub gate: String,
     /// Whether it is broken in any cell: exit code 3.
     pub broken: bool,
-    /// Cells in which it is broken, and, where it is in none, the one nearest to it.
+    /// Whether it could not be decided in a cell: exit code 4 where no gate is broken.
+    pub undecided: bool,
+    /// How many samples a side would decide it, and what they are: `5 runs a side`; `null` where it is decided.
+    pub needed: Option<String>,
+    /// Cells in which it is broken; where it is in none, those in which it is undecided; else the one nearest to its limit.
     pub cells: Vec<GateCell>,
     /// Cells that it was judged in.
     pub judged: usize,
@@ -373,11 +426,11 @@ pub struct Comparisons {
 }
 
 impl Comparisons {
-    /// Compares two runs, or cells of one.
+    /// Compares the runs of two sides or, without a second side, cells of one run.
     ///
     /// # Errors
     /// [`CompareError`].
-    pub fn new(a: &RunInput, b: Option<&RunInput>, options: &CompareOptions) -> Result<Self, CompareError> {
+    pub fn new(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Self, CompareError> {
         judge::compare(a, b, options)
     }
 
@@ -393,6 +446,12 @@ impl Comparisons {
     #[must_use]
     pub fn broken(&self) -> bool {
         self.gates.iter().any(|gate| gate.broken)
+    }
+
+    /// Whether a gate could not be decided.
+    #[must_use]
+    pub fn undecided(&self) -> bool {
+        self.gates.iter().any(|gate| gate.undecided)
     }
 
     /// As aligned plain text, kept within `width` columns. `all`: every cell's figures, not only the sentences.

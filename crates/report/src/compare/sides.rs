@@ -22,27 +22,56 @@ pub type Where = (String, String);
 #[derive(Debug, Clone)]
 pub(super) struct SideCell<'a> {
     pub(super) factors: BTreeMap<String, String>,
-    pub(super) results: Vec<&'a ResultDocument>,
+    /// Its repetitions, an entry a run of the side; empty where a run lacks the cell.
+    pub(super) runs: Vec<Vec<&'a ResultDocument>>,
 }
 
-/// One side.
+impl<'a> SideCell<'a> {
+    /// The repetitions of all runs.
+    pub(super) fn results(&self) -> Vec<&'a ResultDocument> {
+        self.runs.iter().flatten().copied().collect()
+    }
+}
+
+/// One side: at least one run.
 #[derive(Debug, Clone)]
 pub(super) struct Cells<'a> {
+    pub(super) runs: &'a [RunInput],
+    /// The first of them, by which the side is named.
     pub(super) run: &'a RunInput,
     pub(super) substrate: Substrate,
     pub(super) cells: Vec<SideCell<'a>>,
 }
 
-/// All cells of a run.
-pub(super) fn of_run(run: &RunInput) -> Cells<'_> {
-    let cells = cells::group(run)
-        .into_iter()
-        .map(|(key, members)| SideCell {
-            factors: factors(key),
-            results: members.into_iter().filter_map(|member| run.results.get(member)).collect(),
-        })
-        .collect();
-    Cells { run, substrate: run.document.substrate, cells }
+impl Cells<'_> {
+    /// The runs in words: all of two, of more the first and the last.
+    pub(super) fn name(&self) -> String {
+        match self.runs {
+            [first, .., last] if self.runs.len() > 2 => {
+                format!("{} runs ({} to {})", self.runs.len(), plain(&first.name), plain(&last.name))
+            }
+            runs => list(&runs.iter().map(|run| plain(&run.name)).collect::<Vec<_>>()),
+        }
+    }
+}
+
+/// All cells of some runs, those with the same factors together; `None` of no run.
+pub(super) fn of_runs(runs: &[RunInput]) -> Option<Cells<'_>> {
+    let first = runs.first()?;
+    let mut found: Vec<SideCell<'_>> = Vec::new();
+    for (place, run) in runs.iter().enumerate() {
+        for (key, members) in cells::group(run) {
+            let factors = factors(key);
+            let at = found.iter().position(|cell| cell.factors == factors).unwrap_or_else(|| {
+                found.push(SideCell { factors, runs: vec![Vec::new(); runs.len()] });
+                found.len() - 1
+            });
+            if let Some(own) = found.get_mut(at).and_then(|cell| cell.runs.get_mut(place)) {
+                own.extend(members.into_iter().filter_map(|member| run.results.get(member)));
+            }
+        }
+    }
+    Some(Cells { runs, run: first, substrate: first.document.substrate, cells: found })
 }
 
 fn factors(key: Key) -> BTreeMap<String, String> {

@@ -3,7 +3,7 @@
 use super::evidence::{LEVEL, repetitions_needed};
 use super::gate::{Gate, Limit};
 use super::metric::{Metric, Unit};
-use super::{CellSide, Comparison, MetricComparison, Outcome};
+use super::{CellSide, Comparison, MetricComparison, Outcome, Sample, Siblings};
 use crate::names::{axis_title, measured_on};
 use crate::units::{counted, list};
 use model::LatencyKind;
@@ -21,23 +21,55 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
+/// From this ratio on a change is given as a factor and not in percent.
+const FACTOR: f64 = 3.0;
+
+/// What sentences about one comparison have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'a> {
+    /// The sides.
+    pub(super) names: &'a [String; 2],
+    /// Figures that were tested.
+    pub(super) tests: usize,
+    /// Sets of figures that were tested.
+    pub(super) sets: usize,
+    pub(super) sample: Sample,
+}
+
+impl Sample {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Repetition => "repetition",
+            Self::Run => "run",
+        }
+    }
+}
+
 /// A change with its sign: `+12 %`, `−8 %`, `3.4 times`.
 pub(super) fn change(ratio: f64) -> String {
-    if ratio >= 3.0 {
+    if ratio >= FACTOR {
         return format!("{ratio:.1} times");
     }
     let sign = if ratio >= 1.0 { "+" } else { "−" };
     format!("{sign}{}", percent(ratio - 1.0))
 }
 
-/// An interval of a ratio: `−3 to +5 %`.
+/// Whether a change with this interval is given as a factor: one sentence has one unit.
+fn is_factor(ratio: f64, interval: Option<[f64; 2]>) -> bool {
+    interval.map_or(ratio, |[_, high]| high.max(ratio)) >= FACTOR
+}
+
+/// An interval of a ratio: `−3.0 to +5.0 %`, `2.1 to 3.4 times`; both ends in one unit.
 fn ratio_interval([low, high]: [f64; 2]) -> String {
-    if low >= 3.0 {
-        return format!("{low:.1} to {high:.1} times");
+    if high >= FACTOR {
+        return format!("{} to {high:.1} times", factor(low));
     }
-    let (first, second) = (change(low), change(high));
-    let first = if second.ends_with(" %") { first.trim_end_matches(" %").to_owned() } else { first };
-    format!("{first} to {second}")
+    format!("{} to {}", change(low).trim_end_matches(" %"), change(high))
+}
+
+/// A factor: `2.1`, and below 1 with two digits.
+fn factor(ratio: f64) -> String {
+    if ratio < 0.95 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
 }
 
 fn signed(unit: Unit, value: f64) -> String {
@@ -68,10 +100,11 @@ pub(super) fn bounds(figure: &MetricComparison, unit: Unit) -> Option<String> {
 /// The same as a clause.
 fn interval(figure: &MetricComparison, unit: Unit) -> Option<String> {
     let text = bounds(figure, unit)?;
-    let over = if figure.interval_over.as_deref() == Some("batches") {
-        ", over the batches of one repetition each"
-    } else {
-        ""
+    let over = match figure.interval_over.as_deref() {
+        Some("batches") => ", over the batches of one repetition each",
+        Some("repetitions of one run each") => ", over the repetitions of one run each",
+        Some("one run each and its siblings") => ", with the spread between runs",
+        _ => "",
     };
     Some(format!("95 % {text}{over}"))
 }
@@ -82,7 +115,7 @@ fn extent(figure: &MetricComparison, unit: Unit) -> Option<String> {
         (Some([low, high]), _) if high <= 1.0 => {
             Some(format!("{} to {}", percent(high - 1.0).trim_end_matches(" %"), percent(low - 1.0)))
         }
-        (Some([low, high]), _) if high < 3.0 => {
+        (Some([low, high]), _) if high < FACTOR => {
             Some(format!("{} to {}", percent(low - 1.0).trim_end_matches(" %"), percent(high - 1.0)))
         }
         (Some(interval), _) => Some(ratio_interval(interval)),
@@ -99,6 +132,7 @@ fn extent(figure: &MetricComparison, unit: Unit) -> Option<String> {
 /// How large the effect is: `+12 %`, or the difference where ratios mean nothing.
 pub(super) fn size(figure: &MetricComparison, unit: Unit) -> String {
     match figure.ratio {
+        Some(ratio) if unit != Unit::Share && is_factor(ratio, figure.ratio_ci95) => format!("{} times", factor(ratio)),
         Some(ratio) if unit != Unit::Share => change(ratio),
         _ => signed(unit, figure.difference),
     }
@@ -113,17 +147,20 @@ fn corrected(figure: &MetricComparison, tests: usize) -> String {
     if tests > 1 { format!("{p} after correction for {tests} comparisons") } else { p }
 }
 
-fn repetitions(figure: &MetricComparison) -> String {
-    let (a, b) = (figure.a_values.len(), figure.b_values.len());
-    if (a, b) == (1, 1) { "1 repetition each".to_owned() } else { format!("{a} and {b} repetitions") }
+fn samples(figure: &MetricComparison, sample: Sample) -> String {
+    let (a, b, word) = (figure.a_values.len(), figure.b_values.len(), sample.word());
+    if (a, b) == (1, 1) { format!("1 {word} each") } else { format!("{a} and {b} {word}s") }
 }
 
-/// What so few repetitions can reach, and how many could reach more.
-fn limit_of(figure: &MetricComparison, sets: usize) -> String {
+/// What so few samples can reach, and how many could reach more.
+pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -> String {
+    let (few, word) = (samples(figure, sample), sample.word());
+    if figure.a_values.len().min(figure.b_values.len()) < 2 {
+        return format!("{few} cannot show how far {word}s scatter, {} each could", repetitions_needed(sets));
+    }
     let after = if sets > 1 { " after correction" } else { "" };
     format!(
-        "{} cannot bring p below {:.2}{after}, {} each could",
-        repetitions(figure),
+        "{few} cannot bring p below {:.2}{after}, {} each could",
         figure.smallest_p,
         repetitions_needed(sets)
     )
@@ -133,14 +170,12 @@ fn limit_of(figure: &MetricComparison, sets: usize) -> String {
 pub(super) fn sentence(
     metric: Metric,
     kind: LatencyKind,
-    names: &[String; 2],
+    context: Context<'_>,
     figure: &MetricComparison,
-    tests: usize,
-    sets: usize,
     incomplete: bool,
 ) -> String {
     let unit = metric.unit();
-    let [a, b] = names;
+    let Context { names: [a, b], tests, sets, sample } = context;
     let what = metric.name(kind);
     let both = format!("{what} {} against {}", unit.figure(figure.b), unit.figure(figure.a));
     let bounds = interval(figure, unit).map(|text| format!(" ({text})")).unwrap_or_default();
@@ -149,8 +184,10 @@ pub(super) fn sentence(
     match figure.outcome {
         Outcome::Higher | Outcome::Lower => {
             let by = match figure.ratio {
-                Some(ratio) if unit != Unit::Share && ratio < 3.0 => format!(" by {}", percent(ratio - 1.0)),
-                Some(ratio) if unit != Unit::Share => format!(", {ratio:.1} times"),
+                Some(ratio) if unit != Unit::Share && is_factor(ratio, figure.ratio_ci95) => {
+                    format!(", {} times", factor(ratio))
+                }
+                Some(ratio) if unit != Unit::Share => format!(" by {}", percent(ratio - 1.0)),
                 _ => format!(" by {}", signed(unit, figure.difference.abs()).trim_start_matches('+')),
             };
             let bounds = extent(figure, unit).map(|text| format!(" (95 % {text})")).unwrap_or_default();
@@ -158,12 +195,10 @@ pub(super) fn sentence(
         }
         Outcome::NoDifference => {
             let most = match (figure.ratio_ci95, figure.difference_ci95) {
-                (Some([low, high]), _) => {
-                    let far = (high - 1.0).max(1.0 - low);
-                    if high >= 3.0 { format!("{high:.1} times") } else { percent(far) }
-                }
+                (Some([_, high]), _) if high >= FACTOR => format!("{high:.1} times"),
+                (Some([low, high]), _) => percent((high - 1.0).max(1.0 - low)),
                 (None, Some([low, high])) => signed(unit, high.max(-low).max(0.0)).trim_start_matches('+').to_owned(),
-                (None, None) => "what one repetition scatters".to_owned(),
+                (None, None) => format!("what one {} scatters", sample.word()),
             };
             format!("No difference of {what} seen larger than {most}{bounds}: {both}.")
         }
@@ -171,26 +206,23 @@ pub(super) fn sentence(
             let alone = figure.p.map(p_word).unwrap_or_default();
             let p = if tests > 1 { format!("{alone} alone, {}", corrected(figure, tests)) } else { alone };
             let why = if figure.p_corrected.is_some_and(|p| p > LEVEL) {
-                "which chance may do"
+                "not significant"
             } else {
-                "but the interval leaves room for none"
+                "but the interval includes zero"
             };
             format!("Not clear: {both}, {}{bounds}, {why} ({p}).", size(figure, unit))
         }
         Outcome::TooFew => {
-            let fewest = figure.a_values.len().min(figure.b_values.len());
             let why = if incomplete {
-                "not every repetition has this figure".to_owned()
-            } else if fewest < 2 {
-                format!("{} cannot tell how far repetitions scatter", repetitions(figure))
+                format!("not every {} has this figure", sample.word())
             } else {
-                limit_of(figure, sets)
+                limit_of(figure, sample, sets)
             };
-            format!("Too few repetitions to tell: {both}, {}{bounds}; {why}.", size(figure, unit))
+            format!("Too few {}s to tell: {both}, {}{bounds}; {why}.", sample.word(), size(figure, unit))
         }
         Outcome::Same => match metric {
             Metric::Loss if figure.a == 0.0 => "No message was lost on either side.".to_owned(),
-            _ => format!("The same {what} in every repetition: {}.", unit.figure(figure.a)),
+            _ => format!("The same {what} in every {}: {}.", sample.word(), unit.figure(figure.a)),
         },
         Outcome::Untrusted => format!("Nothing is claimed, as repetitions cannot be trusted: {both}."),
     }
@@ -215,9 +247,11 @@ pub(super) fn summary(
     comparison: &Comparison,
     sets: usize,
     differing: &BTreeMap<String, (Option<String>, Option<String>)>,
+    siblings: &Siblings,
 ) -> Vec<String> {
     let (a, b) = (&comparison.a, &comparison.b);
-    let mut out = vec![opening(comparison, differing)];
+    let mut out: Vec<String> = one_run(comparison, sets, siblings).into_iter().collect();
+    out.push(opening(comparison, differing));
     if a.substrate != b.substrate {
         out.push(format!(
             "The sides are of different substrates: {} was measured {} ({}), {} {} ({}). What differs between substrates is \
@@ -252,12 +286,44 @@ pub(super) fn summary(
     out.extend(untrusted(comparison));
     if !comparison.interleaved {
         out.push(
-            "The runs were measured one after the other and not interleaved: what else changed in between (temperature, \
+            "The sides were measured in different runs and not interleaved: what else changed in between (temperature, \
              neighbours, other work) is part of every difference, and no test can tell it from what was meant to differ."
                 .to_owned(),
         );
     }
     out
+}
+
+/// What has to be said first where a side has one run: what it cannot show, and what to do.
+fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<String> {
+    if comparison.sample == Sample::Repetition || comparison.a.runs.len().min(comparison.b.runs.len()) > 1 {
+        return None;
+    }
+    let used = comparison
+        .cells
+        .iter()
+        .flat_map(|cell| &cell.metrics)
+        .any(|figure| figure.interval_over.as_deref() == Some("one run each and its siblings"));
+    let count = counted(siblings.groups.iter().map(Vec::len).sum(), "other run");
+    let spread = match (used, siblings.place.is_empty()) {
+        (true, _) => format!(
+            "Intervals include the spread between runs of this host, from {count} of the same plan in {}.",
+            siblings.place
+        ),
+        (false, true) => "The spread between runs is not known, so that intervals are too narrow.".to_owned(),
+        (false, false) => format!(
+            "The spread between runs of this host is not known ({count} of the same plan in {}, 3 are needed), so that \
+             intervals are too narrow.",
+            siblings.place
+        ),
+    };
+    let needed = repetitions_needed(sets);
+    Some(format!(
+        "One run a side: nothing is claimed, because repetitions of a run share its moment and do not show how far runs lie \
+         apart. {spread} Measure {needed} runs a side (windhover campaign run PLAN --repeat-runs {needed}) and compare them \
+         (windhover compare A1 A2 … -- B1 B2 …); or make what differs an axis of one plan, whose order mixes its values \
+         (windhover compare RUN --axis FACTOR)."
+    ))
 }
 
 fn opening(comparison: &Comparison, differing: &BTreeMap<String, (Option<String>, Option<String>)>) -> String {
@@ -268,6 +334,11 @@ fn opening(comparison: &Comparison, differing: &BTreeMap<String, (Option<String>
         (Some(low), Some(high)) if low == high => format!(", {} a side", counted(*low, "repetition")),
         (Some(low), Some(high)) => format!(", {low} to {high} repetitions a side"),
         _ => String::new(),
+    };
+    let times = match (comparison.sample, comparison.a.runs.len(), comparison.b.runs.len()) {
+        (Sample::Repetition, ..) => times,
+        (Sample::Run, a, b) if a == b => format!(", {} a side{}", counted(a, "run"), times.replace(" a side", " of each cell on a side")),
+        (Sample::Run, a, b) => format!(", {a} and {b} runs{}", times.replace(" a side", " of each cell on a side")),
     };
     let factors: BTreeSet<&String> = comparison.cells.iter().flat_map(|cell| cell.factors.keys()).collect();
     let varying: Vec<String> = factors
@@ -297,7 +368,7 @@ fn metric(figure: &MetricComparison) -> Option<Metric> {
     figure.metric.parse().ok()
 }
 
-/// What is said of all cells together, else of the cells themselves: the sure differences first, by size.
+/// What is said of all cells together, else of the cells themselves: the significant differences first, by size.
 fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
     const MOST: usize = 6;
     let all: Vec<(&str, &MetricComparison)> = comparison
@@ -323,7 +394,7 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
     );
     let few: Vec<(&str, &MetricComparison)> =
         shown.into_iter().filter(|(_, figure)| figure.outcome == Outcome::TooFew).collect();
-    out.extend(too_few(&few, sets, single));
+    out.extend(too_few(&few, comparison, sets, single));
     if !single {
         let mut sure: Vec<(&str, &MetricComparison)> = all
             .iter()
@@ -336,7 +407,7 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
         let rest = sure.len().saturating_sub(MOST);
         out.extend(sure.into_iter().take(MOST).map(|(label, figure)| told(label, &figure.sentence)));
         if rest > 0 {
-            out.push(format!("{} more of single cells are in the tables.", counted(rest, "sure difference")));
+            out.push(format!("{} more of single cells are in the tables.", counted(rest, "significant difference")));
         }
     }
     let losses: Vec<&MetricComparison> =
@@ -347,14 +418,11 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
     out
 }
 
-/// What too few repetitions show, told at once: as measured, and claimed by nobody.
-fn too_few(few: &[(&str, &MetricComparison)], sets: usize, single: bool) -> Option<String> {
+/// What too few samples show, told at once: as measured, and claimed by nobody.
+fn too_few(few: &[(&str, &MetricComparison)], comparison: &Comparison, sets: usize, single: bool) -> Option<String> {
     let (_, first) = few.first()?;
-    let why = if first.a_values.len().min(first.b_values.len()) < 2 {
-        format!("{} cannot tell how far repetitions scatter", repetitions(first))
-    } else {
-        limit_of(first, sets)
-    };
+    let sample = comparison.sample;
+    let why = limit_of(first, sample, sets);
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (label, figure) in few {
         let unit = metric(figure).map_or(Unit::Time, Metric::unit);
@@ -370,7 +438,8 @@ fn too_few(few: &[(&str, &MetricComparison)], sets: usize, single: bool) -> Opti
         .map(|(label, words)| if single { words.join(", ") } else { format!("{label} {}", words.join(", ")) })
         .collect();
     Some(format!(
-        "Too few repetitions to tell: {why}. As measured, and not to be told from chance: {}.",
+        "Too few {}s to tell: {why}. As measured, and not to be told from chance: {}.",
+        sample.word(),
         groups.join("; ")
     ))
 }
@@ -389,19 +458,15 @@ fn tally(comparison: &Comparison, sets: usize) -> Option<String> {
     if compared == 0 || comparison.cells.len() == 1 {
         return None;
     }
+    let few = count(&[Outcome::TooFew]);
     let mut parts = vec![
-        format!("{} differ for sure", count(&[Outcome::Higher, Outcome::Lower])),
-        format!("in {} no difference was seen", count(&[Outcome::NoDifference])),
+        format!("{} differ significantly", count(&[Outcome::Higher, Outcome::Lower])),
+        format!("{} show no difference", count(&[Outcome::NoDifference])),
+        format!("{} are inconclusive", count(&[Outcome::Unclear]) + few),
     ];
-    let (unclear, few) = (count(&[Outcome::Unclear]), count(&[Outcome::TooFew]));
-    if unclear > 0 {
-        parts.push(format!("{unclear} are not clear"));
-    }
-    if few > 0 {
-        parts.push(format!(
-            "{few} have too few repetitions to tell (for so many at once, {} a side are needed)",
-            counted(repetitions_needed(sets), "repetition")
-        ));
+    if let (true, Some(last)) = (few > 0, parts.last_mut()) {
+        let needed = counted(repetitions_needed(sets), comparison.sample.word());
+        last.push_str(&format!(" ({few} for too few {}s: so many at once need {needed} a side)", comparison.sample.word()));
     }
     Some(format!("Of {compared} figures of single cells {}.", list(&parts)))
 }
@@ -443,7 +508,7 @@ fn untrusted(comparison: &Comparison) -> Vec<String> {
 }
 
 /// What became of a gate in one cell.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Judged {
     pub(super) holds: bool,
     pub(super) broken: bool,
@@ -451,10 +516,14 @@ pub(super) struct Judged {
     /// Whether the interval lies beyond the limit as a whole.
     pub(super) beyond: bool,
     pub(super) interval: Option<[f64; 2]>,
+    /// p that the gate was judged by, corrected.
+    pub(super) p: Option<f64>,
+    /// Why it cannot be decided, and what could.
+    pub(super) undecided: Option<String>,
 }
 
 /// A gate in one cell.
-pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, label: &str, judged: Judged) -> String {
+pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, label: &str, judged: &Judged) -> String {
     let unit = gate.metric.unit();
     let value = match gate.limit {
         Limit::Own(_) => unit.figure(figure.b),
@@ -466,27 +535,28 @@ pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, la
         }
     };
     let head = format!("{label}: {} {value}", gate.metric.name(kind));
-    if !judged.holds {
-        return format!("{head}: kept.");
-    }
     let bounds = match (gate.limit, judged.interval) {
         (_, None) => "no interval".to_owned(),
         (Limit::Change(_), Some([low, high])) => format!("95 % {}", ratio_interval([1.0 + low, 1.0 + high])),
         (Limit::Difference(_), Some([low, high])) => format!("95 % {}", to(&signed(unit, low), &signed(unit, high))),
         (Limit::Own(_), Some([low, high])) => format!("95 % {}", to(&unit.figure(low), &unit.figure(high))),
     };
+    if let Some(why) = &judged.undecided {
+        return format!("{head}: undecided; {why} ({bounds}).");
+    }
+    if !judged.holds {
+        return format!("{head}: kept.");
+    }
     let evidence = match (judged.significant, judged.beyond) {
         (true, true) => "the evidence is significant, and its interval lies beyond the limit as a whole",
         (true, false) => "that there is a difference is significant, but its interval reaches back over the limit",
-        (false, _) if figure.outcome == Outcome::TooFew => "too few repetitions to tell it from chance",
-        (false, true) => "the interval lies beyond the limit, but the test does not tell the difference from chance",
+        (false, _) if figure.outcome == Outcome::TooFew && !matches!(gate.limit, Limit::Own(_)) => {
+            "too few samples to tell it from chance"
+        }
+        (false, true) => "the interval lies beyond the limit, but after correction the evidence is not significant",
         (false, false) => "the evidence is not significant",
     };
-    let p = match (gate.limit, figure.p_corrected) {
-        (Limit::Own(_), _) | (_, None) => String::new(),
-        (_, Some(_)) if figure.outcome == Outcome::TooFew => String::new(),
-        (_, Some(p)) => format!(", {}", p_word(p)),
-    };
+    let p = judged.p.map(|p| format!(", {}", p_word(p))).unwrap_or_default();
     let fate = if judged.broken { "broken" } else { "not counted as broken" };
     format!("{head}: {fate}; {evidence} ({bounds}{p}).")
 }
@@ -499,7 +569,8 @@ mod tests {
     fn changes_as_people_say_them() {
         assert_eq!([1.12, 0.92, 1.004, 3.4].map(change), ["+12 %", "−8.0 %", "+0.4 %", "3.4 times"].map(str::to_owned));
         assert_eq!(ratio_interval([0.97, 1.05]), "−3.0 to +5.0 %");
-        assert_eq!(ratio_interval([2.1, 3.4]), "+110 % to 3.4 times");
+        assert_eq!(ratio_interval([2.1, 3.4]), "2.1 to 3.4 times");
+        assert_eq!(ratio_interval([0.8, 4.2]), "0.80 to 4.2 times");
         assert_eq!(signed(Unit::Share, 0.005), "+0.50 points");
         assert_eq!((p_word(0.0004), p_word(0.0286)), ("p < 0.001".to_owned(), "p = 0.029".to_owned()));
     }

@@ -13,17 +13,17 @@ use std::collections::BTreeMap;
 /// | column | meaning |
 /// |---|---|
 /// | `a`, `b` | what the sides are called |
-/// | `a_run`, `b_run` | their run directories |
+/// | `a_run`, `b_run` | their run directories, separated by blanks |
 /// | `cell` | the matched cells, in words; `all N cells of …` for all together |
 /// | `factors` | the factors that both share, `name=value` separated by blanks |
 /// | `metric` | `p50`, `p99`, `intended.p99`, `loss` … |
 /// | `unit` | `ns`, `share` (0 to 1), `per_second`, `bits_per_second`, `per_million` |
-/// | `a_value`, `b_value` | the sides' figures: geometric means over the trusted repetitions, of shares means |
-/// | `a_repetitions`, `b_repetitions` | repetitions in them |
+/// | `a_value`, `b_value` | the sides' figures: geometric means over the trusted values, of shares means |
+/// | `a_repetitions`, `b_repetitions` | values in them: repetitions of one run that is compared in itself, else runs |
 /// | `ratio`, `ratio_low`, `ratio_high` | b / a with its 95 % interval |
 /// | `difference`, `difference_low`, `difference_high` | b - a with its 95 % interval, in the unit |
 /// | `p`, `p_corrected` | of the permutation test alone, and corrected for all tests |
-/// | `smallest_p` | the smallest corrected p that so many repetitions can reach |
+/// | `smallest_p` | the smallest corrected p that so many values can reach |
 /// | `outcome` | `higher`, `lower`, `no-difference`, `unclear`, `too-few`, `same`, `untrusted` |
 ///
 /// An empty field means that there is no figure.
@@ -132,9 +132,14 @@ pub(crate) fn difference(difference: &Difference) -> String {
 }
 
 fn gate_head(gate: &GateOutcome) -> String {
-    let verdict = if gate.broken { "BROKEN" } else { "kept" };
+    let verdict = match (gate.broken, gate.undecided) {
+        (true, _) => "BROKEN",
+        (false, true) => "UNDECIDED",
+        (false, false) => "kept",
+    };
     let cells = if gate.judged == 1 { "1 pair of cells".to_owned() } else { format!("{} pairs of cells", gate.judged) };
-    format!("gate '{}': {verdict}, judged in {cells}", gate.gate)
+    let needed = gate.needed.as_ref().filter(|_| gate.undecided).map(|needed| format!("; {needed} would decide"));
+    format!("gate '{}': {verdict}, judged in {cells}{}", gate.gate, needed.unwrap_or_default())
 }
 
 /// As plain text.
@@ -260,8 +265,8 @@ fn csv_row(comparison: &Comparison, label: &str, factors: &str, figure: &MetricC
     vec![
         comparison.a.name.clone(),
         comparison.b.name.clone(),
-        comparison.a.run.clone(),
-        comparison.b.run.clone(),
+        comparison.a.runs.join(" "),
+        comparison.b.runs.join(" "),
         label.to_owned(),
         factors.to_owned(),
         figure.metric.clone(),

@@ -15,13 +15,15 @@ pub(crate) enum CompareFormat {
     Markdown,
 }
 
-/// Compare two runs, or cells of one, with intervals and tests; gates for CI
+/// Compare runs, or cells of one run, with intervals and tests; gates for CI
 ///
-/// Cells are matched on the factors that both sides share. A difference is only called one where a permutation test over
-/// repetitions, corrected for everything that is compared, and a 95 % interval both say so.
+/// Cells are matched on the factors that both sides share. A difference is only called one where a permutation test,
+/// corrected for everything that is compared, and a 95 % interval both say so. Within one run the test is over repetitions;
+/// between runs it is over runs, so take several a side: campaign run PLAN --repeat-runs 5.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate says what must not be; exit code 3.
+Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate says what must not be; exit code 3
+where it is, and 4 where too few runs or repetitions cannot decide.
   'p99 > +10%'               the second side's p99 is more than 10 % above the first's
   'p99.9 > +5us'             … more than 5 µs above
   'p99 > 50us @ load=build'  … above 50 µs, in the cells under load build
@@ -35,18 +37,19 @@ held.p50 and repaired.p50 (by what loss did to a message), repaired and held (sh
 naks and given-up (packets; for a million messages); with parity rebuilt (share of the
 repairs) and parity (packets sent, as a share of the data packets).
 
-  windhover compare before-20261121T214304Z after-20261122T021049Z --fail-if 'p99 > +10%'
+  windhover compare runs/before-* -- runs/after-* --fail-if 'p99 > +10%'
+  windhover compare before-20261121T214304Z after-20261122T021049Z
   windhover compare RUN --axis policy
   windhover compare RUN --where policy=other --where-b policy=fifo:50")]
 pub(crate) struct Compare {
-    /// The first run directory: what changes are given from
-    #[arg(value_name = "A")]
-    pub(crate) a: PathBuf,
-    /// The second run directory; leave it out to compare cells of the first
-    #[arg(value_name = "B")]
-    pub(crate) b: Option<PathBuf>,
+    /// The run directories of the first side, which changes are given from; without --, A B are one run a side
+    #[arg(value_name = "A", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+    /// The run directories of the second side, after --; leave them out to compare cells of one run
+    #[arg(value_name = "B", last = true)]
+    pub(crate) second: Vec<PathBuf>,
     /// Compare all values of this factor within one run, pairwise
-    #[arg(long, value_name = "FACTOR", conflicts_with_all = ["b", "wheres_b"])]
+    #[arg(long, value_name = "FACTOR", conflicts_with = "wheres_b")]
     pub(crate) axis: Option<String>,
     /// Only cells with this value, on both sides where --where-b does not say otherwise; may be repeated
     #[arg(long = "where", value_name = "FACTOR=VALUE", value_parser = pair)]

@@ -16,23 +16,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failure> {
     match command {
         CampaignCommand::Plan { plan } => show_plan(&plan, output),
-        CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions, jsonl } => {
+        CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions, repeat_runs, jsonl } => {
             let text = read(&plan)?;
             let parsed = with_lab(parse(&plan, &text)?, lab);
             let mut options = options(text)?;
             options.output = folder;
             options.labels = labels.into_iter().collect::<BTreeMap<_, _>>();
-            options.seed = seed;
             options.repetitions = repetitions;
-            let cells = parsed.cells().map_err(Failure::usage)?;
-            let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors))).with_jsonl(jsonl);
-            let ended = campaign::run(&parsed, &options, &mut watcher);
-            finish(ended, watcher, output)
+            repeat(&parsed, options, seed, repeat_runs, jsonl, output)
         }
         CampaignCommand::Resume { run, jsonl } => {
             let options = options(String::new())?;
@@ -44,6 +41,44 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
         }
         CampaignCommand::List { folder } => list(&folder, output),
     }
+}
+
+/// Runs a plan `runs` times, each with the next seed, so that orders of cells differ. Ends early when interrupted; the exit
+/// code is that of the worst run.
+fn repeat(
+    plan: &Plan,
+    mut options: campaign::Options,
+    seed: Option<u64>,
+    runs: u32,
+    jsonl: bool,
+    output: &Output,
+) -> Result<u8, Failure> {
+    const FROM_GOOD_TO_BAD: [u8; 4] = [0, 4, 1, 130];
+    let cells = plan.cells().map_err(Failure::usage)?;
+    let axes = varying(cells.iter().map(|cell| &cell.factors));
+    let mut worst = 0;
+    for run in 0..runs {
+        let begun = Instant::now();
+        options.seed = seed.or(plan.seed).map(|first| first.wrapping_add(u64::from(run)));
+        if runs > 1 {
+            output.note(format_args!("run {} of {runs}", run + 1));
+        }
+        let mut watcher = Watcher::new(output, axes.clone()).with_jsonl(jsonl);
+        let ended = campaign::run(plan, &options, &mut watcher);
+        let code = finish(ended, watcher, output)?;
+        let place = |code| FROM_GOOD_TO_BAD.iter().position(|known| *known == code);
+        if place(code) > place(worst) {
+            worst = code;
+        }
+        if options.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if run + 1 < runs {
+            // Run directories are named by the second in which they began.
+            std::thread::sleep(Duration::from_secs(1).saturating_sub(begun.elapsed()));
+        }
+    }
+    Ok(worst)
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
@@ -143,6 +178,9 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
         let _ = writeln!(text, "  {}", words(&cell.factors, &axes));
     }
     output.result(&text)?;
+    if let Some(few) = campaign::too_few_repetitions(&plan, cells.len()) {
+        output.warning(few);
+    }
     Ok(0)
 }
 

@@ -3,17 +3,28 @@
 use crate::cli::compare::{Compare, CompareFormat};
 use crate::output::{Failure, Output, width};
 use report::RunInput;
-use report::compare::{CompareError, CompareOptions, Comparisons};
+use report::compare::{CompareError, CompareOptions, Comparisons, Siblings};
+use std::path::{Path, PathBuf};
 
 /// Exit code when a gate is broken.
 const GATE_BROKEN: u8 = 3;
 
-/// Compares two runs, or cells of one.
+/// Exit code when a gate cannot be decided.
+const GATE_UNDECIDED: u8 = 4;
+
+/// At most so many other runs of a plan are read, the latest ones.
+const MOST_SIBLINGS: usize = 20;
+
+/// Compares the runs of two sides, or cells of one.
 pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
-    let options = options(arguments).map_err(failure)?;
-    let a = load(&arguments.a, output)?;
-    let b = arguments.b.as_ref().map(|path| load(path, output)).transpose()?;
-    let made = Comparisons::new(&a, b.as_ref(), &options).map_err(failure)?;
+    let (first, second) = sides(arguments).map_err(failure)?;
+    let mut options = options(arguments).map_err(failure)?;
+    let load_all = |paths: &[PathBuf]| paths.iter().map(|path| load(path, output)).collect::<Result<Vec<_>, _>>();
+    let (a, b) = (load_all(first)?, load_all(second)?);
+    if !b.is_empty() && a.len().min(b.len()) == 1 {
+        options.siblings = siblings(&a, &b);
+    }
+    let made = Comparisons::new(&a, &b, &options).map_err(failure)?;
     let text = match arguments.format {
         CompareFormat::Text => made.text(width(), arguments.all),
         CompareFormat::Markdown => made.markdown(),
@@ -22,13 +33,67 @@ pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
     };
     output.result(&text)?;
     let in_text = matches!(arguments.format, CompareFormat::Text | CompareFormat::Markdown);
-    for gate in made.gates.iter().filter(|gate| gate.broken && !in_text) {
-        output.warning(format_args!("gate '{}' is broken", gate.gate));
+    for gate in made.gates.iter().filter(|_| !in_text) {
+        if gate.broken {
+            output.warning(format_args!("gate '{}' is broken", gate.gate));
+        } else if let Some(needed) = gate.needed.as_ref().filter(|_| gate.undecided) {
+            output.warning(format_args!("gate '{}' is undecided: {needed} would decide", gate.gate));
+        }
     }
-    Ok(if made.broken() { GATE_BROKEN } else { 0 })
+    Ok(match (made.broken(), made.undecided()) {
+        (true, _) => GATE_BROKEN,
+        (false, true) => GATE_UNDECIDED,
+        (false, false) => 0,
+    })
 }
 
-fn load(path: &std::path::Path, output: &Output) -> Result<RunInput, Failure> {
+/// The runs of each side: those before and after `--`; two runs alone are a side each.
+fn sides(arguments: &Compare) -> Result<(&[PathBuf], &[PathBuf]), CompareError> {
+    match (arguments.runs.as_slice(), arguments.second.as_slice()) {
+        ([_, _], []) => Ok(arguments.runs.split_at(1)),
+        ([_, _, _, ..], []) => Err(CompareError::NoSecondSide),
+        (first, second) => Ok((first, second)),
+    }
+}
+
+/// Other runs of the same plan on the same hosts, in the folders of the sides: what shows how far runs lie apart.
+fn siblings(a: &[RunInput], b: &[RunInput]) -> Siblings {
+    let sides: Vec<&RunInput> = a.iter().chain(b).collect();
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for folder in sides.iter().filter_map(|run| run.folder.as_ref()?.canonicalize().ok()?.parent().map(Path::to_owned)) {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    let is_side = |path: &Path| sides.iter().any(|run| run.folder.as_ref().is_some_and(|own| same(own, path)));
+    let mut paths: Vec<PathBuf> = folders
+        .iter()
+        .filter_map(|folder| store::list(folder).ok())
+        .flatten()
+        .filter(|found| found.state == store::RunState::Done && sides.iter().any(|run| run.document.name == found.name))
+        .map(|found| found.path)
+        .filter(|path| !is_side(path))
+        .collect();
+    paths.drain(..paths.len().saturating_sub(MOST_SIBLINGS));
+    let mut groups: Vec<Vec<RunInput>> = Vec::new();
+    for run in paths.iter().filter_map(|path| store::Run::load(path).ok()).map(|run| RunInput::from(&run)) {
+        if !sides.iter().any(|side| side.is_sibling(&run)) {
+            continue;
+        }
+        match groups.iter_mut().find(|group| group.first().is_some_and(|first| first.is_sibling(&run))) {
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
+        }
+    }
+    let place = folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" and ");
+    Siblings { groups, place }
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+fn load(path: &Path, output: &Output) -> Result<RunInput, Failure> {
     let run = store::Run::load(path).map_err(Failure::usage)?;
     for problem in &run.problems {
         output.warning(problem);

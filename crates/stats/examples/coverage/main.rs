@@ -1,0 +1,27 @@
+//! The coverage of the interval of the median, as the table of docs/measuring.md: `cargo run --release -p windhover-stats
+//! --example coverage [RUNS]`. Takes some minutes.
+
+#![allow(clippy::print_stdout, reason = "an example's output")]
+
+mod series;
+
+fn main() {
+    let runs = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(400_u32);
+    println!("| series | messages | runs with an interval | covered | mean width |");
+    println!("|---|---:|---:|---:|---:|");
+    for series in series::ALL {
+        let truth = series::median(series);
+        for count in [2_000, 20_000, 200_000, 1_000_000] {
+            let runs = if count < 1_000_000 { runs } else { runs / 2 };
+            let found = series::coverage(series, truth, count, runs);
+            let (share, width) = match found.known {
+                0 => ("too short".to_owned(), "-".to_owned()),
+                known => {
+                    (format!("{:.1} %", found.share() * 100.0), format!("{:.2} %", found.width * 100.0 / f64::from(known)))
+                }
+            };
+            let known = f64::from(found.known) * 100.0 / f64::from(found.runs);
+            println!("| {series} | {count} | {known:.0} % | {share} | {width} |");
+        }
+    }
+}
