@@ -539,7 +539,7 @@ fn interval_not_reached(evidence: &Evidence<'_>) -> Option<Finding> {
 
 fn few_samples(evidence: &Evidence<'_>) -> Option<Finding> {
     let latency = &evidence.recorded.latency;
-    if latency.p99_ns.is_some() && latency.p50_ci95_ns.is_none() {
+    if latency.count >= 1000 && latency.p50_ci95_ns.is_none() {
         return Some(Finding::new(
             FindingId::FewSamples,
             format!(

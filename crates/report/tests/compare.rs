@@ -139,7 +139,12 @@ fn by(factor: f64) -> Vec<(&'static str, u64, f64)> {
 fn a_run_with_itself_never_differs() {
     for repetitions in [1, 3, 5, 8] {
         let own = run("a", repetitions, &SIZES, u64::from(repetitions));
-        let made = Comparisons::new(std::slice::from_ref(&own), std::slice::from_ref(&own), &gated(&["p99 > +0%", "p99 < -0%"])).unwrap();
+        let made = Comparisons::new(
+            std::slice::from_ref(&own),
+            std::slice::from_ref(&own),
+            &gated(&["p99 > +0%", "p99 < -0%"]),
+        )
+        .unwrap();
         assert_eq!(claims(&made), 0);
         assert!(!made.broken());
         let text = made.text(100, true);
@@ -214,7 +219,11 @@ fn cells_that_cannot_be_trusted_are_named_and_claim_nothing() {
     for result in b.iter_mut().flat_map(|run| &mut run.results).filter(|result| result.size() == Some(32)) {
         result.verdict.add(Finding::at(FindingId::ClockUnfit, "initiator", "the clock jumped"));
     }
-    for result in b.iter_mut().flat_map(|run| &mut run.results).filter(|result| result.size() == Some(256) && result.repetition == Some(2)) {
+    for result in b
+        .iter_mut()
+        .flat_map(|run| &mut run.results)
+        .filter(|result| result.size() == Some(256) && result.repetition == Some(2))
+    {
         result.verdict.add(Finding::at(FindingId::Migrated, "initiator", "it moved"));
     }
     let made = Comparisons::new(&a, &b, &options()).unwrap();
@@ -279,7 +288,8 @@ fn cells_of_one_run() {
     let made = Comparisons::new(std::slice::from_ref(&own), &[], &two).unwrap();
     assert_eq!((made.comparisons.len(), made.comparisons[0].cells.len()), (1, 2));
     assert!(made.text(100, false).contains("fifo:50 is faster than policy other by"), "{}", made.text(100, false));
-    let error = |options: &CompareOptions| Comparisons::new(std::slice::from_ref(&own), &[], options).unwrap_err().to_string();
+    let error =
+        |options: &CompareOptions| Comparisons::new(std::slice::from_ref(&own), &[], options).unwrap_err().to_string();
     assert!(error(&axis("colour")).contains("no factor 'colour'"));
     assert!(error(&axis("load")).contains("only one value of load (none)"));
     assert!(error(&options()).contains("--axis"));
@@ -525,7 +535,12 @@ fn parity_is_compared_where_either_run_used_it() {
     assert!(error.to_string().contains("parity") && error.exit_code() == 2, "{error}");
     // Nor is there a share of repairs where nothing was repaired.
     let mut quiet = sixteen;
-    for end in quiet.iter_mut().flat_map(|run| &mut run.results).filter_map(|result| result.pgm.as_mut()).flat_map(|pgm| &mut pgm.ends) {
+    for end in quiet
+        .iter_mut()
+        .flat_map(|run| &mut run.results)
+        .filter_map(|result| result.pgm.as_mut())
+        .flat_map(|pgm| &mut pgm.ends)
+    {
         (end.counts.recovered, end.counts.rebuilt) = (0, 0);
     }
     let (left, _) = figures(&plain, &quiet, &[]);

@@ -204,7 +204,10 @@ fn siblings_widen_the_interval_of_one_run_a_side() {
     assert_eq!(over, "one run each and its siblings");
     assert!(wide > 2.0 * alone, "{alone} {wide}");
     let text = of(&all[2..]).comparisons[0].summary[0].clone();
-    assert!(text.contains("the spread between runs of this host, from 6 other runs of the same plan in runs"), "{text}");
+    assert!(
+        text.contains("the spread between runs of this host, from 6 other runs of the same plan in runs"),
+        "{text}"
+    );
     assert!(of(&all[2..4]).comparisons[0].summary[0].contains("is not known (2 other runs of the same plan in runs"));
 }
 
@@ -286,7 +289,8 @@ fn intervals_have_one_unit() {
     for by in [2.2, 2.6, 2.9, 3.1, 5.0] {
         for repetitions in [3, 6] {
             let mut noise = Noise(9);
-            let run = |by: f64, noise: &mut Noise| Campaign { cells: 1, repetitions: 1, between: 0.25, by }.run("r", noise);
+            let run =
+                |by: f64, noise: &mut Noise| Campaign { cells: 1, repetitions: 1, between: 0.25, by }.run("r", noise);
             let mut sides = [1.0, by].map(|by| (0..repetitions).map(|_| run(by, &mut noise)).collect::<Vec<_>>());
             for (place, run) in sides.iter_mut().flatten().enumerate() {
                 run.name = format!("r{place}");

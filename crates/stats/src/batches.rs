@@ -19,8 +19,8 @@
 //! have an interval, and there is none. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
 //! G. S. Fishman, "Grouping observations in digital simulation", 1978.)
 
-use crate::t_quantile;
 use crate::histogram::Bucket;
+use crate::t_quantile;
 
 const BLOCK: usize = 64;
 const MOST: usize = 64;
@@ -314,7 +314,8 @@ impl BatchIntervals {
                 widest([at(middle.low_ns.saturating_sub(1)), at(middle.high_ns)])?
             }
             None => {
-                let at = |level| Spread::of(self.complete().map(|batch| batch.below(level) as f64 / self.batch_values()));
+                let at =
+                    |level| Spread::of(self.complete().map(|batch| batch.below(level) as f64 / self.batch_values()));
                 let above = (0..LEVELS).find(|level| at(*level).mean >= 0.5).unwrap_or(LEVELS - 1);
                 match widest([at(above.saturating_sub(1)), at(above)])? {
                     // Nearly all values lie between two levels: of a drift to a place where there is none.
@@ -335,7 +336,10 @@ impl BatchIntervals {
             Relative::Value(half) => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
                 let half = half.ceil() as u64;
-                Ok(MedianInterval { low: middle.low_ns.saturating_sub(half), high: middle.high_ns.saturating_add(half) })
+                Ok(MedianInterval {
+                    low: middle.low_ns.saturating_sub(half),
+                    high: middle.high_ns.saturating_add(half),
+                })
             }
         }
     }
@@ -567,7 +571,10 @@ mod tests {
             whole(about * (1.0 + 0.002 * random.unit()))
         }));
         let interval = batches.median_interval(|q| histogram.bucket_at(q)).unwrap();
-        assert!(interval.low <= 50_050 && interval.high >= 50_050 && interval.high - interval.low < 5_000, "{interval:?}");
+        assert!(
+            interval.low <= 50_050 && interval.high >= 50_050 && interval.high - interval.low < 5_000,
+            "{interval:?}"
+        );
     }
 
     #[test]

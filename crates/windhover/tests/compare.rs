@@ -129,7 +129,8 @@ fn other_runs_of_the_plan_beside_them_widen_one_run_a_side() {
         .map(|place| {
             let path = made(&folder, &format!("r{place}"), 3, &[("other", 32, 5_000 + 150 * (place * 7 % 5))], true);
             let text = fs::read_to_string(format!("{path}/run.json")).unwrap();
-            fs::write(format!("{path}/run.json"), text.replace(&format!("\"name\":\"r{place}\""), "\"name\":\"r\"")).unwrap();
+            fs::write(format!("{path}/run.json"), text.replace(&format!("\"name\":\"r{place}\""), "\"name\":\"r\""))
+                .unwrap();
             path
         })
         .collect();

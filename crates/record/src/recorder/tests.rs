@@ -125,11 +125,15 @@ fn halves_come_last() {
 
 #[test]
 fn quantiles_need_ten_beyond() {
-    let many = |count| (0..count).map(|seq| sample(seq, seq * 2000, 1 + seq)).collect::<Vec<_>>();
+    let many = |count| (0..count).map(|seq| sample(seq, seq * 2000, 1 + seq * 387 % count)).collect::<Vec<_>>();
     let latency = run(config(), &many(1000)).latency;
     assert_eq!((latency.p50_ns, latency.p90_ns, latency.p99_ns), (Some(500), Some(900), Some(990)));
     assert_eq!(latency.p99_9_ns, None);
     assert!(latency.p50_ci95_ns.is_some() && latency.mean_ci95_ns.is_some());
+    // In order of size they depend on each other from the first to the last.
+    let ramp: Vec<Sample> = (0..1000).map(|seq| sample(seq, seq * 2000, 1 + seq)).collect();
+    let latency = run(config(), &ramp).latency;
+    assert_eq!((latency.p50_ns, latency.p50_ci95_ns, latency.mean_ci95_ns), (Some(500), None, None));
     let latency = run(config(), &many(19)).latency;
     assert_eq!((latency.p50_ns, latency.p50_ci95_ns), (None, None));
     assert_eq!(latency.mean_ns, Some(10.0));

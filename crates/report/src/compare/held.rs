@@ -130,7 +130,13 @@ fn fits(gate: &Gate, cell: &CellComparison, comparison: &Comparison) -> bool {
 }
 
 /// What a gate holds against its limit in one cell.
-fn measure<'c>(gate: &Gate, figure: &'c MetricComparison, kind: LatencyKind, sample: Sample, label: String) -> Found<'c> {
+fn measure<'c>(
+    gate: &Gate,
+    figure: &'c MetricComparison,
+    kind: LatencyKind,
+    sample: Sample,
+    label: String,
+) -> Found<'c> {
     let change = match figure.ratio {
         Some(ratio) => ratio - 1.0,
         None if figure.difference > 0.0 => f64::INFINITY,
@@ -183,7 +189,11 @@ fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option
         return found.p.is_none().then(|| {
             let (few, least) = (figure.b_own.len(), evidence::FEWEST);
             let word = if relative || figure.b_values.len() > 1 { word } else { "repetition" };
-            let few = if relative { words::limit_of(figure, found.sample, sets) } else { format!("{few} {word}s have no interval, {least} have") };
+            let few = if relative {
+                words::limit_of(figure, found.sample, sets)
+            } else {
+                format!("{few} {word}s have no interval, {least} have")
+            };
             (format!("{least} {word}s a side"), few)
         });
     }

@@ -273,7 +273,8 @@ fn prepare<'a>(
         matched.pairs.iter().flat_map(|pair| if second { pair.b.results() } else { pair.a.results() }).collect()
     };
     differences.extend(differs::of_results(&all(false), &all(true)));
-    differences.extend([(a, names[0]), (b, names[1])].into_iter().flat_map(|(side, name)| differs::within(side.runs, name)));
+    differences
+        .extend([(a, names[0]), (b, names[1])].into_iter().flat_map(|(side, name)| differs::within(side.runs, name)));
     let side = |cells: &Cells<'_>, name: &str, second: bool| Side {
         name: name.to_owned(),
         run: cells.name(),
@@ -363,10 +364,8 @@ fn samples(runs: &[Vec<&ResultDocument>], metric: Metric, sample: Sample, rtt: b
         }
         Sample::Run => {
             let measured: Vec<&Vec<&ResultDocument>> = runs.iter().filter(|run| !run.is_empty()).collect();
-            let values: Vec<f64> = measured
-                .iter()
-                .filter_map(|run| evidence::centre(&each(run, metric, rtt), metric.unit()))
-                .collect();
+            let values: Vec<f64> =
+                measured.iter().filter_map(|run| evidence::centre(&each(run, metric, rtt), metric.unit())).collect();
             let short = values.len() < measured.len();
             (values, short)
         }
@@ -375,18 +374,13 @@ fn samples(runs: &[Vec<&ResultDocument>], metric: Metric, sample: Sample, rtt: b
 
 /// Where a side has one run, intervals cannot come from its samples. They come from the repetitions of each run, and from
 /// how far other runs of the same plan lie apart; or from batches, where these are asked for.
-fn single_runs(
-    drafts: &mut Drafts,
-    pair: &Pair<'_>,
-    sample: Sample,
-    siblings: &[Cells<'_>],
-    options: &CompareOptions,
-) {
+fn single_runs(drafts: &mut Drafts, pair: &Pair<'_>, sample: Sample, siblings: &[Cells<'_>], options: &CompareOptions) {
     let (x, y) = (used(&pair.a).concat(), used(&pair.b).concat());
     for draft in &mut drafts.figures {
         let (metric, unit) = (draft.metric, draft.metric.unit());
         if let (true, ([one], [two])) = (options.batches, (x.as_slice(), y.as_slice()))
-            && let (Some(within_a), Some(within_b)) = (metric.batches(one, options.rtt), metric.batches(two, options.rtt))
+            && let (Some(within_a), Some(within_b)) =
+                (metric.batches(one, options.rtt), metric.batches(two, options.rtt))
             && let Some(found) = evidence::effect_of_batches(draft.effect.a, draft.effect.b, within_a, within_b)
         {
             (draft.effect, draft.over) = (found, Over::Batches);

@@ -124,7 +124,9 @@ pub enum CompareError {
     )]
     AxisOfTwo,
     /// A run that stands on both sides.
-    #[error("{run} is on both sides: name each run once, the runs of the first side before -- and those of the second after it")]
+    #[error(
+        "{run} is on both sides: name each run once, the runs of the first side before -- and those of the second after it"
+    )]
     Both {
         /// The run.
         run: String,

@@ -159,11 +159,7 @@ pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -
         return format!("{few} cannot show how far {word}s scatter, {} each could", repetitions_needed(sets));
     }
     let after = if sets > 1 { " after correction" } else { "" };
-    format!(
-        "{few} cannot bring p below {:.2}{after}, {} each could",
-        figure.smallest_p,
-        repetitions_needed(sets)
-    )
+    format!("{few} cannot bring p below {:.2}{after}, {} each could", figure.smallest_p, repetitions_needed(sets))
 }
 
 /// One figure of two cells.
@@ -337,7 +333,9 @@ fn opening(comparison: &Comparison, differing: &BTreeMap<String, (Option<String>
     };
     let times = match (comparison.sample, comparison.a.runs.len(), comparison.b.runs.len()) {
         (Sample::Repetition, ..) => times,
-        (Sample::Run, a, b) if a == b => format!(", {} a side{}", counted(a, "run"), times.replace(" a side", " of each cell on a side")),
+        (Sample::Run, a, b) if a == b => {
+            format!(", {} a side{}", counted(a, "run"), times.replace(" a side", " of each cell on a side"))
+        }
         (Sample::Run, a, b) => format!(", {a} and {b} runs{}", times.replace(" a side", " of each cell on a side")),
     };
     let factors: BTreeSet<&String> = comparison.cells.iter().flat_map(|cell| cell.factors.keys()).collect();
@@ -466,7 +464,10 @@ fn tally(comparison: &Comparison, sets: usize) -> Option<String> {
     ];
     if let (true, Some(last)) = (few > 0, parts.last_mut()) {
         let needed = counted(repetitions_needed(sets), comparison.sample.word());
-        last.push_str(&format!(" ({few} for too few {}s: so many at once need {needed} a side)", comparison.sample.word()));
+        last.push_str(&format!(
+            " ({few} for too few {}s: so many at once need {needed} a side)",
+            comparison.sample.word()
+        ));
     }
     Some(format!("Of {compared} figures of single cells {}.", list(&parts)))
 }

@@ -16,9 +16,10 @@ fn main() {
             let found = series::coverage(series, truth, count, runs);
             let (share, width) = match found.known {
                 0 => ("too short".to_owned(), "-".to_owned()),
-                known => {
-                    (format!("{:.1} %", found.share() * 100.0), format!("{:.2} %", found.width * 100.0 / f64::from(known)))
-                }
+                known => (
+                    format!("{:.1} %", found.share() * 100.0),
+                    format!("{:.2} %", found.width * 100.0 / f64::from(known)),
+                ),
             };
             let known = f64::from(found.known) * 100.0 / f64::from(found.runs);
             println!("| {series} | {count} | {known:.0} % | {share} | {width} |");

@@ -60,7 +60,8 @@ fn sides(arguments: &Compare) -> Result<(&[PathBuf], &[PathBuf]), CompareError> 
 fn siblings(a: &[RunInput], b: &[RunInput]) -> Siblings {
     let sides: Vec<&RunInput> = a.iter().chain(b).collect();
     let mut folders: Vec<PathBuf> = Vec::new();
-    for folder in sides.iter().filter_map(|run| run.folder.as_ref()?.canonicalize().ok()?.parent().map(Path::to_owned)) {
+    for folder in sides.iter().filter_map(|run| run.folder.as_ref()?.canonicalize().ok()?.parent().map(Path::to_owned))
+    {
         if !folders.contains(&folder) {
             folders.push(folder);
         }
