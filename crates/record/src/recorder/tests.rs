@@ -125,7 +125,11 @@ fn halves_come_last() {
 
 #[test]
 fn quantiles_need_ten_beyond() {
-    let many = |count| (0..count).map(|seq| sample(seq, seq * 2000, 1 + seq * 387 % count)).collect::<Vec<_>>();
+    // All numbers up to `count` in no order: the powers of a primitive root of 1009.
+    let many = |count| -> Vec<Sample> {
+        let powers = std::iter::successors(Some(1_u64), |last| Some(last * 11 % 1009)).take(1008);
+        (0..).zip(powers.filter(|value| *value <= count)).map(|(seq, value)| sample(seq, seq * 2000, value)).collect()
+    };
     let latency = run(config(), &many(1000)).latency;
     assert_eq!((latency.p50_ns, latency.p90_ns, latency.p99_ns), (Some(500), Some(900), Some(990)));
     assert_eq!(latency.p99_9_ns, None);
