@@ -1,6 +1,49 @@
 //! One function a target: takes any bytes, must neither panic nor run for ever. The normal tests run each of them over
 //! its corpus, so this file is compiled there too.
 
+/// A name, which is that of its corpus, and what takes the bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    ("frame", frame),
+    ("control_server", control_server),
+    ("control_client", control_client),
+    ("data_header", data_header),
+    ("key_file", key_file),
+    ("agent_reply", agent_reply),
+    ("run_json", run_json),
+    ("result_document", result_document),
+    ("journal", journal),
+    ("plan", plan),
+    ("hlog", hlog),
+    ("histogram", histogram),
+    ("typed_values", typed_values),
+    ("worker_line", worker_line),
+    ("icmp_reply", icmp_reply),
+    ("proc_files", proc_files),
+    ("netdev", netdev),
+    ("flow_rule", flow_rule),
+    ("task_files", task_files),
+    ("undo_log", undo_log),
+    ("trace_line", trace_line),
+    ("capture_file", capture_file),
+    ("captured_frame", captured_frame),
+    ("pgm_packet", pgm_packet),
+    ("pgm_engines", pgm_engines),
+    ("lab_registry", lab_registry),
+    ("ip_json", ip_json),
+    ("shield_state", shield_state),
+    ("qdisc", qdisc),
+    ("route", route),
+    ("tune_profile", tune_profile),
+    ("doctor_document", doctor_document),
+    ("zmtp", zmtp),
+    ("cell_lines", cell_lines),
+    ("gate", gate),
+    ("figure", figure),
+];
+
 /// Frames of both protocols.
 pub fn frame(bytes: &[u8]) {
     wire::exercise::exercise_frame(bytes);
@@ -185,4 +228,24 @@ pub fn tune_profile(bytes: &[u8]) {
 /// Documents of `doctor --save`.
 pub fn doctor_document(bytes: &[u8]) {
     prepare::exercise::doctor_document(bytes);
+}
+
+/// ZeroMQ's framing of messages.
+pub fn zmtp(bytes: &[u8]) {
+    pgm::exercise::zmtp(bytes);
+}
+
+/// Outliers, events and series of a cell.
+pub fn cell_lines(bytes: &[u8]) {
+    store::exercise::cell_lines(bytes);
+}
+
+/// Gates as people type them.
+pub fn gate(bytes: &[u8]) {
+    report::exercise::gate(bytes);
+}
+
+/// The text of figures.
+pub fn figure(bytes: &[u8]) {
+    report::exercise::figure(bytes);
 }

@@ -44,6 +44,16 @@ pub enum PgmIoError {
     /// The message was not taken.
     #[error("the message was not taken: {0}")]
     Send(#[source] pgm::source::SendError),
+    /// There is no memory for the windows.
+    #[error(
+        "the windows of all sources take {need_mib} MiB of memory, and {free_mib} MiB are free: use a smaller window, shorter packets or fewer sources"
+    )]
+    Memory {
+        /// What is needed, in MiB.
+        need_mib: u64,
+        /// What is free, on the machine, in the control group or by the limit of the process, in MiB.
+        free_mib: u64,
+    },
     /// More peers than the receiver holds windows for.
     #[error("{peers} peers are more than the {most} sources that the receiver hears at once: raise max_sources")]
     TooManyPeers {

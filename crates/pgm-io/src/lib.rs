@@ -36,6 +36,7 @@
 mod duplex;
 mod error;
 mod log;
+mod memory;
 mod options;
 mod receiving;
 mod sending;

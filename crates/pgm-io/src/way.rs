@@ -118,6 +118,11 @@ impl Way {
                 return Err(PgmIoError::Family { one: group, other: options.local });
             }
         }
+        let windows = [
+            options.source.map(|source| source.memory_bytes()),
+            options.receiver.map(|receiver| receiver.memory_bytes()),
+        ];
+        crate::memory::check(windows.into_iter().flatten().fold(0, u64::saturating_add))?;
         let clock = options.clock.map_or_else(Clock::calibrate, Ok)?;
         let interface = options.interface.map_or_else(|| interface_of(options.local), Ok)?;
         let group = GroupOptions {

@@ -2,7 +2,7 @@
 #![doc(hidden)]
 
 use crate::packet::{Body, Data, Fragment, Nak, Options, Packet, ParityParameters, Reset, Spm, checksum};
-use crate::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
+use crate::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec, zmtp};
 use std::net::{IpAddr, Ipv4Addr};
 
 const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 192, 0, 1));
@@ -22,6 +22,32 @@ pub fn packet(bytes: &[u8]) {
 fn known(mut packet: Packet<'_>) -> Packet<'_> {
     packet.options.unknown = 0;
     packet
+}
+
+/// ZeroMQ's framing: pieces with a length in one byte each, of which the lowest bit says whether a loss came before. What
+/// is taken apart and put together again is the same.
+pub fn zmtp(mut script: &[u8]) {
+    let mut unframer = zmtp::Unframer::default();
+    let mut whole = Vec::new();
+    while let Some((&length, rest)) = script.split_first() {
+        let (piece, rest) = rest.split_at(usize::from(length).min(rest.len()));
+        script = rest;
+        if length & 1 == 1 {
+            unframer.lost();
+        }
+        unframer.take(piece, |message| {
+            assert_eq!(message.frames.iter().sum::<usize>(), message.bytes.len());
+            whole.push(message.bytes.to_vec());
+        });
+    }
+    let (mut again, mut out, mut unframer) = (Vec::new(), Vec::new(), zmtp::Unframer::default());
+    for message in &whole {
+        let _ = zmtp::frame(message, 100, &mut out, |piece| {
+            unframer.take(piece, |message| again.push(message.bytes.to_vec()));
+            Ok::<(), ()>(())
+        });
+    }
+    assert_eq!(whole, again);
 }
 
 /// A checksum that is right, so that the bytes behind it are looked at.

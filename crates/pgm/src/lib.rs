@@ -12,7 +12,8 @@
 //! - [`Source`]: the sending end as a state machine;
 //! - [`Receiver`]: the receiving end as a state machine;
 //! - [`fec`]: parity, by which both can repair whole groups of packets, off by default;
-//! - [`sim`]: a network in virtual time, to test with.
+//! - [`sim`]: a network in virtual time, to test with;
+//! - [`zmtp`]: messages as ZeroMQ puts them into PGM.
 //!
 //! # The protocol in ten points
 //! - A session is one source, named by its [`Tsi`]; a receiver may hear many, each with a window of its own.
@@ -84,6 +85,7 @@ pub mod sim;
 pub mod source;
 mod sqn;
 mod tsi;
+pub mod zmtp;
 
 pub use receiver::{Receiver, ReceiverConfig};
 pub use source::{Source, SourceConfig};

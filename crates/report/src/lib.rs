@@ -18,6 +18,8 @@ mod csv;
 mod document;
 mod environment;
 mod error;
+#[doc(hidden)]
+pub mod exercise;
 mod figure;
 pub mod figures;
 mod glance;

@@ -199,6 +199,11 @@ pub(crate) fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(cause) => return Err(StoreError::reading(path, cause)),
     };
+    parse_lines(path, &bytes)
+}
+
+/// JSON lines; empty ones are passed over.
+pub(crate) fn parse_lines<T: serde::de::DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<Vec<T>, StoreError> {
     let mut items = Vec::new();
     for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
         let item = serde_json::from_slice(line).map_err(|error| StoreError::DamagedLine {

@@ -1,8 +1,9 @@
 //! Entry points for fuzzing: each takes any bytes and must neither panic nor hang. Not part of the public interface.
 #![doc(hidden)]
 
-use crate::{hlog, journal, read};
-use model::{Plan, ResultDocument};
+use crate::{cell, hlog, journal, read};
+use model::result::{Outlier, Series};
+use model::{Event, Plan, ResultDocument};
 use std::path::Path;
 
 /// `run.json`.
@@ -38,4 +39,18 @@ pub fn hlog(bytes: &[u8]) {
     for interval in hlog::read(Path::new("0001.hlog"), text).unwrap_or_default() {
         let _ = interval.decode();
     }
+}
+
+/// `cells/NNNN.outliers.jsonl`, `.events.jsonl`, and series as documents have them: what is read is written and read the same.
+pub fn cell_lines(bytes: &[u8]) {
+    fn one<T: serde::de::DeserializeOwned + serde::Serialize>(bytes: &[u8]) {
+        let path = Path::new("0001.jsonl");
+        for item in cell::parse_lines::<T>(path, bytes).unwrap_or_default() {
+            let text = serde_json::to_vec(&item).unwrap_or_default();
+            assert_eq!(cell::parse_lines::<T>(path, &text).map(|items| items.len()).ok(), Some(1));
+        }
+    }
+    one::<Outlier>(bytes);
+    one::<Event>(bytes);
+    one::<Series>(bytes);
 }

@@ -255,6 +255,123 @@ fn a_receiver_that_waits_in_vain_says_so() {
     assert!(stdout(&got).starts_with("0 messages"), "{}", stdout(&got));
 }
 
+/// More senders one after another than there are places for: each gets that of one that has ended.
+#[test]
+fn senders_one_after_another_are_all_heard() {
+    let place = Place::new(20);
+    let receiver = place.receiver(&["--sources", "4", "--count", "1200", "--check", "--summary", "--format", "json"]);
+    for _ in 0..6 {
+        assert_code(&place.send(&["--count", "200", "--rate", "5k"], b""), 0);
+    }
+    let got = receiver.finish();
+    let summary = documents(&got).pop().unwrap();
+    assert_code(&got, 0);
+    assert_eq!((&summary["messages"], &summary["sources"].as_array().unwrap().len()), (&1200.into(), &6));
+    assert_eq!((&summary["receiver"]["lost"], &summary["receiver"]["sources_refused"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn a_source_without_a_place_is_told_and_no_success() {
+    let place = Place::new(21);
+    let receiver = place.receiver(&["--sources", "1", "--count", "800", "--summary", "--format", "json"]);
+    let first = place.start("send", &["--count", "800", "--rate", "800"]).listening("publishes");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_code(&place.send(&["--count", "20"], b""), 0);
+    let got = receiver.finish();
+    let lines = documents(&got);
+    let told = lines.iter().filter(|line| line["type"] == "refused").count();
+    assert_eq!((told, &lines.last().unwrap()["receiver"]["sources_refused"]), (1, &1.into()), "{lines:?}");
+    assert_code(&got, 3);
+    assert_code(&first.finish(), 0);
+}
+
+/// The same identifier again, with numbers from the beginning: a second session, and nothing of it among the first.
+#[test]
+fn a_restarted_source_is_another_session() {
+    let place = Place::new(22);
+    let receiver = place.receiver(&["--count", "700", "--check", "--summary", "--format", "json"]);
+    for count in ["300", "400"] {
+        let same = ["--gsi", "1.2.3.4.5.6", "--source-port", "99", "--count", count, "--rate", "2k"];
+        assert_code(&place.send(&same, b""), 0);
+    }
+    let got = receiver.finish();
+    let summary = documents(&got).pop().unwrap();
+    assert_code(&got, 0);
+    let source = &summary["sources"][0];
+    assert_eq!((&source["messages"], &source["sessions"]), (&700.into(), &2.into()), "{summary}");
+    assert_eq!((&source["out_of_order"], &source["next"]), (&0.into(), &400.into()), "{summary}");
+}
+
+#[test]
+fn the_first_number_is_asked_for_and_numbers_wrap() {
+    let place = Place::new(23);
+    let receiver = place.receiver(&["--until-fin", "--check", "--format", "json"]);
+    assert_code(&place.send(&["--first", "4294967290", "--count", "20", "--size", "65535"], b""), 0);
+    let got = receiver.finish();
+    assert_code(&got, 0);
+    let lines = documents(&got);
+    let firsts: Vec<u64> = lines.iter().filter_map(|line| line["first"].as_u64()).collect();
+    assert_eq!((firsts.len(), firsts[0]), (20, 4_294_967_290));
+    assert!(firsts[19] < 2000, "{firsts:?}");
+}
+
+/// Two parts of one message of ZeroMQ, then one alone.
+#[test]
+fn parts_of_a_zeromq_message_keep_their_borders() {
+    for (number, form, expected) in [(24, "text", "a | b\nc\n"), (25, "hex", "61 | 62\n63\n")] {
+        let place = Place::new(number);
+        let receiver = place.receiver(&["--zeromq", "--count", "2", "--format", form]);
+        assert_code(&place.send(&["--hex"], b"0000 0201 61 0200 62 0200 63\n"), 0);
+        assert_eq!(stdout(&receiver.finish()), expected);
+    }
+}
+
+/// A message that is longer than any that is taken does not vanish.
+#[test]
+fn a_zeromq_message_that_is_too_long_is_told() {
+    let place = Place::new(26);
+    let receiver = place.receiver(&["--zeromq", "--until-fin", "--format", "json"]);
+    assert_code(&place.send(&["--hex"], b"0000 ff 0000000001000001 00 61\n"), 0);
+    let got = receiver.finish();
+    assert_code(&got, 3);
+}
+
+#[test]
+fn windows_that_find_no_memory_are_refused_before_they_are_taken() {
+    let place = Place::new(27);
+    let many = place.arguments("recv", &["--sources", "1000", "--window", "1048576"]);
+    assert_refused(&many, 2, &["MiB", "smaller window"]);
+    let tool = windhover(&[]).get_program().to_str().unwrap().to_owned();
+    let limited = "ulimit -v 1500000; exec \"$0\" \"$@\"";
+    for (what, more) in [("recv", ["--sources", "1"]), ("send", ["--count", "1"])] {
+        let arguments = place.arguments(what, &[&more[..], &["--window", "1048576"]].concat());
+        let output = std::process::Command::new("sh").args(["-c", limited, &tool]).args(&arguments).output().unwrap();
+        assert_code(&output, 2);
+        assert!(
+            stderr(&output).contains("MiB of memory") && stderr(&output).lines().count() == 1,
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn who_did_not_answer_is_counted() {
+    let place = Place::new(28);
+    let reply = "239.192.77.29";
+    let silent = Running::start(&["pgm", "send", reply, "--interface", "lo", "--udp-port", &place.port]);
+    let reflector = place.start("reflect", &[]).listening("answers");
+    let ping = ["--count", "20", "--rate", "500", "--reflectors", "2", "--linger", "300ms", "--json"];
+    let got = place.start("ping", &ping).finish();
+    let result = documents(&got).pop().unwrap();
+    assert_eq!((&result["answered"], &result["silent"]), (&1.into(), &1.into()), "{result}");
+    assert_code(&got, 1);
+    silent.interrupt();
+    assert_code(&silent.finish(), 130);
+    reflector.interrupt();
+    assert_code(&reflector.finish(), 130);
+}
+
 #[test]
 fn what_is_refused_and_how() {
     let refused = |arguments: &str, words: &[&str]| {

@@ -252,15 +252,12 @@ impl<R: Read> Reader<R> {
         let seconds = order.word(&head, 0).unwrap_or(0);
         let field = |at| order.word(&self.room, at).unwrap_or(0);
         let (fraction, kept, sent) = (field(0), field(4), field(8));
-        let limit = if nanoseconds { 1_000_000_000 } else { 1_000_000 };
-        if fraction >= limit {
-            return Err(Self::damaged(start, format!("a packet's time has {fraction} parts of a second")));
-        }
         let length = usize::try_from(kept).unwrap_or(usize::MAX);
         if length > LONGEST {
             return Err(Self::damaged(start, format!("a packet claims {kept} bytes")));
         }
         self.take(length, "a packet")?;
+        // Some writers let the fraction run over into the next second.
         let fraction_ns = u64::from(fraction) * if nanoseconds { 1 } else { 1000 };
         self.ready.push_back(Entry::Packet(Record {
             at: start,

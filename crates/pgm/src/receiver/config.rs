@@ -83,6 +83,15 @@ impl ReceiverConfig {
         }
     }
 
+    /// Memory in bytes that [`crate::Receiver::new`] takes for all sources. Packets' own memory, most of it, is only used
+    /// as sources are heard.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let each =
+            self.max_packet_bytes + super::peer::NUMBER_BYTES + if self.parity { super::peer::PARITY_BYTES } else { 0 };
+        (self.max_sources as u64).saturating_mul(u64::from(self.window_packets)).saturating_mul(each as u64)
+    }
+
     /// Checks that the parameters make sense together.
     ///
     /// # Errors

@@ -59,6 +59,10 @@ struct Slot {
     data_retries: u32,
 }
 
+/// Memory that each number of a window takes beside its packet: its slot, a timer, a place for a NAK and one for a packet.
+pub(super) const NUMBER_BYTES: usize = size_of::<Slot>() + size_of::<(u64, u32)>() + 3 * size_of::<u32>();
+pub(super) use parity::PLACE_BYTES as PARITY_BYTES;
+
 /// What the methods need beside the peer itself.
 pub(super) struct With<'a> {
     pub(super) config: &'a ReceiverConfig,

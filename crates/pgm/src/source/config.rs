@@ -84,6 +84,12 @@ impl SourceConfig {
         }
     }
 
+    /// Memory in bytes that [`crate::Source::new`] takes for the window.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        u64::from(self.window_packets).saturating_mul((self.max_packet_bytes + super::NUMBER_BYTES) as u64)
+    }
+
     /// Checks that the parameters make sense together.
     ///
     /// # Errors

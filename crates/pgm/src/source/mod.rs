@@ -55,6 +55,8 @@ const PARITY_BYTES: usize = LENGTH_BYTES + GROUP_SIZE_BYTES + 8 + 16 + 2;
 const GROUP_SIZE_BYTES: usize = 8;
 /// Numbers that one NCF confirms: its own and a list.
 const CONFIRMED: usize = 63;
+/// Memory that each number of the window takes beside its packet: its slot, and a place among the repairs.
+const NUMBER_BYTES: usize = size_of::<window::Slot>() + size_of::<Sqn>();
 /// NAKed numbers that may wait for their NCF; more are passed over, and asked for again.
 const MOST_NCFS: usize = 4096;
 

@@ -41,8 +41,8 @@ pub(crate) struct Dump {
     /// Print packets that are not Windhover's too
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print no packets, only the summary
-    #[arg(long, conflicts_with = "all")]
+    /// Print no packets, only the summary, also with --all
+    #[arg(long)]
     pub(crate) summary: bool,
     /// Form of the output
     #[arg(long, value_enum, default_value_t = DumpFormat::Text)]

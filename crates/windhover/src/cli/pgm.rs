@@ -24,7 +24,8 @@ pub(crate) enum Pgm {
     /// Publish numbered messages and time the answers of one `pgm reflect` or several
     ///
     /// Messages that were lost and repaired on either way, and those that had to wait behind them, are told apart from the
-    /// rest, whose times are those of the path and of scheduling alone.
+    /// rest, whose times are those of the path and of scheduling alone. Exit code 1 when a reflector that was heard, or that
+    /// --reflectors waits for, did not answer.
     Ping(Box<Ping>),
     /// Publish each message of a group again on the next one, for `pgm ping`
     Reflect(Box<Reflect>),
@@ -42,7 +43,7 @@ pub(crate) struct Send {
     /// pattern
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
-    /// Bytes of a message of --count [default: 64] or --file [default: what a packet carries]
+    /// Bytes of a message of --count, 8 to 65535 [default: 64], or of --file, 1 to 65535 [default: what a packet carries]
     #[arg(long, value_name = "BYTES")]
     pub(crate) size: Option<usize>,
     /// Messages a second, such as 500 or 10k [default: 1000 with --count, else as fast as they come]
@@ -164,13 +165,14 @@ pub(crate) struct Reflect {
 /// How received messages are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
-    /// One line a message; what is no printable text is escaped
+    /// One line a message; what is no printable text is escaped. Parts of one ZeroMQ message have ` | ` between them
     Text,
     /// One line of hexadecimal a message
     Hex,
     /// The bytes as they came, with nothing between messages
     Raw,
-    /// One JSON object a message, event or repair; the last one is the summary
+    /// One JSON object a message, event or repair, with the lengths of its parts where a ZeroMQ message has several; the last
+    /// one is the summary
     Json,
 }
 
@@ -231,6 +233,9 @@ pub(crate) struct Source {
     /// Data-source port [default: random]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) source_port: Option<u16>,
+    /// Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap
+    #[arg(long, value_name = "SQN", default_value_t = 0)]
+    pub(crate) first: u32,
     /// Most bits a second of all packets, such as 100M or 1G
     #[arg(long, value_name = "BITS", default_value = "1G", value_parser = super::stream::bits)]
     pub(crate) bandwidth: u64,

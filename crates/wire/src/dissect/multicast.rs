@@ -3,7 +3,7 @@
 //! IP protocol 113 is PGM. UDP datagrams are where the port says so: the two that others use unless they are told
 //! otherwise, those that the caller names, and those on which two packets of one source were found that are PGM in every
 //! byte: a right checksum, lengths that add up and addresses of known families. Other bytes pass that twice about once
-//! in 2^64 times.
+//! in 2^64 times. One SPM is enough that names the address it came from, as all do that passed no router of PGM.
 
 use super::{FlowId, Packet, Transport};
 use crate::data::{FarStamps, PROVE_BYTES, PROVE_MAGIC};
@@ -134,7 +134,10 @@ impl Sources {
             return None;
         }
         let port = packet.destination.port();
-        if self.guesses.get(&port) == Some(&observed.head.tsi) {
+        let from_its_path = matches!(observed.packet, Ok(inside)
+            if matches!(inside.body, Body::Spm(spm) if spm.path == packet.source.ip()));
+        let certain = from_its_path && packet.destination.ip().is_multicast();
+        if certain || self.guesses.get(&port) == Some(&observed.head.tsi) {
             self.guesses.remove(&port);
             self.learned.insert(port);
             return Some(observed);

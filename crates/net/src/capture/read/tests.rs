@@ -115,6 +115,17 @@ fn pcap_of_both_orders_and_units_is_read() {
     }
 }
 
+/// Some writers let microseconds run over; other readers go on.
+#[test]
+fn a_fraction_beyond_a_second_is_carried() {
+    let mut bytes = pcap(false, false);
+    bytes[28..32].copy_from_slice(&1_500_000_u32.to_le_bytes());
+    let (entries, end) = all(&[&bytes[..], &bytes[24..]].concat());
+    end.unwrap();
+    let times: Vec<_> = packets(&entries).iter().map(|record| record.time_ns).collect();
+    assert_eq!(times, [Some(1_700_000_001_500_000_000); 2]);
+}
+
 /// A big-endian section with one interface and what else is given.
 fn big_endian(options: &[u8], blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -52,6 +52,10 @@ struct Held {
     fragment: [u8; ENCODED_FRAGMENT_BYTES],
 }
 
+/// Memory that each number of a window takes for parity: half a group with its timer, and what is kept.
+pub(in crate::receiver) const PLACE_BYTES: usize =
+    (size_of::<Group>() + size_of::<(u64, u32)>() + size_of::<u32>()) / 2 + size_of::<Option<Held>>();
+
 /// What a peer keeps for parity.
 #[derive(Debug)]
 pub(in crate::receiver) struct Parity {

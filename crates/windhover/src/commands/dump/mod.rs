@@ -234,7 +234,7 @@ impl<'a> Decoder<'a> {
     fn undecoded(&mut self, seen: &Seen<'_>, why: Undecoded) -> Result<(), Failure> {
         self.summary.undecoded(why);
         let filtered = !self.arguments.port.is_empty() || !self.arguments.host.is_empty();
-        if self.arguments.all && !filtered {
+        if self.arguments.all && !self.arguments.summary && !filtered {
             self.heading();
             match self.arguments.format {
                 DumpFormat::Text => lines::undecoded_text(self.first_ns, seen, why, &mut self.buffer),

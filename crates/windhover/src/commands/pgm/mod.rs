@@ -6,7 +6,6 @@ mod recv;
 mod reflect;
 mod send;
 mod tell;
-mod zmtp;
 
 use super::capture::Recording;
 use crate::cli::pgm::{Pgm, Receiver, Source, Way as WayFlags, next_group};
@@ -14,7 +13,7 @@ use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use model::PgmCarrier;
 use net::capture::{GroupCarrier, GroupFlow};
-use pgm::{Gsi, ReceiverConfig, SourceConfig, Tsi, fec};
+use pgm::{Gsi, ReceiverConfig, SourceConfig, Sqn, Tsi, fec};
 use pgm_io::{Carrier, PgmIoError, Way, WayOptions};
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
@@ -100,6 +99,7 @@ fn open(flags: &WayFlags, publishes: Option<&Publishes<'_>>, hears: Option<&Hear
     }
     Way::open(&options).map_err(|error| match error {
         PgmIoError::Source(_) | PgmIoError::Receiver(_) => asked(&error),
+        PgmIoError::Memory { .. } => Failure::usage(error),
         PgmIoError::Family { .. } | PgmIoError::AddressInUse { .. } => Failure::usage(error),
         error => Failure::new(1, error),
     })
@@ -150,6 +150,7 @@ fn source(flags: &WayFlags, publishes: &Publishes<'_>, local: IpAddr) -> Result<
     });
     let port = publishes.flags.source_port.unwrap_or_else(|| u16::from_be_bytes([port[2], port[3]]).max(1));
     let mut config = SourceConfig::new(Tsi { gsi, port }, flags.port, publishes.group, local);
+    config.first = Sqn(publishes.flags.first);
     config.max_packet_bytes = usize::from(flags.packet);
     config.window_packets = flags.window;
     config.max_bytes_per_second = (publishes.flags.bandwidth / 8).max(1);

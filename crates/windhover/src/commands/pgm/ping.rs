@@ -46,11 +46,10 @@ pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
         output.result(&pinging.text(&counts))?;
     }
     closed?;
-    let answered = pinging.reflectors.iter().any(|reflector| reflector.answers() > 0);
-    Ok(match (stop.load(Ordering::Relaxed), answered) {
+    Ok(match (stop.load(Ordering::Relaxed), pinging.silent(&counts)) {
         (true, _) => 130,
-        (false, true) => 0,
-        (false, false) => 1,
+        (false, 0) => 0,
+        (false, _) => 1,
     })
 }
 
@@ -184,14 +183,28 @@ impl Pinging<'_> {
         }
     }
 
+    /// Reflectors that answered at least once.
+    fn answered(&self) -> usize {
+        self.reflectors.iter().filter(|reflector| reflector.answers() > 0).count()
+    }
+
+    /// Reflectors that never answered: heard, waited for or refused.
+    fn silent(&self, counts: &WayCounts) -> usize {
+        let refused = usize::try_from(counts.receiver.sources_refused).unwrap_or(usize::MAX);
+        let known = self.reflectors.len().saturating_add(refused).max(self.arguments.reflectors).max(1);
+        known - self.answered()
+    }
+
     fn text(&self, counts: &WayCounts) -> String {
         let mut text = format!(
-            "{} messages of {} bytes to {}, answered by {}\n",
+            "{} messages of {} bytes to {}, answered by {}",
             self.sent,
             self.arguments.size,
             self.arguments.group,
-            self.reflectors.len()
+            self.answered()
         );
+        let silent = self.silent(counts);
+        text.push_str(&if silent > 0 { format!(", not by {silent}\n") } else { "\n".to_owned() });
         let _ = writeln!(text, "{:<44}{}", "round trip", tell::heading());
         for reflector in &self.reflectors {
             let tsi = reflector.tsi.to_string();
@@ -240,6 +253,7 @@ impl Pinging<'_> {
             .collect();
         json!({
             "type": "ping", "sent": self.sent, "bytes": self.arguments.size, "reflectors": reflectors,
+            "answered": self.answered(), "silent": self.silent(counts),
             "source": tell::source_counts(&counts.source), "receiver": tell::receiver_counts(&counts.receiver),
             "repairs_back": self.steps.json(),
         })

@@ -2,13 +2,13 @@
 
 use super::numbered::{self, Fate};
 use super::tell::{self, Steps};
-use super::zmtp::Unframer;
 use super::{END, Hears, LOOK, MOST_BYTES, open};
 use crate::cli::pgm::{Form, Recv};
 use crate::commands::signals;
 use crate::output::{Failure, Output};
 use pgm::Tsi;
 use pgm::receiver::Event;
+use pgm::zmtp::{self, Unframer};
 use pgm_io::{Delivered, Incoming, WayCounts};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -190,11 +190,17 @@ impl<'a> Receiving<'a> {
         let place = self.source(delivered.tsi);
         let Some(source) = self.sources.get_mut(place) else { return Ok(()) };
         if !self.arguments.way.zeromq {
-            return self.whole(place, delivered, bytes);
+            return self.whole(place, delivered, bytes, &[]);
         }
+        let dropped = source.unframer.dropped();
         let mut whole = Vec::new();
-        source.unframer.take(bytes, |message| whole.push(message.to_vec()));
-        whole.iter().try_for_each(|message| self.whole(place, delivered, message))
+        source.unframer.take(bytes, |message| whole.push((message.bytes.to_vec(), message.frames.to_vec())));
+        if source.unframer.dropped() > dropped {
+            source.damaged += 1;
+            let (tsi, most) = (source.tsi, zmtp::MOST_BYTES >> 20);
+            self.output.warning(format_args!("source {tsi}: a ZeroMQ message of more than {most} MiB is dropped"));
+        }
+        whole.iter().try_for_each(|(message, parts)| self.whole(place, delivered, message, parts))
     }
 
     /// A message that is longer than any should be.
@@ -207,8 +213,8 @@ impl<'a> Receiving<'a> {
         }
     }
 
-    /// A message as its sender knows it.
-    fn whole(&mut self, place: usize, delivered: &Delivered, bytes: &[u8]) -> Result<(), Failure> {
+    /// A message as its sender knows it; `parts` are the lengths of its frames, where it has some.
+    fn whole(&mut self, place: usize, delivered: &Delivered, bytes: &[u8], parts: &[usize]) -> Result<(), Failure> {
         let Some(source) = self.sources.get_mut(place) else { return Ok(()) };
         let fate = Fate::of(delivered);
         self.messages += 1;
@@ -229,16 +235,16 @@ impl<'a> Receiving<'a> {
                 self.deaf |= !self.output.bytes(bytes)?;
                 return Ok(());
             }
-            Form::Text => text(bytes, &mut self.text),
-            Form::Hex => hex(bytes, &mut self.text),
-            Form::Json => self.text.push_str(&self.json(delivered, fate, bytes).to_string()),
+            Form::Text => in_parts(bytes, parts, text, &mut self.text),
+            Form::Hex => in_parts(bytes, parts, hex, &mut self.text),
+            Form::Json => self.text.push_str(&self.json(delivered, fate, bytes, parts).to_string()),
         }
         self.text.push('\n');
         self.deaf |= !self.output.part(&self.text)?;
         Ok(())
     }
 
-    fn json(&self, delivered: &Delivered, fate: Fate, bytes: &[u8]) -> Value {
+    fn json(&self, delivered: &Delivered, fate: Fate, bytes: &[u8], parts: &[usize]) -> Value {
         let mut value = json!({
             "type": "message", "source": delivered.tsi.to_string(), "first": delivered.first.0, "bytes": bytes.len(),
             "at_s": delivered.received_ns.saturating_sub(self.began_ns) as f64 / 1e9, "fate": fate.word(),
@@ -253,6 +259,9 @@ impl<'a> Receiving<'a> {
         };
         if let Some(object) = value.as_object_mut() {
             object.insert(name.to_owned(), shown.into());
+            if parts.len() > 1 {
+                object.insert("parts".to_owned(), parts.into());
+            }
             if let Some(repair) = &delivered.repair {
                 object.insert("repair".to_owned(), tell::repair_json(repair));
             }
@@ -428,6 +437,20 @@ fn ended_word(ended: Ended) -> &'static str {
         Ended::Fin => "fin",
         Ended::Stopped => "signal",
         Ended::Deaf => "reader",
+    }
+}
+
+/// Parts of one message, with ` | ` between them.
+fn in_parts(bytes: &[u8], parts: &[usize], form: fn(&[u8], &mut String), out: &mut String) {
+    if parts.len() < 2 {
+        return form(bytes, out);
+    }
+    let mut rest = bytes;
+    for (at, length) in parts.iter().enumerate() {
+        let (part, after) = rest.split_at((*length).min(rest.len()));
+        rest = after;
+        out.push_str(if at > 0 { " | " } else { "" });
+        form(part, out);
     }
 }
 

@@ -1,10 +1,11 @@
 //! `windhover pgm send`
 
-use super::{END, LOOK, MOST_BYTES, Publishes, numbered, open, tell, zmtp};
+use super::{END, LOOK, MOST_BYTES, Publishes, numbered, open, tell};
 use crate::cli::pgm::Send;
 use crate::commands::signals;
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
+use pgm::zmtp;
 use pgm_io::{Way, WayCounts};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
@@ -120,7 +121,7 @@ enum Next {
 
 impl Input {
     fn new(arguments: &Send, packet_payload: Option<usize>) -> Result<Self, Failure> {
-        let most = MOST_BYTES.min(65_000);
+        let most = MOST_BYTES;
         if let Some(size) = arguments.size.filter(|size| !(1..=most).contains(size)) {
             return Err(Failure::usage(anyhow!("--size {size} is not from 1 to {most} bytes")));
         }

@@ -71,8 +71,20 @@ fn the_agreed_ports_and_the_named_ones_are_pgm() {
     assert!(matches!(sighted(found).packet.packet, Err(ParseError::OptionLength { length: 0, .. })));
 }
 
+/// The first packet of a session is an SPM, which names the address that it comes from.
+#[test]
+fn another_port_is_learned_by_one_spm_from_its_own_path() {
+    let mut memory = Recogniser::default();
+    assert!(matches!(look(&mut memory, 5555, &spm()).message, Message::Pgm(_)));
+    assert!(matches!(look(&mut memory, 5555, &odata(OTHER, 0, 0, 0, false)).message, Message::Pgm(_)));
+}
+
 #[test]
 fn another_port_is_learned_by_two_sound_packets_of_one_source() {
+    let spm = || {
+        let spm = Spm { sqn: Sqn(1), trail: Sqn(0), lead: Sqn(7), path: [192, 0, 2, 99].into() };
+        made(TSI, Body::Spm(spm), Options::default())
+    };
     let mut memory = Recogniser::default();
     assert_eq!(look(&mut memory, 5555, &spm()).message, Message::Foreign);
     let mut bad = spm();

@@ -11,12 +11,17 @@ const NONE: u16 = 0xffff;
 const LONG: u8 = 0xff;
 /// Another frame follows.
 const MORE: u8 = 1;
-/// Longest message that is taken; a longer length is damage.
-const MOST: usize = 1 << 24;
+/// Most frames of a message.
+const MOST_FRAMES: usize = 1 << 16;
+/// Longest message that is taken, in bytes. A longer one, or a length that is damage, is dropped and counted.
+pub const MOST_BYTES: usize = 1 << 24;
 
 /// A message of one frame, as PGM messages of at most `most` bytes each: ZeroMQ's receivers end their program when a PGM
-/// message comes in fragments, so the row of frames is cut instead.
-pub(super) fn frame<E>(
+/// message comes in fragments, so the row of frames is cut instead. `out` is room that is used again.
+///
+/// # Errors
+/// Those of `each`, which ends it.
+pub fn frame<E>(
     message: &[u8],
     most: usize,
     out: &mut Vec<u8>,
@@ -46,20 +51,31 @@ pub(super) fn frame<E>(
     Ok(())
 }
 
+/// A message that came whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Framed<'a> {
+    /// The bytes of all of its frames.
+    pub bytes: &'a [u8],
+    /// How many bytes each frame has: one, unless its sender made it of several parts.
+    pub frames: &'a [usize],
+}
+
 /// Takes one source's PGM messages apart.
 #[derive(Debug, Default)]
-pub(super) struct Unframer {
+pub struct Unframer {
     /// Bytes that hold no whole frame yet.
     rest: Vec<u8>,
-    /// Frames of a message whose last one has not come.
+    /// Frames of a message whose last one has not come, and their lengths.
     parts: Vec<u8>,
+    lengths: Vec<usize>,
     /// Whether the beginning of a message was found.
     joined: bool,
+    dropped: u64,
 }
 
 impl Unframer {
     /// Takes a PGM message and calls `each` with each ZeroMQ message that is whole.
-    pub(super) fn take(&mut self, payload: &[u8], mut each: impl FnMut(&[u8])) {
+    pub fn take(&mut self, payload: &[u8], mut each: impl FnMut(Framed<'_>)) {
         let Some(([a, b], bytes)) = payload.split_first_chunk::<2>() else { return };
         let offset = u16::from_be_bytes([*a, *b]);
         if self.joined {
@@ -71,41 +87,51 @@ impl Unframer {
             self.joined = true;
         }
         let mut at = 0;
-        while let Some((frame, used)) = self.rest.get(at..).and_then(next) {
-            at += used;
+        while let Some((length, head)) = length(self.rest.get(at..).unwrap_or_default()) {
+            if length > MOST_BYTES || self.parts.len() + length > MOST_BYTES || self.lengths.len() >= MOST_FRAMES {
+                self.dropped += 1;
+                self.lost();
+                return;
+            }
+            let Some(frame) = self.rest.get(at + head..at + head + length) else { break };
+            at += head + length;
+            // A frame without flags is none.
             let Some((flags, body)) = frame.split_first() else { continue };
             self.parts.extend_from_slice(body);
+            self.lengths.push(body.len());
             if flags & MORE == 0 {
-                each(&self.parts);
+                each(Framed { bytes: &self.parts, frames: &self.lengths });
                 self.parts.clear();
+                self.lengths.clear();
             }
         }
         self.rest.drain(..at);
-        // A length that no message has: wait for a new beginning.
-        if self.rest.len() > MOST || self.parts.len() > MOST {
-            self.lost();
-        }
     }
 
     /// Something of this source was lost: the next whole message has to be found.
-    pub(super) fn lost(&mut self) {
+    pub fn lost(&mut self) {
         self.parts.clear();
+        self.lengths.clear();
         self.rest.clear();
         self.joined = false;
     }
+
+    /// Messages so far that were longer than [`MOST_BYTES`], or of too many frames, and were dropped with what stood behind
+    /// them in the same packet.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
 }
 
-/// The first frame, with its flags, and the bytes that it takes.
-fn next(bytes: &[u8]) -> Option<(&[u8], usize)> {
+/// The length of the first frame, its flags included, and the bytes before it.
+fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     let (&short, rest) = bytes.split_first()?;
-    let (length, head) = if short == LONG {
-        let (long, _) = rest.split_first_chunk::<8>()?;
-        (usize::try_from(u64::from_be_bytes(*long)).unwrap_or(usize::MAX), 9)
-    } else {
-        (usize::from(short), 1)
-    };
-    let end = length.checked_add(head)?;
-    Some((bytes.get(head..end)?, end))
+    if short != LONG {
+        return Some((usize::from(short), 1));
+    }
+    let (long, _) = rest.split_first_chunk::<8>()?;
+    Some((usize::try_from(u64::from_be_bytes(*long)).unwrap_or(usize::MAX), 9))
 }
 
 #[cfg(test)]
@@ -114,7 +140,7 @@ mod tests {
 
     fn all(unframer: &mut Unframer, payload: &[u8]) -> Vec<Vec<u8>> {
         let mut taken = Vec::new();
-        unframer.take(payload, |message| taken.push(message.to_vec()));
+        unframer.take(payload, |message| taken.push(message.bytes.to_vec()));
         taken
     }
 
@@ -159,5 +185,27 @@ mod tests {
         assert_eq!(all(&mut unframer, &[0, 1, b'd', 2, 0, b'e']), [b"e"]);
         assert!(all(&mut unframer, &[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_empty());
         assert!(all(&mut unframer, &[]).is_empty());
+        assert_eq!(unframer.dropped(), 1);
+    }
+
+    #[test]
+    fn borders_of_parts_are_told_and_messages_that_are_too_long_counted() {
+        let mut unframer = Unframer::default();
+        let mut told = Vec::new();
+        let several = [0, 0, 2, 1, b'a', 1, 1, 4, 0, b'b', b'c', b'd', 2, 0, b'e'];
+        unframer.take(&several, |message| told.push((message.bytes.to_vec(), message.frames.to_vec())));
+        assert_eq!(told, [(b"abcd".to_vec(), vec![1, 0, 3]), (b"e".to_vec(), vec![1])]);
+        // Longer than is taken: counted at its beginning, and the next one is found again.
+        let mut long = vec![0, 0, LONG];
+        long.extend((MOST_BYTES as u64 + 1).to_be_bytes());
+        long.extend([0; 100]);
+        assert!(all(&mut unframer, &long).is_empty());
+        assert!(all(&mut unframer, &[&[0xff_u8, 0xff][..], &[1; 1000]].concat()).is_empty());
+        assert_eq!((unframer.dropped(), all(&mut unframer, &[0, 1, 9, 2, 0, b'f'])), (1, vec![b"f".to_vec()]));
+        // So many parts that they are longer together.
+        let part =
+            [&[0, 0, LONG][..], &(MOST_BYTES as u64 / 2 + 1).to_be_bytes(), &[MORE], &vec![7; MOST_BYTES / 2]].concat();
+        assert!(all(&mut unframer, &part).is_empty() && unframer.dropped() == 1);
+        assert!(all(&mut unframer, &part).is_empty() && unframer.dropped() == 2);
     }
 }
