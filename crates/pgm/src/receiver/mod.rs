@@ -256,6 +256,9 @@ impl Receiver {
         let mut with = With { config, random, counts, events };
         match &packet.body {
             Body::Odata(data) | Body::Rdata(data) if is_parity => {
+                if matches!(packet.body, Body::Odata(_)) {
+                    peer.parity_unasked();
+                }
                 peer.parity(now_ns, data, &packet.options, &mut with);
             }
             // Nobody sends what has left his window.

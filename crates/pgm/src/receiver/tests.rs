@@ -513,3 +513,24 @@ fn silent_sources_make_room_and_who_is_refused_is_told() {
     bench.take(TSI, Body::Rdata(Data { sqn: Sqn(13), trail: Sqn(0), payload: b"13" }), Options::default());
     assert_eq!(bench.messages(), [13, 14], "what it sent meanwhile is not lost in silence");
 }
+
+/// OpenPGM swaps the bits of OPT_PARITY_PRM: what it calls parity on demand comes unasked, and it answers no NAK for parity.
+#[test]
+fn a_source_with_swapped_parity_bits_is_understood() {
+    for swapped in [false, true] {
+        let mut bench = Bench::new(ReceiverConfig { parity: true, ..config() });
+        let offer = crate::packet::ParityParameters { proactive: false, on_demand: true, group_size: 4 };
+        bench.path(0, 0xffff_ffff, Options { parity_parameters: Some(offer), ..Options::default() });
+        bench.odata(0, 0);
+        if swapped {
+            let parity = Options { parity: true, ..Options::default() };
+            bench.take(TSI, odata(0, 0, &[1; 4]), parity);
+        }
+        bench.odata(2, 0);
+        bench.odata(4, 0);
+        let mut asked: Vec<u32> = bench.pass(5 * MS).into_iter().map(|(_, sqn)| sqn).collect();
+        asked.sort_unstable();
+        // By the numbers themselves, or by the group and the low bits: two packets.
+        assert_eq!(asked, if swapped { vec![1, 3] } else { vec![1] });
+    }
+}

@@ -326,6 +326,14 @@ impl Peer {
         whole.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX)).saturating_sub(held).max(1)
     }
 
+    /// Parity came that nobody asked for. A source that offered none of that has the two bits of OPT_PARITY_PRM the other way
+    /// round, as OpenPGM has: it answers no NAK for parity, so single packets are asked for.
+    pub(in crate::receiver) fn parity_unasked(&mut self) {
+        if self.parity.on_demand && !self.parity.proactive {
+            (self.parity.on_demand, self.parity.proactive) = (false, true);
+        }
+    }
+
     /// A parity packet.
     pub(in crate::receiver) fn parity(
         &mut self,
