@@ -112,11 +112,15 @@ impl FromStr for SizeList {
                 Some(digits) => (digits, 1024),
                 None => (digits, 1),
             };
-            digits
-                .parse::<u32>()
-                .ok()
-                .and_then(|n| n.checked_mul(unit))
-                .ok_or_else(|| bad("use sizes such as 32, 1-8, 64-1024+64 or 1-65536x2"))
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(bad("use sizes such as 32, 1-8, 64-1024+64 or 1-65536x2"));
+            }
+            // Digits alone fail for one reason.
+            digits.parse::<u32>().ok().and_then(|n| n.checked_mul(unit)).ok_or_else(|| ModelError::OutOfRange {
+                what: "size",
+                given: text.to_owned(),
+                accepted: format!("at most {} bytes", u32::MAX),
+            })
         };
         let mut sizes = Vec::new();
         for part in text.split(',') {

@@ -255,6 +255,12 @@ impl ProbeSpec {
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {
             return conflict("the stop rule ends before the first message", "give --seconds or --count above 0");
         }
+        if self.stop.min_ms > self.stop.max_ms || self.stop.min_count > self.stop.max_count {
+            return conflict(
+                "the least time or count of the stop rule is above the most",
+                "raise --seconds or --count, or lower --min-seconds or --min-count",
+            );
+        }
         if self.timeout_ms == 0 {
             return conflict("a time-out of 0 ms loses every message", "give --timeout above 0");
         }

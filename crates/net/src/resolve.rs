@@ -25,6 +25,10 @@ pub fn resolve(text: &str, default_port: u16, family: Option<Family>) -> Result<
 pub fn resolve_all(text: &str, default_port: u16, family: Option<Family>) -> Result<Vec<SocketAddr>, NetError> {
     let (host, port) = split(text, default_port)?;
     let found = match literal(host)? {
+        Some((IpAddr::V6(address), 0)) if address.is_unicast_link_local() => {
+            let why = "a link-local address needs its interface: use fe80::1%eth0";
+            return Err(NetError::Address { given: text.to_owned(), why });
+        }
         Some((address, scope)) => vec![with_scope(address, port, scope)],
         None if host.is_empty() => match family {
             Some(Family::Ipv6) => vec![SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)],
@@ -161,5 +165,9 @@ mod tests {
             assert!(matches!(error, NetError::Address { .. } | NetError::UnknownHost { .. }), "{bad}: {error}");
         }
         assert!(matches!(resolve("fe80::1%nosuch0", 1, None), Err(NetError::NoInterface { .. })));
+        for scopeless in ["fe80::1", "[fe80::1]:7412"] {
+            let error = resolve(scopeless, 1, None).unwrap_err().to_string();
+            assert!(error.contains("needs its interface: use fe80::1%eth0"), "{error}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// The number of PGM among IP's protocols (IANA).
@@ -33,8 +33,74 @@ pub struct Context {
     /// Takes each interval of a running measurement once it is over, when the task asks for them
     /// ([`model::worker::ProbeTask::live`]).
     pub live: Option<LiveSink>,
+    /// What the measuring thread of a closed loop tells between batches.
+    pub(crate) seen: Arc<Seen>,
     /// Takes the packets of the measurement. It is told of each connection and data path before its first packet.
     pub capture: Option<Arc<Capture>>,
+}
+
+/// How far the present size of a closed loop is. Written between batches by the measuring thread, read now and then by the
+/// calling one.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Seen {
+    /// Sizes begun.
+    sizes: AtomicU32,
+    /// Bytes of the present one.
+    size: AtomicU32,
+    rounds: AtomicU64,
+    lost: AtomicU64,
+    elapsed_ns: AtomicU64,
+}
+
+impl Seen {
+    /// The measured part of a size begins.
+    pub(crate) fn begin(&self, size: u32) {
+        self.size.store(size, Ordering::Relaxed);
+        self.update(0, 0, 0);
+        self.sizes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Rounds sent and lost so far, and the time since the first.
+    pub(crate) fn update(&self, rounds: u64, lost: u64, elapsed_ns: u64) {
+        self.rounds.store(rounds, Ordering::Relaxed);
+        self.lost.store(lost, Ordering::Relaxed);
+        self.elapsed_ns.store(elapsed_ns, Ordering::Release);
+    }
+
+    /// What came since `before`, which goes on; nothing before the first size and while nothing new is known.
+    pub(crate) fn since(&self, before: &mut SeenBefore) -> Option<LiveInterval> {
+        let sizes = self.sizes.load(Ordering::Acquire);
+        if sizes != before.sizes {
+            *before = SeenBefore { sizes, ..SeenBefore::default() };
+        }
+        let elapsed_ns = self.elapsed_ns.load(Ordering::Acquire);
+        let (rounds, lost) = (self.rounds.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed));
+        if elapsed_ns <= before.elapsed_ns {
+            return None;
+        }
+        let interval = LiveInterval {
+            size: self.size.load(Ordering::Relaxed),
+            at_ns: before.elapsed_ns,
+            interval_ns: elapsed_ns - before.elapsed_ns,
+            sent: rounds.saturating_sub(before.rounds),
+            received: rounds.saturating_sub(before.rounds).saturating_sub(lost.saturating_sub(before.lost)),
+            lost: lost.saturating_sub(before.lost),
+            settled: true,
+            ..LiveInterval::default()
+        };
+        (before.rounds, before.lost, before.elapsed_ns) = (rounds, lost, elapsed_ns);
+        Some(interval)
+    }
+}
+
+/// What was told of [`Seen`] already.
+#[derive(Debug, Default)]
+pub(crate) struct SeenBefore {
+    sizes: u32,
+    rounds: u64,
+    lost: u64,
+    elapsed_ns: u64,
 }
 
 /// Somebody who watches a running measurement. Called on a thread that neither sends nor receives where there is one; it
@@ -72,6 +138,7 @@ impl Context {
             started: Instant::now(),
             claims_loopback: false,
             live: None,
+            seen: Arc::default(),
             capture: None,
         }
     }

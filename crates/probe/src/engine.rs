@@ -138,6 +138,9 @@ impl<'a> Engine<'a> {
             clock: self.clock,
             rounds: &mut rounds,
             recorder: &mut recorder,
+            seen: context.live.is_some().then(|| &*context.seen),
+            size,
+            began: 0,
             width_percent: None,
             peer_ended: &mut peer_ended,
         };

@@ -53,6 +53,16 @@ pub enum ProbeError {
         /// Where.
         address: String,
     },
+    /// No way to the endpoint from here.
+    #[error(
+        "there is no route to {address} ({cause}): check the address, 'ip route get' and that the link is up, on both hosts"
+    )]
+    NoRoute {
+        /// Where.
+        address: String,
+        /// The system's words.
+        cause: std::io::Error,
+    },
     /// The control connection could not be made.
     #[error("connecting to {address} failed: {cause}")]
     Connect {

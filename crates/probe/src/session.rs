@@ -72,6 +72,9 @@ impl Session {
         let failed = |cause: std::io::Error| match cause.kind() {
             ErrorKind::ConnectionRefused => ProbeError::NothingListens { address: name.clone() },
             ErrorKind::TimedOut | ErrorKind::WouldBlock => ProbeError::NoAnswer { address: name.clone() },
+            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable | ErrorKind::NetworkDown => {
+                ProbeError::NoRoute { address: name.clone(), cause }
+            }
             _ => ProbeError::Connect { address: name.clone(), cause },
         };
         let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;

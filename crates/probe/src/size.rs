@@ -1,5 +1,6 @@
 //! One size on one path: warm-up, then batches until the stop rule, with the samplers around exactly the measured part.
 
+use crate::context::Seen;
 use crate::rounds::{Broken, Ended, Limit, Phase, Rounds};
 use crate::stop::{self, BATCH_NS, BATCH_ROUNDS, Next};
 use clock::{Clock, MapRecorder};
@@ -16,8 +17,14 @@ pub(crate) struct SizeLoop<'r, 'a> {
     pub clock: Clock,
     /// The loop and its memory.
     pub rounds: &'r mut Rounds<'a>,
+    /// Told between batches how far the size is, when somebody watches.
+    pub seen: Option<&'r Seen>,
+    /// The message size in bytes.
+    pub size: u32,
     /// Where samples go between batches.
     pub recorder: &'r mut Recorder,
+    /// When the measured part began, in ticks.
+    pub began: u64,
     /// Filled in when the stop rule's interval ends the size.
     pub width_percent: Option<f64>,
     /// Asked between batches, only when the last one lost something: has the peer ended?
@@ -72,6 +79,10 @@ impl PathVisitor for SizeLoop<'_, '_> {
         let counters = CounterSampler::start();
         task::prefault_stack(128 * 1024);
         let mut usage = UsageSampler::start(self.spec.initiator.cpu);
+        if let Some(seen) = self.seen {
+            seen.begin(self.size);
+        }
+        self.began = self.clock.now();
         let end = match warm {
             Ok(Ended::Done) => self.measure(path, &mut map, &mut usage, &mut rates),
             Ok(Ended::Stopped) => End::Stopped,
@@ -212,6 +223,10 @@ impl SizeLoop<'_, '_> {
             pass.active_ticks += ticks;
             map.push_if_due(self.clock.now());
             usage.observe_cpu();
+            if let Some(seen) = self.seen.filter(|_| phase == Phase::Timed) {
+                let elapsed_ns = self.clock.ns(self.clock.now().saturating_sub(self.began));
+                seen.update(self.rounds_of(phase), self.recorder.lost(), elapsed_ns);
+            }
             outcome?;
             if self.rounds.lost_in_batch() > 0 && (self.peer_ended)() {
                 return Err(End::PeerEnded);

@@ -1,5 +1,6 @@
 //! The measuring thread and the calling thread: one measures, the other hands results on, never both at once.
 
+use crate::context::SeenBefore;
 use crate::{Context, ProbeError};
 use model::ProbeSpec;
 use model::worker::Measured;
@@ -44,6 +45,7 @@ pub(crate) fn on_its_own_thread<T: Send>(
             })
             .map_err(|cause| ProbeError::Task(task::TaskError::Thread { name: "measure", cause }))?;
         let mut measuring = None;
+        let mut before = SeenBefore::default();
         loop {
             let pause = if context.stopping() { NUDGE } else { LOOK };
             match heard.recv_timeout(pause) {
@@ -53,6 +55,12 @@ pub(crate) fn on_its_own_thread<T: Send>(
                     let _ = handed_on.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {
+                    // Open loops tell by themselves.
+                    if let Some(live) = &context.live
+                        && let Some(interval) = context.seen.since(&mut before)
+                    {
+                        live.tell(interval);
+                    }
                     if let Some(thread) = measuring.filter(|_| context.stopping()) {
                         thread.interrupt();
                     }

@@ -39,8 +39,6 @@ const TAIL: Duration = Duration::from_millis(100);
 const LAST: Duration = Duration::from_millis(20);
 /// TCP gets so long to have everything acknowledged.
 const DRAIN: Duration = Duration::from_secs(3);
-/// The longest that idle latency is measured.
-const IDLE: Duration = Duration::from_secs(1);
 /// Beyond its duration, what a real-time flow may run without blocking before the kernel ends it.
 const RT_SLACK: Duration = Duration::from_secs(30);
 /// Stack of a flow's thread.
@@ -104,7 +102,7 @@ fn one(
     let spec = opened.stream.clone();
     let mut pinger = spec.working_latency.then(|| Pinger::open(task, clock)).transpose()?;
     let idle = match &mut pinger {
-        Some(pinger) => Some(pinger.measure_for(IDLE.min(longest(task)), &context.stop)?),
+        Some(pinger) => Some(pinger.measure_idle(&context.stop)?),
         None => None,
     };
     let found = found.to_vec();

@@ -284,3 +284,108 @@ fn a_server_serves_many_and_survives_the_vanished() {
     assert!(server.is_alive());
     assert_code(&run(&["pingpong", "tcp", &server.address, "--count", "10"]), 0);
 }
+
+#[test]
+fn what_is_interrupted_says_so_and_blames_nobody() {
+    let server = Server::start(&[]);
+    for (probe, more) in [("pingpong", [].as_slice()), ("rr", &[]), ("pace", &["--rate", "500"])] {
+        let mut arguments =
+            vec![probe, "udp", &server.address, "--seconds", "30", "--warmup", "10", "--format", "json"];
+        arguments.extend(more);
+        let child = support::windhover(&arguments).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(killed.unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_code(&output, 130);
+        let document = &documents(&output)[0];
+        assert_eq!(document["interrupted"], true, "{probe}: {document}");
+        let disturbed = document["verdict"]["disturbed"].as_array().unwrap();
+        let has = |id: &str| disturbed.iter().any(|finding| finding["id"] == id);
+        assert!(has("interrupted") && !has("rate-not-reached"), "{probe}: {document}");
+        if probe == "pace" {
+            assert!(document["rate"]["saturated"].is_null(), "{document}");
+            assert_eq!(document["rate"]["intended"], document["messages"]["sent"], "{document}");
+        }
+    }
+    let whole = run(&["pingpong", "udp", &server.address, "--count", "100", "--format", "json"]);
+    assert!(documents(&whole)[0]["interrupted"].is_null(), "only where it is so");
+}
+
+#[test]
+fn limits_of_rr_are_those_of_all_its_passes() {
+    let server = Server::start(&[]);
+    let arguments = ["rr", "udp", &server.address, "--interval", "0.01", "--warmup", "5", "--format", "json"];
+    let document = documents(&run(&[&arguments[..], &["--count", "900"]].concat())).remove(0);
+    assert_eq!((&document["messages"]["received"], &document["transactions"]["passes"]), (&900.into(), &30.into()));
+    let document = documents(&run(&[&arguments[..], &["--seconds", "1"]].concat())).remove(0);
+    let elapsed_ns = document["elapsed_ns"].as_u64().unwrap();
+    assert!((900_000_000..5_000_000_000).contains(&elapsed_ns), "{elapsed_ns} ns for 1 s in all, not for each of 30");
+}
+
+#[test]
+fn a_csv_of_one_command_says_how_it_was_measured() {
+    let server = Server::start(&[]);
+    let output = run(&[
+        "pingpong",
+        "udp",
+        &server.address,
+        "--count",
+        "50",
+        "--receive",
+        "poll",
+        "--cpu",
+        "0",
+        "--format",
+        "csv",
+    ]);
+    let text = stdout(&output);
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let column = |name: &str| values[names.iter().position(|column| *column == name).unwrap()];
+    let told = ["probe", "receive", "policy", "cpu", "stack"].map(column);
+    assert_eq!(told, ["pingpong", "poll", "other", "0", "kernel"]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_measured() {
+    let server = Server::start(&[]);
+    let address = &server.address;
+    assert_refused(&["pingpong", "udp", address, "--raw", "/no/such/folder/x"], 2, &["--raw", "/no/such/folder"]);
+    assert_refused(
+        &["pingpong", "udp", address, "--seconds", "1", "--min-seconds", "5"],
+        2,
+        &["--min-seconds", "--seconds"],
+    );
+    let large = "18446744073709551616";
+    assert_refused(&["pingpong", "udp", address, "--size", large], 2, &[large, "at most 4294967295 bytes"]);
+    for command in [["pingpong", "udp", "fe80::1"].as_slice(), &["ping", "fe80::1"]] {
+        assert_refused(command, 2, &["link-local", "fe80::1%eth0"]);
+    }
+}
+
+#[test]
+fn a_host_without_route_is_named_with_the_remedy() {
+    let test = "a_host_without_route_is_named_with_the_remedy";
+    if !support::can_make_namespaces(test) {
+        return;
+    }
+    for command in [["pingpong", "udp", "192.0.2.7"].as_slice(), &["ping", "192.0.2.7"]] {
+        let mut all = vec!["--net", env!("CARGO_BIN_EXE_windhover")];
+        all.extend(command);
+        let output = std::process::Command::new("unshare").args(&all).env("NO_COLOR", "1").output().unwrap();
+        assert_code(&output, 1);
+        let text = stderr(&output);
+        assert!(text.contains("no route to 192.0.2.7") && text.contains("ip route get"), "{command:?}: {text}");
+    }
+}
+
+#[test]
+fn ten_echoes_are_few_and_the_default_has_a_median() {
+    let output = run(&["ping", "127.0.0.1", "-i", "0.001", "--format", "json"]);
+    let document = documents(&output).remove(0);
+    assert!(document["latency"]["p50_ns"].is_u64(), "{document}");
+    let document = documents(&run(&["ping", "127.0.0.1", "-c", "10", "-i", "0.001", "--format", "json"])).remove(0);
+    let few = document["verdict"]["disturbed"].to_string();
+    assert!(document["latency"]["p50_ns"].is_null() && few.contains("20 in all for the median"), "{document}");
+}

@@ -159,3 +159,27 @@ fn a_closed_loop_sees_a_stopped_reflector_once() {
     };
     eventually(measure, |held| *held == 1);
 }
+
+#[test]
+fn a_closed_loop_names_the_stalls_that_its_percentiles_hide() {
+    for probe in ["pingpong", "rr"] {
+        let server = Server::start(&[]);
+        let mut child =
+            initiator(&[probe, "udp", &server.address, "--seconds", "2", "--warmup", "20", "--format", "json"]);
+        // A fifth of each half second, however long it takes to start.
+        while child.try_wait().unwrap().is_none() {
+            std::thread::sleep(4 * STOP);
+            stop_for_a_while(server.id());
+        }
+        let output = child.wait_with_output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let measured_ns = document["latency"]["p99_ns"].as_i64().unwrap();
+        let open_ns = document["latency_corrected"]["p99_ns"].as_i64().unwrap();
+        assert!(measured_ns < open_ns / 10, "{probe}: some messages in many thousands waited: {document}");
+        assert!(open_ns > HELD_UP / 2, "{probe}: one in a hundred would have waited (RTT/2 or RTT): {document}");
+        let found = document["verdict"]["disturbed"].as_array().unwrap();
+        let finding = found.iter().find(|finding| finding["id"] == "long-stalls");
+        let detail = finding.map(|finding| finding["detail"].as_str().unwrap().to_owned()).unwrap_or_default();
+        assert!(detail.contains("an open loop would have"), "{probe}: {document}");
+    }
+}

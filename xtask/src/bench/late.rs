@@ -27,7 +27,7 @@ enum Disturbance {
     None,
     /// A task that never sleeps, of ordinary policy, on the sender's CPU.
     Hog,
-    /// The far end of a UNIX datagram socket, whose queue is short, stands still: the path refuses messages.
+    /// The far end of a TCP connection with short buffers stands still: the path refuses messages.
     Path,
 }
 
@@ -107,10 +107,11 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
     let raw = folder.join("raw");
     let (rate, seconds) = (RATE.to_string(), seconds.to_string());
     let mut command = Command::new(windhover);
-    match cell.disturbance {
-        Disturbance::Path => command.args(["--quiet", "pace", "unix-dgram", "--size", "32"]),
-        _ => command.args(["--quiet", "pace", "udp", "--fork-both", "--size", "32"]),
-    };
+    let (protocol, size) = if cell.disturbance == Disturbance::Path { ("tcp", "1400") } else { ("udp", "32") };
+    command.args(["--quiet", "pace", protocol, "--fork-both", "--size", size]);
+    if cell.disturbance == Disturbance::Path {
+        command.args(["--send-buffer", "4608", "--receive-buffer", "2304"]);
+    }
     command
         .args(["--rate", &rate, "--seconds", &seconds, "--cpu", "0", "--policy", cell.policy, "--format", "json"])
         .args(["--count", "1000000"])
@@ -138,7 +139,7 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
         .map(|finding| format!("{} {}", finding["id"].as_str().unwrap_or_default(), finding["end"]))
         .collect();
     let has = |id: &str| findings.iter().any(|finding| finding.starts_with(id));
-    let (late_percent, worst_ms) = lateness(&folder.join(format!("raw-32-{RATE}.dat")))?;
+    let (late_percent, worst_ms) = lateness(&folder.join(format!("raw-{size}-{RATE}.dat")))?;
     Ok(Run {
         late_percent,
         worst_ms,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::context::SeenBefore;
 use crate::rounds::Plan;
 use model::{Gap, LatencyKind, Protocol, Receive};
 use net::{DataSocket, PathOptions};
@@ -124,17 +125,24 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
         stop: &stop,
     };
     let mut peer_ended = || false;
+    let seen = Seen::default();
+    seen.begin(32);
     let visitor = Counting(SizeLoop {
         spec: &spec,
         clock,
         rounds: &mut rounds,
         recorder: &mut recorder,
+        seen: Some(&seen),
+        size: 32,
+        began: 0,
         width_percent: None,
         peer_ended: &mut peer_ended,
     });
     let (end, allocations) = net::with_path(&mut socket, &options, visitor).unwrap();
     assert_eq!(end, End::Met, "{probe} {protocol} {receive}");
     assert_eq!(recorder.received(), 2500);
+    let told = seen.since(&mut SeenBefore::default()).unwrap();
+    assert_eq!((told.size, told.sent, told.received, told.lost), (32, 2500, 2500, 0));
     assert_eq!(allocations, 0, "{probe} {protocol} {receive}");
     if protocol == Protocol::Udp {
         socket.send_once(&[], Duration::from_secs(1)).unwrap();
@@ -168,6 +176,9 @@ fn a_pass_that_the_peer_cut_short_still_has_a_rate() {
         clock,
         rounds: &mut rounds,
         recorder: &mut recorder,
+        seen: None,
+        size: 32,
+        began: 0,
         width_percent: None,
         peer_ended: &mut || false,
     };

@@ -23,6 +23,10 @@ const SIZE: usize = 32;
 const SIZE_BYTES: u32 = 32;
 /// Between two rounds.
 const PERIOD_NS: u64 = 1_000_000;
+/// Rounds that the p99 of idle latency needs, with some to spare.
+const ENOUGH: u64 = 1100;
+/// The longest that idle latency is measured.
+const LONGEST_NS: u64 = 4_000_000_000;
 /// A round without an answer is lost after this time.
 const TIMEOUT_NS: u64 = 500_000_000;
 const SHOW: Duration = Duration::from_secs(1);
@@ -119,19 +123,20 @@ impl Pinger {
         Ok(Self { session: Some(session), socket, tag: opened.token.tag(), clock, number: 0, longest_ms })
     }
 
-    /// Measures for a time, or until the program is asked to end.
-    pub(super) fn measure_for(&mut self, time: Duration, stop: &AtomicBool) -> Result<Latency, ProbeError> {
-        let ticks = self.clock.ticks(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let end = self.clock.now().saturating_add(ticks);
-        Ok(self.measure(|now| now < end && !stop.load(Ordering::Relaxed), &Beats::default())?.0)
+    /// Measures until its p99 has the samples that it needs, for [`LONGEST_NS`] at most, or until the program is asked to
+    /// end.
+    pub(super) fn measure_idle(&mut self, stop: &AtomicBool) -> Result<Latency, ProbeError> {
+        let end = self.clock.now().saturating_add(self.clock.ticks(LONGEST_NS));
+        let goes_on = |now, answered| now < end && answered < ENOUGH && !stop.load(Ordering::Relaxed);
+        Ok(self.measure(goes_on, &Beats::default())?.0)
     }
 
     /// Measures as long as a flag says so. Gives the interval log too.
     pub(super) fn measure_until(&mut self, going: &AtomicBool, beats: &Beats) -> Result<(Latency, String), ProbeError> {
-        self.measure(|_| going.load(Ordering::Relaxed), beats)
+        self.measure(|_, _| going.load(Ordering::Relaxed), beats)
     }
 
-    fn measure(&mut self, goes_on: impl Fn(u64) -> bool, beats: &Beats) -> Result<(Latency, String), ProbeError> {
+    fn measure(&mut self, goes_on: impl Fn(u64, u64) -> bool, beats: &Beats) -> Result<(Latency, String), ProbeError> {
         let exchange = Exchange::new(&self.socket)?;
         let config = RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, self.longest_ms);
         let mut recorder = Recorder::new(config);
@@ -140,7 +145,7 @@ impl Pinger {
         let period = self.clock.ticks(PERIOD_NS);
         let timeout = self.clock.ticks(TIMEOUT_NS);
         let mut due = self.clock.now();
-        while goes_on(self.clock.now()) {
+        while goes_on(self.clock.now(), recorder.received()) {
             let early = due.saturating_sub(self.clock.now());
             if early > 0 {
                 std::thread::sleep(Duration::from_nanos(self.clock.ns(early)));
@@ -164,7 +169,7 @@ impl Pinger {
                     sample.flags = SampleFlags::default();
                     break;
                 }
-                if !goes_on(sample.received) {
+                if !goes_on(sample.received, recorder.received()) {
                     // Neither answered nor given up in time: it is not counted at all.
                     sample.flags = SampleFlags::WARMUP;
                     break;

@@ -243,7 +243,8 @@ pub(crate) struct Stop {
     /// Measure at least so many rounds
     #[arg(long, value_name = "N")]
     pub(crate) min_count: Option<u64>,
-    /// Stop once the 95 % interval is narrower than this percentage: of the median (pingpong) or the rate (rr)
+    /// Stop once the 95 % interval is this many percent wide or less: of the median (pingpong), or of the rate over up to 30
+    /// passes that share the time and count (rr; ±1 % is 2 % wide). Without these two limits 60 s at most
     #[arg(long, value_name = "PERCENT")]
     pub(crate) interval: Option<f64>,
     #[command(flatten)]
@@ -358,8 +359,8 @@ pub(crate) struct Ping {
     /// Use IPv6 when a name has both
     #[arg(long, short = '6')]
     pub(crate) ipv6: bool,
-    /// Send so many echoes
-    #[arg(long, short = 'c', value_name = "N", default_value_t = 10)]
+    /// Send so many echoes; the median needs 20, p99 1000
+    #[arg(long, short = 'c', value_name = "N", default_value_t = 20)]
     pub(crate) count: u64,
     /// Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over
     #[arg(long, short = 'i', value_name = "S", default_value_t = 0.1)]
@@ -432,7 +433,7 @@ impl Stop {
         }
         spec.stop.interval_percent = self.interval;
         let open = self.length.seconds.is_none() && self.length.count.is_none();
-        if self.interval.is_some() && open && spec.probe == Probe::Pingpong {
+        if self.interval.is_some() && open {
             spec.stop.max_ms = 60_000;
         }
         spec.warmup = model::Warmup { time_ms: self.warmup.warmup, count: self.warmup_count };

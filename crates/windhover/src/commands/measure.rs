@@ -18,20 +18,22 @@ use std::time::{Duration, Instant};
 pub(crate) fn pingpong(arguments: &Pingpong, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let (target, _endpoint) = target(&arguments.peer)?;
-    run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), Live::default(), output, started)
+    let live = Live::new(false, output)?;
+    run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), live, output, started)
 }
 
 pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let (target, _endpoint) = target(&arguments.peer)?;
-    run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), Live::default(), output, started)
+    let live = Live::new(false, output)?;
+    run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), live, output, started)
 }
 
 pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let control = resolved(&arguments.address, family(arguments.ipv4, arguments.ipv6))?;
     let task = ProbeTask::new(spec, Target { control, key: None });
-    run(&task, &arguments.output, None, Live::default(), output, started)
+    run(&task, &arguments.output, None, Live::new(false, output)?, output, started)
 }
 
 /// One initiator, and one endpoint or several.
@@ -126,6 +128,9 @@ pub(super) fn run(
     output: &Output,
     started: Instant,
 ) -> Result<u8, Failure> {
+    if let Some(prefix) = &wanted.raw {
+        super::raw::check(prefix)?;
+    }
     let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
     context.stop = signals::stop_flag()?;
     context.started = started;

@@ -16,6 +16,18 @@ use std::path::Path;
 /// stands behind.
 ///
 /// Where the disk is full, what fits stays there, up to its last whole line, and the failure says how much that is.
+/// Whether files of this prefix have a folder, asked before anything is measured.
+pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
+    let folder = match prefix.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    Err(Failure::usage(anyhow!("--raw {}: there is no folder {}: make it first", prefix.display(), folder.display())))
+}
+
 pub(crate) fn write(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), Failure> {
     let bytes = STANDARD.decode(raw).context("raw samples")?;
     let paced = result.probe == Probe::Pace;
