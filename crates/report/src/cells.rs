@@ -23,10 +23,6 @@ pub(crate) struct Cell {
     pub(crate) of_rtt: f64,
     /// Medians of the repetitions that were combined.
     pub(crate) medians: Vec<f64>,
-    /// Standard deviations of the repetitions that were combined.
-    pub(crate) stdevs: Vec<f64>,
-    /// 99.9th percentiles of the repetitions that were combined.
-    pub(crate) tails: Vec<f64>,
     /// Messages under a real-time policy that took as long as the hole which throttling leaves.
     pub(crate) holes: u64,
     /// Where its repetitions are: the number of the run among the inputs, and the numbers of its results there, those that
@@ -160,7 +156,6 @@ fn cell(
         .collect();
     let means: Vec<f64> = parts.iter().map(|part| part.mean).collect();
     let stdevs: Vec<f64> = parts.iter().filter_map(|part| part.stdev).collect();
-    let tails: Vec<f64> = latencies().filter_map(|(latency, by)| Some(latency.p99_9_ns? as f64 * by)).collect();
     let medians: Vec<f64> = latencies().filter_map(|(latency, by)| Some(latency.p50_ns? as f64 * by)).collect();
     let all = pooled(&parts);
     let single = |pick: fn(&model::Latency) -> Option<u64>| {
@@ -218,19 +213,7 @@ fn cell(
     };
     add_hole(&mut info, used, holes);
     let intended = intended.as_ref().map(Tail::points).unwrap_or_default();
-    Cell {
-        info,
-        series: String::new(),
-        points,
-        intended,
-        of_rtt,
-        medians,
-        stdevs,
-        tails,
-        holes,
-        run: 0,
-        members: Vec::new(),
-    }
+    Cell { info, series: String::new(), points, intended, of_rtt, medians, holes, run: 0, members: Vec::new() }
 }
 
 fn is_real_time(result: &ResultDocument) -> bool {

@@ -25,6 +25,7 @@ pub mod figures;
 mod glance;
 pub mod heat;
 mod html;
+mod idle;
 mod layout;
 mod markdown;
 mod names;
@@ -154,6 +155,7 @@ pub struct Report {
     pub(crate) document: Document,
     pub(crate) cells: Vec<cells::Cell>,
     pub(crate) inputs: Vec<RunInput>,
+    pub(crate) compared: Vec<compare::Comparisons>,
 }
 
 impl Report {
@@ -168,8 +170,9 @@ impl Report {
     /// separate blocks where they do not.
     #[must_use]
     pub fn from_inputs(inputs: &[RunInput], options: &Options) -> Self {
-        let (cells, document) = papers::digest(inputs, options);
-        Self { document, cells, inputs: inputs.to_vec() }
+        let compared = compare::Comparisons::for_report(inputs, options.rtt);
+        let (cells, document) = papers::digest(inputs, options, &compared);
+        Self { document, cells, inputs: inputs.to_vec(), compared }
     }
 
     /// The digest itself, which is also what [`Report::json`] writes.

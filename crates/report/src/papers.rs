@@ -1,6 +1,7 @@
 //! The papers' table: which rows there are, and what stands in their columns.
 
 use crate::cells::{Cell, collect, run_names};
+use crate::compare::Comparisons;
 use crate::document::{Block, CellInfo, Document, Headline, Headlines, Mark, RunInfo, TableRow};
 use crate::names::{ROW_AXES, label_word, measured_on, rank};
 use crate::reference::{PublishedRow, published};
@@ -9,8 +10,8 @@ use crate::{Options, RunInput, notes, summary};
 use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Digests runs into cells and the document.
-pub(crate) fn digest(inputs: &[RunInput], options: &Options) -> (Vec<Cell>, Document) {
+/// Digests runs into cells and the document. `compared`: the comparisons of the same runs, for the summary.
+pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Comparisons]) -> (Vec<Cell>, Document) {
     let (mut cells, mut remarks) = collect(inputs, options);
     let (axes, mut fixed) = axes(&cells);
     let rows = number_rows(&mut cells, &axes);
@@ -44,7 +45,7 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options) -> (Vec<Cell>, Docu
         notes,
         remarks,
     };
-    document.summary = summary::sentences(&document, &cells);
+    document.summary = summary::sentences(&document, &cells, compared, inputs);
     (cells, document)
 }
 
@@ -370,7 +371,7 @@ pub(crate) fn caption(document: &Document) -> String {
         _ => "no repetitions".to_owned(),
     };
     format!(
-        "{} and jitter (sample standard deviation) in µs, {}-byte messages, {merged}",
+        "Mean {} and jitter (sample standard deviation) in µs, {}-byte messages, {merged}",
         document.kind.title(),
         document.size_bytes
     )

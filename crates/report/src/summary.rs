@@ -1,26 +1,34 @@
-//! What the data say, in a few sentences computed from the figures and never stronger than them: a difference is
-//! called one only where the ranges over the repetitions do not overlap, and with a single repetition none is.
+//! What the data say, in a few sentences computed from the figures and never stronger than them: whether two cells differ is
+//! said by the comparison of both (`compare`), in its words, and by nothing else.
 
+use crate::RunInput;
 use crate::cells::Cell;
-use crate::combine::{middle, spread};
-use crate::document::{CellInfo, Document, Mark, Spread};
+use crate::compare::{CellComparison, Comparisons, MetricComparison, Outcome};
+use crate::document::{CellInfo, Document, Mark};
+use crate::idle::sleeping_cpus;
 use crate::names::{is_baseline, label_word, measured_on, rank};
 use crate::summary_pace;
-use crate::units::{commas, counted, list, span, spans};
+use crate::units::{commas, counted, list, span};
 use model::Substrate;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOST_COMPARISONS: usize = 3;
 
-/// Three to nine sentences.
-pub(crate) fn sentences(document: &Document, cells: &[Cell]) -> Vec<String> {
+/// Three to ten sentences. `compared`: the comparisons that the report makes of the same runs.
+pub(crate) fn sentences(
+    document: &Document,
+    cells: &[Cell],
+    compared: &[Comparisons],
+    runs: &[RunInput],
+) -> Vec<String> {
     if cells.is_empty() {
         return vec!["No cell has a result yet.".to_owned()];
     }
     let mut out = vec![opening(document)];
     out.extend(summary_pace::sentences(document));
-    let told = comparisons(document, cells);
-    out.extend(told);
+    let pairs = pairs(document, cells, compared);
+    out.extend(comparisons(document, &pairs));
+    out.extend(faster_under_load(&pairs, runs));
     out.extend(tail(document));
     out.extend(holes(cells));
     out.push(verdicts(document));
@@ -52,33 +60,43 @@ fn opening(document: &Document) -> String {
     format!("{} {times}{runs}, {}{wire}.{mixed}", counted(cells.len(), "cell"), list(&places))
 }
 
-/// How two sets of repetitions lie to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Rose,
-    Fell,
-    Within,
-    Unknown,
-}
-
-fn outcome(before: &[f64], after: &[f64]) -> Outcome {
-    match (spread(before), spread(after)) {
-        (Some(a), Some(b)) if b.low_ns > a.high_ns => Outcome::Rose,
-        (Some(a), Some(b)) if b.high_ns < a.low_ns => Outcome::Fell,
-        (Some(_), Some(_)) => Outcome::Within,
-        _ => Outcome::Unknown,
-    }
-}
-
 struct Pair<'a> {
     axis: &'a str,
     before: &'a Cell,
     after: &'a Cell,
+    /// The comparison of both; absent where the report makes none, as between cells of several runs.
+    compared: Option<&'a CellComparison>,
+}
+
+impl<'a> Pair<'a> {
+    fn figure(&self, metric: &str) -> Option<&'a MetricComparison> {
+        self.compared?.metrics.iter().find(|figure| figure.metric == metric)
+    }
+}
+
+/// The comparison of two cells that differ in one axis.
+fn compared<'a>(axis: &str, before: &Cell, after: &Cell, all: &'a [Comparisons]) -> Option<&'a CellComparison> {
+    let value = |cell: &Cell| cell.info.factors.get(axis).cloned();
+    let info = &after.info;
+    let message = [("probe", info.probe.clone()), ("protocol", info.protocol.clone())];
+    let message = message.into_iter().chain([("size", info.size_bytes.to_string())]);
+    let message: BTreeMap<&str, String> = message.collect();
+    all.iter()
+        .flat_map(|comparisons| &comparisons.comparisons)
+        .filter(|one| {
+            one.a.factors.get(axis) == value(before).as_ref() && one.b.factors.get(axis) == value(after).as_ref()
+        })
+        .flat_map(|one| &one.cells)
+        .find(|cell| {
+            cell.factors.iter().all(|(name, own)| {
+                message.get(name.as_str()).or_else(|| info.factors.get(name)).is_none_or(|wanted| wanted == own)
+            })
+        })
 }
 
 /// Pairs of ping-pong cells of the table's size that differ in nothing but one axis, from its baseline (else its first
 /// value) to each other value.
-fn pairs<'a>(document: &'a Document, cells: &'a [Cell]) -> Vec<Pair<'a>> {
+fn pairs<'a>(document: &'a Document, cells: &'a [Cell], all: &'a [Comparisons]) -> Vec<Pair<'a>> {
     let fit = |cell: &&Cell| {
         let info = &cell.info;
         let untrusted = info.mark == Mark::Invalid && info.left_out == 0;
@@ -99,7 +117,10 @@ fn pairs<'a>(document: &'a Document, cells: &'a [Cell]) -> Vec<Pair<'a>> {
             let value = |cell: &Cell| cell.info.factors.get(axis).cloned().unwrap_or_default();
             group.sort_by_key(|cell| (!is_baseline(axis, &value(cell)), rank(axis, &value(cell))));
             if let Some((before, rest)) = group.split_first() {
-                out.extend(rest.iter().map(|after| Pair { axis, before, after }));
+                out.extend(rest.iter().map(|after| {
+                    let compared = compared(axis, before, after, all);
+                    Pair { axis, before, after, compared }
+                }));
             }
         }
     }
@@ -114,8 +135,26 @@ fn ordered(axes: &[String]) -> Vec<&str> {
     axes
 }
 
-fn comparisons(document: &Document, cells: &[Cell]) -> Vec<String> {
-    let pairs = pairs(document, cells);
+/// So much faster under load is worth an explanation where it cannot be tested.
+const FASTER: f64 = 0.9;
+
+/// Where a median falls under load, the cause and the remedy, from facts recorded with the run.
+fn faster_under_load(pairs: &[Pair<'_>], runs: &[RunInput]) -> Option<String> {
+    let value = |cell: &Cell| cell.info.factors.get("load").cloned().unwrap_or_default();
+    let faster = |pair: &&Pair<'_>| {
+        let figure = pair.figure("p50");
+        pair.axis == "load"
+            && is_baseline("load", &value(pair.before))
+            && figure.is_some_and(|figure| match figure.outcome {
+                Outcome::Lower => true,
+                Outcome::Higher | Outcome::NoDifference | Outcome::Same | Outcome::Untrusted => false,
+                Outcome::Unclear | Outcome::TooFew => figure.ratio.is_some_and(|ratio| ratio < FASTER),
+            })
+    };
+    pairs.iter().filter(faster).find_map(|pair| sleeping_cpus(runs.get(pair.before.run)?, &pair.before.info))
+}
+
+fn comparisons(document: &Document, pairs: &[Pair<'_>]) -> Vec<String> {
     let axes: BTreeSet<&str> = pairs.iter().map(|pair| pair.axis).collect();
     let each = if axes.len() > 1 { 1 } else { 2 };
     let mut out = Vec::new();
@@ -171,66 +210,31 @@ fn varies(document: &Document, axis: &str) -> bool {
     document.cells.iter().map(|info| info.factors.get(axis)).collect::<BTreeSet<_>>().len() > 1
 }
 
-fn range(range: Spread) -> String {
-    spans(range.low_ns, "to", range.high_ns)
-}
-
+/// Two cells in the words of their comparison.
 fn comparison(document: &Document, pair: &Pair<'_>) -> String {
-    let (before, after) = (pair.before, pair.after);
-    let info = &after.info;
+    let info = &pair.after.info;
     let what = format!("{} {} at {} bytes", info.protocol.to_uppercase(), info.kind.title(), document.size_bytes);
-    let middles = |cell: &Cell| middle(&cell.medians).or(cell.info.p50_ns).unwrap_or_default();
-    let (a, b) = (middles(before), middles(after));
-    let (to, and) = (spans(a, "to", b), spans(a, "and", b));
-    let median = match outcome(&before.medians, &after.medians) {
-        Outcome::Rose => format!("the median of {what} rose from {to}"),
-        Outcome::Fell => format!("the median of {what} fell from {to}"),
-        Outcome::Within => format!("the median of {what} stayed within the spread of the repetitions ({and})"),
-        Outcome::Unknown => format!("the median of {what} was {}, against {}", span(b), span(a)),
-    };
-    let evidence = match (spread(&before.medians), spread(&after.medians)) {
-        (Some(low), Some(high)) => {
-            let (n, m) = (before.medians.len(), after.medians.len());
-            let repetitions = if n == m { format!("{n} repetitions each") } else { format!("{n} and {m} repetitions") };
-            let overlap = match outcome(&before.medians, &after.medians) {
-                Outcome::Within => "ranges overlap",
-                _ => "ranges do not overlap",
-            };
-            format!("{repetitions}, {overlap}: {} and {}", range(low), range(high))
+    let median = match pair.figure("p50") {
+        Some(figure) => figure.sentence.clone(),
+        None => {
+            let figure = |cell: &Cell| cell.info.p50_ns.map_or_else(|| "not known".to_owned(), span);
+            format!("{} against {}; these cells are not compared.", figure(pair.after), figure(pair.before))
         }
-        _ => "too few repetitions to say how far such figures scatter".to_owned(),
     };
-    let jitter = match (middle(&before.stdevs), middle(&after.stdevs)) {
-        (Some(a), Some(b)) => {
-            let (to, and) = (spans(a, "to", b), spans(a, "and", b));
-            match outcome(&before.stdevs, &after.stdevs) {
-                Outcome::Rose => format!("; its jitter (standard deviation) rose from {to}"),
-                Outcome::Fell => format!("; its jitter (standard deviation) fell from {to}"),
-                Outcome::Within => format!("; its jitter (standard deviation) stayed within the spread ({and})"),
-                Outcome::Unknown => format!("; its jitter (standard deviation) was {}, against {}", span(b), span(a)),
-            }
+    let mut text = format!("{}, median of {what} (the table has means): {median}", condition(document, pair));
+    // What a shield is there for is the few messages that take long; of jitter only what is known is said.
+    for metric in ["stdev", "p99.9"] {
+        let wanted = |figure: &&MetricComparison| match metric {
+            "stdev" => matches!(figure.outcome, Outcome::Higher | Outcome::Lower),
+            _ => pair.axis == "shield",
+        };
+        if let Some(figure) = pair.figure(metric).filter(wanted) {
+            text.push_str(&format!(" {}", figure.sentence));
         }
-        _ => String::new(),
-    };
-    let tail = if pair.axis == "shield" { tails(before, after) } else { String::new() };
-    format!("{} {median} ({evidence}){jitter}{tail}.", condition(document, pair))
-}
-
-/// What a shield is there for: the few messages that take long.
-fn tails(before: &Cell, after: &Cell) -> String {
-    let mut text = String::new();
-    if let (Some(a), Some(b)) = (middle(&before.tails), middle(&after.tails)) {
-        let (to, and) = (spans(a, "to", b), spans(a, "and", b));
-        text.push_str(&match outcome(&before.tails, &after.tails) {
-            Outcome::Rose => format!("; its p99.9 rose from {to}"),
-            Outcome::Fell => format!("; its p99.9 fell from {to}"),
-            Outcome::Within => format!("; its p99.9 stayed within the spread ({and})"),
-            Outcome::Unknown => format!("; its p99.9 was {}, against {}", span(b), span(a)),
-        });
     }
-    if let (Some(a), Some(b)) = (before.info.p99_99_ns, after.info.p99_99_ns) {
+    if let (true, Some(a), Some(b)) = (pair.axis == "shield", pair.before.info.p99_99_ns, pair.after.info.p99_99_ns) {
         text.push_str(&format!(
-            "; over all repetitions together one message in ten thousand took longer than {}, against {}",
+            " Over all repetitions together one message in ten thousand took longer than {}, against {}.",
             span(b),
             span(a)
         ));
@@ -277,17 +281,16 @@ fn holes(cells: &[Cell]) -> Option<String> {
 }
 
 fn tally(document: &Document, pairs: &[&Pair<'_>]) -> String {
-    let count = |wanted: Outcome| {
-        pairs.iter().filter(|pair| outcome(&pair.before.medians, &pair.after.medians) == wanted).count()
-    };
+    let outcomes: Vec<Outcome> = pairs.iter().filter_map(|pair| Some(pair.figure("p50")?.outcome)).collect();
+    let count = |wanted: &[Outcome]| outcomes.iter().filter(|outcome| wanted.contains(outcome)).count();
+    let (rose, fell, none) =
+        (count(&[Outcome::Higher]), count(&[Outcome::Lower]), count(&[Outcome::NoDifference, Outcome::Same]));
     format!(
-        "Of all {} comparisons with and without load at {} bytes, the median rose in {}, fell in {} and stayed within the \
-         spread of the repetitions in {}.",
+        "Of all {} comparisons of the median with and without load at {} bytes, {rose} are significantly higher under load, \
+         {fell} are significantly lower, {none} show no difference and {} are inconclusive.",
         pairs.len(),
         document.size_bytes,
-        count(Outcome::Rose),
-        count(Outcome::Fell),
-        count(Outcome::Within) + count(Outcome::Unknown)
+        pairs.len() - rose - fell - none
     )
 }
 

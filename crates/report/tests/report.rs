@@ -5,6 +5,7 @@ mod sample;
 
 use model::{Finding, FindingId, LatencyKind, Probe, Substrate};
 use sample::{Recipe, Shape};
+use windhover_report::compare::Comparisons;
 use windhover_report::{CSV_COLUMNS, Mark, Options, Report, RunInput, SfntFacts};
 
 const SMALL: Recipe = Recipe {
@@ -281,14 +282,31 @@ fn csv_has_as_many_fields_as_columns() {
 
 #[test]
 fn sentences_are_never_stronger_than_the_evidence() {
-    let once = sample::run(&Recipe { repetitions: 1, ..SMALL });
-    let text = report(&[once]).document().summary.join("\n");
-    assert!(text.contains("too few repetitions"), "{text}");
-    assert!(!text.contains(" rose ") && !text.contains(" fell "), "{text}");
-    let text = report(&[small()]).document().summary.join("\n");
-    assert!(text.contains("rose from") && text.contains("ranges do not overlap"), "{text}");
+    let claims = |text: &str| text.contains(" is slower than ") || text.contains(" is faster than ");
+    for repetitions in [1, 3] {
+        let few = report(&[sample::run(&Recipe { repetitions, ..SMALL })]);
+        let text = few.document().summary.join("\n");
+        assert!(text.contains("Too few repetitions to tell: p50 of RTT/2") && !claims(&text), "{text}");
+        assert!(text.contains("median of UDP RTT/2 at 32 bytes (the table has means)"), "{text}");
+        assert!(text.contains("0 are significantly higher") || !text.contains("Of all"), "{text}");
+    }
+    let enough = report(&[sample::run(&Recipe { repetitions: 8, ..SMALL })]);
+    let text = enough.document().summary.join("\n");
+    assert!(text.contains("load build is slower than no load by") && text.contains("after correction for"), "{text}");
+    // What the summary says of two cells, the comparison says of them, word by word.
+    let of_cells: Vec<String> = Comparisons::for_report(&[sample::run(&Recipe { repetitions: 8, ..SMALL })], false)
+        .into_iter()
+        .flat_map(|one| one.comparisons)
+        .flat_map(|one| one.cells)
+        .flat_map(|cell| cell.metrics)
+        .map(|figure| figure.sentence)
+        .collect();
+    let said = enough.document().summary.iter().filter(|sentence| sentence.contains("(the table has means)"));
+    for sentence in said {
+        assert!(of_cells.iter().any(|own| sentence.contains(own)), "{sentence}");
+    }
     // The same distribution on both sides: no difference may be claimed, whatever the repetitions scatter.
-    let mut same = small();
+    let mut same = sample::run(&Recipe { repetitions: 8, ..SMALL });
     let quiet: Vec<_> = same.results.iter().filter(|r| r.factor("load").as_deref() == Some("none")).cloned().collect();
     same.results.clone_from(&quiet);
     same.results.extend(quiet.into_iter().map(|mut result| {
@@ -296,10 +314,37 @@ fn sentences_are_never_stronger_than_the_evidence() {
         result
     }));
     let text = report(&[same]).document().summary.join("\n");
-    assert!(
-        text.contains("stayed within the spread") && !text.contains(" rose ") && !text.contains(" fell "),
-        "{text}"
-    );
+    assert!(text.contains("No difference of p50 of RTT/2 seen larger than") && !claims(&text), "{text}");
+}
+
+#[test]
+fn faster_under_load_names_the_sleeping_cpus() {
+    // Both ends block; without load each message takes 33 µs, under load 8.
+    let run = |virtualisation: Option<&str>, line: &str, receive: &str| {
+        let mut run = small();
+        for machine in run.document.machines.values_mut() {
+            machine.virtualisation = virtualisation.map(str::to_owned);
+            machine.cpuidle_driver = None;
+            machine.command_line = Some(line.to_owned());
+        }
+        for result in &mut run.results {
+            let by = if result.factor("load").as_deref() == Some("none") { 4 } else { 1 };
+            result.factors.insert("receive".into(), receive.into());
+            let latency = result.latency.as_mut().unwrap();
+            latency.p50_ns = latency.p50_ns.map(|ns| ns * by);
+        }
+        report(&[run]).document().summary.join("\n")
+    };
+    let text = run(Some("kvm"), "quiet", "block");
+    for words in ["known artefact of sleeping CPUs", "virtual one (kvm)", "idle=poll", "spinning", "load that keeps"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("PM QoS"), "without a cpuidle driver it changes nothing: {text}");
+    for (guest, line, receive) in
+        [(Some("kvm"), "quiet idle=poll", "block"), (Some("kvm"), "quiet", "spin"), (Some("none"), "quiet", "block")]
+    {
+        assert!(!run(guest, line, receive).contains("known artefact"), "{guest:?} {line} {receive}");
+    }
 }
 
 #[test]

@@ -46,8 +46,7 @@ struct FigureRow {
 
 /// All comparisons that a report makes of its runs.
 pub(super) fn of(report: &Report) -> Vec<Compared> {
-    let rtt = report.document.kind == LatencyKind::Rtt;
-    Comparisons::for_report(&report.inputs, rtt).iter().map(entry).collect()
+    report.compared.iter().map(entry).collect()
 }
 
 fn entry(comparisons: &Comparisons) -> Compared {

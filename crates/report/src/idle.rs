@@ -1,0 +1,60 @@
+//! Why a path can be faster under load than without: CPUs that sleep between messages wake up late, and a load keeps them
+//! awake. Said only where the facts of the run allow it.
+
+use crate::RunInput;
+use crate::document::CellInfo;
+use crate::units::{list, plain};
+use model::run::RunHost;
+use serde_json::Value;
+
+/// What explains that a cell without load is slower than the same under load, and what to do about it: where both ends block
+/// in their receive calls and a machine puts idle CPUs to sleep. `None` where ends spin or CPUs stay awake.
+pub(crate) fn sleeping_cpus(run: &RunInput, without_load: &CellInfo) -> Option<String> {
+    let blocks = without_load.factors.get("receive").is_some_and(|receive| receive == "block");
+    let mut causes: Vec<String> = Vec::new();
+    let mut has_driver = false;
+    for host in run.document.hosts.values().filter(|_| blocks) {
+        let Some(machine) = run.document.machines.get(&host.facts.boot_id) else { continue };
+        if machine.command_line.as_deref().is_some_and(|line| line.split_whitespace().any(|word| word == "idle=poll")) {
+            continue;
+        }
+        let guest = machine.virtualisation.as_deref().filter(|name| *name != "none");
+        let driver = machine.cpuidle_driver.as_deref().filter(|name| !["", "none"].contains(name));
+        has_driver |= driver.is_some();
+        let cause = match (guest, driver) {
+            (Some(guest), _) => format!(
+                "the machine of the {} is a virtual one ({}), whose idle CPU halts and waits for its host to run it again",
+                plain(&host.role),
+                plain(guest)
+            ),
+            (None, Some(driver)) => format!(
+                "the idle CPUs of the {} enter deep idle states (cpuidle driver {}{})",
+                plain(&host.role),
+                plain(driver),
+                found(host).map(|text| format!("; doctor: {}", plain(&text))).unwrap_or_default()
+            ),
+            (None, None) => continue,
+        };
+        if !causes.contains(&cause) {
+            causes.push(cause);
+        }
+    }
+    if causes.is_empty() {
+        return None;
+    }
+    let qos = if has_driver { "a PM QoS limit (knob cpuidle.latency-us=0), " } else { "" };
+    Some(format!(
+        "Faster under load than without is a known artefact of sleeping CPUs, not a gain: both ends block, so without load their \
+         CPUs are idle between messages, and {}; the load keeps them awake. To measure the path itself keep them awake in both \
+         cells: {qos}idle=poll on the kernel's command line, spinning (receive = \"spin\"), or a load that keeps the CPU awake.",
+        list(&causes)
+    ))
+}
+
+/// What the doctor recorded about idle states.
+fn found(host: &RunHost) -> Option<String> {
+    let findings = host.facts.environment.as_ref()?.get("findings")?.as_array()?;
+    let own = findings.iter().find(|finding| finding.get("id").and_then(Value::as_str) == Some("cpu.cstate"))?;
+    let text = own.get("text").and_then(Value::as_str)?;
+    (own.get("severity").and_then(Value::as_str) != Some("ok")).then(|| text.to_owned())
+}
