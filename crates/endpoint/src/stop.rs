@@ -33,7 +33,7 @@ impl Stop {
     }
 
     /// Also stops when `check` says so. It is asked whenever a signal interrupts [`crate::Endpoint::serve`], so it fits
-    /// `task::Termination::requested`: serve on the main thread, which the kernel prefers for signals to a process.
+    /// a flag that a signal handler sets: serve on the main thread, which the kernel prefers for signals to a process.
     /// Only the first call counts.
     pub fn stop_when(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.0.check.set(Box::new(check));

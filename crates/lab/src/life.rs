@@ -192,12 +192,18 @@ pub fn list(registry: &Registry) -> Result<(Vec<LabStatus>, Vec<LabError>), LabE
 }
 
 /// Runs a command on a host of a lab with this process' own stdin, stdout, stderr and process group; returns its exit
-/// status as a shell would (128 + N for signal N). The caller should not die of a SIGINT meant for the command
-/// (`task::Termination` sees to that).
+/// status as a shell would (128 + N for signal N). `started` gets its process id: a caller that dies of a signal takes the
+/// command with it.
 ///
 /// # Errors
 /// [`LabError::NoLab`], [`LabError::NoHost`], [`LabError::NotRoot`] and [`LabError::Program`].
-pub fn exec(registry: &Registry, lab: &str, host: &str, argv: &[String]) -> Result<i32, LabError> {
+pub fn exec(
+    registry: &Registry,
+    lab: &str,
+    host: &str,
+    argv: &[String],
+    started: &mut dyn FnMut(u32),
+) -> Result<i32, LabError> {
     let record = Lab::open(registry, lab)?;
     let host = record.host(host)?;
     let Some((program, arguments)) = argv.split_first() else {
@@ -214,7 +220,9 @@ pub fn exec(registry: &Registry, lab: &str, host: &str, argv: &[String]) -> Resu
         need_privileges()?;
         launch = launch.netns(netns);
     }
-    let status = launch.start()?.wait()?;
+    let mut child = launch.start()?;
+    started(child.pid());
+    let status = child.wait()?;
     Ok(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1))
 }
 

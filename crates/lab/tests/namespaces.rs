@@ -170,7 +170,7 @@ fn a_lab_made_by_hand_stays_until_it_is_taken_down() {
     assert_eq!(namespaces_of(&name).len(), 2);
     let run = |words: &[&str]| {
         let argv: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        lab::exec(&registry, &name, "b", &argv)
+        lab::exec(&registry, &name, "b", &argv, &mut |_| {})
     };
     let script = format!("ip -o address show | grep -q {}", registry.get(&name).unwrap().unwrap().hosts[1].ipv4);
     assert_eq!(run(&["sh", "-c", &script]).unwrap(), 0);

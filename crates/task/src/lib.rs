@@ -1,5 +1,5 @@
 //! Scheduling policy, CPUs, memory lock and limits of the calling thread or process; the only place that starts
-//! processes; the signals that wake a blocked receive and that end a command.
+//! processes; the signals that wake a blocked receive.
 //!
 //! Floor 1. Knows nothing of measurements. What it sets is the calling thread's or its children's own and dies with
 //! them: no setting of the machine is touched here.
@@ -43,7 +43,7 @@ pub use other::{set_affinity_of, set_scheduling_of};
 pub use policy::{Scheduling, apply_policy, scheduling, scheduling_of, thread_id};
 pub use session::{LongWait, WaitEnd, own_session};
 pub use signal::interrupt::{Interrupter, install_interrupt_handler, interrupt_signal};
+pub use signal::is_ignored;
 pub use signal::stopper::Stopper;
-pub use signal::termination::Termination;
 pub use signal::watchdog::{Progress, Watchdog};
 pub use stdio::keep_stdout;

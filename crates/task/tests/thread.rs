@@ -11,13 +11,13 @@ mod common;
 
 use common::{SOON, copy, eventually, is_root, role, skipped, unprivileged};
 use model::{CpuList, Policy};
-use std::io::{BufRead, BufReader, PipeReader, Read, Write};
+use std::io::{BufRead, PipeReader, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 use windhover_task::{
-    Interrupter, Progress, Stopper, TaskError, Termination, Watchdog, allowed_cpus, allowed_cpus_of, apply_policy,
-    current_cpu, housekeeping_cpus, pin, prefault_stack, scheduling, thread_id,
+    Interrupter, Progress, Stopper, TaskError, Watchdog, allowed_cpus, allowed_cpus_of, apply_policy, current_cpu,
+    housekeeping_cpus, pin, prefault_stack, scheduling, thread_id,
 };
 
 /// Runs something that changes the calling thread on a thread of its own.
@@ -83,15 +83,6 @@ fn part() {
                 std::hint::spin_loop();
             }
         }
-        Some("terminate") => {
-            let termination = Termination::install().unwrap();
-            println!("\nsays ready {}", termination.requested());
-            std::io::stdout().flush().unwrap();
-            while !termination.requested() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            println!("\nsays {:?}", termination.signal());
-        }
         Some(other) => panic!("{other}"),
     }
 }
@@ -136,16 +127,6 @@ fn a_real_time_spinner_is_ended_by_its_budget() {
     }
     let done = copy("part", "budget").finish(&[], SOON).unwrap();
     assert_eq!(done.status.signal(), Some(libc::SIGXCPU));
-}
-
-#[test]
-fn a_wish_to_end_is_noted_instead_of_obeyed() {
-    let mut child = copy("part", "terminate").start().unwrap();
-    let mut lines = BufReader::new(child.take_stdout().unwrap());
-    assert_eq!(says(&mut lines), "ready false");
-    child.signal(libc::SIGTERM).unwrap();
-    assert_eq!(says(&mut lines), format!("Some({})", libc::SIGTERM));
-    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

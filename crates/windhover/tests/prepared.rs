@@ -401,3 +401,34 @@ fn a_shield_and_a_setting_of_each_host_go_together() {
     let left: Vec<_> = fs::read_dir(state).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("netns-")), "{left:?}");
 }
+
+#[test]
+fn a_campaign_that_ends_at_once_leaves_no_setting() {
+    let test = "a_campaign_that_ends_at_once_leaves_no_setting";
+    if !can_make_namespaces(test) {
+        return;
+    }
+    let Some(machine) = Machine::take(test) else { return };
+    let before = state();
+    let grid = "[[grid]]\nknob = [\"vm.stat_interval=7\"]\n";
+    let file = machine.folder.file("plan.toml", &plan(grid).replace("seconds = 0.2", "seconds = 60"));
+    let mut arguments = vec!["campaign", "run", &file, "--output"];
+    let output = machine.folder.path().to_owned();
+    arguments.push(&output);
+    let mut runner = machine.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let changed = || read("/proc/sys/vm/stat_interval") == "7";
+    let begun = Instant::now();
+    while !changed() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the setting was not made");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Whichever the kernel delivers first asks for an orderly stop, the other ends it at once.
+    let pid = runner.id().to_string();
+    for signal in ["-TERM", "-INT"] {
+        assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+    let status = runner.wait().unwrap();
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    assert!(matches!(signal, Some(2 | 15)), "{status:?}");
+    is_as(&before, Duration::from_secs(30)).unwrap();
+}

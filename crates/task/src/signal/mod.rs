@@ -1,8 +1,7 @@
-//! Signals: one that wakes a blocked receive, those that end a command, and the threads that send the first.
+//! Signals: one that wakes a blocked receive, and the threads that send it.
 
 pub(crate) mod interrupt;
 pub(crate) mod stopper;
-pub(crate) mod termination;
 pub(crate) mod watchdog;
 
 use crate::TaskError;
@@ -18,4 +17,14 @@ pub(crate) fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) 
         return Err(TaskError::Handler { signal, cause: io::Error::last_os_error() });
     }
     Ok(())
+}
+
+/// Whether the process ignores a signal, as nohup(1) makes its programs do with SIGHUP.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction is plain data; the call with no new action only fills it in.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut now) == 0 && now.sa_sigaction == libc::SIG_IGN
+    }
 }

@@ -22,7 +22,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 /// Measures what a message really experiences between two applications, and reports it.
 ///
 /// Exit codes: 0 done, 1 the run failed, 2 usage or plan error, 3 a gate failed, 4 measured but not to be trusted,
-/// 5 a remote host was lost, 130 interrupted.
+/// 5 a remote host was lost, 130 interrupted (stopped in order by SIGINT, SIGTERM or SIGHUP; what was measured is printed,
+/// what was changed is put back). A second signal ends the command at once, 128 + its number to a shell; a keeper process
+/// then puts back what was changed.
 #[derive(Debug, Parser)]
 #[command(name = "windhover", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {

@@ -1,6 +1,6 @@
 //! `windhover agent`: one host's supervisor behind a byte pipe.
 
-use super::identity;
+use super::{identity, signals};
 use crate::output::Failure;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ pub(crate) fn run() -> Result<u8, Failure> {
             let _ = writeln!(std::io::stderr(), "{line}");
         }),
     };
+    // The agent watches for the first signal itself; this makes the second one end it.
+    let _stop = signals::stop_flag()?;
     agent::serve(std::io::stdin(), std::io::stdout(), &context)?;
     Ok(0)
 }

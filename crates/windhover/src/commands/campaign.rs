@@ -32,11 +32,14 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
             repeat(&parsed, options, seed, repeat_runs, jsonl, output)
         }
         CampaignCommand::Resume { run, jsonl } => {
-            let options = options(String::new())?;
+            let stop = signals::stop_flag()?;
+            let mut options = options(String::new())?;
+            options.stop = stop.share();
             let begun = store::Run::load(&run).map_err(Failure::usage)?;
             let axes = varying(begun.run.order.iter().map(|step| &step.factors));
             let mut watcher = Watcher::new(output, axes).with_jsonl(jsonl);
             let ended = campaign::resume(&run, &options, &mut watcher);
+            drop(stop);
             finish(ended, watcher, output)
         }
         CampaignCommand::List { folder } => list(&folder, output),
@@ -64,7 +67,10 @@ fn repeat(
             output.note(format_args!("run {} of {runs}", run + 1));
         }
         let mut watcher = Watcher::new(output, axes.clone()).with_jsonl(jsonl);
+        let stop = signals::stop_flag()?;
+        options.stop = stop.share();
         let ended = campaign::run(plan, &options, &mut watcher);
+        drop(stop);
         let code = finish(ended, watcher, output)?;
         let place = |code| FROM_GOOD_TO_BAD.iter().position(|known| *known == code);
         if place(code) > place(worst) {
@@ -108,11 +114,11 @@ pub(crate) fn with_lab(mut plan: Plan, kind: Option<Kind>) -> Plan {
     plan
 }
 
+/// Of a campaign that nothing interrupts yet.
 pub(crate) fn options(plan_text: String) -> Result<campaign::Options, Failure> {
     let mut options = campaign::Options::new(plan_text, identity::executable()?);
     options.tool_version = identity::VERSION.to_owned();
     options.build = Some(identity::build()?);
-    options.stop = signals::stop_flag()?;
     Ok(options)
 }
 

@@ -1,5 +1,6 @@
 //! `windhover lab`.
 
+use super::signals;
 use crate::cli::lab::LabCommand;
 use crate::output::{Failure, Output};
 use lab::{Lab, LabSpec, LabStatus, Owner, Registry};
@@ -37,7 +38,9 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
         }
         LabCommand::Exec { host, command } => {
             let (lab_name, host) = host.split_once('/').unwrap_or(("lab", host.as_str()));
-            let status = lab::exec(&registry, lab_name, host, &command).map_err(failed)?;
+            let programs = signals::pass_on()?;
+            let started = &mut |pid| programs.add(pid);
+            let status = lab::exec(&registry, lab_name, host, &command, started).map_err(failed)?;
             Ok(u8::try_from(status).unwrap_or(1))
         }
     }

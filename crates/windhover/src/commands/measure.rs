@@ -132,7 +132,8 @@ pub(super) fn run(
         super::raw::check(prefix)?;
     }
     let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
-    context.stop = signals::stop_flag()?;
+    let stop = signals::stop_flag()?;
+    context.stop = stop.share();
     context.started = started;
     context.live = live.sink();
     let mut recording = pcap.map_or(Ok(None), |pcap| Recording::start(pcap, task))?;
@@ -150,7 +151,7 @@ pub(super) fn run(
         }
         kept.keep(measured, wanted, live.tells_results(), output);
     });
-    drop(context);
+    drop((context, stop));
     if let Some(recording) = recording {
         recording.finish(output);
     }

@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
     output.note(format_args!("serving on {address}{keyed}; limits: {allowed}; Ctrl-C ends it"));
     let stop = endpoint::Stop::new().map_err(|error| Failure::new(1, error))?;
     let asked = stop.clone();
-    signals::on_stop(move || asked.stop())?;
+    let _stop = signals::on_stop(move || asked.stop())?;
     endpoint.serve(&stop).map_err(failed)?;
     Ok(0)
 }

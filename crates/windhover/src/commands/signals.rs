@@ -1,41 +1,128 @@
-//! Asking a command to end: the first SIGINT, SIGTERM or SIGHUP asks, the second ends the process at once.
+//! SIGINT, SIGTERM and SIGHUP. One rule for all commands: the first asks for an orderly stop while the command has something
+//! to put back or a partial result to write, and ends the process at any other time; the second always ends it at once. A
+//! keeper process then puts back what the command changed. The handler itself ends the process, by the signal's default
+//! action, so it makes no difference what the threads compute or wait for.
 
 use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+use signal_hook::{SigId, flag, low_level};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+/// Set while the next signal ends the process at once, once the handlers are there.
+static AT_ONCE: AtomicBool = AtomicBool::new(true);
 
-/// A flag that the first signal sets.
-pub(crate) fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in ENDING {
-        // Registered first, so that it looks at the flag before this signal sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop)).context("signal handler")?;
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signal handler")?;
+/// A flag that the first signal sets. When it is dropped, the signals end the process again. One at a time.
+pub(crate) struct StopFlag {
+    asked: Arc<AtomicBool>,
+    registered: Vec<SigId>,
+}
+
+impl StopFlag {
+    /// The flag itself, for code that keeps a share of it.
+    pub(crate) fn share(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.asked)
     }
+}
+
+impl Deref for StopFlag {
+    type Target = AtomicBool;
+
+    fn deref(&self) -> &AtomicBool {
+        &self.asked
+    }
+}
+
+impl Drop for StopFlag {
+    fn drop(&mut self) {
+        AT_ONCE.store(true, Ordering::SeqCst);
+        for id in self.registered.drain(..) {
+            low_level::unregister(id);
+        }
+    }
+}
+
+/// Begins the time in which the first signal asks for an orderly stop.
+pub(crate) fn stop_flag() -> anyhow::Result<StopFlag> {
+    static DEFAULT: Mutex<bool> = Mutex::new(false);
+    let mut installed = DEFAULT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut stop = StopFlag { asked: Arc::default(), registered: Vec::new() };
+    for signal in ending() {
+        // Actions run in the order of their registration: this signal's own look at AT_ONCE comes before it is set.
+        if !*installed {
+            flag::register_conditional_default(signal, &AT_ONCE).context("signal handler")?;
+        }
+        stop.registered.push(flag::register(signal, stop.share()).context("signal handler")?);
+        stop.registered.push(flag::register(signal, &AT_ONCE).context("signal handler")?);
+    }
+    *installed = true;
+    AT_ONCE.store(false, Ordering::SeqCst);
     Ok(stop)
 }
 
-/// Calls `ask` on a thread of its own at the first signal. The thread sleeps until then: it wakes up no CPU that
-/// somebody measures on.
-pub(crate) fn on_stop(ask: impl Fn() + Send + 'static) -> anyhow::Result<()> {
-    let _flag = stop_flag()?;
-    let mut signals = signal_hook::iterator::Signals::new(ENDING).context("signal handler")?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || signals.forever().for_each(|_| ask()))
-        .context("cannot start a thread")?;
-    Ok(())
+/// Calls `ask` on a thread of its own at the first signal, as long as the flag lives. The thread sleeps until then: it wakes
+/// up no CPU that somebody measures on.
+pub(crate) fn on_stop(ask: impl Fn() + Send + 'static) -> anyhow::Result<StopFlag> {
+    let stop = stop_flag()?;
+    let mut signals = signal_hook::iterator::Signals::new(ending()).context("signal handler")?;
+    spawn(move || signals.forever().for_each(|_| ask()))?;
+    Ok(stop)
 }
 
-/// Calls `pass` with each signal that would end the program, on a thread of its own, and goes on.
-pub(crate) fn each(pass: impl Fn(i32) + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new(ENDING).context("signal handler")?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || signals.forever().for_each(pass))
-        .context("cannot start a thread")?;
-    Ok(())
+/// The programs that signals are passed on to.
+#[derive(Clone, Default)]
+pub(crate) struct Programs(Arc<Mutex<Vec<i32>>>);
+
+impl Programs {
+    pub(crate) fn add(&self, pid: u32) {
+        if let Ok(pid) = i32::try_from(pid) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
+        }
+    }
+
+    /// To be called before the program's end is taken from the kernel: its number may belong to another then.
+    pub(crate) fn remove(&self, pid: u32) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|&known| u32::try_from(known) != Ok(pid));
+    }
+
+    fn signal(&self, signal: i32) {
+        for &pid in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = task::send_signal(pid, signal);
+        }
+    }
+}
+
+/// Passes signals on to programs that run in our process group, whose end the command then waits for. What a terminal sends,
+/// they get from the terminal. The second signal that was sent to this process kills them and ends it.
+pub(crate) fn pass_on() -> anyhow::Result<Programs> {
+    const SIGKILL: i32 = 9;
+    let programs = Programs::default();
+    let passed = programs.clone();
+    let mut signals = SignalsInfo::<WithOrigin>::new(ending()).context("signal handler")?;
+    spawn(move || {
+        let mut again = false;
+        for origin in signals.forever().filter(|origin| origin.cause != Cause::Kernel) {
+            if again {
+                passed.signal(SIGKILL);
+                let _ = low_level::emulate_default_handler(origin.signal);
+            }
+            passed.signal(origin.signal);
+            again = true;
+        }
+    })?;
+    Ok(programs)
+}
+
+/// A hang-up that whoever started us ignores (nohup(1)) stays ignored.
+fn ending() -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !task::is_ignored(SIGHUP))
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    thread.spawn(work).map(drop).context("cannot start a thread")
 }

@@ -1,6 +1,7 @@
 //! `windhover tune try`: a campaign whose axis is a knob, and what it says about each setting.
 
 use super::campaign::{Watcher, options, varying, with_lab};
+use super::signals;
 use crate::cli::tune_try::TuneTry;
 use crate::output::{Failure, Output};
 use anyhow::Context as _;
@@ -42,12 +43,15 @@ pub(crate) fn run(
     let base = base(arguments)?;
     let plan = campaign::trial_plan(&base, &knobs, rounds).map_err(Failure::usage)?;
     let text = plan.to_text().map_err(Failure::usage)?;
+    let stop = signals::stop_flag()?;
     let mut options = options(text)?;
+    options.stop = stop.share();
     options.output.clone_from(&arguments.output);
     options.seed = arguments.seed;
     let cells = plan.cells().map_err(Failure::usage)?;
     let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors)));
     let ended = campaign::run(&plan, &options, &mut watcher);
+    drop(stop);
     let path = watcher.close();
     let mut kept = Vec::new();
     if let Some(path) = &path {

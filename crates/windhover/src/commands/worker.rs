@@ -75,7 +75,8 @@ fn work(spec: WorkerSpec, events: &Events, started: Instant) -> Result<u8, Failu
 
 fn measure(task: &ProbeTask, events: &Events, started: Instant) -> Result<u8, Failure> {
     let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
-    context.stop = signals::stop_flag()?;
+    let stop = signals::stop_flag()?;
+    context.stop = stop.share();
     context.started = started;
     if task.live {
         let events = events.clone();
@@ -96,8 +97,8 @@ fn measure(task: &ProbeTask, events: &Events, started: Instant) -> Result<u8, Fa
 }
 
 /// Calls `ask` when standard input ends (the supervisor is done, or gone) or a signal asks to end.
-fn when_input_ends(ask: impl Fn() + Clone + Send + 'static) -> Result<(), Failure> {
-    signals::on_stop(ask.clone())?;
+fn when_input_ends(ask: impl Fn() + Clone + Send + 'static) -> Result<signals::StopFlag, Failure> {
+    let stop = signals::on_stop(ask.clone())?;
     std::thread::Builder::new()
         .name("input".to_owned())
         .spawn(move || {
@@ -106,14 +107,14 @@ fn when_input_ends(ask: impl Fn() + Clone + Send + 'static) -> Result<(), Failur
             ask();
         })
         .context("cannot start a thread")?;
-    Ok(())
+    Ok(stop)
 }
 
 fn serve(task: &EndpointTask, events: &Events) -> Result<u8, Failure> {
     let endpoint = endpoint::Endpoint::bind(task).map_err(super::serve::failed)?;
     let stop = endpoint::Stop::new().map_err(|error| Failure::new(1, error))?;
     let asked = stop.clone();
-    when_input_ends(move || asked.stop())?;
+    let _stop = when_input_ends(move || asked.stop())?;
     events.send(&WorkerEvent::Ready { address: Some(endpoint.local_address().to_string()) })?;
     endpoint.serve(&stop).map_err(super::serve::failed)?;
     Ok(0)
@@ -124,7 +125,7 @@ fn load(spec: &LoadSpec, events: &Events) -> Result<u8, Failure> {
     let (asked, wait) = std::sync::mpsc::channel();
     let over = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&over);
-    when_input_ends(move || {
+    let _stop = when_input_ends(move || {
         end.store(true, Ordering::Relaxed);
         // Nobody waits any more once the first asked.
         let _ = asked.send(());

@@ -2,8 +2,9 @@
 
 use crate::machine::{CPU, Machine, State, assert_restored, wait_for};
 use crate::support::assert_code;
+use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// For the whole sweep of one backend: it takes the points that fit in, spread over all.
@@ -102,4 +103,35 @@ fn a_keeper_undoes_when_its_owner_is_killed() {
     owner.wait().unwrap();
     assert_restored(&before);
     wait_for("the end of the log", || machine.logs().is_empty());
+}
+
+/// A program that no polite signal ends.
+const STUBBORN: &str = "trap '' INT TERM; echo ready; while :; do sleep 0.05; done";
+
+#[test]
+fn the_second_signal_ends_exec_and_its_keeper_takes_the_shield_down() {
+    let test = "the_second_signal_ends_exec_and_its_keeper_takes_the_shield_down";
+    let Some(machine) = Machine::take(test, true) else { return };
+    let before = State::read();
+    for signal in [2, 15] {
+        let mut owner = machine
+            .command(&["exec", "-a", CPU, "--", "sh", "-c", STUBBORN])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 6];
+        owner.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        assert_eq!(machine.status()["cpus"][1]["procs"], true);
+        let send = || {
+            let pid = owner.id().to_string();
+            assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        };
+        send();
+        std::thread::sleep(Duration::from_millis(200));
+        send();
+        assert_eq!(owner.wait().unwrap().signal(), Some(signal));
+        assert_restored(&before);
+        wait_for("the end of the log", || machine.logs().is_empty());
+    }
 }

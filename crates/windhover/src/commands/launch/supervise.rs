@@ -11,21 +11,17 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use task::{Child, Launch, Stream};
 
 pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let _hold = arguments.cpu_dma_latency.map(hold).transpose()?;
-    let pids: Arc<Mutex<Vec<i32>>> = Arc::default();
-    forward(&pids)?;
+    let programs = signals::pass_on()?;
     let started = Instant::now();
     let mut children = Vec::new();
     for _ in 0..arguments.copies {
         let (child, before) = start(arguments)?;
-        if let (Ok(mut pids), Ok(pid)) = (pids.lock(), i32::try_from(child.pid())) {
-            pids.push(pid);
-        }
+        programs.add(child.pid());
         children.push((child, before));
     }
     let mut code = 0;
@@ -33,9 +29,7 @@ pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
         child.wait_end()?;
         let ended = arguments.report.then(|| report::Ended::read(child.pid(), before_exec, started.elapsed()));
         let before = task::children_usage();
-        if let Ok(mut pids) = pids.lock() {
-            pids.retain(|&pid| u32::try_from(pid) != Ok(child.pid()));
-        }
+        programs.remove(child.pid());
         let status = child.wait()?;
         if let Some(ended) = ended {
             let usage = task::children_usage().less(&before);
@@ -56,19 +50,6 @@ fn hold(us: u32) -> Result<OwnedFd, Failure> {
     let held = prepare::tune::hold_cpu_latency(us);
     let held = held.with_context(|| format!("CPUs cannot be kept to {us} µs (/dev/cpu_dma_latency); it needs root"));
     held.map_err(|error| Failure::new(OURS, error))
-}
-
-/// A terminal's signals reach the program by itself; those sent to us alone are passed on. We stay until it ends.
-fn forward(pids: &Arc<Mutex<Vec<i32>>>) -> Result<(), Failure> {
-    let pids = Arc::clone(pids);
-    signals::each(move |signal| {
-        if let Ok(pids) = pids.lock() {
-            for &pid in pids.iter() {
-                let _ = task::send_signal(pid, signal);
-            }
-        }
-    })?;
-    Ok(())
 }
 
 /// Another windhover takes the scheduling and becomes the program, with the same process id. Also gives what that process

@@ -249,11 +249,11 @@ fn run_command(exec: &Exec) -> Result<u8, Failure> {
         .stdin(Stream::Inherit)
         .stdout(Stream::Inherit)
         .stderr(Stream::Inherit);
+    let programs = signals::pass_on()?;
     let mut child = launch.start().map_err(|error| Failure::new(127, error))?;
-    let pid = i32::try_from(child.pid()).unwrap_or(0);
-    signals::each(move |signal| {
-        let _ = task::send_signal(pid, signal);
-    })?;
+    programs.add(child.pid());
+    child.wait_end()?;
+    programs.remove(child.pid());
     let status = child.wait()?;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))

@@ -1,0 +1,225 @@
+//! What SIGINT and SIGTERM do: the first asks for an orderly stop where there is one and ends the process elsewhere, the
+//! second ends it at once.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use support::{Folder, Server, assert_code, can_make_namespaces, run, windhover};
+
+const INT: i32 = 2;
+const TERM: i32 = 15;
+
+/// What "at once" is on a machine that has other things to do; an orderly stop of what is interrupted here takes longer.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+fn signal(process: u32, signal: i32) {
+    let sent = Command::new("kill").args([format!("-{signal}"), process.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// How a process ended, which it must do soon; killed where it does not.
+#[track_caller]
+fn end_of(child: &mut Child, within: Duration) -> ExitStatus {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("it did not end within {within:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// User time of a process in clock ticks.
+fn computed(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse().unwrap()
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "no {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A campaign of two short cells.
+fn a_plan(folder: &Folder) -> String {
+    let plan = "name = \"t\"\nrepetitions = 2\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
+                [measure]\nseconds = 0.1\nwarmup_ms = 5\nwarmup_count = 10\n[[grid]]\nprotocol = [\"udp\"]\nsize = [32]\n";
+    folder.file("plan.toml", plan)
+}
+
+/// Its run directory.
+fn a_run(folder: &Folder) -> PathBuf {
+    let output = run(&["campaign", "run", &a_plan(folder), "--output", folder.path()]);
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{output:?}");
+    let entries = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
+    entries.into_iter().find(|path| path.join("run.json").is_file()).unwrap()
+}
+
+/// A pipe that is full: whoever writes to it waits. Its read end has to be kept.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut filling = writer.try_clone().unwrap();
+    let filled = std::thread::spawn(move || while filling.write_all(&[b'x'; 4096]).is_ok() {});
+    // It stands still when there is no more room, and ends with the test's process.
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!filled.is_finished());
+    (reader, writer)
+}
+
+/// Computes for a long time whatever the machine: copies of one run until a report of them takes long.
+fn many_runs(folder: &Folder) -> Vec<String> {
+    let run = a_run(folder);
+    let document = std::fs::read_to_string(run.join("run.json")).unwrap();
+    let id =
+        serde_json::from_str::<serde_json::Value>(&document).unwrap()["id"].as_str().unwrap_or_default().to_owned();
+    let copies = (0..400).map(|number| {
+        let copy = folder.0.join(format!("copy{number:03}"));
+        std::fs::create_dir_all(copy.join("cells")).unwrap();
+        for part in ["", "cells"] {
+            for entry in std::fs::read_dir(run.join(part)).unwrap().map(Result::unwrap) {
+                if entry.path().is_file() && !entry.file_name().to_string_lossy().starts_with("report") {
+                    std::fs::copy(entry.path(), copy.join(part).join(entry.file_name())).unwrap();
+                }
+            }
+        }
+        if !id.is_empty() {
+            std::fs::write(copy.join("run.json"), document.replace(&id, &format!("{id}-{number}"))).unwrap();
+        }
+        copy.to_str().unwrap().to_owned()
+    });
+    copies.collect()
+}
+
+#[test]
+fn a_report_that_computes_ends_at_the_first_signal() {
+    let folder = Folder::new("signals-report");
+    let runs = many_runs(&folder);
+    let mut arguments = vec!["report", "--format", "html", "-o", "-"];
+    let page = folder.0.join("page.html").display().to_string();
+    arguments[4] = &page;
+    arguments.extend(runs.iter().map(String::as_str));
+    for sent in [INT, TERM] {
+        let mut child = windhover(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // It has begun to compute, and is not near its end.
+        until("computing", || computed(child.id()) >= 10);
+        signal(child.id(), sent);
+        assert_eq!(end_of(&mut child, AT_ONCE).signal(), Some(sent));
+    }
+}
+
+#[test]
+fn what_follows_a_campaign_ends_at_the_first_signal() {
+    let folder = Folder::new("signals-campaign");
+    let plan = a_plan(&folder);
+    let (_reader, writer) = full_pipe();
+    // When all cells are done, the report waits for somebody to read its table.
+    let arguments = ["--quiet", "campaign", "run", &plan, "--output", folder.path()];
+    let mut child = windhover(&arguments).stdout(writer).spawn().unwrap();
+    until("waiting for the pipe", || {
+        // The system call and its first argument: standard output.
+        let call = std::fs::read_to_string(format!("/proc/{}/syscall", child.id())).unwrap_or_default();
+        call.split_whitespace().nth(1) == Some("0x1")
+    });
+    signal(child.id(), TERM);
+    assert_eq!(end_of(&mut child, AT_ONCE).signal(), Some(TERM));
+}
+
+#[test]
+fn the_first_signal_stops_in_order_and_the_second_at_once() {
+    let server = Server::start(&[]);
+    for (first, second) in [(INT, INT), (TERM, TERM)] {
+        let measure = ["pingpong", "tcp", &server.address, "--seconds", "60", "--format", "json"];
+        let mut child = windhover(&measure).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        until("measuring", || computed(child.id()) >= 5);
+        signal(child.id(), first);
+        let status = end_of(&mut child, Duration::from_secs(20));
+        let mut text = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(status.code(), Some(130), "{text}");
+        let document: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        assert!(document["messages"]["received"].as_u64().unwrap() > 0, "{document}");
+
+        // A far end that stands still keeps it from stopping in order.
+        let mut child = windhover(&measure).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until("measuring", || computed(child.id()) >= 5);
+        signal(server.id(), 19);
+        signal(child.id(), first);
+        std::thread::sleep(Duration::from_millis(100));
+        let waits = child.try_wait().unwrap().is_none();
+        if waits {
+            signal(child.id(), second);
+        }
+        let status = end_of(&mut child, AT_ONCE);
+        signal(server.id(), 18);
+        assert!(waits, "it did not wait for its far end");
+        assert_eq!(status.signal(), Some(second));
+    }
+}
+
+/// A program that says when it is ready and what signals it gets; SIGTERM does not end it.
+const STUBBORN: &str =
+    "trap 'echo got TERM' TERM; trap 'echo got INT' INT; echo ready $$; while :; do sleep 0.05; done";
+
+#[test]
+fn a_program_gets_the_first_signal_and_dies_of_the_second() {
+    let lab = format!("s{}", std::process::id());
+    let has_lab = can_make_namespaces("lab exec in a_program_gets_the_first_signal_and_dies_of_the_second");
+    if has_lab {
+        assert_code(&run(&["lab", "up", &lab, "--hosts", "1"]), 0);
+    }
+    let host = format!("{lab}/a");
+    let mut wrappers = vec![vec!["run", "--report", "--", "sh", "-c", STUBBORN]];
+    if has_lab {
+        wrappers.push(vec!["lab", "exec", &host, "--", "sh", "-c", STUBBORN]);
+    }
+    let tried = std::panic::catch_unwind(|| {
+        for arguments in &wrappers {
+            let mut child = windhover(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+            let program: u32 = lines.next().unwrap().strip_prefix("ready ").unwrap().parse().unwrap();
+            signal(child.id(), TERM);
+            assert_eq!(lines.next().unwrap(), "got TERM", "{arguments:?}");
+            assert!(child.try_wait().unwrap().is_none(), "{arguments:?}");
+            signal(child.id(), TERM);
+            assert_eq!(end_of(&mut child, AT_ONCE).signal(), Some(TERM), "{arguments:?}");
+            until("end of the program", || lines.next().is_none());
+            // Its new parent may take its time to read how it ended.
+            let state = || std::fs::read_to_string(format!("/proc/{program}/stat")).unwrap_or_default();
+            until("end of the program", || state().rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" Z")));
+        }
+    });
+    if has_lab {
+        assert_code(&run(&["lab", "down", &lab]), 0);
+    }
+    tried.unwrap();
+}
+
+#[test]
+fn a_hang_up_that_is_ignored_stays_so() {
+    let script = "trap '' HUP; exec \"$0\" \"$@\"";
+    let mut child = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_windhover"), "serve", "--bind", "127.0.0.1:0"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("serving on"));
+    signal(child.id(), 1);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "it ended");
+    signal(child.id(), TERM);
+    assert_eq!(end_of(&mut child, Duration::from_secs(20)).code(), Some(0));
+}
