@@ -1,6 +1,7 @@
 //! Flags of `campaign`, `report` and `show`.
 
 use super::lab::Kind;
+use super::shared::{Form, FormArgs, pair};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ pub(crate) enum CampaignCommand {
         #[arg(long, value_enum, value_name = "KIND")]
         lab: Option<Kind>,
         /// Set a label, such as nic=X520; may be repeated
-        #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+        #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
         labels: Vec<(String, String)>,
         /// Seed of the order instead of the plan's
         #[arg(long)]
@@ -60,13 +61,6 @@ pub(crate) enum CampaignCommand {
     },
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("use NAME=VALUE, such as nic=X520".to_owned()),
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// Aligned text
@@ -83,15 +77,19 @@ pub(crate) enum ReportFormat {
     Html,
 }
 
+impl Form for ReportFormat {
+    const DEFAULT: &str = "html";
+    const JSON: Self = Self::Json;
+}
+
 /// `windhover report`
 #[derive(Debug, Args)]
 pub(crate) struct ReportCommand {
     /// Run directories; several are put side by side
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Form of the report
-    #[arg(long, value_enum, default_value_t = ReportFormat::Html)]
-    pub(crate) format: ReportFormat,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<ReportFormat>,
     /// File to write; never overwritten without --force [default: report.html in the first run for html, else standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

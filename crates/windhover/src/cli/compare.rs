@@ -1,5 +1,6 @@
 //! Flags of `compare`.
 
+use super::shared::{Form, FormArgs, pair};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -13,6 +14,11 @@ pub(crate) enum CompareFormat {
     Csv,
     /// Markdown
     Markdown,
+}
+
+impl Form for CompareFormat {
+    const DEFAULT: &str = "text";
+    const JSON: Self = Self::Json;
 }
 
 /// Compare runs, or cells of one run, with intervals and tests; gates for CI
@@ -75,17 +81,9 @@ pub(crate) struct Compare {
     /// Show every pair of cells, not only all together
     #[arg(long)]
     pub(crate) all: bool,
-    /// Form of the comparison
-    #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
-    pub(crate) format: CompareFormat,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<CompareFormat>,
     /// Seed of the test, where there are too many ways to deal the repetitions to look at all
     #[arg(long, value_name = "N", default_value_t = 2012)]
     pub(crate) seed: u64,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((factor, value)) if !factor.is_empty() && !value.is_empty() => Ok((factor.to_owned(), value.to_owned())),
-        _ => Err("use FACTOR=VALUE, such as policy=other".to_owned()),
-    }
 }

@@ -1,5 +1,6 @@
 //! Flags of `doctor`.
 
+use super::shared::PlainForm;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Doctor {
     /// The CPUs to measure on: numbers and ranges (1,4-5), nic:IF, node:N; by default those behind a shield or isolated
-    #[arg(long = "for", value_name = "LIST")]
+    #[arg(long, value_name = "LIST", aliases = ["for", "cpu"])]
     pub(crate) cpus: Option<String>,
     /// The network device to measure over; by default all with hardware and a link
     #[arg(long, value_name = "IF")]
@@ -30,9 +31,8 @@ pub(crate) struct Doctor {
     /// Also show what is in order, all values read, and on what each finding rests
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// Write the document as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
     /// Keep the document in this file, for `doctor diff`
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
@@ -54,8 +54,7 @@ pub(crate) enum DoctorCommand {
         a: PathBuf,
         /// The second document
         b: PathBuf,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: PlainForm,
     },
 }

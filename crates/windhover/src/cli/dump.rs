@@ -1,5 +1,6 @@
 //! Flags of captures: `--pcap` of the measuring commands, and `windhover dump`.
 
+use super::shared::{Form, FormArgs};
 use clap::{Args, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -44,9 +45,8 @@ pub(crate) struct Dump {
     /// Print no packets, only the summary, also with --all
     #[arg(long)]
     pub(crate) summary: bool,
-    /// Form of the output
-    #[arg(long, value_enum, default_value_t = DumpFormat::Text)]
-    pub(crate) format: DumpFormat,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<DumpFormat>,
 }
 
 /// How `dump` writes.
@@ -56,6 +56,11 @@ pub(crate) enum DumpFormat {
     Text,
     /// One JSON object a line; the last one is the summary
     Json,
+}
+
+impl Form for DumpFormat {
+    const DEFAULT: &str = "text";
+    const JSON: Self = Self::Json;
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,5 +1,6 @@
 //! Flags of `lab`.
 
+use super::shared::PlainForm;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// `windhover lab`
@@ -42,9 +43,8 @@ pub(crate) enum LabCommand {
     },
     /// List labs, their hosts and addresses
     List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: PlainForm,
     },
     /// Run a command on a host of a lab; its exit status is passed on
     Exec {

@@ -1,5 +1,6 @@
 //! Flags of `run`, with RedHawk's letters.
 
+use super::shared::PlainForm;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 
@@ -18,8 +19,8 @@ pub(crate) struct Run {
     pub(crate) priority: Option<u8>,
     /// CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. Alone behind
     /// a shield it joins the shield
-    #[arg(long, short = 'b', value_name = "LIST")]
-    pub(crate) bias: Option<String>,
+    #[arg(long, short = 'b', value_name = "LIST", aliases = ["bias", "cpu"])]
+    pub(crate) cpus: Option<String>,
     /// Nice value (-20 to 19), or a slice in milliseconds such as 3ms (other and batch, Linux 6.12)
     #[arg(long, short = 'q', value_name = "N|MS", allow_hyphen_values = true)]
     pub(crate) quantum: Option<String>,
@@ -51,9 +52,8 @@ pub(crate) struct Run {
     /// Show how the tasks are scheduled
     #[arg(long, short = 'i', help_heading = "Running tasks")]
     pub(crate) info: bool,
-    /// With --info: one JSON document
-    #[arg(long, requires = "info", help_heading = "Running tasks")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
 
     /// Lock the program's memory before its first instruction: what it has and will have (all), what it has at the start
     /// (current), what it will have (future), or each page once it is used (onfault)

@@ -1,6 +1,7 @@
 //! Flags of the measuring commands.
 
 use super::Format;
+use super::shared::{Family, FormArgs};
 use clap::{Args, ValueEnum};
 use model::{OutlierRule, Policy, Probe, ProbeSpec, Protocol, Receive, SizeList, SocketSpec};
 use std::net::IpAddr;
@@ -52,12 +53,8 @@ pub(crate) struct Peer {
     /// File with the endpoint's key (see `windhover key`)
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Use IPv4 when a name has both
-    #[arg(long, short = '4', conflicts_with = "ipv6")]
-    pub(crate) ipv4: bool,
-    /// Use IPv6 when a name has both
-    #[arg(long, short = '6')]
-    pub(crate) ipv6: bool,
+    #[command(flatten)]
+    pub(crate) family: Family,
 }
 
 /// Both ends' behaviour.
@@ -77,11 +74,14 @@ pub(crate) struct Ends {
     #[arg(long, value_name = "POLICY")]
     pub(crate) remote_policy: Option<Policy>,
     /// CPU of this end
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", alias = "cpus")]
     pub(crate) cpu: Option<u32>,
     /// CPU of the far end
     #[arg(long, value_name = "N")]
     pub(crate) remote_cpu: Option<u32>,
+    /// CPU of each end as in sfnt-pingpong: THIS;FAR, or one number for both
+    #[arg(long, value_name = "N;N", hide = true, value_parser = affinity, conflicts_with_all = ["cpu", "remote_cpu"])]
+    pub(crate) affinity: Option<(u32, u32)>,
     /// SO_BUSY_POLL of this end in µs
     #[arg(long, value_name = "US")]
     pub(crate) busy_poll: Option<u32>,
@@ -98,7 +98,7 @@ pub(crate) struct Ends {
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<IpAddr>,
     /// Network device that the data socket is bound to
-    #[arg(long, value_name = "DEV")]
+    #[arg(long, value_name = "DEV", aliases = ["bindtodev", "bind-dev"])]
     pub(crate) device: Option<String>,
     /// Local address of the far end's data socket [default: the one that it serves at]
     #[arg(long, value_name = "ADDR")]
@@ -113,37 +113,37 @@ pub(crate) struct Ends {
 #[command(next_help_heading = "Idle descriptors (pad the set of select, poll and epoll)")]
 pub(crate) struct Idle {
     /// Idle pipes of this end
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, alias = "n-pipe")]
     pub(crate) idle_pipes: u32,
     /// Idle pipes of the far end [default: as this end]
     #[arg(long, value_name = "N")]
     pub(crate) remote_idle_pipes: Option<u32>,
     /// Idle UNIX datagram sockets of this end
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, alias = "n-unix-d")]
     pub(crate) idle_unix_dgram: u32,
     /// Idle UNIX datagram sockets of the far end [default: as this end]
     #[arg(long, value_name = "N")]
     pub(crate) remote_idle_unix_dgram: Option<u32>,
     /// Idle UNIX stream sockets of this end
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, alias = "n-unix-s")]
     pub(crate) idle_unix_stream: u32,
     /// Idle UNIX stream sockets of the far end [default: as this end]
     #[arg(long, value_name = "N")]
     pub(crate) remote_idle_unix_stream: Option<u32>,
     /// Idle UDP sockets of this end
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, alias = "n-udp")]
     pub(crate) idle_udp: u32,
     /// Idle UDP sockets of the far end [default: as this end]
     #[arg(long, value_name = "N")]
     pub(crate) remote_idle_udp: Option<u32>,
     /// Idle connected TCP sockets of this end
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, alias = "n-tcpc")]
     pub(crate) idle_tcp: u32,
     /// Idle connected TCP sockets of the far end [default: as this end]
     #[arg(long, value_name = "N")]
     pub(crate) remote_idle_tcp: Option<u32>,
     /// Idle listening TCP sockets of this end
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, alias = "n-tcpl")]
     pub(crate) idle_tcp_listen: u32,
     /// Idle listening TCP sockets of the far end [default: as this end]
     #[arg(long, value_name = "N")]
@@ -154,22 +154,27 @@ pub(crate) struct Idle {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
 pub(crate) struct Sizes {
-    /// Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol's own list
-    #[arg(long, value_name = "LIST", default_value = "32")]
-    pub(crate) size: String,
+    /// Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol's own list [default: 32, over
+    /// pgm 64]
+    #[arg(long, value_name = "LIST", aliases = ["sizes", "msgsize"])]
+    pub(crate) size: Option<String>,
     /// Leave out sizes below this
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", alias = "minmsg")]
     pub(crate) min_size: Option<u32>,
     /// Leave out sizes above this
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", alias = "maxmsg")]
     pub(crate) max_size: Option<u32>,
 }
 
 impl Sizes {
     /// The sizes asked for.
     pub(super) fn list(&self, protocol: Protocol) -> Result<SizeList, model::ModelError> {
-        let list =
-            if self.size == "default" { SizeList::default_for(protocol) } else { self.size.parse::<SizeList>()? };
+        let list = match self.size.as_deref() {
+            None if protocol == Protocol::Pgm => SizeList::one(64),
+            None => SizeList::one(32),
+            Some("default") => SizeList::default_for(protocol),
+            Some(text) => text.parse::<SizeList>()?,
+        };
         Ok(list.within(self.min_size.unwrap_or(0), self.max_size.unwrap_or(u32::MAX)))
     }
 }
@@ -194,10 +199,10 @@ pub(crate) struct Socket {
     #[arg(long, value_name = "GROUP")]
     pub(crate) mcast: Option<IpAddr>,
     /// Interface of the group by name or address
-    #[arg(long, value_name = "IF", requires = "mcast")]
+    #[arg(long, value_name = "IF", requires = "mcast", alias = "mcastintf")]
     pub(crate) mcast_interface: Option<String>,
     /// Loop sent multicast messages back to this host
-    #[arg(long, requires = "mcast")]
+    #[arg(long, requires = "mcast", alias = "mcastloop")]
     pub(crate) mcast_loop: bool,
 }
 
@@ -206,10 +211,13 @@ pub(crate) struct Socket {
 #[command(next_help_heading = "Warm-up and stop rule (for each size)")]
 pub(crate) struct Length {
     /// Measure so long [default: 1, or until --count]
-    #[arg(long, value_name = "S")]
+    #[arg(long, short = 't', short_alias = 'l', value_name = "S")]
     pub(crate) seconds: Option<f64>,
+    /// As --seconds, in the unit of sfnt-pingpong and sfnt-stream
+    #[arg(long, value_name = "MS", hide = true, alias = "millisec", conflicts_with = "seconds")]
+    pub(crate) maxms: Option<f64>,
     /// Measure so many rounds at most
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", alias = "maxiter")]
     pub(crate) count: Option<u64>,
 }
 
@@ -218,7 +226,7 @@ pub(crate) struct Length {
 #[command(next_help_heading = "Warm-up and stop rule (for each size)")]
 pub(crate) struct Warmup {
     /// Untimed rounds before each size for so many ms
-    #[arg(long, value_name = "MS", default_value_t = 200)]
+    #[arg(long, value_name = "MS", default_value_t = 200, alias = "warmupms")]
     pub(crate) warmup: u32,
 }
 
@@ -240,8 +248,11 @@ pub(crate) struct Stop {
     /// Measure at least so long
     #[arg(long, value_name = "S")]
     pub(crate) min_seconds: Option<f64>,
+    /// As --min-seconds, in the unit of sfnt-pingpong
+    #[arg(long, value_name = "MS", hide = true, conflicts_with = "min_seconds")]
+    pub(crate) minms: Option<f64>,
     /// Measure at least so many rounds
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", alias = "miniter")]
     pub(crate) min_count: Option<u64>,
     /// Stop once the 95 % interval is this many percent wide or less: of the median (pingpong), or of the rate over up to 30
     /// passes that share the time and count (rr; ±1 % is 2 % wide). Without these two limits 60 s at most
@@ -250,7 +261,7 @@ pub(crate) struct Stop {
     #[command(flatten)]
     pub(crate) warmup: Warmup,
     /// And at least so many untimed rounds
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, alias = "warmupiter")]
     pub(crate) warmup_count: u32,
     #[command(flatten)]
     pub(crate) patience: Patience,
@@ -260,9 +271,8 @@ pub(crate) struct Stop {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Output {
-    /// Form of the result on standard output
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<Format>,
     /// Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat,
     /// with the intended send time before them)
     #[arg(long, value_name = "PREFIX")]
@@ -278,6 +288,13 @@ pub(crate) struct Output {
     pub(crate) over: Option<f64>,
 }
 
+/// `0;1`, or one number for both.
+fn affinity(text: &str) -> Result<(u32, u32), String> {
+    let (this, far) = text.split_once(';').unwrap_or((text, text));
+    let cpu = |text: &str| text.trim().parse::<u32>().map_err(|_| "use THIS;FAR, such as '0;1'".to_owned());
+    Ok((cpu(this)?, cpu(far)?))
+}
+
 fn percentile(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().map_err(|error| error.to_string())?;
     if (0.0..=100.0).contains(&value) { Ok(value) } else { Err("use 0 to 100".to_owned()) }
@@ -291,10 +308,10 @@ pub(crate) struct Pingpong {
     #[command(flatten)]
     pub(crate) sizes: Sizes,
     /// Messages sent before waiting for an answer
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, alias = "n-pings")]
     pub(crate) pings: u32,
     /// Messages that the far end answers with
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, alias = "n-pongs")]
     pub(crate) pongs: u32,
     /// Sleep between rounds in µs
     #[arg(long, value_name = "US", default_value_t = 0)]
@@ -353,12 +370,8 @@ pub(crate) struct Ping {
     /// The host
     #[arg(value_name = "ADDR")]
     pub(crate) address: String,
-    /// Use IPv4 when a name has both
-    #[arg(long, short = '4', conflicts_with = "ipv6")]
-    pub(crate) ipv4: bool,
-    /// Use IPv6 when a name has both
-    #[arg(long, short = '6')]
-    pub(crate) ipv6: bool,
+    #[command(flatten)]
+    pub(crate) family: Family,
     /// Send so many echoes; the median needs 20, p99 1000
     #[arg(long, short = 'c', value_name = "N", default_value_t = 20)]
     pub(crate) count: u64,
@@ -384,7 +397,7 @@ pub(crate) struct Ping {
     #[arg(long, default_value = "other", value_name = "POLICY")]
     pub(crate) policy: Policy,
     /// CPU to run on
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", alias = "cpus")]
     pub(crate) cpu: Option<u32>,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -405,9 +418,14 @@ pub(super) fn ms(what: &'static str, seconds: f64) -> Result<u32, model::ModelEr
 }
 
 impl Length {
+    /// How many seconds, however they were named.
+    fn wanted(&self) -> Option<f64> {
+        self.seconds.or(self.maxms.map(|ms| ms / 1000.0))
+    }
+
     /// How long a size is measured.
     pub(super) fn apply(&self, spec: &mut ProbeSpec) -> Result<(), model::ModelError> {
-        spec.stop.max_ms = match (self.seconds, self.count) {
+        spec.stop.max_ms = match (self.wanted(), self.count) {
             (Some(seconds), _) => ms("--seconds", seconds)?,
             (None, Some(_)) => u32::MAX,
             (None, None) => 1000,
@@ -420,7 +438,10 @@ impl Length {
 impl Stop {
     fn apply(&self, spec: &mut ProbeSpec) -> Result<(), model::ModelError> {
         self.length.apply(spec)?;
-        spec.stop.min_ms = self.min_seconds.map_or(Ok(0), |seconds| ms("--min-seconds", seconds))?;
+        spec.stop.min_ms = self
+            .min_seconds
+            .or(self.minms.map(|ms| ms / 1000.0))
+            .map_or(Ok(0), |seconds| ms("--min-seconds", seconds))?;
         spec.stop.min_count = self.min_count.unwrap_or(1);
         if let Some(percent) = self.interval
             && !(0.01..=100.0).contains(&percent)
@@ -432,7 +453,7 @@ impl Stop {
             });
         }
         spec.stop.interval_percent = self.interval;
-        let open = self.length.seconds.is_none() && self.length.count.is_none();
+        let open = self.length.wanted().is_none() && self.length.count.is_none();
         if self.interval.is_some() && open {
             spec.stop.max_ms = 60_000;
         }
@@ -450,8 +471,8 @@ impl Ends {
         reflector.receive = self.remote_receive.unwrap_or(self.receive);
         initiator.policy = self.policy;
         reflector.policy = self.remote_policy.unwrap_or_default();
-        initiator.cpu = self.cpu;
-        reflector.cpu = self.remote_cpu;
+        initiator.cpu = self.cpu.or(self.affinity.map(|(this, _)| this));
+        reflector.cpu = self.remote_cpu.or(self.affinity.map(|(_, far)| far));
         initiator.busy_poll_us = self.busy_poll;
         reflector.busy_poll_us = self.remote_busy_poll;
         for end in [&mut *initiator, &mut *reflector] {

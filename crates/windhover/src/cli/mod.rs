@@ -4,13 +4,17 @@ pub(crate) mod campaign;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod dump;
+mod guide;
 pub(crate) mod lab;
 pub(crate) mod launch;
 pub(crate) mod measure;
 pub(crate) mod pace;
+pub(crate) mod parse;
+mod peers;
 pub(crate) mod pgm;
 pub(crate) mod plot;
 pub(crate) mod serve;
+pub(crate) mod shared;
 pub(crate) mod shield;
 pub(crate) mod stream;
 pub(crate) mod tune;
@@ -26,7 +30,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 /// what was changed is put back). A second signal ends the command at once, 128 + its number to a shell; a keeper process
 /// then puts back what was changed.
 #[derive(Debug, Parser)]
-#[command(name = "windhover", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "windhover", version, max_term_width = 100)]
 pub(crate) struct Cli {
     /// When to use colour
     #[arg(long, value_enum, default_value_t = Colour::Auto, global = true, value_name = "WHEN")]
@@ -34,6 +38,9 @@ pub(crate) struct Cli {
     /// Print no progress and no notes, only results and errors
     #[arg(long, global = true)]
     pub(crate) quiet: bool,
+    /// Only check the command line: run nothing and read no file
+    #[arg(long, hide = true)]
+    pub(crate) check_usage: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -122,4 +129,9 @@ pub(crate) enum Format {
     Markdown,
     /// The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns
     Sfnt,
+}
+
+impl shared::Form for Format {
+    const DEFAULT: &str = "table";
+    const JSON: Self = Self::Json;
 }

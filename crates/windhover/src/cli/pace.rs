@@ -47,7 +47,7 @@ pub(crate) struct Pace {
     pub(crate) output: Output,
     /// Say each interval of 100 ms on standard output as a JSON line of type `interval` as soon as it is over; each
     /// result follows as one of type `result`
-    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    #[arg(long, conflicts_with_all = ["format", "json"], help_heading = "Output")]
     pub(crate) jsonl: bool,
 }
 
@@ -160,7 +160,7 @@ impl Group {
 #[command(next_help_heading = "Schedule")]
 pub(crate) struct Schedule {
     /// Messages a second: 10000, 10k,20k, 10k-50k+10k or 1k-64kx2, measured one after the other
-    #[arg(long, value_name = "LIST", default_value = "10k", conflicts_with = "schedule")]
+    #[arg(long, value_name = "LIST", default_value = "10k", conflicts_with = "schedule", aliases = ["rates", "mps"])]
     pub(crate) rate: RateList,
     /// How the sends lie at that rate: even, poisson, burst:N (N at once, then a pause)
     #[arg(long, value_name = "SHAPE", default_value = "even", conflicts_with = "schedule")]
@@ -173,7 +173,7 @@ pub(crate) struct Schedule {
     #[arg(long, value_name = "PACER", default_value = "sleep")]
     pub(crate) pacer: Pacer,
     /// The far end answers message 0 and each Nth after it; the others are one-way traffic
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, alias = "reply-every")]
     pub(crate) every: u32,
     /// Time stamps beside the application's: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)
     #[arg(long, value_name = "WHERE", default_value = "none")]

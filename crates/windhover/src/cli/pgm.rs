@@ -1,5 +1,6 @@
 //! Flags of `pgm`: one end of a PGM conversation by hand.
 
+use super::shared::{Form, FormArgs, PlainForm};
 use clap::{Args, Subcommand, ValueEnum};
 use model::PgmCarrier;
 use pgm::Gsi;
@@ -63,9 +64,8 @@ pub(crate) struct Send {
     pub(crate) source: Source,
     #[command(flatten)]
     pub(crate) way: Way,
-    /// Print the summary as a JSON line
-    #[arg(long, help_heading = "Output")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
 }
 
 /// `windhover pgm recv`
@@ -92,9 +92,8 @@ pub(crate) struct Recv {
     pub(crate) receiver: Receiver,
     #[command(flatten)]
     pub(crate) way: Way,
-    /// How messages are printed
-    #[arg(long, value_enum, default_value_t = Form::Text, help_heading = "Output")]
-    pub(crate) format: Form,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<MessageForm>,
     /// Print no messages, only the summary
     #[arg(long, help_heading = "Output")]
     pub(crate) summary: bool,
@@ -132,9 +131,8 @@ pub(crate) struct Ping {
     pub(crate) receiver: Receiver,
     #[command(flatten)]
     pub(crate) way: Way,
-    /// Print the result as a JSON line
-    #[arg(long, help_heading = "Output")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
 }
 
 /// `windhover pgm reflect`
@@ -157,14 +155,13 @@ pub(crate) struct Reflect {
     pub(crate) receiver: Receiver,
     #[command(flatten)]
     pub(crate) way: Way,
-    /// Print the summary as a JSON line
-    #[arg(long, help_heading = "Output")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
 }
 
 /// How received messages are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum MessageForm {
     /// One line a message; what is no printable text is escaped. Parts of one ZeroMQ message have ` | ` between them
     Text,
     /// One line of hexadecimal a message
@@ -174,6 +171,11 @@ pub(crate) enum Form {
     /// One JSON object a message, event or repair, with the lengths of its parts where a ZeroMQ message has several; the last
     /// one is the summary
     Json,
+}
+
+impl Form for MessageForm {
+    const DEFAULT: &str = "text";
+    const JSON: Self = Self::Json;
 }
 
 /// What is the same for all ends.

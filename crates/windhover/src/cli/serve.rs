@@ -1,5 +1,6 @@
 //! Flags of `serve`, `load` and `generate`.
 
+use super::shared::{PlainForm, seconds};
 use clap::Args;
 use model::{CpuList, Limits, LoadProfile, LoadSpec};
 use std::path::PathBuf;
@@ -83,7 +84,7 @@ pub(crate) struct LoadCommand {
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<u32>,
     /// CPUs it may use, such as 0,2-5
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", alias = "cpu")]
     pub(crate) cpus: Option<CpuList>,
     /// build: run this command in a loop instead of the built-in tree
     #[arg(long, value_name = "COMMAND")]
@@ -91,18 +92,8 @@ pub(crate) struct LoadCommand {
     /// Folder for the command, or for temporary files
     #[arg(long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
-    /// Print the report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-fn seconds(text: &str) -> Result<std::time::Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is no number of seconds".to_owned())?;
-    if (0.001..=86_400.0).contains(&seconds) {
-        Ok(std::time::Duration::from_secs_f64(seconds))
-    } else {
-        Err("use 0.001 to 86400, or leave it out to run until interrupted".to_owned())
-    }
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
 }
 
 impl LoadCommand {

@@ -1,8 +1,9 @@
 //! Flags of `shield`.
 
+pub(crate) use super::shared::Place;
+use super::shared::{PlainForm, seconds};
 use clap::{Args, Subcommand};
 use model::ShieldBackend;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Keep everything off chosen CPUs that was not placed there, as RedHawk's shield(1) does
@@ -39,9 +40,8 @@ pub(crate) struct Shield {
     /// Only show what would be changed: each setting with its old and new value, and why
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
-    /// Write the plan (--dry-run), the state or what was done as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
     /// Stay, look again every SECS, repair and tell what drifted; put everything back at the end (Ctrl-C)
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = seconds)]
     pub(crate) guard: Option<Duration>,
@@ -104,17 +104,6 @@ pub(crate) struct Wanted {
     pub(crate) include_ancestors: bool,
 }
 
-/// Where things are.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Place {
-    /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state_dir: Option<PathBuf>,
-    /// A tree of files in the place of the running system
-    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
-    pub(crate) root: PathBuf,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShieldCommand {
     /// Put a shield up for as long as a command runs; its exit status is passed on
@@ -133,15 +122,6 @@ pub(crate) struct Exec {
     /// The command
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<std::ffi::OsString>,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is no number of seconds".to_owned())?;
-    if (0.1..=86_400.0).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("use 0.1 to 86400 seconds".to_owned())
-    }
 }
 
 /// A number with a unit: `90s`, `10m`, `2h`; without one, seconds.

@@ -4,6 +4,7 @@ use super::Format;
 use super::dump::Pcap;
 use super::measure::{Ends, Output, Peer};
 use super::pace::Factors;
+use super::shared::FormArgs;
 use clap::Args;
 use model::plan::stream_factors;
 use model::{Direction, ModelError, Probe, ProbeSpec, Protocol, SizeList, SocketSpec, StreamSpec};
@@ -16,7 +17,7 @@ pub(crate) struct Stream {
     #[command(flatten)]
     pub(crate) data: Data,
     /// Stream so long [default: 10]
-    #[arg(long, value_name = "S", default_value_t = 10.0, hide_default_value = true)]
+    #[arg(long, short = 't', value_name = "S", default_value_t = 10.0, hide_default_value = true)]
     pub(crate) seconds: f64,
     /// A UDP ping-pong before and beside the stream shows what the load does to latency
     #[arg(long)]
@@ -24,19 +25,18 @@ pub(crate) struct Stream {
     #[command(flatten)]
     pub(crate) ends: Ends,
     /// Turn Nagle's algorithm off (TCP_NODELAY); iperf and netperf leave it on for bulk data too
-    #[arg(long, help_heading = "Socket options")]
+    #[arg(long, short = 'N', help_heading = "Socket options")]
     pub(crate) nodelay: bool,
     /// Time to live, or hop limit, of data
     #[arg(long, value_name = "N", help_heading = "Socket options")]
     pub(crate) ttl: Option<u8>,
     #[command(flatten)]
     pub(crate) pcap: Pcap,
-    /// Form of the result on standard output
-    #[arg(long, value_enum, default_value_t = Format::Table, help_heading = "Output")]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) form: FormArgs<Format>,
     /// Say each second on standard output as a JSON line of type `interval` as soon as it is over; the result follows as
     /// one of type `result`
-    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    #[arg(long, conflicts_with_all = ["format", "json"], help_heading = "Output")]
     pub(crate) jsonl: bool,
 }
 
@@ -51,13 +51,13 @@ pub(crate) struct Data {
     #[arg(long, conflicts_with_all = ["direction", "reverse"])]
     pub(crate) bidir: bool,
     /// From the far end: --direction down
-    #[arg(long, conflicts_with = "direction")]
+    #[arg(long, short = 'R', conflicts_with = "direction")]
     pub(crate) reverse: bool,
     /// Parallel flows in each direction
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, alias = "parallel")]
     pub(crate) flows: u32,
     /// Payload bits a second in each direction, such as 500k, 100M, 2.5G [default: as fast as it goes]
-    #[arg(long, value_name = "BITS", value_parser = bits)]
+    #[arg(long, short = 'b', value_name = "BITS", value_parser = bits, alias = "bitrate")]
     pub(crate) bandwidth: Option<u64>,
     /// Datagrams a second in each direction instead, such as 50k; udp only
     #[arg(long, value_name = "PPS", value_parser = pps, conflicts_with = "bandwidth")]
@@ -132,7 +132,7 @@ impl Stream {
         spec.stop.max_ms = super::measure::ms("--seconds", self.seconds)?;
         self.ends.apply(&mut spec);
         spec.check()?;
-        if self.format == Format::Sfnt {
+        if self.form.get() == Format::Sfnt {
             return Err(ModelError::Conflict {
                 what: "sfnt-pingpong has no columns for a stream".to_owned(),
                 remedy: "use --format table, json, csv or markdown".to_owned(),
@@ -148,6 +148,6 @@ impl Stream {
 
     /// What comes out, in the form that all measuring commands share.
     pub(crate) fn output(&self) -> Output {
-        Output { format: self.format, raw: None, percentile: 99.0, worst: 0, over: None }
+        Output { form: self.form, raw: None, percentile: 99.0, worst: 0, over: None }
     }
 }

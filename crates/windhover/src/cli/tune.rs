@@ -1,9 +1,10 @@
 //! Flags of `tune`.
 
+pub(crate) use super::shared::Place;
+use super::shared::PlainForm;
 use super::tune_try::TuneTry;
 use clap::{Args, Subcommand};
 use model::Setting;
-use std::path::PathBuf;
 
 /// Set many settings of this machine by a profile, and put them back
 ///
@@ -26,17 +27,15 @@ pub(crate) struct Tune {
 pub(crate) enum TuneCommand {
     /// List the built-in profiles
     List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: PlainForm,
     },
     /// Show the settings of a profile, each with its reason
     Show {
         #[command(flatten)]
         chosen: Chosen,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: PlainForm,
     },
     /// Show what a profile would change on this machine, and what it would skip
     Diff {
@@ -44,9 +43,8 @@ pub(crate) enum TuneCommand {
         chosen: Chosen,
         #[command(flatten)]
         place: Place,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: PlainForm,
     },
     /// Make a profile's settings
     Apply {
@@ -60,9 +58,8 @@ pub(crate) enum TuneCommand {
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: PlainForm,
     },
     /// Look whether a profile's settings still hold
     Verify {
@@ -70,9 +67,8 @@ pub(crate) enum TuneCommand {
         chosen: Chosen,
         #[command(flatten)]
         place: Place,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: PlainForm,
     },
     /// Put back what applying profiles changed, newest first
     Undo {
@@ -84,9 +80,8 @@ pub(crate) enum TuneCommand {
         force: bool,
         #[command(flatten)]
         place: Place,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: PlainForm,
     },
     /// Write text for what needs a boot or has to outlive one; installs nothing
     Emit {
@@ -111,17 +106,6 @@ pub(crate) struct Chosen {
     /// This setting too, or instead of the profile's
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<Setting>,
-}
-
-/// Which machine.
-#[derive(Debug, Args)]
-pub(crate) struct Place {
-    /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state_dir: Option<PathBuf>,
-    /// A tree of files in the place of the running system
-    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
-    pub(crate) root: PathBuf,
 }
 
 /// For whom text is written.

@@ -1,6 +1,7 @@
 //! Flags of `tune try`.
 
 use super::lab::Kind;
+use super::shared::PlainForm;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -64,9 +65,8 @@ pub(crate) struct TuneTry {
     /// Folder that the run directory is made in
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) output: PathBuf,
-    /// Print the trials as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
 }
 
 fn figure(text: &str) -> Result<model::Place, String> {

@@ -1,5 +1,6 @@
 //! `windhover undo` and the hidden `windhover keeper`.
 
+use super::shared::PlainForm;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -13,9 +14,8 @@ pub(crate) struct Undo {
     /// Only list the change sets and what they hold
     #[arg(long)]
     pub(crate) list: bool,
-    /// Write the list, or what was done, as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
     /// Put back also what somebody else has changed since then
     #[arg(long, conflicts_with = "list")]
     pub(crate) force: bool,

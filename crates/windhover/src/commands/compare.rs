@@ -25,14 +25,14 @@ pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
         options.siblings = siblings(&a, &b);
     }
     let made = Comparisons::new(&a, &b, &options).map_err(failure)?;
-    let text = match arguments.format {
+    let text = match arguments.form.get() {
         CompareFormat::Text => made.text(width(), arguments.all),
         CompareFormat::Markdown => made.markdown(),
         CompareFormat::Csv => made.csv(),
         CompareFormat::Json => made.json()?,
     };
     output.result(&text)?;
-    let in_text = matches!(arguments.format, CompareFormat::Text | CompareFormat::Markdown);
+    let in_text = matches!(arguments.form.get(), CompareFormat::Text | CompareFormat::Markdown);
     for gate in made.gates.iter().filter(|_| !in_text) {
         if gate.broken {
             output.warning(format_args!("gate '{}' is broken", gate.gate));

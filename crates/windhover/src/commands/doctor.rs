@@ -17,7 +17,7 @@ const FAILED: u8 = 3;
 
 pub(crate) fn run(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
     match &arguments.command {
-        Some(DoctorCommand::Diff { a, b, json }) => diff(a, b, *json, output),
+        Some(DoctorCommand::Diff { a, b, form }) => diff(a, b, form.is_json(), output),
         None => examine(arguments, output),
     }
 }
@@ -64,7 +64,7 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
         save(file, &document, arguments.force)?;
         output.note(format_args!("saved: {}", file.display()));
     }
-    if arguments.json {
+    if arguments.form.is_json() {
         output.result(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
     } else {
         output.result(&doctor::text(&document, &form(arguments.verbose, output)))?;

@@ -4,13 +4,12 @@
 use crate::cli::serve::Generate;
 use crate::output::Failure;
 use anyhow::Context as _;
-use clap::CommandFactory as _;
 use std::path::Path;
 
 /// Writes everything below a folder.
 pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
     let folder = arguments.folder.as_path();
-    let mut root = crate::cli::Cli::command();
+    let mut root = crate::cli::parse::definition();
     root.build();
     let mut reference =
         String::from("# Command reference\n\nMade by `cargo xtask generate` from the same definitions as `--help`.\n");
@@ -25,7 +24,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
     write(folder, "schemas/doctor.schema.json", prepare::doctor::schema().as_bytes())?;
     for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
         let mut script = Vec::new();
-        clap_complete::generate(shell, &mut crate::cli::Cli::command(), "windhover", &mut script);
+        clap_complete::generate(shell, &mut crate::cli::parse::definition(), "windhover", &mut script);
         let name = match shell {
             clap_complete::Shell::Zsh => "_windhover".to_owned(),
             clap_complete::Shell::Fish => "windhover.fish".to_owned(),

@@ -30,10 +30,10 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        LabCommand::List { json } => {
+        LabCommand::List { form } => {
             let (labs, damaged) = lab::list(&registry).map_err(failed)?;
             damaged.iter().for_each(|damage| output.warning(damage));
-            output.result(&if json { labs_json(&labs)? } else { labs_text(&labs) })?;
+            output.result(&if form.is_json() { labs_json(&labs)? } else { labs_text(&labs) })?;
             Ok(0)
         }
         LabCommand::Exec { host, command } => {

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &LoadCommand, output: &Output) -> Result<u8, Failur
         match worker.hear(LOOK)? {
             None => {}
             Some(WorkerEvent::Load(report)) => {
-                output.result(&text(&report, arguments.json)?)?;
+                output.result(&text(&report, arguments.form.is_json())?)?;
                 return Ok(0);
             }
             Some(_) => return Err(unexpected()),

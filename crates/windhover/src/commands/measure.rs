@@ -31,7 +31,7 @@ pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8
 
 pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
-    let control = resolved(&arguments.address, family(arguments.ipv4, arguments.ipv6))?;
+    let control = resolved(&arguments.address, family(arguments.family))?;
     let task = ProbeTask::new(spec, Target { control, key: None });
     run(&task, &arguments.output, None, Live::new(false, output)?, output, started)
 }
@@ -39,7 +39,7 @@ pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Resul
 /// One initiator, and one endpoint or several.
 pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Result<u8, Failure> {
     let (spec, factors) = arguments.spec().map_err(Failure::usage)?;
-    let family = family(arguments.peer.ipv4, arguments.peer.ipv6);
+    let family = family(arguments.peer.family);
     // With PGM the address is the group, and what follows are the endpoints.
     let first = arguments.peers.first();
     let others = arguments.peers.iter().skip(1).chain(&arguments.to);
@@ -67,8 +67,8 @@ pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Resul
     run(&task, &arguments.output, Some(&arguments.pcap), live, output, started)
 }
 
-fn family(ipv4: bool, ipv6: bool) -> Option<Family> {
-    match (ipv4, ipv6) {
+fn family(asked: crate::cli::shared::Family) -> Option<Family> {
+    match (asked.ipv4, asked.ipv6) {
         (true, _) => Some(Family::Ipv4),
         (_, true) => Some(Family::Ipv6),
         _ => None,
@@ -80,10 +80,10 @@ pub(super) fn target(peer: &Peer) -> Result<(Target, Option<Worker>), Failure> {
     let protocol = Protocol::from(peer.protocol);
     let control = match (&peer.address, protocol.is_local()) {
         (address, false) if peer.fork_both => {
-            let (target, endpoint) = own_endpoint(address.as_deref(), family(peer.ipv4, peer.ipv6))?;
+            let (target, endpoint) = own_endpoint(address.as_deref(), family(peer.family))?;
             return Ok((target, Some(endpoint)));
         }
-        (Some(address), false) => resolved(address, family(peer.ipv4, peer.ipv6))?,
+        (Some(address), false) => resolved(address, family(peer.family))?,
         (None, true) => String::new(),
         (Some(address), true) => {
             return Err(Failure::usage(anyhow!("{protocol} stays within this machine: leave out '{address}'")));
@@ -146,7 +146,7 @@ pub(super) fn run(
             recording.judge(&mut measured.result);
         }
         live.result(&measured.result);
-        if several && wanted.format != Format::Json && !live.tells_results() {
+        if several && wanted.form.get() != Format::Json && !live.tells_results() {
             progress(&measured.result, output);
         }
         kept.keep(measured, wanted, live.tells_results(), output);
@@ -231,7 +231,7 @@ impl Kept {
         if let (Some(prefix), Some(raw), true) = (&wanted.raw, &measured.raw, self.raw.is_ok()) {
             self.raw = super::raw::write(prefix, &measured.result, raw);
         }
-        if self.printed.is_ok() && wanted.format == Format::Json && !told {
+        if self.printed.is_ok() && wanted.form.get() == Format::Json && !told {
             let line = serde_json::to_string(&measured.result).map_err(Failure::from);
             self.printed = line.and_then(|line| output.result(&format!("{line}\n")));
         }
@@ -244,7 +244,7 @@ fn text(documents: &[ResultDocument], wanted: &Wanted) -> Result<String, Failure
     if documents.is_empty() {
         return Ok(String::new());
     }
-    Ok(match wanted.format {
+    Ok(match wanted.form.get() {
         Format::Table => report::single_text(documents, crate::output::width()),
         Format::Markdown => report::single_markdown(documents),
         Format::Csv => report::single_csv(documents)?,

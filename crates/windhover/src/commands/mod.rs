@@ -4,6 +4,7 @@ mod agent;
 mod ask;
 mod campaign;
 mod capture;
+mod check;
 mod child;
 mod compare;
 mod doctor;
@@ -35,6 +36,9 @@ use std::time::Instant;
 
 /// Runs a command; the value is the exit code.
 pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Failure> {
+    if cli.check_usage {
+        return check::run(&cli.command);
+    }
     match cli.command {
         Command::Key => key::run(output),
         Command::Serve(arguments) => serve::run(&arguments, output),

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 
 /// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
-    if arguments.reference && matches!(arguments.format, ReportFormat::Csv | ReportFormat::Json) {
+    if arguments.reference && matches!(arguments.form.get(), ReportFormat::Csv | ReportFormat::Json) {
         return Err(Failure::usage(anyhow!(
             "--reference adds published rows, which are no results: use it with table, markdown, csv-cells or html"
         )));
@@ -20,7 +20,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     }
     let options = report::Options { reference: arguments.reference, size: arguments.size, ..Default::default() };
     let made = report::Report::from_runs(&many.runs, &options);
-    let text = match arguments.format {
+    let text = match arguments.form.get() {
         ReportFormat::Table => made.table_text(width()),
         ReportFormat::Markdown => made.markdown(),
         ReportFormat::Csv => {
@@ -38,7 +38,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
             page.html
         }
     };
-    let default = (arguments.format == ReportFormat::Html).then(|| arguments.runs.first()).flatten();
+    let default = (arguments.form.get() == ReportFormat::Html).then(|| arguments.runs.first()).flatten();
     match (&arguments.output, default) {
         (Some(file), _) => write_file(file, text.as_bytes(), arguments.force)?,
         (None, Some(run)) => {

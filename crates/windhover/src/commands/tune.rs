@@ -13,23 +13,29 @@ use std::io::Write as _;
 
 pub(crate) fn run(command: TuneCommand, output: &Output) -> Result<u8, Failure> {
     match command {
-        TuneCommand::List { json } => list(json, output),
-        TuneCommand::Show { chosen, json } => {
+        TuneCommand::List { form } => list(form.is_json(), output),
+        TuneCommand::Show { chosen, form } => {
             let profile = profile(&chosen)?;
-            output.result(&if json { document(&serde_json::to_value(&profile)?)? } else { shown(&profile) })?;
+            output.result(&if form.is_json() {
+                document(&serde_json::to_value(&profile)?)?
+            } else {
+                shown(&profile)
+            })?;
             Ok(0)
         }
-        TuneCommand::Diff { chosen, place, json } => {
+        TuneCommand::Diff { chosen, place, form } => {
             let plan = plan(&profile(&chosen)?, &chosen, &kernel(&place))?;
-            say_plan(&plan, json, output)?;
+            say_plan(&plan, form.is_json(), output)?;
             Ok(0)
         }
-        TuneCommand::Apply { chosen, place, dry_run, yes, json } => {
+        TuneCommand::Apply { chosen, place, dry_run, yes, form } => {
             let profile = profile(&chosen)?;
-            apply(&profile, chosen.nic.as_deref(), &place, Manner { dry_run, yes, json }, output)
+            apply(&profile, chosen.nic.as_deref(), &place, Manner { dry_run, yes, json: form.is_json() }, output)
         }
-        TuneCommand::Verify { chosen, place, json } => verify(&chosen, &place, json, output),
-        TuneCommand::Undo { profile, force, place, json } => undo(profile.as_deref(), force, &place, json, output),
+        TuneCommand::Verify { chosen, place, form } => verify(&chosen, &place, form.is_json(), output),
+        TuneCommand::Undo { profile, force, place, form } => {
+            undo(profile.as_deref(), force, &place, form.is_json(), output)
+        }
         TuneCommand::Emit { chosen, form } => emit(&chosen, &form, output),
         TuneCommand::Try(arguments) => {
             let nic = arguments.nic.clone();

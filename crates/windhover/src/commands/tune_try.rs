@@ -57,7 +57,7 @@ pub(crate) fn run(
     if let Some(path) = &path {
         let run = store::Run::load(path).map_err(|error| Failure::new(error.exit_code(), error))?;
         let trials = campaign::judge(&run.results, &knobs, rule, run.run.seed);
-        if arguments.json {
+        if arguments.form.is_json() {
             output.result(&documents(&trials, rule)?)?;
         } else {
             output.result(&table(&trials, rule, rounds, &base))?;

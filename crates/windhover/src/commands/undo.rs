@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
             all.kept.extend(place.state.damaged()?);
         }
     }
-    if arguments.json {
+    if arguments.form.is_json() {
         output.result(&format!("{}\n", Value::from(all.documents)))?;
     } else if !all.text.is_empty() {
         output.result(&all.text)?;

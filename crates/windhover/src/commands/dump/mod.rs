@@ -207,7 +207,7 @@ impl<'a> Decoder<'a> {
         if (ours || self.arguments.all) && !self.arguments.summary {
             self.heading();
             let line = Line { first_ns: self.first_ns, seen, packet: &packet, found: &found, told };
-            match self.arguments.format {
+            match self.arguments.form.get() {
                 DumpFormat::Text => line.text(&mut self.buffer),
                 DumpFormat::Json => line.json(&mut self.buffer),
             }
@@ -222,7 +222,7 @@ impl<'a> Decoder<'a> {
         if !self.arguments.summary {
             self.heading();
             let line = PgmLine { first_ns: self.first_ns, seen, packet, sighted, told };
-            match self.arguments.format {
+            match self.arguments.form.get() {
                 DumpFormat::Text => line.text(&mut self.buffer),
                 DumpFormat::Json => line.json(&mut self.buffer),
             }
@@ -236,7 +236,7 @@ impl<'a> Decoder<'a> {
         let filtered = !self.arguments.port.is_empty() || !self.arguments.host.is_empty();
         if self.arguments.all && !self.arguments.summary && !filtered {
             self.heading();
-            match self.arguments.format {
+            match self.arguments.form.get() {
                 DumpFormat::Text => lines::undecoded_text(self.first_ns, seen, why, &mut self.buffer),
                 DumpFormat::Json => lines::undecoded_json(seen, why, &mut self.buffer),
             }
@@ -246,7 +246,7 @@ impl<'a> Decoder<'a> {
 
     /// What the columns are, above the first line.
     fn heading(&mut self) {
-        if !std::mem::replace(&mut self.headed, true) && self.arguments.format == DumpFormat::Text {
+        if !std::mem::replace(&mut self.headed, true) && self.arguments.form.get() == DumpFormat::Text {
             self.buffer.push_str(lines::HEADING);
         }
     }
@@ -275,7 +275,7 @@ impl<'a> Decoder<'a> {
     fn finish(mut self) -> Result<(), Failure> {
         let (streams, answers) = std::mem::take(&mut self.timeline).finish();
         let sources = std::mem::take(&mut self.repairs).finish();
-        match self.arguments.format {
+        match self.arguments.form.get() {
             DumpFormat::Text => self.summary.text(&streams, &answers, &sources, &mut self.buffer),
             DumpFormat::Json => self.summary.json(&streams, &answers, &sources, &mut self.buffer),
         }

@@ -128,7 +128,7 @@ pub(super) fn run(arguments: &Run, selection: &Selection, output: &Output) -> Re
     let changes = wanted.changes_scheduling() || wanted.cpus.is_some();
     if !changes && !arguments.info {
         return Err(Failure::usage(anyhow!(
-            "nothing to do: say what to change (--policy, --bias, --quantum), or --info"
+            "nothing to do: say what to change (--policy, --cpus, --quantum), or --info"
         )));
     }
     if changes && selection.all {
@@ -169,7 +169,7 @@ pub(super) fn run(arguments: &Run, selection: &Selection, output: &Output) -> Re
         }
     }
     if arguments.info {
-        output.result(&info(&picked, &machine, arguments.json))?;
+        output.result(&info(&picked, &machine, arguments.form.is_json()))?;
     }
     Ok(u8::from(failed > 0 || !unused.is_empty()))
 }

@@ -107,7 +107,7 @@ fn in_place(arguments: &Run, stopped: bool) -> Vec<OsString> {
     };
     option("policy", arguments.policy.clone());
     option("priority", arguments.priority.map(|priority| priority.to_string()));
-    option("bias", arguments.bias.clone());
+    option("cpus", arguments.cpus.clone());
     option("quantum", arguments.quantum.clone());
     option("deadline", arguments.deadline.clone());
     option("timer-slack", arguments.timer_slack.map(|slack| slack.to_string()));

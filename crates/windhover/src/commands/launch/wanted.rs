@@ -36,7 +36,7 @@ impl Wanted {
             )));
         }
         let machine = host::knob::Machine::running();
-        let cpus = arguments.bias.as_deref().map(|list| prepare::shield::cpus(list, &machine)).transpose();
+        let cpus = arguments.cpus.as_deref().map(|list| prepare::shield::cpus(list, &machine)).transpose();
         let cpus = cpus.map_err(Failure::usage)?;
         if let Some(cpus) = &cpus {
             task::require_online(cpus).map_err(Failure::usage)?;

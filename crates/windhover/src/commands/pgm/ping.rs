@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
     pinging.wait(&stop)?;
     let closed = pinging.way.close(END);
     let counts = pinging.way.counts();
-    if arguments.json {
+    if arguments.form.is_json() {
         output.result(&format!("{}\n", pinging.json(&counts)))?;
     } else {
         output.result(&pinging.text(&counts))?;

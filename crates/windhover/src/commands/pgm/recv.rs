@@ -3,7 +3,7 @@
 use super::numbered::{self, Fate};
 use super::tell::{self, Steps};
 use super::{END, Hears, LOOK, MOST_BYTES, open};
-use crate::cli::pgm::{Form, Recv};
+use crate::cli::pgm::{MessageForm, Recv};
 use crate::commands::signals;
 use crate::output::{Failure, Output};
 use pgm::Tsi;
@@ -182,7 +182,7 @@ impl<'a> Receiving<'a> {
         self.last = Some(Instant::now());
         if let Some(repair) = &delivered.repair {
             self.steps.add(repair);
-            if self.arguments.repairs && self.arguments.format != Form::Json {
+            if self.arguments.repairs && self.arguments.form.get() != MessageForm::Json {
                 let (tsi, first) = (delivered.tsi, delivered.first.0);
                 self.output.note(format_args!("source {tsi}: packet {first}: {}", tell::repair_text(repair)));
             }
@@ -230,14 +230,14 @@ impl<'a> Receiving<'a> {
             return Ok(());
         }
         self.text.clear();
-        match self.arguments.format {
-            Form::Raw => {
+        match self.arguments.form.get() {
+            MessageForm::Raw => {
                 self.deaf |= !self.output.bytes(bytes)?;
                 return Ok(());
             }
-            Form::Text => in_parts(bytes, parts, text, &mut self.text),
-            Form::Hex => in_parts(bytes, parts, hex, &mut self.text),
-            Form::Json => self.text.push_str(&self.json(delivered, fate, bytes, parts).to_string()),
+            MessageForm::Text => in_parts(bytes, parts, text, &mut self.text),
+            MessageForm::Hex => in_parts(bytes, parts, hex, &mut self.text),
+            MessageForm::Json => self.text.push_str(&self.json(delivered, fate, bytes, parts).to_string()),
         }
         self.text.push('\n');
         self.deaf |= !self.output.part(&self.text)?;
@@ -300,7 +300,7 @@ impl<'a> Receiving<'a> {
     }
 
     fn tell(&mut self, event: &Event) -> Result<(), Failure> {
-        if self.arguments.format == Form::Json {
+        if self.arguments.form.get() == MessageForm::Json {
             self.deaf |= !self.output.part(&format!("{}\n", tell::event_json(event)))?;
         } else {
             self.output.note(tell::event_text(event));
@@ -311,7 +311,7 @@ impl<'a> Receiving<'a> {
     fn finish(self, counts: &WayCounts, ended: Ended) -> Result<u8, Failure> {
         let sum = |pick: fn(&Heard) -> u64| self.sources.iter().map(pick).sum::<u64>();
         let (damaged, out_of_order) = (sum(|source| source.damaged), sum(|source| source.out_of_order));
-        if self.arguments.format == Form::Json {
+        if self.arguments.form.get() == MessageForm::Json {
             self.output.result(&format!("{}\n", self.summary_json(counts, ended)))?;
         } else if self.arguments.summary {
             self.output.result(&self.summary_text(counts))?;

@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Reflect, output: &Output) -> Result<u8, Failure> {
     }
     let closed = way.close(END)?;
     let counts = way.counts();
-    if arguments.json {
+    if arguments.form.is_json() {
         let summary = serde_json::json!({
             "type": "summary", "messages": messages, "finished": closed.finished,
             "source": tell::source_counts(&counts.source), "receiver": tell::receiver_counts(&counts.receiver),

@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     let (messages, bytes) = sent?;
     let finished = closed?.finished;
     let counts = way.counts();
-    if arguments.json {
+    if arguments.form.is_json() {
         output.result(&json(messages, bytes, lasted, finished, &counts))?;
     } else {
         output.note(text(messages, bytes, lasted, &counts));

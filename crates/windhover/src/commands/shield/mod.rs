@@ -31,10 +31,14 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
     let changes = arguments.wanted.is_given();
     if arguments.current || (!changes && arguments.guard.is_none() && arguments.exit_after.is_none()) {
         if let Some(time) = arguments.verify {
-            return verify(&current_spec(&state)?, time, arguments.json, output);
+            return verify(&current_spec(&state)?, time, arguments.form.is_json(), output);
         }
         let status = shield::status(&kernel, &state);
-        output.result(&if arguments.json { json(&serde_json::to_value(&status)?) } else { words::status(&status) })?;
+        output.result(&if arguments.form.is_json() {
+            json(&serde_json::to_value(&status)?)
+        } else {
+            words::status(&status)
+        })?;
         return Ok(0);
     }
     if !changes {
@@ -45,7 +49,11 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
     let plan = shield::plan(&spec, &kernel, &state).map_err(failed)?;
     let code = if plan.lacks.is_empty() { 0 } else { GATE };
     if arguments.dry_run {
-        output.result(&if arguments.json { json(&serde_json::to_value(&plan)?) } else { words::plan(&plan) })?;
+        output.result(&if arguments.form.is_json() {
+            json(&serde_json::to_value(&plan)?)
+        } else {
+            words::plan(&plan)
+        })?;
         tell(&hints, output);
         return Ok(code);
     }
@@ -56,7 +64,7 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
     let stays = arguments.guard.is_none() && arguments.exit_after.is_none();
     let owner = if stays { None } else { prepare::keeper::this_process() };
     let shielded = shield::apply(&plan, &kernel, &state, owner, &command_line()).map_err(failed)?;
-    if arguments.json {
+    if arguments.form.is_json() {
         output.result(&json(&serde_json::to_value(&shielded.report)?))?;
     } else {
         output.result(&words::done(&shielded))?;
@@ -64,7 +72,7 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
         tell(&hints, output);
     }
     let verified = match arguments.verify {
-        Some(time) => verify(&spec, time, arguments.json, output)?,
+        Some(time) => verify(&spec, time, arguments.form.is_json(), output)?,
         None => 0,
     };
     let stayed = if stays { 0 } else { stay(arguments, &spec, Some(shielded), &kernel, &state, output)? };
@@ -167,7 +175,7 @@ fn reset(arguments: &Shield, kernel: &Kernel, state: &StateDir, output: &Output)
         return Ok(0);
     }
     let report = shield::reset(kernel, state, arguments.force).map_err(failed)?;
-    output.result(&if arguments.json { json(&serde_json::to_value(&report)?) } else { words::undone(&report) })?;
+    output.result(&if arguments.form.is_json() { json(&serde_json::to_value(&report)?) } else { words::undone(&report) })?;
     Ok(u8::from(!report.is_clean()))
 }
 

@@ -129,7 +129,7 @@ fn some(names: &[String]) -> String {
     const MOST: usize = 8;
     let mut words = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > MOST {
-        let _ = write!(words, " and {} more (--json has all)", names.len() - MOST);
+        let _ = write!(words, " and {} more (--format json has all)", names.len() - MOST);
     }
     words
 }

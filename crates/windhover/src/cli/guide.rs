@@ -1,0 +1,356 @@
+//! The help's guide: commands by purpose, and examples of each.
+
+use clap::Command;
+use std::fmt::Write as _;
+
+/// Purposes in the order of a first experiment, each with its commands.
+pub(super) const GROUPS: [(&str, &[&str]); 4] = [
+    ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "pgm", "key"]),
+    ("Prepare a host", &["doctor", "shield", "tune", "run", "load", "undo"]),
+    ("Experiment", &["lab", "campaign", "agent"]),
+    ("Look at results", &["show", "report", "compare", "plot", "dump"]),
+];
+
+/// Command lines with what they do, by command; documents are tested with them.
+const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
+    (
+        "key",
+        &[
+            ("(umask 077; windhover key > key)", "a key that only its owner can read"),
+            ("windhover key | ssh b 'umask 077; cat > key'", "the same key is needed at both ends"),
+        ],
+    ),
+    (
+        "serve",
+        &[
+            ("windhover serve", "on loopback, without a key"),
+            ("windhover serve --bind 10.0.0.2 --key-file key", "for other hosts, with a key"),
+            ("windhover serve --bind 10.0.0.2 --key-file key --max-rate 100000 --no-spin", "with limits"),
+        ],
+    ),
+    (
+        "pingpong",
+        &[
+            ("windhover pingpong udp --fork-both", "this host with itself"),
+            ("windhover pingpong tcp 10.0.0.2 --key-file key --size default", "sfnt-pingpong's sizes"),
+            (
+                "windhover pingpong udp 10.0.0.2 --key-file key --policy fifo:1 --cpu 1 --receive spin",
+                "real-time policy, one CPU, spinning",
+            ),
+        ],
+    ),
+    (
+        "rr",
+        &[
+            ("windhover rr tcp 10.0.0.2 --key-file key -t 10", "netperf's TCP_RR for 10 s"),
+            ("windhover rr tcp 10.0.0.2 --key-file key --connect-each", "netperf's TCP_CRR"),
+        ],
+    ),
+    (
+        "ping",
+        &[
+            ("windhover ping 10.0.0.2 -c 100 -i 0.01", "100 echoes, one each 10 ms"),
+            ("windhover ping ::1 --policy fifo:10 --cpu 1", "from a real-time thread on CPU 1"),
+        ],
+    ),
+    (
+        "pace",
+        &[
+            ("windhover pace udp --fork-both --rate 1k --seconds 2", "this host with itself"),
+            (
+                "windhover pace udp 10.0.0.2 --key-file key --rate 10k-50k+10k --size 1000",
+                "five rates, one after the other",
+            ),
+            ("windhover pace pgm 239.192.0.1 10.0.0.2 10.0.0.3 --key-file key", "reliable multicast to two far ends"),
+        ],
+    ),
+    (
+        "stream",
+        &[
+            ("windhover stream tcp 10.0.0.2 --key-file key -t 10 -P 4", "four TCP flows for 10 s"),
+            (
+                "windhover stream udp 10.0.0.2 --key-file key -b 500M -R --working-latency",
+                "UDP from there, and what it does to latency",
+            ),
+        ],
+    ),
+    (
+        "pgm send",
+        &[
+            ("windhover pgm send 239.192.0.1 --count 10000 --rate 1k", "numbered messages"),
+            ("seq 10 | windhover pgm send 239.192.0.1", "a message a line"),
+        ],
+    ),
+    (
+        "pgm recv",
+        &[
+            ("windhover pgm recv 239.192.0.1", "print what is published"),
+            ("windhover pgm recv 239.192.0.1 --check --summary --until-fin", "check numbered messages"),
+        ],
+    ),
+    (
+        "pgm ping",
+        &[
+            ("windhover pgm ping 239.192.0.1", "ten messages"),
+            ("windhover pgm ping 239.192.0.1 --count 1000 --rate 1k --reflectors 2", "wait for two reflectors first"),
+        ],
+    ),
+    (
+        "pgm reflect",
+        &[
+            ("windhover pgm reflect 239.192.0.1", "answers on 239.192.0.2, until interrupted"),
+            ("windhover pgm reflect 239.192.0.1 --for 60s --interface eth0", "for a minute, over eth0"),
+        ],
+    ),
+    (
+        "dump",
+        &[
+            ("windhover dump capture.pcap", "decode a file"),
+            ("windhover dump eth0 --count 100 --host 10.0.0.2", "listen to one host"),
+        ],
+    ),
+    (
+        "load",
+        &[
+            ("windhover load build --seconds 60", "compile for a minute"),
+            ("windhover load memory --cpus 2-3 --jobs 2", "memory bandwidth on CPU 2 and 3, until interrupted"),
+        ],
+    ),
+    (
+        "run",
+        &[
+            ("windhover run -s fifo -P 10 -b 2 --mlock ./control", "SCHED_FIFO 10 on CPU 2, memory locked"),
+            ("windhover run -i -n sshd", "how running processes are scheduled"),
+        ],
+    ),
+    (
+        "shield",
+        &[
+            ("windhover shield", "what is shielded now"),
+            ("windhover shield --all 2-3 --nic eth0 --dry-run", "what would be changed"),
+            ("windhover shield --reset", "everything as it was"),
+        ],
+    ),
+    (
+        "shield exec",
+        &[
+            ("windhover shield exec --all 2 -- ./experiment", "a shield for as long as a command runs"),
+            ("windhover shield exec --all 2 -- windhover run -b 2 ./control", "the command itself behind it"),
+        ],
+    ),
+    (
+        "tune list",
+        &[
+            ("windhover tune list", "names and what they are for"),
+            ("windhover tune list --format json", "for programs"),
+        ],
+    ),
+    (
+        "tune show",
+        &[
+            ("windhover tune show latency", "each setting with its reason"),
+            ("windhover tune show network-latency --nic eth0", "with those of a device"),
+        ],
+    ),
+    (
+        "tune diff",
+        &[
+            ("windhover tune diff latency", "what would change here"),
+            ("windhover tune diff --set sysctl.net.core.busy_read=50", "of one setting"),
+        ],
+    ),
+    (
+        "tune apply",
+        &[
+            ("windhover tune apply latency --dry-run", "look first"),
+            ("windhover tune apply network-latency --nic eth0 --yes", "without being asked"),
+        ],
+    ),
+    (
+        "tune verify",
+        &[
+            ("windhover tune verify latency", "exit code 3 where a setting does not hold"),
+            ("windhover tune verify network-latency --nic eth0 --format json", "for programs"),
+        ],
+    ),
+    (
+        "tune undo",
+        &[("windhover tune undo", "all profiles, newest first"), ("windhover tune undo latency", "only this one")],
+    ),
+    (
+        "tune emit",
+        &[
+            ("windhover tune emit latency --grub", "kernel parameters for the next boot"),
+            ("windhover tune emit latency --systemd", "a unit that applies the profile at boot"),
+        ],
+    ),
+    (
+        "tune try",
+        &[
+            ("windhover tune try latency --cpu '0;1'", "each setting of a profile"),
+            ("windhover tune try --set sysctl.net.core.busy_read=50 --lab loopback --rounds 5", "one setting, quickly"),
+        ],
+    ),
+    (
+        "doctor",
+        &[
+            ("windhover doctor", "the machine as a whole"),
+            ("windhover doctor --cpus 3 --nic eth0 --save a.json", "for one CPU and device, kept for a comparison"),
+        ],
+    ),
+    (
+        "doctor diff",
+        &[
+            ("windhover doctor diff a.json b.json", "two hosts, or one before and after"),
+            ("windhover doctor diff a.json b.json --format json", "for programs"),
+        ],
+    ),
+    (
+        "lab up",
+        &[
+            ("windhover lab up", "two namespaces, a and b, joined by a veth pair"),
+            ("windhover lab up four --hosts 4", "four on a bridge"),
+        ],
+    ),
+    (
+        "lab down",
+        &[
+            ("windhover lab down four", "remove one"),
+            ("windhover lab down --stale", "remove those whose owner is gone"),
+        ],
+    ),
+    (
+        "lab list",
+        &[("windhover lab list", "labs, hosts and addresses"), ("windhover lab list --format json", "for programs")],
+    ),
+    (
+        "lab exec",
+        &[
+            ("windhover lab exec b -- windhover serve --bind 198.18.0.2", "serve on host b of the lab called lab"),
+            ("windhover lab exec four/c -- ip address", "host c of the lab four"),
+        ],
+    ),
+    (
+        "campaign plan",
+        &[
+            ("windhover campaign plan campaigns/white-paper.toml", "check a plan; show cells and time"),
+            ("windhover campaign plan campaigns/heat-map.toml", "docs/generated/plan.md lists all keys"),
+        ],
+    ),
+    (
+        "campaign run",
+        &[
+            ("windhover campaign run campaigns/heat-map.toml", "a minute and a half, as root"),
+            (
+                "windhover campaign run campaigns/heat-map.toml --lab loopback --output runs --label nic=X520",
+                "without namespaces; a label for what was swapped by hand",
+            ),
+        ],
+    ),
+    (
+        "campaign resume",
+        &[
+            ("windhover campaign resume RUN", "go on after a kill"),
+            ("windhover campaign resume RUN --jsonl", "with events as JSON lines"),
+        ],
+    ),
+    (
+        "campaign list",
+        &[("windhover campaign list", "runs in this folder"), ("windhover campaign list runs", "runs in another")],
+    ),
+    (
+        "report",
+        &[
+            ("windhover report RUN", "RUN/report.html"),
+            ("windhover report RUN RUN2 --format table --reference", "two runs and the papers' published rows"),
+        ],
+    ),
+    (
+        "compare",
+        &[
+            ("windhover compare RUN RUN2", "two runs, cell by cell"),
+            ("windhover compare RUN --axis policy", "the values of one factor within a run"),
+            ("windhover compare RUN RUN2 --fail-if 'p99 > +10%' --significant", "a gate: exit code 3"),
+        ],
+    ),
+    (
+        "plot",
+        &[
+            ("windhover plot RUN --list", "which figures there are"),
+            ("windhover plot RUN --figure heat --format svg", "heat maps as SVG"),
+        ],
+    ),
+    (
+        "show",
+        &[("windhover show RUN", "the table"), ("windhover show RUN --cells", "figures and verdict of each cell")],
+    ),
+    (
+        "agent",
+        &[
+            ("ssh b windhover agent", "as hosts.b.agent_command of a plan starts it"),
+            ("windhover agent < /dev/null", "ends at once: it serves its standard input"),
+        ],
+    ),
+    ("undo", &[("windhover undo --list", "what is changed at the moment"), ("windhover undo", "put everything back")]),
+];
+
+/// The examples of a command, by its path below `windhover`.
+pub(super) fn examples(path: &str) -> &'static [(&'static str, &'static str)] {
+    EXAMPLES.iter().find(|(command, _)| *command == path).map_or(&[], |(_, examples)| examples)
+}
+
+/// Adds a command's examples to its long help.
+pub(super) fn with_examples(command: Command, path: &str) -> Command {
+    let examples = examples(path);
+    if examples.is_empty() {
+        return command;
+    }
+    let mut text =
+        command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string).unwrap_or_default();
+    if !text.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str("Examples:");
+    for (line, words) in examples {
+        let _ = write!(text, "\n  {line}\n      {words}");
+    }
+    command.after_long_help(text)
+}
+
+/// The overview with the commands by purpose.
+pub(super) fn by_purpose(root: Command) -> Command {
+    let mut text = String::new();
+    for (purpose, names) in GROUPS {
+        let _ = write!(text, "\n{purpose}:\n");
+        for name in names {
+            let about =
+                root.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string).unwrap_or_default();
+            let mut lines = wrapped(&about, 66).into_iter();
+            let _ = writeln!(text, "  {name:<9} {}", lines.next().unwrap_or_default());
+            for line in lines {
+                let _ = writeln!(text, "  {:<9} {line}", "");
+            }
+        }
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{text}\nOptions:\n{{options}}\n\nwindhover help COMMAND, or COMMAND \
+         --help, says more.{{after-help}}"
+    );
+    root.help_template(template)
+        .mut_subcommands(|sub| if sub.has_subcommands() { sub.disable_help_subcommand(true) } else { sub })
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        if let Some(line) = lines.last_mut().filter(|line| line.is_empty() || line.len() + 1 + word.len() <= width) {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}

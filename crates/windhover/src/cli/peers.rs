@@ -1,0 +1,112 @@
+//! Flags of other tools that mean something else here or nothing, each with ours. Those that mean the same are aliases at
+//! the flags themselves; docs/measuring.md has whole tables.
+
+/// Commands, separated by spaces; the flag or value; whose it is; what to write here.
+const PEERS: &[(&str, &str, &str, &str)] = &[
+    ("pingpong pace rr", "--spin", "sfnt-pingpong", "--receive spin"),
+    ("pingpong pace rr", "--muxer", "sfnt-pingpong", "--receive select, poll, epoll, epoll-mod or epoll-adddel"),
+    ("pingpong pace", "--port", "sfnt-pingpong", "the address, as ADDR:PORT"),
+    ("pingpong pace", "--connect", "sfnt-pingpong", "the default; --unconnected turns it off"),
+    ("pingpong pace rr", "--nodelay", "sfnt-pingpong", "the default; --no-nodelay turns it off"),
+    ("pingpong pace", "--v6only", "sfnt-pingpong", "always on; -4 and -6 choose the family"),
+    ("pingpong", "--tcpc-serv", "sfnt-pingpong", "not needed: idle TCP connections are made on their own host"),
+    ("pace", "--samples", "sfnt-stream", "--every N: one message in N is answered"),
+    ("pace", "--stop", "sfnt-stream", "--beyond-saturation, to go on after a rate that was not reached"),
+    ("pace", "--maxburst", "sfnt-stream", "not needed: the schedule is never reset"),
+    ("pace", "--rtt-iter", "sfnt-stream", "not needed: one-way times are measured"),
+    ("pace", "--burst", "sockperf", "--shape burst:N"),
+    ("pace", "--full-log", "sockperf", "--raw PREFIX"),
+    ("pace", "--full-rtt", "sockperf", "the default"),
+    ("pace", "--data-file", "sockperf", "--schedule FILE"),
+    ("pingpong pace", "-m", "sockperf", "--size BYTES"),
+    ("pingpong pace", "-i", "sockperf", "the address after the protocol: pingpong udp ADDR"),
+    ("pingpong pace rr stream", "-p", "other tools", "the address, as ADDR:PORT"),
+    ("pingpong pace", "--sender-affinity", "sockperf", "--cpu N"),
+    ("pingpong pace", "--receiver-affinity", "sockperf", "--receive-cpu N of pace, or --remote-cpu N"),
+    ("pingpong pace rr stream", "--tos", "other tools", "not supported"),
+    ("stream pace rr pingpong", "-c", "iperf3", "the address after the protocol: stream tcp ADDR"),
+    ("stream pace rr pingpong", "-s", "iperf3", "'windhover serve' on the other host"),
+    ("stream pace rr pingpong", "-u", "iperf3", "the word udp: stream udp ADDR"),
+    ("stream", "-l", "iperf3 and netperf", "--size BYTES (iperf3's -l) or --seconds S (netperf's)"),
+    ("stream", "-d", "iperf", "--bidir"),
+    ("stream", "-n", "iperf3", "--seconds S: a stream ends by its time"),
+    ("stream", "-k", "iperf3", "--seconds S: a stream ends by its time"),
+    ("stream", "-i", "iperf3", "--jsonl: an interval a second"),
+    ("stream", "-w", "iperf3", "--send-buffer BYTES and --receive-buffer BYTES"),
+    ("stream", "-A", "iperf3", "--cpu N --remote-cpu N"),
+    ("stream", "-B", "iperf3", "--bind ADDR"),
+    ("stream", "--gsro", "iperf3", "--gso --gro"),
+    ("stream", "--json-stream", "iperf3", "--jsonl"),
+    ("stream", "-m", "netperf", "--size BYTES"),
+    ("rr stream", "-H", "netperf", "the address after the protocol: rr tcp ADDR"),
+    ("rr", "-r", "netperf", "--size REQUEST --response BYTES"),
+    ("rr", "-I", "netperf", "--interval PERCENT"),
+    ("rr stream", "-T", "netperf", "--cpu N --remote-cpu N"),
+    ("rr stream", "-C", "netperf", "not needed: the CPU of both ends is always reported"),
+    ("rr", "TCP_RR", "netperf", "the word tcp: rr tcp ADDR"),
+    ("rr", "UDP_RR", "netperf", "the word udp: rr udp ADDR"),
+    ("rr", "TCP_CRR", "netperf", "rr tcp ADDR --connect-each"),
+    ("stream", "TCP_STREAM", "netperf", "stream tcp ADDR"),
+    ("stream", "UDP_STREAM", "netperf", "stream udp ADDR"),
+    ("stream", "TCP_MAERTS", "netperf", "stream tcp ADDR --reverse"),
+    ("ping", "-W", "ping", "--timeout MS"),
+    ("ping", "-w", "ping", "--count N and --interval S"),
+    ("ping", "-I", "ping", "--device DEV, or --bind ADDR"),
+    ("ping", "-t", "ping", "--ttl N"),
+    ("ping", "-f", "ping", "--interval 0"),
+    ("serve", "-s", "iperf3", "not needed: serve is the server"),
+    ("serve", "-p", "iperf3", "--bind ADDR:PORT"),
+    ("serve", "--port", "other tools", "--bind ADDR:PORT"),
+    ("run", "--affinity", "tuna", "--cpus LIST"),
+    ("shield", "--cpu", "cset", "--all LIST"),
+    ("shield", "--cpus", "tuna", "--all LIST"),
+    ("shield", "--exec", "cset", "shield exec --all LIST -- COMMAND"),
+];
+
+/// What to write instead of a wrong flag or value of the command that was typed.
+pub(super) fn answer(typed: &[String], wrong: &str) -> Option<String> {
+    let command = typed.iter().find(|word| !word.starts_with('-'))?;
+    PEERS.iter().find(|(commands, flag, ..)| *flag == wrong && commands.split(' ').any(|one| one == command)).map(
+        |(_, flag, tool, ours)| {
+            if ours.starts_with("not ") || ours.starts_with("the default") || ours.starts_with("always") {
+                format!("{tool}'s '{flag}' is {ours}")
+            } else {
+                format!("instead of {tool}'s '{flag}', use {ours}")
+            }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::parse::definition;
+
+    /// Whatever is answered here must be unknown to the command; and each answer's own flags known.
+    #[test]
+    fn answers_are_about_flags_that_we_do_not_have() {
+        for (commands, flag, _, ours) in PEERS {
+            for command in commands.split(' ') {
+                let definition = definition();
+                let command = definition.find_subcommand(command).unwrap();
+                let names = |arg: &clap::Arg| -> Vec<String> {
+                    let longs = arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default());
+                    let shorts = arg.get_short().into_iter().chain(arg.get_all_short_aliases().unwrap_or_default());
+                    longs.map(|long| format!("--{long}")).chain(shorts.map(|short| format!("-{short}"))).collect()
+                };
+                let known: Vec<String> = command.get_arguments().flat_map(names).collect();
+                assert!(!known.contains(&(*flag).to_owned()), "{} knows {flag}", command.get_name());
+                let said =
+                    ours.split(|c: char| c.is_whitespace() || ",;:".contains(c)).filter(|word| word.starts_with("--"));
+                let all: Vec<String> = definition
+                    .get_subcommands()
+                    .filter(|sub| commands.contains(sub.get_name()))
+                    .flat_map(|sub| sub.get_arguments().flat_map(names))
+                    .collect();
+                for word in said.filter(|word| *word != "--") {
+                    assert!(all.contains(&word.to_owned()), "{ours}: {word} is no flag of {commands}");
+                }
+            }
+        }
+    }
+}

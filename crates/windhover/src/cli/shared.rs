@@ -1,0 +1,94 @@
+//! Flags that several commands share: each has one definition.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The forms that a command's result can have.
+pub(crate) trait Form: ValueEnum + Copy + PartialEq + Send + Sync + 'static {
+    /// The word of the form without `--format`. (Not a value: clap keeps one value for all types.)
+    const DEFAULT: &str;
+    /// With `--json`.
+    const JSON: Self;
+}
+
+/// How a result is written.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct FormArgs<F: Form> {
+    /// Form of the result on standard output
+    #[arg(long, value_enum, default_value = F::DEFAULT, value_name = "FORM")]
+    format: F,
+    /// As --format json, in the word of iperf3 and others
+    #[arg(long, short = 'J', hide = true, conflicts_with = "format")]
+    json: bool,
+}
+
+impl<F: Form> FormArgs<F> {
+    /// The form asked for.
+    pub(crate) fn get(&self) -> F {
+        if self.json { F::JSON } else { self.format }
+    }
+
+    /// Whether it is JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.get() == F::JSON
+    }
+}
+
+/// Text for people, or one JSON document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextOrJson {
+    /// For people
+    Text,
+    /// One JSON document
+    Json,
+}
+
+impl Form for TextOrJson {
+    const DEFAULT: &str = "text";
+    const JSON: Self = Self::Json;
+}
+
+/// `--format text|json`.
+pub(crate) type PlainForm = FormArgs<TextOrJson>;
+
+/// Where settings and their undo logs are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Place {
+    /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// A tree of files in the place of the running system
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
+    pub(crate) root: PathBuf,
+}
+
+/// Which of a name's addresses.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Family {
+    /// Use IPv4 when a name has both
+    #[arg(long, short = '4', conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// Use IPv6 when a name has both
+    #[arg(long, short = '6')]
+    pub(crate) ipv6: bool,
+}
+
+/// Seconds, from a millisecond to a day.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "use a number of seconds".to_owned())?;
+    if (0.001..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("use 0.001 to 86400 seconds".to_owned())
+    }
+}
+
+/// `NAME=VALUE`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("use NAME=VALUE, such as policy=other".to_owned()),
+    }
+}
