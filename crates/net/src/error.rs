@@ -233,7 +233,7 @@ pub enum NetError {
     },
     /// An IP protocol of its own without the capability for it.
     #[error(
-        "IP protocol {protocol} needs CAP_NET_RAW: run as root, allow it with 'setcap cap_net_raw+ep' on the program, or use UDP"
+        "IP protocol {protocol} needs CAP_NET_RAW: run as root, let systemd give it (AmbientCapabilities=CAP_NET_RAW), or use UDP"
     )]
     RawNotPermitted {
         /// The protocol's number.
@@ -255,7 +255,7 @@ pub enum NetError {
     },
     /// Capturing without the capability for it.
     #[error(
-        "capturing packets needs CAP_NET_RAW: run as root, or allow it with 'setcap cap_net_raw+ep' on the program"
+        "capturing packets needs CAP_NET_RAW: run as root, or let systemd give it (AmbientCapabilities=CAP_NET_RAW)"
     )]
     CaptureNotPermitted,
     /// A capture that could not be set up.

@@ -24,6 +24,7 @@ fn help_of_every_command() {
         "load",
         "shield",
         "shield exec",
+        "run",
         "doctor",
         "doctor diff",
         "lab",
@@ -91,7 +92,7 @@ fn values_that_cannot_be_used() {
         }
     }
     assert_refused(&["rr", "udp", to, "--connect-each"], 2, &["tcp"]);
-    for interval in ["-1", "nan", "0.0001", "3601"] {
+    for interval in ["nan", "0.0001", "3601"] {
         let interval = format!("--interval={interval}");
         assert_refused(&["ping", "127.0.0.1", &interval], 2, &["--interval", "0.001 to"]);
     }
@@ -147,4 +148,91 @@ fn a_key_is_made_and_is_new_each_time() {
     let (first, second) = (stdout(&run(&["key"])), stdout(&run(&["key"])));
     assert_ne!(first, second);
     assert!(first.lines().any(|line| line.len() == 64 && line.bytes().all(|byte| byte.is_ascii_hexdigit())), "{first}");
+}
+
+#[test]
+fn negative_values_must_be_positive() {
+    let to = "127.0.0.1:1";
+    for (arguments, flag) in [
+        (&["pingpong", "udp", to, "--seconds", "-1"][..], "--seconds"),
+        (&["pingpong", "udp", to, "--count", "-1"], "--count"),
+        (&["pingpong", "udp", to, "--cpu", "-1"], "--cpu"),
+        (&["pingpong", "udp", to, "--size", "-1"], "--size"),
+        (&["pace", "udp", to, "--rate", "-10"], "--rate"),
+        (&["pace", "udp", to, "--rate=-10"], "--rate"),
+        (&["pace", "pgm", "239.192.0.1", to, "--back-off", "-5ms"], "--back-off"),
+        (&["stream", "tcp", to, "-t", "-.5"], "-t"),
+        (&["rr", "tcp", to, "--interval", "-5"], "--interval"),
+        (&["ping", "127.0.0.1", "-i", "-1"], "--interval"),
+        (&["serve", "--max-rate", "-1"], "--max-rate"),
+        (&["pgm", "send", "239.192.0.1", "--rate", "-1k"], "--rate"),
+        (&["load", "cpu", "--seconds", "-1"], "--seconds"),
+        (&["shield", "--guard=-1"], "--guard"),
+        (&["lab", "up", "--hosts", "-1"], "--hosts"),
+        (&["campaign", "run", "x.toml", "--repetitions", "-3"], "--repetitions"),
+        (&["tune", "try", "latency", "--rounds", "-3"], "--rounds"),
+        (&["dump", "lo", "--count", "-3"], "--count"),
+    ] {
+        assert_refused(arguments, 2, &[flag, "must be positive, not -"]);
+    }
+    // A nice value may be negative, and so may a program's own arguments.
+    assert_code(&run(&["--check-usage", "run", "-q", "-5", "true", "-1"]), 0);
+}
+
+#[test]
+fn words_of_other_tools() {
+    // What means something else here, or nothing, is answered with ours.
+    for (arguments, words) in [
+        (&["pingpong", "udp", "x", "--spin"][..], "--receive spin"),
+        (&["pingpong", "udp", "x", "--muxer=epoll"], "--receive select, poll, epoll"),
+        (&["stream", "tcp", "x", "-l", "100"], "--size BYTES"),
+        (&["stream", "tcp", "-c", "x"], "stream tcp ADDR"),
+        (&["rr", "tcp", "x", "-t", "TCP_RR"], "rr tcp ADDR"),
+        (&["rr", "tcp", "-H", "x"], "rr tcp ADDR"),
+        (&["ping", "x", "-W", "1"], "--timeout MS"),
+        (&["shield", "--cpu", "1"], "--all LIST"),
+    ] {
+        let output = run(arguments);
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains("instead of") && stderr(&output).contains(words), "{}", stderr(&output));
+    }
+}
+
+/// One word for a set of CPUs and one for JSON; the old ones still work.
+#[test]
+fn one_word_each_and_the_old_ones_too() {
+    for words in ["--cpus", "--bias", "--cpu", "-b"] {
+        assert_code(&run(&["run", words, "0", "true"]), 0);
+    }
+    for words in ["--cpus", "--for", "--cpu"] {
+        assert_code(&run(&["--check-usage", "doctor", words, "0"]), 0);
+    }
+    for words in ["--cpus", "--cpu"] {
+        assert_code(&run(&["--check-usage", "load", "cpu", words, "0"]), 0);
+        assert_code(&run(&["--check-usage", "pingpong", "pipe", words, "0"]), 0);
+    }
+    let json = |words: &[&str]| -> serde_json::Value { serde_json::from_str(&stdout(&run(words))).unwrap() };
+    assert_eq!(json(&["tune", "list", "--format", "json"]), json(&["tune", "list", "--json"]));
+    assert_eq!(json(&["tune", "list", "-J"]), json(&["tune", "list", "--json"]));
+    for command in
+        ["undo", "doctor", "shield", "compare a", "report a", "dump a", "pgm recv 239.1.1.1", "lab list", "pace udp a"]
+    {
+        for form in ["--json", "-J", "--format=json"] {
+            let words: Vec<&str> = std::iter::once("--check-usage").chain(command.split(' ')).chain([form]).collect();
+            assert_code(&run(&words), 0);
+        }
+    }
+}
+
+#[test]
+fn help_by_purpose() {
+    let help = stdout(&run(&["help"]));
+    let places: Vec<usize> = ["Measure:", "Prepare a host:", "Experiment:", "Look at results:"]
+        .iter()
+        .map(|word| help.find(word).unwrap())
+        .collect();
+    assert!(places.is_sorted(), "{help}");
+    assert_eq!(help, stdout(&run(&["--help"])));
+    assert_eq!(stdout(&run(&["help", "pgm", "send"])), stdout(&run(&["pgm", "send", "--help"])));
+    assert!(stdout(&run(&["rr", "--help"])).contains("Examples:"));
 }

@@ -246,7 +246,7 @@ pub enum SkipKind {
     Denied,
     /// It was read and not understood.
     NotUnderstood,
-    /// It needs `--for`, `--nic` or `--measure`.
+    /// It needs `--cpus`, `--nic` or `--measure`.
     NotAsked,
 }
 

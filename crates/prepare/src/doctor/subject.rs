@@ -221,7 +221,7 @@ impl<'a> Subject<'a> {
     /// The CPUs to measure on.
     pub(super) fn cpus(&self) -> Result<&CpuList, Skip> {
         if self.scope.cpus.is_empty() {
-            return Err(Skip::not_asked("needs the CPUs to measure on: --for CPUS"));
+            return Err(Skip::not_asked("needs the CPUs to measure on: --cpus LIST"));
         }
         Ok(&self.scope.cpus)
     }

@@ -86,7 +86,7 @@ fn head(document: &Document) -> String {
     let over = scope.nic.as_ref().map(|nic| format!("over {nic}")).unwrap_or_default();
     let what: Vec<String> = [from, over].into_iter().filter(|word| !word.is_empty()).collect();
     if what.is_empty() {
-        out.push_str("Examined as a whole; name the CPUs to measure on with --for to examine more.\n");
+        out.push_str("Examined as a whole; name the CPUs to measure on with --cpus to examine more.\n");
     } else {
         let _ = writeln!(out, "Examined {}.", what.join(" "));
     }

@@ -52,6 +52,14 @@ fn explained(mut error: clap::Error) -> Refused {
         return Refused::Line(negative(argument.split_whitespace().next().unwrap_or_default(), &value));
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
+    // A negative number with a unit (-5ms) is a flag in clap's eyes.
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some([option, value]) =
+            words.windows(2).find(|two| is_negative(&two[1]) && two[1].starts_with(&argument))
+        && option.starts_with('-')
+    {
+        return Refused::Line(negative(option, value));
+    }
     let wrong = match error.kind() {
         ErrorKind::UnknownArgument => argument.split('=').next().unwrap_or_default().to_owned(),
         // netperf's -t names a test, ours a time.
@@ -92,6 +100,7 @@ fn negative_below(command: &Command, matches: &ArgMatches) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::panic, reason = "tests panic")]
 mod tests {
     use super::*;
 
@@ -107,6 +116,47 @@ mod tests {
             assert_eq!(grouped.iter().filter(|other| *other == name).count(), 1, "{name}");
         }
         assert_eq!(grouped.len(), shown.len());
+    }
+
+    fn typed(line: &str) -> crate::cli::Command {
+        let matches = definition().try_get_matches_from(line.split(' ')).unwrap();
+        Cli::from_arg_matches(&matches).unwrap().command
+    }
+
+    /// The words of other tools mean here what they mean there.
+    #[test]
+    fn words_of_other_tools() {
+        let crate::cli::Command::Pingpong(sfnt) = typed(
+            "windhover pingpong udp x -J --maxms 200 --minms 50 --sizes 16,17 --minmsg 17 --affinity 0;1 --warmupms 10 \
+             --warmupiter 7 --miniter 3 --maxiter 9 --n-pings 2 --n-pongs 4 --n-pipe 1 --mcast 224.1.2.48 --mcastloop",
+        ) else {
+            panic!()
+        };
+        assert_eq!(sfnt.output.form.get(), crate::cli::Format::Json);
+        let spec = sfnt.spec().unwrap();
+        assert_eq!((spec.stop.max_ms, spec.stop.min_ms, spec.stop.max_count, spec.stop.min_count), (200, 50, 9, 3));
+        assert_eq!((spec.initiator.cpu, spec.reflector.cpu), (Some(0), Some(1)));
+        assert_eq!((spec.warmup.time_ms, spec.warmup.count, spec.pings, spec.pongs), (10, 7, 2, 4));
+        assert_eq!((spec.sizes.iter().collect::<Vec<_>>(), spec.initiator.idle.pipes), (vec![17], 1));
+        assert!(spec.socket.multicast.unwrap().loopback);
+        let crate::cli::Command::Stream(iperf) = typed("windhover stream tcp x -t 0.5 -P 2 -R -b 10M -N -J") else {
+            panic!()
+        };
+        let (spec, _) = iperf.spec(|| Ok(1472)).unwrap();
+        let stream = spec.stream.unwrap();
+        assert_eq!((stream.flows, stream.direction, stream.rate_bps), (2, model::Direction::Down, Some(10_000_000)));
+        assert_eq!((spec.stop.max_ms, spec.socket.nodelay), (500, true));
+        for flag in ["-l", "-t"] {
+            let crate::cli::Command::Rr(netperf) = typed(&format!("windhover rr tcp x {flag} 2")) else { panic!() };
+            assert_eq!(netperf.spec().unwrap().stop.max_ms, 2000);
+        }
+        let crate::cli::Command::Pace(sfnt) =
+            typed("windhover pace udp x --rates 1k-3k+1k --msgsize 100 --millisec 500")
+        else {
+            panic!()
+        };
+        let (spec, _) = sfnt.spec().unwrap();
+        assert_eq!((spec.pace.unwrap().rates_pps, spec.stop.max_ms), (vec![1e3, 2e3, 3e3], 500));
     }
 
     /// Each command that does something has two examples or more, each of which begins with it.
