@@ -12,14 +12,10 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let cli = match cli::parse::parse() {
         Ok(cli) => cli,
-        Err(cli::parse::Refused::Clap(error)) => {
+        Err(error) => {
             // Nobody is left to tell when it cannot be written.
             let _ = error.print();
-            return ExitCode::from(usage_code(error.use_stderr()));
-        }
-        Err(cli::parse::Refused::Line(line)) => {
-            eprintln!("windhover: {line}");
-            return ExitCode::from(usage_code(true));
+            return ExitCode::from(usage_code(&error));
         }
     };
     let output = output::Output::new(&cli);
@@ -33,12 +29,12 @@ fn main() -> ExitCode {
 }
 
 /// `run` passes its program's exit code on, so its own mistakes have a code that programs rarely use (env(1)).
-fn usage_code(is_error: bool) -> u8 {
+fn usage_code(error: &clap::Error) -> u8 {
     let run = std::env::args_os()
         .skip(1)
         .find(|word| !word.to_string_lossy().starts_with('-'))
         .is_some_and(|word| word == "run");
-    match (is_error, run) {
+    match (error.use_stderr(), run) {
         (false, _) => 0,
         (true, true) => 125,
         (true, false) => 2,

@@ -84,8 +84,7 @@ fn commands() -> BTreeSet<String> {
 /// Words as a shell splits them; `;`, `|`, `&&` and parentheses stand alone.
 fn split(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut characters = text.chars().peekable();
-    while let Some(c) = characters.next() {
+    for c in text.chars() {
         match (quote, c) {
             (Some(end), c) if c == end => quote = None,
             (Some(_), c) => word.get_or_insert_default().push(c),
@@ -134,9 +133,9 @@ fn extract(path: &Path, commands: &BTreeSet<String>, found: &mut Vec<Line>) {
                 }
                 None => Some(!["toml", "json", "rust", "csv"].contains(&language)),
             };
-        } else if fence.is_some() {
-            block.push((place, line.to_owned()));
-        } else if line.starts_with("    ") && prose.trim_end_matches(' ').ends_with("\n\n") | !block.is_empty() {
+        } else if fence.is_some()
+            || line.starts_with("    ") && (prose.trim_end_matches(' ').ends_with("\n\n") || !block.is_empty())
+        {
             block.push((place, line.to_owned()));
         } else {
             if !block.is_empty() && line.trim().is_empty() {
@@ -340,12 +339,12 @@ impl Place {
         if has("--measure") {
             return Err("keeps a CPU busy for seconds (tests/doctor.rs)");
         }
+        if refusal(line).is_some_and(|refusal| is_abridged(line, &refusal)) {
+            return Err("names flags without operands");
+        }
         let first = words.first().map(String::as_str).unwrap_or_default();
         if ["pingpong", "rr", "pace", "stream", "ping"].contains(&first) {
             return Ok(self.measuring(words));
-        }
-        if refusal(line).is_some_and(|refusal| is_abridged(line, &refusal)) {
-            return Err("names flags without operands");
         }
         let only_looks =
             has("--dry-run") || has("-n") || has("--list") || first == "shield" && (words.len() == 1 || has("-c"));
@@ -364,7 +363,8 @@ impl Place {
             other => other.to_owned(),
         };
         // Several lines write to the same file here.
-        let force = has("--save").then(|| "--force".to_owned());
+        let page = first == "report" && !has("--format");
+        let force = (has("--save") || page).then(|| "--force".to_owned());
         Ok(words.iter().map(names).chain(force).collect())
     }
 

@@ -4,14 +4,6 @@ use super::{Cli, guide, peers};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _, parser::ValueSource};
 
-/// Why there is no command to run.
-pub(crate) enum Refused {
-    /// Help, the version, or an error that clap prints.
-    Clap(clap::Error),
-    /// One line.
-    Line(String),
-}
-
 /// The whole command line: help by purpose, examples, and numbers that may be written with a minus, so that a negative one is
 /// answered with what is allowed.
 pub(crate) fn definition() -> Command {
@@ -33,23 +25,23 @@ fn is_plain(arg: &Arg) -> bool {
 }
 
 /// Reads the command line of this process.
-pub(crate) fn parse() -> Result<Cli, Refused> {
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let definition = definition();
     let matches = definition.clone().try_get_matches().map_err(explained)?;
-    if let Some(line) = negative_below(&definition, &matches) {
-        return Err(Refused::Line(line));
+    if let Some(error) = negative_below(&definition, &matches) {
+        return Err(error);
     }
-    Cli::from_arg_matches(&matches).map_err(Refused::Clap)
+    Cli::from_arg_matches(&matches)
 }
 
-fn explained(mut error: clap::Error) -> Refused {
+fn explained(mut error: clap::Error) -> clap::Error {
     let text = |error: &clap::Error, kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
     };
     let (argument, value) = (text(&error, ContextKind::InvalidArg), text(&error, ContextKind::InvalidValue));
     if error.kind() == ErrorKind::ValueValidation && is_negative(&value) {
-        return Refused::Line(negative(argument.split_whitespace().next().unwrap_or_default(), &value));
+        return negative(argument.split_whitespace().next().unwrap_or_default(), &value);
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
     // A negative number with a unit (-5ms) is a flag in clap's eyes.
@@ -58,7 +50,7 @@ fn explained(mut error: clap::Error) -> Refused {
             words.windows(2).find(|two| is_negative(&two[1]) && two[1].starts_with(&argument))
         && option.starts_with('-')
     {
-        return Refused::Line(negative(option, value));
+        return negative(option, value);
     }
     let wrong = match error.kind() {
         ErrorKind::UnknownArgument => argument.split('=').next().unwrap_or_default().to_owned(),
@@ -72,19 +64,25 @@ fn explained(mut error: clap::Error) -> Refused {
         }
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![answer.into()]));
     }
-    Refused::Clap(error)
+    error
 }
 
 fn is_negative(value: &str) -> bool {
     value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
-fn negative(argument: &str, value: &str) -> String {
-    format!("{argument} must be positive, not {value}")
+fn negative(argument: &str, value: &str) -> clap::Error {
+    clap::Error::raw(
+        ErrorKind::ValueValidation,
+        format!(
+            "{argument} must be positive, not {value}
+"
+        ),
+    )
 }
 
 /// The first negative value of an option, of this command or the one below it that was typed.
-fn negative_below(command: &Command, matches: &ArgMatches) -> Option<String> {
+fn negative_below(command: &Command, matches: &ArgMatches) -> Option<clap::Error> {
     let own = command.get_arguments().filter(|arg| is_plain(arg)).find_map(|arg| {
         let id = arg.get_id().as_str();
         let typed = matches.try_contains_id(id).is_ok_and(|there| there)

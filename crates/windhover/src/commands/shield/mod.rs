@@ -175,7 +175,11 @@ fn reset(arguments: &Shield, kernel: &Kernel, state: &StateDir, output: &Output)
         return Ok(0);
     }
     let report = shield::reset(kernel, state, arguments.force).map_err(failed)?;
-    output.result(&if arguments.form.is_json() { json(&serde_json::to_value(&report)?) } else { words::undone(&report) })?;
+    output.result(&if arguments.form.is_json() {
+        json(&serde_json::to_value(&report)?)
+    } else {
+        words::undone(&report)
+    })?;
     Ok(u8::from(!report.is_clean()))
 }
 
