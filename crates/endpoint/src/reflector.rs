@@ -5,6 +5,7 @@
 //! while messages are reflected.
 
 use crate::EndpointError;
+use crate::door;
 use crate::halt::Halt;
 use crate::inherited::InheritedData;
 use crate::pace::{self, Answer, Budget, Telling};
@@ -29,8 +30,6 @@ use wire::{OpenRequest, Opened, RefuseCode, StopReport, Token};
 pub(crate) const PROVE: Duration = Duration::from_secs(10);
 /// Between two looks whether the session still wants the proof.
 const LOOK: Duration = Duration::from_millis(50);
-/// What a connection to the data port gets to show its token.
-pub(crate) const SHOW: Duration = Duration::from_millis(500);
 /// How long the end of a session waits for its reflector.
 const END: Duration = Duration::from_secs(5);
 /// Stack of the thread, all of it locked where memory is; what the loop needs is touched before it begins.
@@ -79,6 +78,8 @@ pub(crate) enum Report {
     Started,
     /// A second of a stream is over.
     Interval(StreamInterval),
+    /// Data of the client's stream came in the last second.
+    Fed,
     Stopped(Box<StopReport>),
     /// It gave up, and its thread has ended.
     Failed(RefuseCode, String),
@@ -376,7 +377,8 @@ fn open(
             link.report(Report::Proved(None));
             return Ok(Some(Data::Transactions { listener, client: client.address }));
         }
-        accept(&listener, client, token, deadline, link)?
+        let place = |shown: &[u8; PROVE_BYTES]| (read_prove(shown).as_ref() == Some(token)).then_some(0);
+        door::accept(&listener, client, 1, deadline, link, place)?.and_then(|sockets| sockets.into_iter().next())
     } else {
         let mut local = local;
         local.set_port(request.pace.as_ref().and_then(|pace| pace.port).unwrap_or(0));
@@ -470,31 +472,6 @@ fn prove(
         if shown.as_ref() == Some(token) && client.may_use(from.ip()) {
             socket.set_peer(from).map_err(failed)?;
             return Ok(Some(()));
-        }
-    }
-    Ok(None)
-}
-
-/// Waits for the connection that begins with the token; others are closed.
-fn accept(
-    listener: &DataListener,
-    client: Client,
-    token: &Token,
-    deadline: Instant,
-    link: &Link,
-) -> Result<Option<DataSocket>, Failure> {
-    while !link.halt.is_over() {
-        if Instant::now() >= deadline {
-            return Err(late());
-        }
-        let Some(mut socket) = listener.accept(LOOK).map_err(failed)? else { continue };
-        if !socket.peer_address().is_some_and(|from| client.may_use(from.ip())) {
-            continue;
-        }
-        let mut shown = [0; PROVE_BYTES];
-        let whole = matches!(socket.receive_once(&mut shown, SHOW), Ok(Some((PROVE_BYTES, _))));
-        if whole && read_prove(&shown).as_ref() == Some(token) {
-            return Ok(Some(socket));
         }
     }
     Ok(None)

@@ -1,7 +1,8 @@
 //! The listening end: takes control connections and gives each a thread.
 
 use crate::address::is_closed;
-use crate::session::{self, Place};
+use crate::lobby::{self, Guest, Lobby};
+use crate::session;
 use crate::{EndpointError, Stop};
 use clock::Clock;
 use model::Limits;
@@ -9,17 +10,14 @@ use model::worker::EndpointTask;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wire::Key;
+use wire::{Key, RefuseCode};
 
-/// Connections that may be in their handshake beside the accepted sessions. Each lasts at most
-/// [`session::HANDSHAKE`] and holds a thread and a few KiB.
-const HANDSHAKES: u32 = 64;
 /// Stack of a thread that speaks the control protocol. Locked memory is really taken, so it is no more than needed.
 const STACK_BYTES: usize = 512 << 10;
 /// Rest after a failed accept: the usual cause is that descriptors ran out, and they come back.
@@ -35,7 +33,6 @@ pub(crate) struct Shared {
     pub(crate) unlocked: Option<String>,
     /// Accepted sessions.
     pub(crate) sessions: AtomicU32,
-    connections: AtomicU32,
     next: AtomicU64,
 }
 
@@ -44,18 +41,12 @@ impl Shared {
         let clock = Clock::calibrate()?;
         // Best effort: a client that asks for more descriptors than there are is refused by name.
         // An idle pipe, UNIX or connected TCP socket has another end, which is a descriptor too.
-        let descriptors = u64::from(limits.max_sessions) * (2 * u64::from(limits.max_idle_descriptors) + 16) + 256;
+        let descriptors = u64::from(limits.max_sessions) * (2 * u64::from(limits.max_idle_descriptors) + 16)
+            + 256
+            + lobby::MOST as u64;
         let _ = task::raise_open_files(descriptors);
         let unlocked = task::lock_memory().err().map(|error| error.to_string());
-        Ok(Self {
-            limits,
-            key,
-            clock,
-            unlocked,
-            sessions: AtomicU32::new(0),
-            connections: AtomicU32::new(0),
-            next: AtomicU64::new(1),
-        })
+        Ok(Self { limits, key, clock, unlocked, sessions: AtomicU32::new(0), next: AtomicU64::new(1) })
     }
 
     /// Number of the next session.
@@ -64,29 +55,22 @@ impl Shared {
     }
 }
 
-/// Counts an open connection until dropped.
-struct Connected(Arc<Shared>);
+/// A place among the accepted sessions, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat(Arc<Shared>);
 
-impl Drop for Connected {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+impl Seat {
+    /// Takes a place unless all are taken.
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        let more = |taken: u32| (taken < shared.limits.max_sessions).then_some(taken + 1);
+        let taken = shared.sessions.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        taken.ok().map(|_| Self(Arc::clone(shared)))
     }
 }
 
-/// A place in a counter, given back when dropped.
-pub(crate) struct Seat<'a>(&'a AtomicU32);
-
-impl<'a> Seat<'a> {
-    /// Takes a place unless all `most` are taken.
-    pub(crate) fn take(counter: &'a AtomicU32, most: u32) -> Option<Self> {
-        let more = |taken: u32| (taken < most).then_some(taken + 1);
-        counter.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok().map(|_| Self(counter))
-    }
-}
-
-impl Drop for Seat<'_> {
+impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.sessions.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -134,23 +118,27 @@ impl Endpoint {
         self.shared.sessions.load(Ordering::Acquire)
     }
 
-    /// Serves until `stop`, then ends all sessions and returns. Between events it sleeps in poll(2) without a time-out.
+    /// Serves until `stop`, then ends all sessions and returns. Between events it sleeps in poll(2).
     ///
     /// # Errors
     /// [`EndpointError::System`] when waiting for clients fails. What a client does never ends it.
     pub fn serve(&self, stop: &Stop) -> Result<(), EndpointError> {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        let mut lobby = Lobby::default();
         let outcome = loop {
-            match self.wait(stop) {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
+            let ready = match self.wait(&lobby, stop) {
+                Ok(Some(ready)) => ready,
+                Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
-            }
+            };
             threads.retain(|thread| !thread.is_finished());
-            match self.listener.accept() {
-                Ok((stream, peer)) => threads.extend(self.admit(stream, peer, stop)),
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                Err(_) => std::thread::sleep(REST),
+            // Before anybody new: who has answered meanwhile is not pushed out by who just came.
+            for client in lobby.hear(&ready.guests) {
+                threads.extend(self.begin(client, stop));
+            }
+            lobby.expire();
+            if ready.listener {
+                self.accept(&mut lobby);
             }
         };
         stop.stop();
@@ -161,17 +149,27 @@ impl Endpoint {
         outcome
     }
 
-    /// Waits for a client; `false` when the server is to end.
-    fn wait(&self, stop: &Stop) -> Result<bool, EndpointError> {
+    /// Waits for clients; absent when the server is to end.
+    fn wait(&self, lobby: &Lobby, stop: &Stop) -> Result<Option<Ready>, EndpointError> {
         loop {
             if stop.is_stopped() {
-                return Ok(false);
+                return Ok(None);
             }
-            let mut waiting =
-                [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut waiting, PollTimeout::NONE) {
-                Ok(_) if waiting[0].any().unwrap_or(false) => return Ok(true),
-                Ok(_) => {}
+            let mut waiting = vec![
+                PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+                PollFd::new(stop.as_fd(), PollFlags::POLLIN),
+            ];
+            waiting.extend(lobby.waiting());
+            // One millisecond more, because poll cuts the rest of one off.
+            let patience = lobby.patience().map(|left| PollTimeout::try_from(left + Duration::from_millis(1)));
+            match poll(&mut waiting, patience.map_or(PollTimeout::NONE, |left| left.unwrap_or(PollTimeout::MAX))) {
+                Ok(_) => {
+                    let any = |fd: &PollFd<'_>| fd.any().unwrap_or(false);
+                    let [listener, stopping, guests @ ..] = waiting.as_slice() else { continue };
+                    if !any(stopping) {
+                        return Ok(Some(Ready { listener: any(listener), guests: guests.iter().map(any).collect() }));
+                    }
+                }
                 Err(Errno::EINTR) => stop.look(),
                 Err(errno) => {
                     return Err(EndpointError::System { step: "waiting for clients", cause: errno.into() });
@@ -180,25 +178,46 @@ impl Endpoint {
         }
     }
 
-    fn admit(&self, stream: TcpStream, peer: SocketAddr, stop: &Stop) -> Option<JoinHandle<()>> {
-        let shared = Arc::clone(&self.shared);
-        let most = shared.limits.max_sessions.saturating_add(HANDSHAKES);
-        // With that many open connections the next one is hung up on without a word: a word would need a thread.
-        if shared.connections.load(Ordering::Acquire) >= most {
-            return None;
+    /// Greets the next connection.
+    fn accept(&self, lobby: &mut Lobby) {
+        match self.listener.accept() {
+            Ok((stream, peer)) => {
+                // Without random numbers there is no hello, and the connection is hung up on.
+                if let Ok(machine) = session::machine(true, &self.shared) {
+                    lobby.admit(stream, peer, machine);
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => {
+                if !lobby.drop_oldest() {
+                    std::thread::sleep(REST);
+                }
+            }
         }
-        shared.connections.fetch_add(1, Ordering::AcqRel);
-        let counted = Connected(Arc::clone(&shared));
-        let stop = stop.clone();
+    }
+
+    /// Gives a client its session.
+    fn begin(&self, client: Guest, stop: &Stop) -> Option<JoinHandle<()>> {
+        let Some(seat) = Seat::take(&self.shared) else {
+            let most = self.shared.limits.max_sessions;
+            let reason = format!("it has its {most} sessions already: wait, or raise its --max-sessions");
+            client.refuse(RefuseCode::Busy, &reason);
+            return None;
+        };
+        let (shared, stop) = (Arc::clone(&self.shared), stop.clone());
         let thread = std::thread::Builder::new().name("session".to_owned()).stack_size(STACK_BYTES);
         let run = move || {
-            let _counted = counted;
-            if let Ok(local) = stream.local_addr() {
-                let place = Place::Network { local, peer, keyed: shared.key.is_some() };
-                session::run_tcp(stream, place, &shared, &stop);
-            }
+            let _seat = seat;
+            session::run_client(client, &shared, &stop);
         };
         // Without a thread for it the connection is dropped, which hangs up.
         thread.spawn(run).ok()
     }
+}
+
+/// What poll(2) found.
+struct Ready {
+    listener: bool,
+    /// Of each guest.
+    guests: Vec<bool>,
 }

@@ -3,15 +3,16 @@
 
 use crate::address::is_closed;
 use crate::inherited::InheritedData;
+use crate::lobby::{Guest, HANDSHAKE};
 use crate::reflector::{Plan, Reflector, Report, Source};
-use crate::server::{Seat, Shared};
+use crate::server::Shared;
 use crate::{EndpointError, Stop};
 use model::{Finding, FindingId};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use wire::control::capability;
@@ -19,8 +20,16 @@ use wire::{
     Nonce, OpenRequest, RefuseCode, ServerConfig, ServerEvent, ServerSession, SessionError, StopReport, Token, Versions,
 };
 
-/// A client that has not finished its handshake by then is dropped.
-pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
+/// An accepted client that has not asked for a data path by then is dropped: others want its place.
+const READY: Duration = Duration::from_secs(10);
+/// After so many seconds without a packet the kernel asks whether the client's host is still there. While messages are
+/// reflected the connection is silent, so this is no more often than a measurement can bear.
+const QUIET_S: u32 = 20;
+/// A client whose host does not acknowledge what we sent for so long, in ms, is gone.
+const UNACKNOWLEDGED_MS: u32 = 15_000;
+/// A client that promised a sign of life each so often may miss four, and at least this long.
+const SILENCE: Duration = Duration::from_secs(1);
+const MISSED: u32 = 5;
 /// A client that says nothing so long between two sizes is dropped.
 const IDLE: Duration = Duration::from_secs(60);
 /// A client that does not take a message of ours within this time is dropped.
@@ -65,28 +74,31 @@ impl From<SessionError> for End {
     }
 }
 
-/// Runs a session of a TCP client to its end. Failures are the client's to hear; nobody here waits for them.
-pub(crate) fn run_tcp(stream: TcpStream, place: Place, shared: &Shared, stop: &Stop) {
-    // All best effort: without them the session works, only slower to notice a client that was switched off.
-    let _ = stream.set_nodelay(true);
+/// Runs a session of an accepted client to its end. Failures are the client's to hear; nobody here waits for them.
+pub(crate) fn run_client(client: Guest, shared: &Shared, stop: &Stop) {
+    let Guest { stream, peer, machine, .. } = client;
+    // All best effort: without them the session works, only slower to notice a client that was switched off. What is
+    // under way and not acknowledged suspends the probes, so it has a limit of its own.
     let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
-    let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &60);
+    let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &QUIET_S);
     let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &5);
     let _ = setsockopt(&stream, sockopt::TcpKeepCount, &3);
-    if stream.set_write_timeout(Some(WRITE)).is_err() {
-        return;
+    let _ = setsockopt(&stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED_MS);
+    let configured = stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(WRITE)));
+    if let (Ok(()), Ok(local)) = (configured, stream.local_addr()) {
+        let place = Place::Network { local, peer, keyed: shared.key.is_some() };
+        let _ = run(stream, place, machine, shared, stop);
     }
-    let _ = run(stream, place, shared, stop);
 }
 
 /// Runs a session to its end.
-pub(crate) fn run(
+fn run(
     connection: impl Connection,
     place: Place,
+    machine: ServerSession,
     shared: &Shared,
     stop: &Stop,
 ) -> Result<(), EndpointError> {
-    let machine = ServerSession::new(config(&place, shared)?)?;
     let now = Instant::now();
     let mut session = Session {
         connection,
@@ -95,9 +107,10 @@ pub(crate) fn run(
         stop,
         machine,
         reflector: None,
-        seat: None,
         started: now,
         heard: now,
+        alive: now,
+        silence: None,
         running: false,
         early: None,
     };
@@ -105,29 +118,33 @@ pub(crate) fn run(
     session.finish(end)
 }
 
-fn config(place: &Place, shared: &Shared) -> Result<ServerConfig, EndpointError> {
-    let words: &[&str] = match place {
-        Place::Network { .. } => &[
+/// A session's protocol, with its hello ready to be sent: over the network or on inherited descriptors.
+pub(crate) fn machine(network: bool, shared: &Shared) -> Result<ServerSession, EndpointError> {
+    let words: &[&str] = if network {
+        &[
             capability::TCP,
             capability::UDP,
             capability::MULTICAST,
             capability::CONNECT_EACH,
             capability::PACE,
             capability::STREAM,
+            capability::HEARTBEAT,
             capability::PGM,
-        ],
-        Place::Inherited(_) => &[capability::INHERITED, capability::PACE],
+        ]
+    } else {
+        &[capability::INHERITED, capability::PACE]
     };
-    Ok(ServerConfig {
+    let config = ServerConfig {
         versions: Versions::OURS,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         build: None,
         capabilities: words.iter().map(|&word| word.to_owned()).collect(),
         limits: shared.limits.clone(),
-        key: if matches!(place, Place::Network { .. }) { shared.key.clone() } else { None },
+        key: shared.key.clone().filter(|_| network),
         nonce: Nonce(random()?),
         session: shared.number(),
-    })
+    };
+    Ok(ServerSession::new(config)?)
 }
 
 /// Random bytes of the system.
@@ -147,11 +164,13 @@ struct Session<'a, C> {
     stop: &'a Stop,
     machine: ServerSession,
     reflector: Option<Reflector>,
-    /// Its place among the accepted sessions.
-    seat: Option<Seat<'a>>,
     started: Instant,
     /// When the client last said something whole.
     heard: Instant,
+    /// When there was last a sign of life while we send: a word of the client, or data with its tag.
+    alive: Instant,
+    /// How long it may be without one while we send unasked.
+    silence: Option<Duration>,
     /// Whether messages are reflected: then the client is silent by right.
     running: bool,
     /// The report of a size whose data path broke before the client asked for its end.
@@ -169,6 +188,8 @@ struct Ready {
 impl<C: Connection> Session<'_, C> {
     fn serve(&mut self) -> Result<(), End> {
         let mut portion = vec![0; PORTION];
+        // What the client said right behind its handshake.
+        self.obey_all()?;
         loop {
             self.flush()?;
             if self.machine.is_done() {
@@ -185,16 +206,24 @@ impl<C: Connection> Session<'_, C> {
                 match self.connection.read(&mut portion) {
                     // A client that hung up without a word vanished: nobody is left to tell.
                     Ok(0) => return self.machine.handle_end().map_err(|_| End::Gone),
-                    Ok(bytes) => self.machine.handle_bytes(portion.get(..bytes).unwrap_or_default())?,
+                    Ok(bytes) => {
+                        self.alive = Instant::now();
+                        self.machine.handle_bytes(portion.get(..bytes).unwrap_or_default())?;
+                    }
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(_) => return Err(End::Gone),
                 }
-                while let Some(event) = self.machine.poll_event() {
-                    self.heard = Instant::now();
-                    self.obey(event)?;
-                }
+                self.obey_all()?;
             }
         }
+    }
+
+    fn obey_all(&mut self) -> Result<(), End> {
+        while let Some(event) = self.machine.poll_event() {
+            self.heard = Instant::now();
+            self.obey(event)?;
+        }
+        Ok(())
     }
 
     /// Tells the client how it ended, and brings the reflector down.
@@ -222,16 +251,22 @@ impl<C: Connection> Session<'_, C> {
 
     /// When the session's patience ends, and what to say then.
     fn deadline(&self) -> (Instant, String) {
-        if !self.machine.is_accepted() {
-            return (self.started + HANDSHAKE, "the handshake took longer than 5 s".to_owned());
-        }
         let longest = u64::from(self.shared.limits.max_session_s);
         let end = self.started + Duration::from_secs(longest);
-        let idle = self.heard + IDLE;
-        if !self.running && idle < end {
-            return (idle, "the client was silent for 60 s".to_owned());
+        let (since, allowed, what) = match (self.running, self.silence) {
+            (false, _) if !self.machine.is_accepted() => {
+                return (self.started + HANDSHAKE, "the handshake took longer than 5 s".to_owned());
+            }
+            (false, _) if self.reflector.is_none() => (self.started, Some(READY), " before it asked for a data path"),
+            (false, _) => (self.heard, Some(IDLE), ""),
+            (true, allowed) => (self.alive, allowed, " while it was sent a stream"),
+        };
+        match allowed {
+            Some(allowed) if since + allowed < end => {
+                (since + allowed, format!("the client was silent for {} s{what}", allowed.as_secs()))
+            }
+            _ => (end, format!("the session lasted longer than the reflector's limit of {longest} s")),
         }
-        (end, format!("the session lasted longer than the reflector's limit of {longest} s"))
     }
 
     fn wait(&self) -> Result<Ready, End> {
@@ -259,19 +294,13 @@ impl<C: Connection> Session<'_, C> {
 
     fn obey(&mut self, event: ServerEvent) -> Result<(), End> {
         match event {
-            ServerEvent::Accepted { .. } => {
-                let most = self.shared.limits.max_sessions;
-                self.seat = Seat::take(&self.shared.sessions, most);
-                if self.seat.is_none() {
-                    let reason = format!("it has its {most} sessions already: wait, or raise its --max-sessions");
-                    return Err(End::Refuse(RefuseCode::Busy, reason));
-                }
-            }
+            ServerEvent::Accepted { .. } | ServerEvent::Alive | ServerEvent::Closed => {}
             ServerEvent::Open(request) => self.open(*request)?,
             ServerEvent::Start { size, response_size } => {
                 let Some(reflector) = &self.reflector else { return Err(End::Gone) };
                 reflector.start(size, response_size);
                 self.running = true;
+                self.alive = Instant::now();
             }
             ServerEvent::Stop => {
                 let Some(reflector) = &self.reflector else { return Err(End::Gone) };
@@ -284,7 +313,6 @@ impl<C: Connection> Session<'_, C> {
                     self.machine.stopped(*report)?;
                 }
             }
-            ServerEvent::Closed => {}
         }
         Ok(())
     }
@@ -321,9 +349,11 @@ impl<C: Connection> Session<'_, C> {
             // This thread must not wait behind a reflector that spins in a real-time class.
             let _ = task::set_affinity(&task::housekeeping_cpus(Some(cpu)));
         }
-        let limits = &self.shared.limits;
-        let plan =
-            Plan { request, source, token: Token(token), clock: self.shared.clock, limits: limits.clone(), notes };
+        let unasked = request.stream.as_ref().filter(|stream| stream.spec.goes_down());
+        let beat = unasked.and_then(|stream| stream.heartbeat_ms);
+        self.silence = beat.map(|ms| (Duration::from_millis(u64::from(ms)) * MISSED).max(SILENCE));
+        let (clock, limits) = (self.shared.clock, self.shared.limits.clone());
+        let plan = Plan { request, source, token: Token(token), clock, limits, notes };
         match Reflector::start_thread(plan) {
             Ok(reflector) => self.reflector = Some(reflector),
             Err(error) => return refuse(RefuseCode::Failed, error.to_string()),
@@ -343,6 +373,7 @@ impl<C: Connection> Session<'_, C> {
                 Report::Proved(address) => self.machine.proved(address)?,
                 Report::Started => self.machine.started()?,
                 Report::Interval(interval) => self.machine.interval(interval)?,
+                Report::Fed => self.alive = Instant::now(),
                 Report::Stopped(report) if self.running => self.early = Some(report),
                 Report::Stopped(report) => self.machine.stopped(*report)?,
                 Report::Failed(code, reason) => return Err(End::Refuse(code, reason)),
@@ -377,5 +408,5 @@ pub(crate) fn run_inherited(
     control
         .set_write_timeout(Some(WRITE))
         .map_err(|cause| EndpointError::System { step: "preparing the inherited control socket", cause })?;
-    run(control, Place::Inherited(Some(data)), shared, stop)
+    run(control, Place::Inherited(Some(data)), machine(false, shared)?, shared, stop)
 }

@@ -14,7 +14,7 @@ use clock::Clock;
 use flow::{Flow, FlowEnd, Job};
 use host::CounterSampler;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
-use model::{EndUsage, Finding, FindingId, Limits};
+use model::{EndUsage, Finding, FindingId, Limits, StreamSpec};
 use net::DataSocket;
 use net::bulk::TcpWatch;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +26,8 @@ use wire::{OpenRequest, RefuseCode, StopReport, StreamEnd, StreamRequest};
 /// Between two looks of the manager.
 const LOOK: Duration = Duration::from_millis(5);
 const SECOND: Duration = Duration::from_secs(1);
+/// How often the session is told that data came: more often than it may lack a sign of life.
+const FED: Duration = Duration::from_millis(250);
 /// Stack of a flow's thread, and what of it is touched beforehand.
 const STACK_BYTES: usize = 256 << 10;
 /// An owner's limit of messages that no flow of single datagrams reaches.
@@ -177,15 +179,24 @@ impl Stream<'_> {
         let began = Instant::now();
         let mut seconds = 0_u32;
         let mut told = StreamInterval::default();
+        let (mut fed, mut looked) = (0, began);
         while !link.halt.flag().load(Ordering::Acquire) {
             std::thread::sleep(LOOK);
+            if looked.elapsed() >= FED {
+                looked = Instant::now();
+                let received = so_far(flows, spec).received;
+                if received > fed {
+                    fed = received;
+                    link.report(Report::Fed);
+                }
+            }
             if began.elapsed() < SECOND * (seconds + 1) {
                 continue;
             }
             seconds += 1;
             watch.sample();
             if self.stream.live && spec.goes_up() {
-                let now = so_far(flows);
+                let now = so_far(flows, spec);
                 link.report(Report::Interval(StreamInterval {
                     bytes: now.bytes - told.bytes,
                     received: now.received - told.received,
@@ -263,9 +274,10 @@ impl Stream<'_> {
     }
 }
 
-/// What all flows received so far.
-fn so_far(flows: &[Flow]) -> StreamInterval {
-    let sum = |pick: fn(&Flow) -> u64| flows.iter().map(pick).sum();
+/// What the flows that receive have received so far.
+fn so_far(flows: &[Flow], spec: &StreamSpec) -> StreamInterval {
+    let up = || flows.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(flow, _)| flow);
+    let sum = |pick: fn(&Flow) -> u64| up().map(pick).sum();
     StreamInterval {
         bytes: sum(|flow| flow.gauge.bytes()),
         received: sum(|flow| flow.gauge.messages()),

@@ -20,7 +20,7 @@ fn open(protocol: Protocol, direction: Direction) -> OpenRequest {
     OpenRequest {
         probe: Probe::Stream,
         max_size: SIZE,
-        stream: Some(StreamRequest { spec, longest_ms: 20_000, live: false }),
+        stream: Some(StreamRequest { spec, longest_ms: 20_000, live: false, heartbeat_ms: None }),
         ..request(protocol)
     }
 }
@@ -282,4 +282,55 @@ fn a_server_that_ends_ends_its_streams() {
     server.end();
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert!(client.next().unwrap_err().to_string().contains("stopped"));
+}
+
+/// Nothing acknowledges datagrams: a client that vanished without a word (its host was switched off, it was stopped) must
+/// not be sent to for as long as it once announced.
+#[test]
+fn a_client_without_a_sign_of_life_is_sent_nothing_more() {
+    let server = Server::open();
+    for direction in [Direction::Down, Direction::Both] {
+        let open = with(Protocol::Udp, direction, |stream| {
+            stream.heartbeat_ms = Some(200);
+            stream.live = true;
+            stream.spec.rate_pps = Some(1000.0);
+        });
+        let mut client = Client::connect(server.address, None).unwrap();
+        let (mut sockets, tag) = started(&server, &mut client, &open);
+        let began = Instant::now();
+        // It lives for longer than it may be silent, by its word or by its data.
+        let mut number = 0;
+        while began.elapsed() < Duration::from_millis(2500) {
+            if direction == Direction::Down {
+                client.machine.alive().unwrap();
+                while let Some(bytes) = client.machine.poll_transmit() {
+                    client.stream.write_all(&bytes).unwrap();
+                }
+            } else {
+                let mut message = [0; SIZE as usize];
+                stream::write(number, tag, 0, &mut message);
+                sockets[0].send_once(&message, PATIENCE).unwrap();
+                number += 1;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let last = sockets.last_mut().unwrap();
+        let mut datagram = [0; SIZE as usize];
+        while last.receive_once(&mut datagram, Duration::ZERO).unwrap().is_some() {}
+        assert!(last.receive_once(&mut datagram, PATIENCE).unwrap().is_some(), "{direction}: it was sent to until now");
+        // From here on it is silent, and its connection is open all the same.
+        let quiet = Instant::now();
+        while last.receive_once(&mut datagram, WHILE).unwrap().is_some() {
+            assert!(quiet.elapsed() < PATIENCE / 2, "{direction}: it is still sent to");
+        }
+        let why = loop {
+            match client.next() {
+                Ok(ClientEvent::Interval(_)) => {}
+                Ok(other) => unreachable!("{other:?}"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(why.contains("silent"), "{why}");
+        server.wait_sessions(0);
+    }
 }

@@ -160,6 +160,17 @@ impl Session {
         }
     }
 
+    /// Whether the endpoint listens for [`Session::alive`].
+    pub(crate) fn hears_heartbeats(&self) -> bool {
+        self.machine.hears_heartbeats()
+    }
+
+    /// A sign of life while a stream runs, for an endpoint that listens for it.
+    pub(crate) fn alive(&mut self) -> Result<(), ProbeError> {
+        self.machine.alive().map_err(|cause| self.failed(cause))?;
+        self.flush()
+    }
+
     /// Asks for a data path.
     pub(crate) fn open(&mut self, request: OpenRequest) -> Result<Opened, ProbeError> {
         self.machine.open(request).map_err(|cause| self.failed(cause))?;

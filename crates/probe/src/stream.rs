@@ -43,6 +43,8 @@ const DRAIN: Duration = Duration::from_secs(3);
 const RT_SLACK: Duration = Duration::from_secs(30);
 /// Stack of a flow's thread.
 const STACK_BYTES: usize = 256 << 10;
+/// Between two signs of life.
+const HEARTBEAT_MS: u32 = 1000;
 /// Beside a stream's own time: opening, idle latency, what is under way at the end.
 const OVERHEAD_MS: u64 = 5000;
 
@@ -329,6 +331,7 @@ impl Attending<'_> {
         let began = Instant::now();
         let mut seconds = 0_u32;
         let mut before = Told::default();
+        let mut beats = 0;
         while began.elapsed() < self.longest && !self.context.stopping() {
             if self.flows.iter().all(Flow::has_ended) {
                 break;
@@ -339,6 +342,10 @@ impl Attending<'_> {
                 if self.spec.goes_up() {
                     self.tell(began, &mut before, interval);
                 }
+            }
+            if began.elapsed() >= Duration::from_millis(u64::from(HEARTBEAT_MS)) * (beats + 1) {
+                beats += 1;
+                session.alive()?;
             }
             map.push_if_due(self.clock.now());
             if self.spec.goes_up() && before.unsettled.is_none() && began.elapsed() >= before.next() + SECOND / 2 {

@@ -113,7 +113,7 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
                     let received = seen.load(Ordering::Relaxed);
                     session.stopped(StopReport { received, ..StopReport::default() }).unwrap();
                 }
-                ServerEvent::Accepted { .. } | ServerEvent::Closed => {}
+                ServerEvent::Accepted { .. } | ServerEvent::Alive | ServerEvent::Closed => {}
             }
         }
     }

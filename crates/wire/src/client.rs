@@ -214,6 +214,21 @@ impl ClientSession {
         self.send(&ClientMessage::Start { size, response_size })
     }
 
+    /// Whether the reflector listens for [`ClientSession::alive`].
+    #[must_use]
+    pub fn hears_heartbeats(&self) -> bool {
+        let word = |known: &String| known == capability::HEARTBEAT;
+        self.server().is_some_and(|hello| hello.capabilities.iter().any(word))
+    }
+
+    /// A sign of life while a size runs; nothing at any other time, and to a reflector that does not listen for it.
+    ///
+    /// # Errors
+    /// [`SessionError::Frame`] when the message cannot be written.
+    pub fn alive(&mut self) -> Result<(), SessionError> {
+        if self.state == State::Running && self.hears_heartbeats() { self.send(&ClientMessage::Alive) } else { Ok(()) }
+    }
+
     /// Ends a size, once `Started` came.
     ///
     /// # Errors

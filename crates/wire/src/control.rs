@@ -14,6 +14,7 @@
 //!   proved (address)                       ->
 //!                                           <- start (size)        \
 //!   started                                ->                       | once a size
+//!                                           <- alive (while sent a stream) |
 //!                                           <- stop                 |
 //!   stopped (usage, counters, messages)    ->                      /
 //!                                           <- close
@@ -113,6 +114,8 @@ pub mod capability {
     pub const INHERITED: &str = "inherited";
     /// Takes and sends bulk data ([`crate::stream`]).
     pub const STREAM: &str = "stream";
+    /// Hears a client's signs of life while it is sent a stream.
+    pub const HEARTBEAT: &str = "heartbeat";
     /// Answers messages that come at a rate, one in so many, and stamps its answers.
     pub const PACE: &str = "pace";
     /// Re-publishes messages that come over PGM ([`crate::pgm`]).
@@ -316,6 +319,8 @@ pub enum ClientMessage {
         /// Size of the answers in bytes.
         response_size: u32,
     },
+    /// A sign of life while a stream runs; only to a reflector with [`capability::HEARTBEAT`].
+    Alive,
     /// A size is done.
     Stop,
     /// The session is done.
@@ -330,6 +335,7 @@ impl ClientMessage {
             Self::ClientHello { .. } => "client-hello",
             Self::Open(_) => "open",
             Self::Start { .. } => "start",
+            Self::Alive => "alive",
             Self::Stop => "stop",
             Self::Close => "close",
         }

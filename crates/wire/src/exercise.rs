@@ -190,7 +190,7 @@ fn answer(server: &mut ServerSession) {
                 .and_then(|()| server.proved(None)),
             ServerEvent::Start { .. } => server.started(),
             ServerEvent::Stop => server.stopped(StopReport::default()),
-            ServerEvent::Accepted { .. } | ServerEvent::Closed => Ok(()),
+            ServerEvent::Accepted { .. } | ServerEvent::Alive | ServerEvent::Closed => Ok(()),
         };
         assert!(answered.is_ok() || server.is_done());
     }

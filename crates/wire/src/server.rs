@@ -37,7 +37,7 @@ pub struct ServerConfig {
     pub session: u64,
 }
 
-/// What a client asked for. Each but `Accepted` and `Closed` waits for the answer named.
+/// What a client asked for. Each but `Accepted`, `Alive` and `Closed` waits for the answer named.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerEvent {
     /// The handshake is done; nothing to answer.
@@ -54,6 +54,8 @@ pub enum ServerEvent {
         /// Size of the answers in bytes, likewise.
         response_size: u32,
     },
+    /// The client lives; nothing to answer.
+    Alive,
     /// Answer with [`ServerSession::stopped`].
     Stop,
     /// The client is done; hang up.
@@ -288,6 +290,8 @@ impl ServerSession {
                 self.state = State::Starting;
                 self.events.push_back(ServerEvent::Start { size, response_size });
             }
+            // One may be under way when a size ends in another manner.
+            (state, ClientMessage::Alive) if state != State::Hello => self.events.push_back(ServerEvent::Alive),
             (State::Running, ClientMessage::Stop) => {
                 self.state = State::Stopping;
                 self.events.push_back(ServerEvent::Stop);

@@ -19,6 +19,10 @@ pub struct StreamRequest {
     /// Whether each second's figures are to be told while it runs.
     #[serde(default)]
     pub live: bool,
+    /// How often the client gives a sign of life while it runs, in ms: an endpoint that misses several stops sending.
+    /// Only to one with [`crate::control::capability::HEARTBEAT`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_ms: Option<u32>,
 }
 
 /// What one end sent and received.
@@ -73,6 +77,9 @@ impl StreamRequest {
         }
         if datagrams && open.max_size < MIN_DATAGRAM {
             return bad(format!("datagrams of {} bytes: a stream's have {MIN_DATAGRAM} or more", open.max_size));
+        }
+        if self.heartbeat_ms.is_some_and(|ms| !(50..=60_000).contains(&ms)) {
+            return bad("a heartbeat comes each 50 to 60000 ms".to_owned());
         }
         let memory = self.memory(open.max_size, datagrams);
         if memory > MOST_MEMORY {
@@ -185,7 +192,7 @@ mod tests {
     }
 
     fn stream() -> StreamRequest {
-        StreamRequest { spec: StreamSpec::default(), longest_ms: 1000, live: false }
+        StreamRequest { spec: StreamSpec::default(), longest_ms: 1000, live: false, heartbeat_ms: None }
     }
 
     fn refused(open: &OpenRequest, limits: &Limits, code: RefuseCode, word: &str) {

@@ -1,6 +1,7 @@
 //! The sockets of a stream, each proved the client's.
 
-use crate::reflector::{Client, Failure, Link, PROVE, Report, SHOW, Source, failed, late};
+use crate::door;
+use crate::reflector::{Client, Failure, Link, PROVE, Report, Source, failed, late};
 use model::{EndSpec, SocketSpec};
 use net::{DataListener, DataSocket, NetError};
 use nix::errno::Errno;
@@ -38,7 +39,11 @@ pub(super) fn open(
     let proved = if spec.protocol.is_stream() {
         let listener = DataListener::bind(&spec, &request.end, local).map_err(failed)?;
         opened(listener.local_address().port(), Vec::new());
-        accept(&listener, count, client, token, deadline, link)?
+        let place = |shown: &[u8; PROVE_BYTES]| {
+            let (found, number) = read_prove(shown)?;
+            (&found == token).then_some(number as usize)
+        };
+        door::accept(&listener, client, count as usize, deadline, link, place)?
     } else {
         let mut sockets = bind(&spec, &request.end, local, count)?;
         let port = |socket: &DataSocket| socket.local_address().map_or(0, |address| address.port());
@@ -105,39 +110,4 @@ fn readable(sockets: &[DataSocket], proved: &[bool]) -> Result<Vec<usize>, Failu
     }
     let ready = waiting.iter().zip(&set).filter(|(_, one)| one.any().unwrap_or(false));
     Ok(ready.map(|(number, _)| *number).collect())
-}
-
-/// Waits for the connections that begin with the token and a number; others are closed.
-fn accept(
-    listener: &DataListener,
-    count: u32,
-    client: Client,
-    token: &Token,
-    deadline: Instant,
-    link: &Link,
-) -> Result<Option<Vec<DataSocket>>, Failure> {
-    let mut accepted: Vec<Option<DataSocket>> = (0..count).map(|_| None).collect();
-    while !link.halt.is_over() {
-        if accepted.iter().all(Option::is_some) {
-            return Ok(Some(accepted.into_iter().flatten().collect()));
-        }
-        if Instant::now() >= deadline {
-            return Err(late());
-        }
-        let Some(mut socket) = listener.accept(LOOK).map_err(failed)? else { continue };
-        if !socket.peer_address().is_some_and(|from| client.may_use(from.ip())) {
-            continue;
-        }
-        let mut shown = [0; PROVE_BYTES];
-        if !matches!(socket.receive_once(&mut shown, SHOW), Ok(Some((PROVE_BYTES, _)))) {
-            continue;
-        }
-        let Some((found, number)) = read_prove(&shown) else { continue };
-        if &found == token
-            && let Some(place @ None) = accepted.get_mut(number as usize)
-        {
-            *place = Some(socket);
-        }
-    }
-    Ok(None)
 }

@@ -1,6 +1,6 @@
 //! The session of a stream and its sockets, all of them proved.
 
-use super::{OVERHEAD_MS, check_shared_cpu, longest};
+use super::{HEARTBEAT_MS, OVERHEAD_MS, check_shared_cpu, longest};
 use crate::document::Place;
 use crate::session::Session;
 use crate::{Context, ProbeError, peer};
@@ -64,6 +64,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
             spec: stream.clone(),
             longest_ms: u32::try_from(longest(task).as_millis()).unwrap_or(u32::MAX),
             live: true,
+            heartbeat_ms: session.hears_heartbeats().then_some(HEARTBEAT_MS),
         }),
         pace: None,
     })?;

@@ -4,13 +4,14 @@
 mod common;
 
 use common::{Client, PATIENCE, Server, exchange, request, rounds};
-use model::{EndSpec, Limits, Multicast, Policy, Probe, Protocol};
+use model::{EndSpec, Limits, Multicast, Policy, Probe, Protocol, StreamSpec};
 use net::DataSocket;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wire::{ClientEvent, Key, OpenRequest, PaceRequest, RefuseCode, SessionError, data};
+use wire::{ClientEvent, Key, OpenRequest, PaceRequest, RefuseCode, SessionError, StreamRequest, data};
 
 /// Long enough for an answer over loopback to come, if one were sent.
 const WHILE: Duration = Duration::from_millis(200);
@@ -166,4 +167,80 @@ fn a_flood_does_not_hold_up_the_stop() {
     client.start(32, 32).unwrap();
     exchange(&mut socket, rounds(5, 32, tag));
     assert_eq!(client.stop().unwrap().sent, 5);
+}
+
+/// Whoever opens connections and says nothing must not keep those out who speak, though they come from one address.
+#[test]
+fn silent_connections_do_not_lock_others_out() {
+    let key = Key::from_bytes([8; 32]);
+    let server = Server::start("127.0.0.1:0", Some(&key), Limits::default());
+    let over = AtomicBool::new(false);
+    let (server, over) = (&server, &over);
+    let renewed = std::thread::scope(|scope| {
+        // More connections than one address may have, each renewed as soon as it is closed.
+        let silent = scope.spawn(move || {
+            let mut idle: Vec<TcpStream> = Vec::new();
+            let mut renewed = 0;
+            let began = Instant::now();
+            while !over.load(Ordering::Relaxed) && began.elapsed() < PATIENCE {
+                idle.retain_mut(|stream| match stream.read(&mut [0; 2048]) {
+                    Ok(0) => false,
+                    Ok(_) => true,
+                    Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+                });
+                while idle.len() < 300 {
+                    let Ok(stream) = TcpStream::connect(server.address) else { break };
+                    stream.set_nonblocking(true).unwrap();
+                    idle.push(stream);
+                    renewed += 1;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            renewed
+        });
+        std::thread::sleep(WHILE);
+        for time in 0..6 {
+            let client = Client::connect(server.address, Some(key.clone()));
+            assert!(client.is_ok(), "client {time}: {:?}", client.err());
+            let mut client = client.unwrap();
+            let (mut socket, tag) = client.path(&request(Protocol::Udp)).unwrap();
+            client.start(32, 32).unwrap();
+            exchange(&mut socket, rounds(5, 32, tag));
+            client.close();
+        }
+        over.store(true, Ordering::Relaxed);
+        silent.join().unwrap()
+    });
+    assert!(renewed >= 300, "{renewed}");
+    assert_eq!(server.endpoint.sessions(), 0);
+}
+
+/// Connections to a data port that show nothing, or half of it, do not keep the client's own waiting.
+#[test]
+fn silent_connections_to_a_data_port_do_not_end_its_session() {
+    let server = Server::open();
+    let stream = StreamRequest { spec: StreamSpec::default(), longest_ms: 1000, live: false, heartbeat_ms: None };
+    let stream = OpenRequest { probe: Probe::Stream, stream: Some(stream), ..request(Protocol::Tcp) };
+    for open in [request(Protocol::Tcp), stream] {
+        let mut client = Client::connect(server.address, None).unwrap();
+        let opened = client.opened(open.clone()).unwrap();
+        let address = client.data_address(&opened);
+        let mut silent: Vec<TcpStream> = (0..25).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for half in silent.iter_mut().step_by(3) {
+            half.write_all(&data::prove(&opened.token)[..10]).unwrap();
+        }
+        let asked = Instant::now();
+        let mut socket = DataSocket::connect(&open.socket, &EndSpec::default(), address, PATIENCE).unwrap();
+        if open.stream.is_some() {
+            socket.send_once(&wire::stream::prove(&opened.token, 0), PATIENCE).unwrap();
+        } else {
+            socket.send_once(&data::prove(&opened.token), PATIENCE).unwrap();
+        }
+        let proved = client.next();
+        assert!(matches!(proved, Ok(ClientEvent::Proved { .. })), "{proved:?}");
+        // One after the other, they would take more than 12 s.
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+        client.start(32, 32).unwrap();
+        client.stop().unwrap();
+    }
 }

@@ -1,0 +1,87 @@
+//! The connections of a TCP data path: those that show the session's token are taken, whatever else connects meanwhile.
+//!
+//! All that wait are looked at together, so that silent ones cost the others no time.
+
+use crate::reflector::{Client, Failure, Link, failed, late};
+use net::{DataListener, DataSocket};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+/// Between two looks whether the session still wants the proof.
+const LOOK: Duration = Duration::from_millis(50);
+/// Rest where some have shown a part of a proof, so that poll(2) would return at once for ever.
+const REST: Duration = Duration::from_millis(1);
+/// Connections that may wait at once; the oldest makes room.
+const MOST: usize = 64;
+
+/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place` tells which one a proof is for. `None`
+/// when the session ended meanwhile.
+pub(crate) fn accept<const BYTES: usize>(
+    listener: &DataListener,
+    client: Client,
+    places: usize,
+    deadline: Instant,
+    link: &Link,
+    place: impl Fn(&[u8; BYTES]) -> Option<usize>,
+) -> Result<Option<Vec<DataSocket>>, Failure> {
+    let mut taken: Vec<Option<DataSocket>> = (0..places).map(|_| None).collect();
+    let mut waiting: VecDeque<DataSocket> = VecDeque::new();
+    while !link.halt.is_over() {
+        if taken.iter().all(Option::is_some) {
+            return Ok(Some(taken.into_iter().flatten().collect()));
+        }
+        if Instant::now() >= deadline {
+            return Err(late());
+        }
+        let (arrived, ready) = look(listener, &waiting);
+        let mut unfinished = false;
+        let mut ready = ready.into_iter();
+        for mut socket in std::mem::take(&mut waiting) {
+            if !ready.next().unwrap_or(false) {
+                waiting.push_back(socket);
+                continue;
+            }
+            let mut shown = [0; BYTES];
+            match recv(socket.as_fd().as_raw_fd(), &mut shown, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT) {
+                Ok(bytes) if bytes == BYTES => {
+                    // What was looked at is taken.
+                    let whole = socket.receive_once(&mut shown, REST).is_ok_and(|taken| taken.is_some());
+                    let at = place(&shown).filter(|_| whole);
+                    if let Some(place @ None) = at.and_then(|at| taken.get_mut(at)) {
+                        *place = Some(socket);
+                    }
+                }
+                Ok(1..) => {
+                    unfinished = true;
+                    waiting.push_back(socket);
+                }
+                // Closed or broken.
+                Ok(0) | Err(_) => {}
+            }
+        }
+        if arrived && let Some(socket) = listener.accept(Duration::ZERO).map_err(failed)? {
+            if socket.peer_address().is_some_and(|from| client.may_use(from.ip())) {
+                waiting.push_back(socket);
+            }
+            if waiting.len() > MOST {
+                waiting.pop_front();
+            }
+        } else if unfinished {
+            std::thread::sleep(REST);
+        }
+    }
+    Ok(None)
+}
+
+/// Waits a moment: whether somebody connected, and which of those who wait have shown something.
+fn look(listener: &DataListener, waiting: &VecDeque<DataSocket>) -> (bool, Vec<bool>) {
+    let mut set = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+    set.extend(waiting.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)));
+    // A signal ends the wait early, which is no harm.
+    let found = poll(&mut set, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO)).unwrap_or(0) > 0;
+    let mut any = set.iter().map(|fd| found && fd.any().unwrap_or(false));
+    (any.next().unwrap_or(false), any.collect())
+}
