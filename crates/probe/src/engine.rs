@@ -240,22 +240,20 @@ impl<'a> Engine<'a> {
             Some(ProbeError::Reflector { address: name.clone(), size, why: note.detail.clone() })
         });
         // What the endpoint said about its end tells more than the broken path.
-        let because = |seen: String| match &last_words {
-            Some(words) => format!("{seen} ({words})"),
-            None => seen,
-        };
+        let because = |seen: String| last_words.as_ref().map_or(seen, ProbeError::last_words);
         let failure = match done.end {
             End::Met if peer.session.is_none() && rounds_answered == 0 => {
                 Some(ProbeError::NoEcho { address: name.clone() })
             }
-            End::Met | End::Stopped => last_words.map(|words| vanished(words.to_string())),
+            End::Met | End::Stopped => last_words.map(|words| vanished(words.last_words())),
             End::PeerEnded => Some(vanished(because("the control connection ended".to_owned()))),
             End::Broken(Broken::Path(cause)) if cause.peer_is_gone() => Some(vanished(because(cause.to_string()))),
             End::Broken(Broken::Path(cause)) => Some(ProbeError::Path { address: name, size, cause }),
             End::Broken(Broken::Silent) if stuck.is_some() => stuck,
             End::Broken(Broken::Silent) => {
                 let silence = format!("no answer for {} ms and more", self.task.spec.timeout_ms);
-                Some(vanished(because(silence)))
+                let words = last_words.as_ref().map(|words| format!(", and {}", words.last_words()));
+                Some(vanished(silence + &words.unwrap_or_default()))
             }
         };
         self.outcome.interrupted |= done.end == End::Stopped;

@@ -3,6 +3,9 @@
 use model::Protocol;
 use wire::{RefuseCode, SessionError};
 
+/// The step during which an endpoint has not shown yet that it is one.
+pub(crate) const HANDSHAKE: &str = "the handshake";
+
 /// A measurement that could not be made or finished.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
@@ -126,7 +129,9 @@ pub enum ProbeError {
         address: String,
     },
     /// The peer ended, or all of a sudden nothing came back any more. What was measured before is kept.
-    #[error("the peer at {address} vanished while measuring {size} bytes: {why}")]
+    #[error(
+        "the endpoint at {address} vanished while measuring {size} bytes: {why}; see whether it still runs and can be reached"
+    )]
     PeerVanished {
         /// Where.
         address: String,
@@ -170,7 +175,42 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
-    /// The design's exit code: 2 for what is wrong with the task itself, 1 for what went wrong while running.
+    /// A data path that failed: by the endpoint's end, or otherwise.
+    pub(crate) fn broken_path(address: String, size: u32, cause: net::PathError) -> Self {
+        if cause.peer_is_gone() {
+            Self::PeerVanished { address, size, why: cause.to_string() }
+        } else {
+            Self::Path { address, size, cause }
+        }
+    }
+
+    /// Whether the endpoint was there and is not any more. What hangs up during the handshake was perhaps none.
+    #[must_use]
+    pub fn is_lost_host(&self) -> bool {
+        match self {
+            Self::PeerVanished { .. } | Self::SilentToo { .. } | Self::Control { .. } => true,
+            Self::Silent { during, .. } => *during != HANDSHAKE,
+            Self::Session { cause: SessionError::Closed { .. }, .. } => true,
+            Self::Session { cause: SessionError::Refused { code, .. }, .. } => *code == RefuseCode::Stopping,
+            _ => false,
+        }
+    }
+
+    /// How the endpoint's end looked, without its name.
+    pub(crate) fn last_words(&self) -> String {
+        match self {
+            Self::Session { cause: SessionError::Closed { .. }, .. } => "it hung up".to_owned(),
+            Self::Session { cause: SessionError::Refused { reason, .. }, .. } => format!("it says: {reason}"),
+            Self::Session { cause, .. } => cause.to_string(),
+            Self::Control { cause, .. } => format!("its control connection broke: {cause}"),
+            Self::Silent { .. } | Self::SilentToo { .. } => "its control connection is silent too".to_owned(),
+            Self::PeerVanished { why, .. } => why.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// The design's exit code: 2 for what is wrong with the task itself, 5 for an endpoint that was lost, 1 for what else
+    /// went wrong while running.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         use net::NetError;
@@ -192,6 +232,7 @@ impl ProbeError {
                 | NetError::Stamps { .. },
             ) => 2,
             Self::Session { cause, .. } if is_told_beforehand(cause) => 2,
+            lost if lost.is_lost_host() => 5,
             _ => 1,
         }
     }

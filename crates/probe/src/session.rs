@@ -3,6 +3,7 @@
 //! Nothing here runs while messages are measured: the connection stays quiet between `start` and `stop`.
 
 use crate::ProbeError;
+use crate::error::HANDSHAKE;
 use model::Protocol;
 use model::stream::StreamInterval;
 use std::io::{ErrorKind, Read, Write};
@@ -95,14 +96,23 @@ impl Session {
         getrandom::fill(&mut nonce).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
         let mut session = Self { stream, machine, name, peer, max_rate_pps: u32::MAX, max_session_s: u32::MAX };
-        match session.wait(PATIENCE)? {
+        let hung_up = |address: &str| ProbeError::Connect {
+            address: address.to_owned(),
+            cause: std::io::Error::other("it hung up during the handshake: is it a windhover endpoint?"),
+        };
+        let greeted = session.wait(PATIENCE).map_err(|error| match error {
+            ProbeError::Session { address, cause: SessionError::Closed { .. } } => hung_up(&address),
+            ProbeError::Control { address, cause } => ProbeError::Connect { address, cause },
+            other => other,
+        });
+        match greeted? {
             Some(ClientEvent::Ready { hello, .. }) => {
                 session.max_rate_pps = hello.limits.max_rate_pps;
                 session.max_session_s = hello.limits.max_session_s;
                 Ok(session)
             }
-            Some(_) => Err(session.out_of_order("the handshake")),
-            None => Err(session.silent("the handshake")),
+            Some(_) => Err(session.out_of_order(HANDSHAKE)),
+            None => Err(session.silent(HANDSHAKE)),
         }
     }
 

@@ -218,19 +218,23 @@ impl Stream<'_> {
                 shared.pinging.store(false, Ordering::Release);
                 shared.stop_sending.store(true, Ordering::Release);
                 if let Err(error) = attended {
-                    vanished = Some(error.to_string());
+                    vanished = Some(error.last_words());
                 }
                 watch.finish(&mut tcp);
                 await_tail(!datagrams, &senders, &threads_of(&threads, spec, true));
                 match session.stop(vanished.is_some()) {
                     Ok(stopped) => report = Some(stopped),
-                    Err(error) => vanished = vanished.or_else(|| Some(error.to_string())),
+                    Err(error) => vanished = vanished.or_else(|| Some(error.last_words())),
                 }
                 if spec.goes_down() && vanished.is_none() {
                     await_tail(!datagrams, &[], &threads_of(&threads, spec, false));
                 }
                 if let Some(beside) = beside {
-                    working = Some(beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+                    match beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+                        Ok(found) => working = Some(found),
+                        Err(error) if error.is_lost_host() => vanished = vanished.or_else(|| Some(error.last_words())),
+                        Err(error) => return Err(error),
+                    }
                 }
             }
             shared.stop();
@@ -512,7 +516,7 @@ impl Ran {
         } else if let Some(cause) = broken {
             let detail = format!("the initiator's data path broke: {cause}");
             found.push(Finding::at(FindingId::PathBroken, "initiator", detail));
-            failure = Some(ProbeError::Path { address: opened.session.name().to_owned(), size, cause });
+            failure = Some(ProbeError::broken_path(opened.session.name().to_owned(), size, cause));
         }
         let measured = document::assemble(Parts {
             task,

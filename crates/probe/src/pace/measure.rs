@@ -376,12 +376,9 @@ impl Engine<'_> {
             }
         }
         let name = ways.fars.first().map_or_else(String::new, Far::name);
+        // What an endpoint said about its end tells more than what was seen of it.
         let because = |seen: String, words: Option<(String, ProbeError)>| match words {
-            Some((address, words)) => ProbeError::PeerVanished {
-                address,
-                size,
-                why: if seen.is_empty() { words.to_string() } else { format!("{seen} ({words})") },
-            },
+            Some((address, words)) => ProbeError::PeerVanished { address, size, why: words.last_words() },
             None => ProbeError::PeerVanished { address: name.clone(), size, why: seen },
         };
         // A reflector that could not go on says why; here it only looks silent.

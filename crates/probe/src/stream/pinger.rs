@@ -153,10 +153,9 @@ impl Pinger {
             self.number += 1;
             data::write(self.number, self.tag, &mut message);
             let sent = self.clock.now();
-            let broken = |cause: PathError| ProbeError::Path {
-                address: self.session.as_ref().map(|session| session.name().to_owned()).unwrap_or_default(),
-                size: SIZE_BYTES,
-                cause,
+            let broken = |cause: PathError| {
+                let address = self.session.as_ref().map(|session| session.name().to_owned()).unwrap_or_default();
+                ProbeError::broken_path(address, SIZE_BYTES, cause)
             };
             let mut sample = Sample { seq: self.number, intended: sent, sent, received: sent, ..Sample::default() };
             exchange.send(&message).map_err(broken)?;
