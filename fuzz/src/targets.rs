@@ -10,6 +10,8 @@ pub const TARGETS: &[Target] = &[
     ("control_server", control_server),
     ("control_client", control_client),
     ("data_header", data_header),
+    ("stream_header", stream_header),
+    ("control_message", control_message),
     ("key_file", key_file),
     ("agent_reply", agent_reply),
     ("run_json", run_json),
@@ -62,6 +64,16 @@ pub fn control_client(bytes: &[u8]) {
 /// Headers of data messages.
 pub fn data_header(bytes: &[u8]) {
     wire::exercise::exercise_data_header(bytes);
+}
+
+/// Heads of a stream's datagrams, and what proves its flows.
+pub fn stream_header(bytes: &[u8]) {
+    wire::exercise::exercise_stream_header(bytes);
+}
+
+/// Messages of the control session, stamps and reports included.
+pub fn control_message(bytes: &[u8]) {
+    wire::exercise::exercise_control_message(bytes);
 }
 
 /// Key files.

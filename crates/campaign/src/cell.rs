@@ -234,6 +234,11 @@ fn limits(step: &Step) -> Limits {
     Limits { max_session_s, ..defaults }
 }
 
+/// What a probe may take beside measuring: a stack of its own may have to set up hardware, and a load slows the start.
+const STARTING: Duration = Duration::from_secs(30);
+/// A warm-up ends when so many of its messages were lost.
+const WARM_UP_LOSSES: u32 = 10;
+
 /// How long a probe may take before it counts as hung: all passes of `rr`, and a warm-up in which every message is
 /// lost, stay below it. A cell that ends by count alone may take any time.
 fn limit(step: &Step) -> Option<Duration> {
@@ -241,9 +246,11 @@ fn limit(step: &Step) -> Option<Duration> {
     if spec.stop.max_ms == u32::MAX {
         return None;
     }
-    let passes = Duration::from_nanos(crate::cell_ns(&step.cell)) * 40;
-    let losses = Duration::from_millis(u64::from(spec.timeout_ms)) * spec.warmup.count.max(10);
-    Some(Duration::from_secs(60) + passes + losses)
+    let passes = if spec.probe == Probe::Rr { 40 } else { 3 };
+    let measuring = Duration::from_nanos(crate::cell_ns(&step.cell)) * passes;
+    // Twice what ends a warm-up, whatever its count.
+    let losses = Duration::from_millis(u64::from(spec.timeout_ms)) * 2 * WARM_UP_LOSSES;
+    Some(STARTING + measuring + losses)
 }
 
 fn probe(

@@ -50,7 +50,7 @@ const LONGEST_S: u32 = 30 * 86_400;
 pub fn serve_inherited(control: UnixStream, data: InheritedData) -> Result<(), EndpointError> {
     let stop = Stop::new()?;
     let limits = Limits { max_rate_pps: u32::MAX, max_session_s: LONGEST_S, ..Limits::trusted() };
-    let shared = Shared::new(limits, None)?;
+    let shared = Shared::new(limits, None, &[])?;
     match session::run_inherited(control, data, &shared, &stop) {
         Err(EndpointError::Refused { .. }) => Ok(()),
         other => other,

@@ -10,7 +10,7 @@ use model::worker::EndpointTask;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -28,6 +28,8 @@ const REST: Duration = Duration::from_millis(50);
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) key: Option<Key>,
+    /// Addresses that only hosts of this machine's labs reach.
+    pub(crate) lab: Vec<IpAddr>,
     pub(crate) clock: Clock,
     /// Why memory is not locked.
     pub(crate) unlocked: Option<String>,
@@ -37,7 +39,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(limits: Limits, key: Option<Key>) -> Result<Self, EndpointError> {
+    pub(crate) fn new(limits: Limits, key: Option<Key>, lab: &[IpAddr]) -> Result<Self, EndpointError> {
         let clock = Clock::calibrate()?;
         // Best effort: a client that asks for more descriptors than there are is refused by name.
         // An idle pipe, UNIX or connected TCP socket has another end, which is a descriptor too.
@@ -46,7 +48,8 @@ impl Shared {
             + lobby::MOST as u64;
         let _ = task::raise_open_files(descriptors);
         let unlocked = task::lock_memory().err().map(|error| error.to_string());
-        Ok(Self { limits, key, clock, unlocked, sessions: AtomicU32::new(0), next: AtomicU64::new(1) })
+        let (lab, sessions, next) = (lab.to_vec(), AtomicU32::new(0), AtomicU64::new(1));
+        Ok(Self { limits, key, lab, clock, unlocked, sessions, next })
     }
 
     /// Number of the next session.
@@ -89,10 +92,18 @@ impl Endpoint {
     /// The port is in use, the address is not this host's, or others could reach it and there is no key: see
     /// [`EndpointError`].
     pub fn bind(task: &EndpointTask) -> Result<Self, EndpointError> {
+        Self::bind_in_lab(task, &[])
+    }
+
+    /// As [`Endpoint::bind`] on a host of labs that are known to be this machine's: their addresses need no key.
+    ///
+    /// # Errors
+    /// As [`Endpoint::bind`].
+    pub fn bind_in_lab(task: &EndpointTask, lab: &[IpAddr]) -> Result<Self, EndpointError> {
         let key = task.key.as_deref().map(Key::from_hex).transpose()?;
         let wanted = net::resolve(&task.bind, wire::DEFAULT_PORT, None)
             .map_err(|cause| EndpointError::Address { given: task.bind.clone(), cause })?;
-        if key.is_none() && !is_closed(wanted.ip()) {
+        if key.is_none() && !is_closed(wanted.ip(), lab) {
             return Err(EndpointError::KeyNeeded { address: wanted });
         }
         let listener = TcpListener::bind(wanted).map_err(|cause| match cause.kind() {
@@ -103,7 +114,7 @@ impl Endpoint {
         let address = listener.local_addr().map_err(system("reading the bound address"))?;
         // A client may hang up between poll and accept; then accept must not wait for the next one.
         listener.set_nonblocking(true).map_err(system("making the listener non-blocking"))?;
-        Ok(Self { listener, address, shared: Arc::new(Shared::new(task.limits.clone(), key)?) })
+        Ok(Self { listener, address, shared: Arc::new(Shared::new(task.limits.clone(), key, lab)?) })
     }
 
     /// Where clients connect to: with port 0 asked for, the one that the system chose.

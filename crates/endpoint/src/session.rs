@@ -327,7 +327,7 @@ impl<C: Connection> Session<'_, C> {
             }
             Place::Network { local, peer, keyed } => {
                 let bind = request.end.bind.unwrap_or(local.ip());
-                if !*keyed && !is_closed(bind) {
+                if !*keyed && !is_closed(bind, &self.shared.lab) {
                     let reason = format!("binding data to {bind} needs a key, because others can reach it");
                     return refuse(RefuseCode::KeyRequired, reason);
                 }

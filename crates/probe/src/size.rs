@@ -34,6 +34,9 @@ pub(crate) struct SizeLoop<'r, 'a> {
 /// Batches of fewer rounds are on a path so slow that the pause between two batches is nothing beside a round.
 const BRISK_ROUNDS: u64 = 100;
 
+/// A warm-up does not wait for its count any more when so many of its messages were lost.
+const WARM_UP_LOSSES: u64 = 10;
+
 /// How a size ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -101,6 +104,7 @@ impl SizeLoop<'_, '_> {
         let warmup = self.spec.warmup;
         let end = self.clock.now().saturating_add(self.clock.ticks(u64::from(warmup.time_ms) * 1_000_000));
         let mut left = u64::from(warmup.count);
+        let mut lost = 0;
         while left > 0 || self.clock.now() < end {
             let before = self.rounds.next_number();
             let limit = Limit {
@@ -116,6 +120,11 @@ impl SizeLoop<'_, '_> {
                 return Ok(Ended::Stopped);
             }
             left = left.saturating_sub(self.rounds.next_number() - before);
+            // Each loss takes a whole time-out: a path like this one does not get warmer by its count.
+            lost += self.rounds.lost_in_batch();
+            if lost >= WARM_UP_LOSSES {
+                left = 0;
+            }
         }
         Ok(Ended::Done)
     }

@@ -227,7 +227,7 @@ fn a_peer_that_vanishes_leaves_what_was_measured() {
         spec.stop.max_count = u64::MAX;
         let (all, outcome) = run(&task(spec, fake.address));
         let error = outcome.unwrap_err();
-        assert_eq!(error.exit_code(), 1);
+        assert_eq!(error.exit_code(), 5);
         assert!(error.to_string().contains("vanished"), "{error}");
         assert!(!error.to_string().contains('\n'));
         assert_eq!(all.len(), 1);
@@ -244,7 +244,7 @@ fn a_peer_that_never_answers_ends_the_run() {
     let mut spec = short(Receive::Block, 32);
     spec.timeout_ms = 600;
     let (all, outcome) = run(&task(spec, fake.address));
-    assert_eq!(outcome.unwrap_err().exit_code(), 1);
+    assert_eq!(outcome.unwrap_err().exit_code(), 5);
     assert_eq!(all[0].result.messages.received, 0);
     assert_eq!(all[0].result.messages.lost, 10, "ten in a row over 5 s and more");
 }
@@ -339,7 +339,7 @@ fn a_peer_that_vanishes_at_a_rate_leaves_what_was_measured() {
     let fake = Fake::start(answer, 200);
     let (all, outcome) = run(&task(paced(1000.0, 20_000), fake.address));
     let error = outcome.unwrap_err();
-    assert_eq!(error.exit_code(), 1);
+    assert_eq!(error.exit_code(), 5);
     assert!(error.to_string().contains("vanished") && !error.to_string().contains('\n'), "{error}");
     assert_eq!(all.len(), 1);
     assert!(all[0].result.messages.received >= 150, "{:?}", all[0].result.messages);
@@ -350,7 +350,7 @@ fn a_peer_that_vanishes_at_a_rate_leaves_what_was_measured() {
 fn a_peer_that_falls_silent_at_a_rate_ends_the_run() {
     let fake = Fake::start(nothing, 0);
     let (all, outcome) = run(&task(paced(100.0, 60_000), fake.address));
-    assert_eq!(outcome.unwrap_err().exit_code(), 1);
+    assert_eq!(outcome.unwrap_err().exit_code(), 5);
     let messages = &all[0].result.messages;
     assert!(messages.received == 0 && (400..5000).contains(&messages.lost), "{messages:?}");
 }

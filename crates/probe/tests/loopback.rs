@@ -276,8 +276,10 @@ fn an_endpoint_that_ends_leaves_what_was_measured() {
             running.join().unwrap()
         });
         let error = outcome.unwrap_err();
-        assert_eq!(error.exit_code(), 1, "{error}");
-        assert!(error.to_string().contains("vanished"), "{error}");
+        assert_eq!(error.exit_code(), 5, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("vanished") && text.matches(&task.target.control).count() == 1, "{text}");
+        assert!(!text.contains(['(', '\n']), "one clear line: {text}");
         assert_eq!(all.len(), 1, "{protocol} {receive}: the second size was never begun");
         assert!(all[0].result.messages.received > 0);
         assert!(has(&all[0], FindingId::PeerVanished), "{protocol} {receive}");

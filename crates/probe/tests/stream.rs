@@ -207,7 +207,7 @@ fn a_receiver_that_vanished_leaves_what_it_told() {
         common::run_at_once(&task, &common::context())
     });
     let error = outcome.unwrap_err();
-    assert_eq!(error.exit_code(), 1);
+    assert_eq!(error.exit_code(), 5);
     assert!(error.to_string().contains("vanished"), "{error}");
     assert!(has(&all[0], FindingId::PeerVanished) && !all[0].result.verdict.trusted);
     let flow = flow(&all[0], "up");

@@ -211,7 +211,10 @@ fn what_goes_wrong_at_run_time_is_one_line() {
     assert_refused(&["pingpong", "udp", &format!("127.0.0.1:{port}")], 1, &["windhover serve"]);
     let server = Server::start(&[]);
     assert_refused(&["serve", "--bind", &server.address], 1, &["in use"]);
-    assert_refused(&["serve", "--bind", "0.0.0.0:0"], 2, &["key", "windhover key"]);
+    // The second is of a range that labs use, and test networks of others too.
+    for bind in ["0.0.0.0:0", "198.18.0.1:0", "[fd00:198:18::1]:0"] {
+        assert_refused(&["serve", "--bind", bind], 2, &["key", "windhover key"]);
+    }
     assert_refused(&["pingpong", "udp", &server.address, "--cpu", "4000"], 2, &["CPU 4000"]);
     assert_refused(
         &["pingpong", "udp", &server.address, "--cpu", "0", "--remote-cpu", "0", "--receive", "spin"],
@@ -256,7 +259,7 @@ fn a_vanished_peer_keeps_what_was_measured() {
     std::thread::sleep(std::time::Duration::from_millis(1900));
     drop(server);
     let output = child.wait_with_output().unwrap();
-    assert_code(&output, 1);
+    assert_code(&output, 5);
     let all = documents(&output);
     assert!(!all.is_empty() && all[0]["messages"]["received"].as_u64() > Some(0), "{}", stdout(&output));
     assert_eq!(stderr(&output).lines().filter(|line| line.starts_with("windhover:")).count(), 1);

@@ -443,7 +443,7 @@ fn two_ends_on_one_command_and_a_vanished_peer() {
     std::thread::sleep(std::time::Duration::from_millis(1500));
     drop(server);
     let output = child.wait_with_output().unwrap();
-    assert_code(&output, 1);
+    assert_code(&output, 5);
     let all = documents(&output);
     assert!(all.len() == 1 && number(&all[0]["messages"]["received"]) > 0, "{}", stdout(&output));
     assert_eq!(stderr(&output).lines().filter(|line| line.starts_with("windhover:")).count(), 1);

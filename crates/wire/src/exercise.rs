@@ -2,11 +2,13 @@
 //! for any input.
 
 use crate::client::{ClientConfig, ClientSession};
-use crate::control::{Nonce, OpenRequest, Opened, StopReport, Token, Versions, capability};
+use crate::control::{
+    ClientMessage, Nonce, OpenRequest, Opened, ServerMessage, StopReport, Token, Versions, capability,
+};
 use crate::frame::{self, Decoder};
 use crate::key::Key;
 use crate::server::{ServerConfig, ServerEvent, ServerSession};
-use crate::{Reply, Request, Tier, data};
+use crate::{Reply, Request, Tier, data, stream};
 use model::{EndSpec, Limits, Probe, Protocol, SocketSpec};
 
 /// Frames: what comes out was in the bytes, and nothing is held back that was not fed.
@@ -77,6 +79,11 @@ pub fn exercise_data_header(bytes: &[u8]) {
     if let Some(token) = data::read_prove(bytes) {
         assert_eq!(data::prove(&token), bytes);
     }
+    let (told, repaired) = (data::read_told(bytes), data::read_repaired(bytes));
+    let mut again = bytes.to_vec();
+    data::write_told(told, &mut again);
+    data::write_repaired(repaired, &mut again);
+    assert_eq!((data::read_told(&again), data::read_repaired(&again)), (told, repaired));
     for wall in [false, true] {
         let stamps = data::read_stamps(bytes, wall);
         let mut again = bytes.to_vec();
@@ -84,6 +91,44 @@ pub fn exercise_data_header(bytes: &[u8]) {
         assert_eq!(data::read_stamps(&again, wall), stamps);
         assert_eq!(again.get(..16), bytes.get(..16), "number and tag stay");
         assert!(!wall || again == bytes, "what was read was all that there was");
+    }
+}
+
+/// Heads of a stream's datagrams, and what proves its flows: what is read was in the bytes.
+pub fn exercise_stream_header(bytes: &[u8]) {
+    let tag = bytes.get(8..16).and_then(|tag| tag.first_chunk::<8>()).map_or(0, |tag| u64::from_le_bytes(*tag));
+    let found = stream::read(tag, bytes);
+    assert_eq!(found.is_some(), bytes.len() >= 16, "the tag is the only thing that makes a stray");
+    if let Some((seq, stamp)) = found {
+        assert_eq!(stamp.is_some(), bytes.len() >= stream::STAMPED);
+        let mut again = bytes.to_vec();
+        stream::write(seq, tag, stamp.unwrap_or_default(), &mut again);
+        assert_eq!(again, bytes);
+    }
+    assert!(stream::read(tag.wrapping_add(1), bytes).is_none());
+    if let Some((token, socket)) = stream::read_prove(bytes) {
+        assert_eq!(stream::prove(&token, socket), bytes);
+    }
+}
+
+/// Messages of the control session as JSON: what is read can be written and reads the same; a request that fits the
+/// limits has sizes that do.
+pub fn exercise_control_message(bytes: &[u8]) {
+    if let Ok(message) = serde_json::from_slice::<ClientMessage>(bytes) {
+        let text = serde_json::to_vec(&message).unwrap_or_default();
+        let again = serde_json::from_slice::<ClientMessage>(&text);
+        assert!(again.is_ok_and(|again| again == message), "{}", message.name());
+        if let ClientMessage::Open(open) = message
+            && open.check(&Limits::default()).is_ok()
+        {
+            for (size, response) in [(open.max_size, open.max_size), (0, u32::MAX), (u32::MAX, 0)] {
+                let _ = open.check_sizes(size, response);
+            }
+        }
+    }
+    if let Ok(message) = serde_json::from_slice::<ServerMessage>(bytes) {
+        let text = serde_json::to_vec(&message).unwrap_or_default();
+        assert!(serde_json::from_slice::<ServerMessage>(&text).is_ok(), "{}", message.name());
     }
 }
 

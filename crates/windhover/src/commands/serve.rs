@@ -13,7 +13,8 @@ pub(crate) fn run(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
         key: key::read(arguments.key_file.as_deref())?,
         limits: arguments.limits(),
     };
-    let endpoint = endpoint::Endpoint::bind(&task).map_err(failed)?;
+    let lab = lab::Registry::default().own_addresses();
+    let endpoint = endpoint::Endpoint::bind_in_lab(&task, &lab).map_err(failed)?;
     let keyed = if task.key.is_some() { ", clients need the key" } else { "" };
     let (address, allowed) = (endpoint.local_address(), words(&task.limits));
     output.note(format_args!("serving on {address}{keyed}; limits: {allowed}; Ctrl-C ends it"));

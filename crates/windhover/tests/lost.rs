@@ -1,0 +1,53 @@
+//! An endpoint that is killed: every probe ends with 5, says so in one clear line and keeps what it measured.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "functions that tests share are tests too")]
+
+mod support;
+
+use std::process::Stdio;
+use std::time::Duration;
+use support::{Server, assert_code, documents, stderr, windhover};
+
+/// Long after the first messages, long before the end.
+const MEANWHILE: Duration = Duration::from_millis(2500);
+
+#[test]
+fn a_killed_endpoint_is_a_lost_host_for_every_probe() {
+    let cases: [&[&str]; 9] = [
+        &["pingpong", "tcp"],
+        &["pingpong", "udp"],
+        &["rr", "udp"],
+        &["rr", "tcp"],
+        &["pace", "udp", "--rate", "500"],
+        &["pace", "tcp", "--rate", "500"],
+        &["stream", "udp", "--bandwidth", "5M"],
+        &["stream", "tcp", "--bandwidth", "5M"],
+        &["stream", "tcp", "--direction", "down", "--working-latency"],
+    ];
+    let mut running = Vec::new();
+    for case in cases {
+        let server = Server::start(&[]);
+        let (probe, rest) = case.split_at(2);
+        let fixed = ["--seconds", "60", "--format", "json"];
+        let arguments: Vec<&str> = [probe, &[server.address.as_str()], rest, &fixed].concat();
+        let child = windhover(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let address = server.address.clone();
+        running.push((case, address, server, child));
+    }
+    std::thread::sleep(MEANWHILE);
+    for (case, address, server, child) in running {
+        drop(server);
+        let output = child.wait_with_output().unwrap();
+        let words = stderr(&output);
+        eprintln!("{case:?}: {words}");
+        assert_code(&output, 5);
+        let said: Vec<&str> = words.lines().filter(|line| line.starts_with("windhover:")).collect();
+        let [line] = said.as_slice() else { unreachable!("one line expected: {words}") };
+        assert!(line.contains("vanished") && line.matches(&address).count() == 1 && !line.contains('('), "{line}");
+        let all = documents(&output);
+        assert_eq!(all.len(), 1, "{case:?}");
+        let measured = all[0]["messages"]["received"].as_u64() > Some(0);
+        assert!(measured || case[0] == "stream" && all[0]["stream"]["flows"][0]["bytes"].as_u64() > Some(0), "{all:?}");
+        let invalid = all[0]["verdict"]["invalid"].as_array().unwrap();
+        assert!(invalid.iter().any(|finding| finding["id"] == "peer-vanished"), "{case:?}: {invalid:?}");
+    }
+}
