@@ -544,7 +544,7 @@ fn few_samples(evidence: &Evidence<'_>) -> Option<Finding> {
             FindingId::FewSamples,
             format!(
                 "the median has no interval: neighbouring messages depend on each other for so long that these {} are worth \
-                 fewer than 8 independent stretches, so the run is too short: run longer (--seconds, --count)",
+                 fewer than 10 independent stretches, so the run is too short: run longer (--seconds, --count)",
                 latency.count
             ),
         ));

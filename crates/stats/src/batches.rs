@@ -1,6 +1,6 @@
 //! Confidence intervals that respect that neighbouring messages are not independent: batches in order of time.
 //!
-//! Values are grouped in their order into 32 to 64 batches of equal length. When a 65th would begin, neighbouring batches are
+//! Values are grouped in their order into 64 to 128 batches of equal length. When a 129th would begin, neighbouring batches are
 //! joined two by two and the length doubles, so memory is fixed and the batches always cover the whole run.
 //!
 //! **Mean**: a batch's mean is exact, and the spread of the batches' means gives the interval by Student's t.
@@ -15,21 +15,22 @@
 //!
 //! **Dependence**: batches that are still correlated with their neighbour are worth fewer than they are. With the lag-1
 //! autocorrelation ρ of the batches (corrected for its bias in short series by Kendall's (1+3ρ)/n) they are worth
-//! n(1-ρ)/(1+ρ), which widens the interval and lowers its degrees of freedom. Worth fewer than 8, the run is too short to
-//! have an interval, and there is none. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
+//! n(1-ρ)/(1+ρ), which widens the interval and lowers its degrees of freedom. The same is done with the batches joined two by
+//! two, and the wider interval counts: what lasts longer than a batch shows there. Where these are worth fewer than 10, the run is
+//! too short to have an interval, and there is none. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
 //! G. S. Fishman, "Grouping observations in digital simulation", 1978.)
 
 use crate::histogram::Bucket;
 use crate::t_quantile;
 
-const BLOCK: usize = 64;
-const MOST: usize = 64;
-const FEWEST: usize = 32;
+const BLOCK: usize = 32;
+const MOST: usize = 128;
+const FEWEST: usize = 64;
 const KEPT: usize = BLOCK * MOST;
 /// Fewer batches give no interval.
 const ENOUGH: usize = 10;
 /// The same of batches that are worth fewer because they depend on each other.
-const WORTH: f64 = 8.0;
+const WORTH: f64 = 10.0;
 /// The interval of a median needs this many values.
 const MEDIAN_VALUES: u64 = 256;
 /// Levels at quantiles of the first 4096 values.
@@ -77,7 +78,7 @@ pub struct MedianInterval {
 pub enum NoInterval {
     /// Too few values.
     Few,
-    /// Values depend on each other for so long that the run is worth fewer than 8 independent batches.
+    /// Values depend on each other for so long that the run is worth fewer than 10 independent batches.
     Short,
 }
 
@@ -249,7 +250,7 @@ impl BatchIntervals {
         self.blocks_in_current = 0;
     }
 
-    /// The median of the latest block of 64 values or, before there is one, of all values; a cheap running estimate.
+    /// The median of the latest block of 32 values or, before there is one, of all values; a cheap running estimate.
     #[must_use]
     pub fn recent_median(&self) -> Option<u64> {
         let batch = if self.blocks_in_current > 0 {
@@ -276,10 +277,10 @@ impl BatchIntervals {
     }
 
     /// 95 % interval of the mean, around the exact mean; `None` with fewer than 10 batches, and where they are worth fewer
-    /// than 8.
+    /// than 10.
     #[must_use]
     pub fn mean_interval(&self) -> Option<Interval> {
-        let mut spread = Spread::default();
+        let mut spread = Spreads::default();
         match self.all() {
             Some(values) => {
                 let length = (values.len() / FEWEST).max(1);
@@ -290,8 +291,7 @@ impl BatchIntervals {
             None => self.complete().for_each(|batch| spread.add(batch.sum as f64 / self.batch_values())),
         }
         let centre = self.sum as f64 / self.count.max(1) as f64;
-        let error = spread.error().ok()?;
-        Some(Interval { centre, half_width: error.half_width() })
+        Some(Interval { centre, half_width: spread.half_width().ok()? })
     }
 
     /// 95 % interval of the median; `bucket_at` gives the bucket of all values' histogram that holds a quantile (0 to 1).
@@ -309,17 +309,19 @@ impl BatchIntervals {
                 let length = (values.len() / FEWEST).max(1);
                 let at = |level: u64| {
                     let below = |batch: &[u64]| batch.iter().filter(|value| **value <= level).count() as f64;
-                    Spread::of(values.chunks_exact(length).map(|batch| below(batch) / length as f64))
+                    Spreads::of(values.chunks_exact(length).map(|batch| below(batch) / length as f64))
                 };
                 widest([at(middle.low_ns.saturating_sub(1)), at(middle.high_ns)])?
             }
             None => {
                 let at =
-                    |level| Spread::of(self.complete().map(|batch| batch.below(level) as f64 / self.batch_values()));
-                let above = (0..LEVELS).find(|level| at(*level).mean >= 0.5).unwrap_or(LEVELS - 1);
+                    |level| Spreads::of(self.complete().map(|batch| batch.below(level) as f64 / self.batch_values()));
+                let above = (0..LEVELS).find(|level| at(*level).single.mean >= 0.5).unwrap_or(LEVELS - 1);
                 match widest([at(above.saturating_sub(1)), at(above)])? {
                     // Nearly all values lie between two levels: of a drift to a place where there is none.
-                    None if !self.is_within(above, middle) => Some(self.spread_of_medians().error()?.relative()),
+                    None if !self.is_within(above, middle) => {
+                        Some(Relative::Value(self.spread_of_medians().half_width()?))
+                    }
                     found => found,
                 }
             }
@@ -352,9 +354,9 @@ impl BatchIntervals {
     }
 
     /// The batches' medians, as means of their blocks' medians.
-    fn spread_of_medians(&self) -> Spread {
+    fn spread_of_medians(&self) -> Spreads {
         let blocks = (2 * self.length) as f64;
-        Spread::of(self.complete().map(|batch| batch.medians as f64 / blocks))
+        Spreads::of(self.complete().map(|batch| batch.medians as f64 / blocks))
     }
 }
 
@@ -367,17 +369,18 @@ enum Relative {
 
 /// The half width of the interval of the median's rank from the shares at the level below and the one above: the wider.
 /// `None` where neither level divides the values.
-fn widest(shares: [Spread; 2]) -> Result<Option<Relative>, NoInterval> {
+fn widest(shares: [Spreads; 2]) -> Result<Option<Relative>, NoInterval> {
     let mut widest: Option<f64> = None;
-    for spread in shares.iter().filter(|spread| TELLING.contains(&spread.mean)) {
+    for spreads in shares.iter().filter(|spreads| TELLING.contains(&spreads.single.mean)) {
         // What the share's error is at the median, where it would be largest.
-        let half = spread.error()?.half_width() * 0.5 / (spread.mean * (1.0 - spread.mean)).sqrt();
+        let share = spreads.single.mean;
+        let half = spreads.half_width()? * 0.5 / (share * (1.0 - share)).sqrt();
         widest = Some(widest.map_or(half, |widest| widest.max(half)));
     }
     Ok(widest.map(Relative::Rank))
 }
 
-/// Mean, spread and lag-1 products of at most 127 figures, one at a time (Welford's recurrence, which does not cancel).
+/// Mean, spread and lag-1 products of at most 191 figures, one at a time (Welford's recurrence, which does not cancel).
 #[derive(Clone, Copy, Default)]
 struct Spread {
     count: usize,
@@ -390,13 +393,42 @@ struct Spread {
     sum: f64,
 }
 
-impl Spread {
+/// The batches as they are and joined two by two.
+#[derive(Clone, Copy, Default)]
+struct Spreads {
+    single: Spread,
+    joined: Spread,
+    left: Option<f64>,
+}
+
+impl Spreads {
     fn of(values: impl Iterator<Item = f64>) -> Self {
-        let mut spread = Self::default();
-        values.for_each(|value| spread.add(value));
-        spread
+        let mut spreads = Self::default();
+        values.for_each(|value| spreads.add(value));
+        spreads
     }
 
+    fn add(&mut self, value: f64) {
+        self.single.add(value);
+        match self.left.take() {
+            Some(left) => self.joined.add(f64::midpoint(left, value)),
+            None => self.left = Some(value),
+        }
+    }
+
+    /// Half the width of the 95 % interval of the mean: the wider of both. What lasts longer than a batch shows in the longer
+    /// ones.
+    fn half_width(&self) -> Result<f64, NoInterval> {
+        let single = self.single.half_width(2.0)?;
+        match self.joined.half_width(WORTH) {
+            Ok(joined) => Ok(single.max(joined)),
+            Err(NoInterval::Few) => Ok(single),
+            Err(NoInterval::Short) => Err(NoInterval::Short),
+        }
+    }
+}
+
+impl Spread {
     fn add(&mut self, value: f64) {
         if self.count == 0 {
             self.first = value;
@@ -425,34 +457,19 @@ impl Spread {
         (plain + (1.0 + 3.0 * plain) / count).clamp(0.0, 0.99)
     }
 
-    fn error(&self) -> Result<StandardError, NoInterval> {
+    /// Half the width of the 95 % interval of the mean of values that are worth at least `enough` independent ones.
+    fn half_width(&self, enough: f64) -> Result<f64, NoInterval> {
         if self.count < ENOUGH {
             return Err(NoInterval::Few);
         }
         let (count, rho) = (self.count as f64, self.autocorrelation());
         let worth = count * (1.0 - rho) / (1.0 + rho);
-        if worth < WORTH {
+        if worth < enough {
             return Err(NoInterval::Short);
         }
         // The spread about their own mean is too small by what that mean is uncertain.
         let variance = self.squares / count * worth / (worth - 1.0);
-        Ok(StandardError { error: (variance / worth).sqrt(), freedom: worth - 1.0 })
-    }
-}
-
-#[derive(Clone, Copy)]
-struct StandardError {
-    error: f64,
-    freedom: f64,
-}
-
-impl StandardError {
-    fn half_width(self) -> f64 {
-        t_quantile(0.975, self.freedom) * self.error
-    }
-
-    fn relative(self) -> Relative {
-        Relative::Value(self.half_width())
+        Ok(t_quantile(0.975, worth - 1.0) * (variance / worth).sqrt())
     }
 }
 
@@ -494,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_32_to_64_batches_of_all_values() {
+    fn keeps_64_to_128_batches_of_all_values() {
         for count in [4097_u64, 8192, 8256, 100_000, 1_000_000] {
             let (batches, _) = feed((0..count).map(|at| at % 100));
             assert!((FEWEST..=MOST).contains(&batches.filled), "{count}: {}", batches.filled);
@@ -546,7 +563,7 @@ mod tests {
     #[test]
     fn autocorrelation_by_hand() {
         let of = |values: &[f64]| {
-            let spread = Spread::of(values.iter().copied());
+            let spread = Spreads::of(values.iter().copied()).single;
             let (count, mean) = (values.len() as f64, values.iter().sum::<f64>() / values.len() as f64);
             let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
             let products: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
