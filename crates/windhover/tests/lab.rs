@@ -214,3 +214,22 @@ fn a_killed_owners_lab_is_taken_down_and_a_living_ones_is_not() {
     let _ = run(&["lab", "down", &name]);
     assert!(!left, "the killed owner's namespaces stay");
 }
+
+#[test]
+fn without_privileges_it_says_what_is_missing() {
+    let test = "without_privileges_it_says_what_is_missing";
+    if !support::is_root() {
+        eprintln!("SKIPPED {test}: capabilities are dropped by root");
+        return;
+    }
+    let name = format!("p{}", std::process::id());
+    let program = env!("CARGO_BIN_EXE_windhover");
+    let dropped = ["--bounding-set", "-all", "--inh-caps", "-all", program, "lab", "up", &name];
+    let refused = Command::new("setpriv").args(dropped).output().unwrap();
+    assert_code(&refused, 2);
+    let words = stderr(&refused);
+    assert!(words.contains("CAP_NET_ADMIN") && words.contains("campaign run --lab loopback"), "{words}");
+    // The flag that it names is there.
+    assert!(stdout(&run(&["campaign", "run", "--help"])).contains("--lab"));
+    assert!(stdout(&run(&["tune", "try", "--help"])).contains("--lab"));
+}

@@ -115,9 +115,9 @@ impl Changes {
         // Also after a refusal: some writes fail half done.
         let found = settings.read(knob);
         for beside in &mut beside {
-            beside.after = settings.read(&beside.knob).ok().filter(|after| !beside.knob.same(after, &beside.before));
+            // Also where it stayed: putting the knob back may change it.
+            beside.after = settings.read(&beside.knob).ok();
         }
-        beside.retain(|beside| beside.after.is_some());
         fault_point();
         if let Ok(after) = &found {
             log.append(&Line::After { seq, after: after.clone(), beside })?;

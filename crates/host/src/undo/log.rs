@@ -25,7 +25,7 @@ const UNDONE: &str = "gone";
 pub(super) struct Beside {
     pub(super) knob: Knob,
     pub(super) before: String,
-    /// What it became; absent until the change was made, or where it stayed.
+    /// What it was after the change; absent until that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<String>,
 }

@@ -218,15 +218,15 @@ fn what_the_kernel_changes_on_its_own_is_put_back() {
     use host::knob::{Form, KnobError, Settings};
     use std::cell::RefCell;
     use std::collections::BTreeMap;
-    /// Transparent huge pages that set another knob whenever they are written, as the kernel does.
-    struct Pages(RefCell<BTreeMap<Knob, String>>);
+    /// Transparent huge pages that set another knob when they are switched on, and also when switched off, or not.
+    struct Pages(RefCell<BTreeMap<Knob, String>>, bool);
     impl Settings for Pages {
         fn read(&self, knob: &Knob) -> Result<String, KnobError> {
             Ok(self.0.borrow()[knob].clone())
         }
         fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
             self.0.borrow_mut().insert(knob.clone(), value.to_owned());
-            if *knob == pages() {
+            if *knob == pages() && (self.1 || value != "never") {
                 self.0.borrow_mut().insert(reserve(), if value == "never" { "11" } else { "67584" }.to_owned());
             }
             Ok(())
@@ -238,14 +238,17 @@ fn what_the_kernel_changes_on_its_own_is_put_back() {
     fn reserve() -> Knob {
         Knob::sysctl("vm.min_free_kbytes")
     }
-    for (meanwhile, expected) in [(None, "5000"), (Some("9000"), "9000")] {
+    for (when_off, meanwhile, expected) in
+        [(true, None, "5000"), (true, Some("9000"), "9000"), (false, None, "5000"), (false, Some("9000"), "9000")]
+    {
         let tree = tempfile::tempdir().unwrap();
-        let settings = Pages(RefCell::new([(pages(), "madvise".to_owned()), (reserve(), "5000".to_owned())].into()));
+        let values = [(pages(), "madvise".to_owned()), (reserve(), "5000".to_owned())];
+        let settings = Pages(RefCell::new(values.into()), when_off);
         let state = state(tree.path());
         let lock = state.lock(PATIENCE).unwrap();
         let mut set = state.begin(&lock, &header()).unwrap();
         set.set(&settings, &change(pages(), "never")).unwrap();
-        assert_eq!(settings.read(&reserve()).unwrap(), "11");
+        assert_eq!(settings.read(&reserve()).unwrap(), if when_off { "11" } else { "5000" });
         if let Some(value) = meanwhile {
             settings.write(&reserve(), value).unwrap();
         }
