@@ -1,5 +1,6 @@
-//! Every figure of a report as a file of its own: PNG, SVG, CSV. `windhover plot` writes them.
+//! Every figure of a report as a file of its own: PNG, SVG, PDF, CSV. `windhover plot` writes them.
 
+pub use crate::figure::Font;
 use crate::figure::{Figure, chart};
 use crate::heat::{self, Heat, Layout, Look, Map};
 use crate::plots::{self, Quantity};
@@ -117,6 +118,10 @@ pub struct Wanted {
     pub columns: Option<usize>,
     /// Colours, scale, rows.
     pub look: Look,
+    /// In the place of each figure's own title.
+    pub title: Option<String>,
+    /// The font of text; absent: Roboto.
+    pub font: Option<Font>,
 }
 
 impl Wanted {
@@ -179,16 +184,26 @@ enum Data {
 }
 
 impl Drawing {
-    /// As SVG: no style sheet, no script, the same bytes for the same data.
+    /// As SVG: no style sheet, no script, the same bytes for the same data. `scale` is the size, 1 that of the report.
     #[must_use]
-    pub fn svg(&self) -> String {
-        self.figure.svg()
+    pub fn svg(&self, scale: f64) -> String {
+        self.figure.svg(scale)
     }
 
-    /// As PNG. A cell of a map is a whole number of pixels; line charts are twice as large as in the report.
+    /// As PDF: one page, text that can be searched, the same bytes for the same data. With a `scale` of 1 a chart is
+    /// 450 points wide.
     #[must_use]
-    pub fn png(&self) -> Vec<u8> {
-        self.figure.png(self.zoom)
+    pub fn pdf(&self, scale: f64) -> Vec<u8> {
+        self.figure.pdf(scale)
+    }
+
+    /// As PNG. A cell of a map is a whole number of pixels; line charts are twice as large as in the report. `scale` is
+    /// rounded to what leaves whole pixels.
+    #[must_use]
+    pub fn png(&self, scale: f64) -> Vec<u8> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped where it is used")]
+        let zoom = (self.zoom as f64 * scale).round().max(1.0) as usize;
+        self.figure.png(zoom)
     }
 
     /// The figures behind the picture, times in ns.
@@ -236,6 +251,12 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
         // Where messages follow a schedule, what happened when is the question; a map of a closed loop says little.
         let paced = |drawing: &Drawing| matches!(&drawing.csv, Data::Map(map, _) if map.factors.contains_key("rate"));
         out.drawings.retain(|drawing| !matches!(drawing.kind, Kind::Heat) || wanted.cell.is_some() || paced(drawing));
+    }
+    for drawing in &mut out.drawings {
+        if let Some(title) = &wanted.title {
+            drawing.figure.set_title(title);
+        }
+        drawing.figure.font = wanted.font.clone().unwrap_or_default();
     }
     for kind in &wanted.kinds {
         if !out.drawings.iter().any(|drawing| drawing.kind == *kind) {

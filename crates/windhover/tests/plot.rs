@@ -35,7 +35,7 @@ fn all_figures_of_a_run_go_into_its_folder() {
         assert!(names.contains(&name), "{name}: {listed}");
     }
     assert!(!fs::exists(format!("{path}/plots")).unwrap(), "a list writes nothing");
-    for (format, mark) in [("png", b"\x89PNG".as_slice()), ("svg", b"<svg"), ("csv", b"")] {
+    for (format, mark) in [("png", b"\x89PNG".as_slice()), ("svg", b"<svg"), ("pdf", b"%PDF-"), ("csv", b"")] {
         let output = run(&["plot", &path, "--all", "--format", format]);
         assert_code(&output, 0);
         for name in &names {
@@ -43,6 +43,11 @@ fn all_figures_of_a_run_go_into_its_folder() {
             assert!(bytes.starts_with(mark) && bytes.len() > 60, "{name}.{format}");
             assert!(stderr(&output).contains(&format!("{name}.{format}")), "{}", stderr(&output));
         }
+    }
+    // Text of a PDF can be searched: each letter has its place in a table.
+    let pdf = fs::read(format!("{path}/plots/heat-0001-rtt.pdf")).unwrap();
+    for word in ["/ToUnicode", "/FontFile2", "/Roboto-Bold", "/Indexed"] {
+        assert!(pdf.windows(word.len()).any(|bytes| bytes == word.as_bytes()), "{word}");
     }
     // Once more gives the same bytes.
     let before = fs::read(format!("{path}/plots/heat-0001-rtt.svg")).unwrap();
@@ -149,6 +154,30 @@ fn one_figure_goes_into_one_file_and_is_not_overwritten() {
     assert_code(&run(&short), 0);
     let svg = fs::read_to_string(folder.0.join("lateness-0001.svg")).unwrap();
     assert!(svg.contains(">above</text>"), "what lies above is not dropped: {svg}");
+}
+
+#[test]
+fn title_size_and_font_are_set() {
+    let folder = Folder::new("plot-title");
+    let path = made(&folder);
+    let file = folder.0.join("one.svg").to_str().unwrap().to_owned();
+    let one = ["plot", &path, "--figure", "distributions", "-o", &file, "--force"];
+    assert_code(&run(&one), 0);
+    let (plain, before) = (fs::read_to_string(&file).unwrap(), run(&["plot", &path, "--list"]));
+    assert!(stdout(&before).contains("Distributions"));
+    let font = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/fonts/Roboto-Bold.ttf");
+    let titled = [one.as_slice(), &["--title", "Our <two> hosts", "--size", "2", "--font", font]].concat();
+    assert_code(&run(&titled), 0);
+    let svg = fs::read_to_string(&file).unwrap();
+    assert!(svg.contains(">Our &lt;two&gt; hosts</text>") && !svg.contains(">Distributions</text>"), "{svg}");
+    let wide = |svg: &str| -> f64 {
+        let (_, rest) = svg.split_once(" width=\"").unwrap();
+        rest.split_once('"').unwrap().0.parse().unwrap()
+    };
+    assert!((wide(&svg) - 2.0 * wide(&plain)).abs() < 0.2, "{} {}", wide(&svg), wide(&plain));
+    let no_font = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    assert_refused(&["plot", &path, "--font", no_font], 2, &["--font", "no TrueType or OpenType font"]);
+    assert_refused(&["plot", &path, "--size", "99"], 2, &["--size", "between 0.25 and 8"]);
 }
 
 #[test]

@@ -1,152 +1,70 @@
-//! A stroke font of our own for PNG: letters as polylines on a grid, so that no font file is needed.
-//!
-//! A point is two digits, across and up; 2 is the baseline, 7 the height of small letters, 9 that of capitals. Points
-//! stand one after the other, polylines are parted by blanks. A polyline of one point twice is a dot.
+//! The font of pictures: Roboto (Apache-2.0), cut to the letters and signs of Latin text, or one that somebody names.
 
-/// Height of the grid's unit for a font size of 1.
-const UNIT: f64 = 0.103;
-/// Room between letters, in units.
-const GAP: f64 = 1.9;
+use resvg::usvg;
+use skrifa::instance::{LocationRef, Size};
+use skrifa::{FontRef, MetadataProvider as _};
+use std::sync::{Arc, LazyLock};
 
-/// Polylines of a letter and its width in units.
-fn glyph(letter: char) -> (&'static str, f64) {
-    match letter {
-        ' ' => ("", 1.2),
-        '!' => ("0904 0202", 0.4),
-        '"' => ("0907 2927", 2.0),
-        '#' => ("1219 3239 0444 0747", 4.0),
-        '$' => ("483919080716364543321203 2921", 4.0),
-        '%' => ("0249 0819281708 2334433223", 4.0),
-        '&' => ("4217182938370403122244", 4.0),
-        '\'' => ("0907", 0.4),
-        '(' => ("19070411", 1.0),
-        ')' => ("09171401", 1.0),
-        '*' => ("0646 1448 1844", 4.0),
-        '+' => ("0545 2327", 4.0),
-        ',' => ("1201", 1.0),
-        '-' => ("0535", 3.0),
-        '.' => ("0202", 0.2),
-        '/' => ("0139", 3.0),
-        '0' => ("120308193948433212", 4.0),
-        '1' => ("072922 0242", 4.0),
-        '2' => ("08193948460242", 4.0),
-        '3' => ("08193948473616 364543321203", 4.0),
-        '4' => ("32390444", 4.0),
-        '5' => ("490906364543321203", 4.0),
-        '6' => ("483919080312324345361605", 4.0),
-        '7' => ("094912", 4.0),
-        '8' => ("16050312324345361607081939484736", 4.0),
-        '9' => ("031232434839190806153546", 4.0),
-        ':' => ("0202 0606", 0.2),
-        ';' => ("1201 1616", 1.0),
-        '<' => ("480542", 4.0),
-        '=' => ("0444 0646", 4.0),
-        '>' => ("084502", 4.0),
-        '?' => ("08193948472524 2222", 4.0),
-        '@' => ("43332336464637170603124252", 4.6),
-        'A' => ("022942 1434", 4.0),
-        'B' => ("02093948473606 3645433202", 4.0),
-        'C' => ("4839190803123243", 4.0),
-        'D' => ("02093948433202", 4.0),
-        'E' => ("49090242 0636", 4.0),
-        'F' => ("490902 0636", 4.0),
-        'G' => ("48391908031232434525", 4.0),
-        'H' => ("0209 4249 0646", 4.0),
-        'I' => ("0209", 0.4),
-        'J' => ("39331203", 3.0),
-        'K' => ("0209 4905 1642", 4.0),
-        'L' => ("090242", 3.8),
-        'M' => ("0209255952", 5.0),
-        'N' => ("02094249", 4.0),
-        'O' => ("120308193948433212", 4.0),
-        'P' => ("02093948463505", 4.0),
-        'Q' => ("120308193948433212 2442", 4.0),
-        'R' => ("02093948463505 2542", 4.0),
-        'S' => ("483919080716364543321203", 4.0),
-        'T' => ("0949 2229", 4.0),
-        'U' => ("090312324349", 4.0),
-        'V' => ("092249", 4.0),
-        'W' => ("0912374259", 5.0),
-        'X' => ("0249 0942", 4.0),
-        'Y' => ("092649 2622", 4.0),
-        'Z' => ("09490242", 4.0),
-        '[' => ("19090111", 1.0),
-        '\\' => ("0931", 3.0),
-        ']' => ("09191101", 1.0),
-        '^' => ("072947", 4.0),
-        '_' => ("0141", 4.0),
-        '`' => ("0918", 1.0),
-        'a' => ("17374642 45150403123243", 4.0),
-        'b' => ("0902 0617374643321203", 4.0),
-        'c' => ("4637170603123243", 4.0),
-        'd' => ("4942 4637170603123243", 4.0),
-        'e' => ("05454637170603123243", 4.0),
-        'f' => ("39291812 0737", 3.0),
-        'g' => ("47413010 4637170603123243", 4.0),
-        'h' => ("0902 0617374642", 4.0),
-        'i' => ("0207 0909", 0.4),
-        'j' => ("17110000 1919", 1.0),
-        'k' => ("0902 3704 1532", 3.2),
-        'l' => ("0902", 0.4),
-        'm' => ("0702 0617273632 3647576662", 6.0),
-        'n' => ("0702 0617374642", 4.0),
-        'o' => ("120306173746433212", 4.0),
-        'p' => ("0700 0617374643321203", 4.0),
-        'q' => ("4740 4637170603123243", 4.0),
-        'r' => ("0702 05162737", 3.0),
-        's' => ("4637170615354443321203", 4.0),
-        't' => ("19132232 0737", 3.0),
-        'u' => ("0703123243 4742", 4.0),
-        'v' => ("072247", 4.0),
-        'w' => ("0712263247", 4.0),
-        'x' => ("0247 0742", 4.0),
-        'y' => ("0722 471000", 4.0),
-        'z' => ("07470242", 4.0),
-        '{' => ("29181605141221", 2.0),
-        '|' => ("0109", 0.4),
-        '}' => ("09181625141201", 2.0),
-        '~' => ("0516253546", 4.0),
-        'µ' | 'μ' => ("0700 0703123243 4742", 4.0),
-        '·' => ("0505", 0.2),
-        '…' => ("0202 2222 4242", 4.2),
-        '–' | '—' => ("0545", 4.0),
-        '≥' => ("094603 0242", 4.0),
-        '≤' => ("490643 0242", 4.0),
-        '×' => ("0347 0743", 4.0),
-        '→' => ("0555 375533", 5.0),
-        '₂' => ("0314240121", 2.0),
-        '²' => ("0819280626", 2.0),
-        '±' => ("0646 2428 0242", 4.0),
-        // The space of groups of three digits.
-        '\u{202f}' | '\u{a0}' => ("", 0.2),
-        _ => ("0209494202", 4.0),
+/// Two weights of one family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Font {
+    /// The family's name.
+    pub(crate) family: String,
+    /// TrueType or OpenType.
+    pub(crate) regular: Arc<[u8]>,
+    pub(crate) bold: Arc<[u8]>,
+}
+
+static ROBOTO: LazyLock<Font> = LazyLock::new(|| Font {
+    family: "Roboto".to_owned(),
+    regular: Arc::from(include_bytes!("../../fonts/Roboto-Regular.ttf").as_slice()),
+    bold: Arc::from(include_bytes!("../../fonts/Roboto-Bold.ttf").as_slice()),
+});
+
+impl Default for Font {
+    fn default() -> Self {
+        ROBOTO.clone()
     }
 }
 
-/// Width of a text.
+impl Font {
+    /// A font from the bytes of a TrueType or OpenType file; `None` where they are no such font.
+    #[must_use]
+    pub fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
+        let bytes: Arc<[u8]> = Arc::from(bytes);
+        let mut fonts = usvg::fontdb::Database::new();
+        fonts.load_font_data(bytes.to_vec());
+        let (family, _) = fonts.faces().next()?.families.first()?.clone();
+        FontRef::new(&bytes).ok()?;
+        Some(Self { family, regular: bytes.clone(), bold: bytes })
+    }
+
+    /// Its name, and the fonts that programs may show an SVG with where they do not have it.
+    pub(crate) fn families(&self) -> String {
+        let own = self.family.replace(['"', '\'', '<', '&', ','], "");
+        format!("{own}, Noto Sans, Liberation Sans, DejaVu Sans, sans-serif")
+    }
+
+    pub(crate) fn bytes(&self, bold: bool) -> &[u8] {
+        if bold { &self.bold } else { &self.regular }
+    }
+
+    /// The glyph of each letter and its width for a font size of 1000.
+    pub(crate) fn glyphs(&self, text: &str, bold: bool) -> Vec<(char, u16, f64)> {
+        let Ok(font) = FontRef::new(self.bytes(bold)) else { return Vec::new() };
+        let (letters, metrics) = (font.charmap(), font.glyph_metrics(Size::new(1000.0), LocationRef::default()));
+        let glyph = |letter: char| {
+            let id = letters.map(letter).unwrap_or_default();
+            let wide = metrics.advance_width(id).unwrap_or(0.0);
+            (letter, u16::try_from(id.to_u32()).unwrap_or(0), f64::from(wide))
+        };
+        text.chars().map(glyph).collect()
+    }
+}
+
+/// Width of a text in the regular weight.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
-    let units: f64 = text.chars().map(|letter| glyph(letter).1 + GAP).sum();
-    (units - GAP).max(0.0) * UNIT * size
-}
-
-/// The polylines of a text whose baseline begins at 0, 0; up is negative, as on screens.
-pub(crate) fn strokes(text: &str, size: f64) -> Vec<Vec<(f64, f64)>> {
-    let unit = UNIT * size;
-    let mut pen = 0.0;
-    let mut lines = Vec::new();
-    for letter in text.chars() {
-        let (points, wide) = glyph(letter);
-        for line in points.split(' ').filter(|line| !line.is_empty()) {
-            let digits: Vec<f64> = line.chars().filter_map(|digit| digit.to_digit(10)).map(f64::from).collect();
-            let line = digits.chunks_exact(2).map(|point| match point {
-                [across, up] => ((pen + across) * unit, (2.0 - up) * unit),
-                _ => (0.0, 0.0),
-            });
-            lines.push(line.collect());
-        }
-        pen += wide + GAP;
-    }
-    lines
+    ROBOTO.glyphs(text, false).iter().map(|(_, _, wide)| wide).sum::<f64>() * size / 1000.0
 }
 
 #[cfg(test)]
@@ -154,17 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_letters_have_whole_points_within_their_width() {
-        for letter in (' '..='~').chain("µ·…–≥≤×→₂²±".chars()) {
-            let (points, wide) = glyph(letter);
-            for line in points.split(' ').filter(|line| !line.is_empty()) {
-                assert!(line.len() >= 4 && line.len().is_multiple_of(2), "{letter}: {line}");
-                for (place, digit) in line.chars().enumerate() {
-                    let digit = f64::from(digit.to_digit(10).unwrap());
-                    assert!(place % 2 == 1 || digit <= wide.ceil(), "{letter}: {line}");
-                }
+    fn the_font_has_all_letters_and_signs_that_pictures_use() {
+        for bold in [false, true] {
+            for (letter, glyph, wide) in ROBOTO.glyphs("AZaz09 µμ·…–—≥≤×₂²±−\u{202f}", bold) {
+                assert!(glyph > 0 && wide > 0.0, "{letter:?}");
             }
         }
         assert!(width("1,000", 12.0) > width("1,0", 12.0));
+        assert!(Font::from_bytes(b"no font".to_vec()).is_none());
+        assert_eq!(Font::from_bytes(ROBOTO.bold.to_vec()).unwrap().family, "Roboto");
     }
 }

@@ -1,13 +1,14 @@
 //! Pictures that stand alone: a list of drawn things with all colours resolved, written as SVG (deterministic bytes, no
-//! style sheet, no script) or as PNG (by the rasteriser and the stroke font of this module, so that no font file and no
-//! other program is needed).
+//! style sheet, no script), as PDF, or as PNG (by resvg with the font of this module, so that no other program is needed).
 
 mod font;
 mod parse;
+mod pdf;
 mod png;
 mod raster;
 mod vector;
 
+pub use font::Font;
 pub(crate) use font::width;
 pub(crate) use parse::chart;
 
@@ -173,6 +174,7 @@ pub(crate) struct Figure {
     pub(crate) items: Vec<Item>,
     /// What a PNG says of itself: run, cell, scale, tool.
     pub(crate) facts: Vec<(&'static str, String)>,
+    pub(crate) font: Font,
 }
 
 /// Room that text leaves at the right edge.
@@ -231,7 +233,7 @@ pub(crate) fn ink(theme: Theme) -> Ink {
 
 impl Figure {
     pub(crate) fn new(width: f64, height: f64, title: String, description: String, theme: Theme) -> Self {
-        Self { width, height, title, description, theme, items: Vec::new(), facts: Vec::new() }
+        Self { width, height, title, description, theme, items: Vec::new(), facts: Vec::new(), font: Font::default() }
     }
 
     pub(crate) fn line(&mut self, style: Style, x1: f64, y1: f64, x2: f64, y2: f64) {
@@ -267,9 +269,31 @@ impl Figure {
         self.items.push(Item::Image(left, top, pixels));
     }
 
-    /// The picture as SVG.
-    pub(crate) fn svg(&self) -> String {
-        vector::svg(self)
+    /// Puts another title in the place of its own, in as many lines as that has.
+    pub(crate) fn set_title(&mut self, title: &str) {
+        title.clone_into(&mut self.title);
+        let is_title = |item: &Item| matches!(item, Item::Text(text) if text.bold);
+        let Some(first) = self.items.iter().position(is_title) else { return };
+        let count = self.items.iter().skip(first).take_while(|item| is_title(item)).count();
+        let own: Vec<Item> = self.items.drain(first..first + count).collect();
+        let Some(Item::Text(model)) = own.first() else { return };
+        let lines = broken(title, model.size, true, self.width - model.x - EDGE, count);
+        let placed = own.iter().zip(lines).filter_map(|(item, line)| match item {
+            Item::Text(text) => Some(Item::Text(Text { text: line, ..text.clone() })),
+            _ => None,
+        });
+        let placed: Vec<Item> = placed.collect();
+        self.items.splice(first..first, placed);
+    }
+
+    /// The picture as SVG, so many times as large.
+    pub(crate) fn svg(&self, scale: f64) -> String {
+        vector::svg(self, scale)
+    }
+
+    /// The picture as PDF, so many times as large.
+    pub(crate) fn pdf(&self, scale: f64) -> Vec<u8> {
+        pdf::pdf(self, scale)
     }
 
     /// The picture as PNG, each unit `zoom` pixels wide and high.

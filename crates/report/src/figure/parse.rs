@@ -342,12 +342,16 @@ mod tests {
         let figure = chart("h", svg, Theme::Light);
         assert_eq!((figure.width, figure.height), (88.0, 78.0));
         assert_eq!(figure.description, "words & more");
-        let out = figure.svg();
+        let out = figure.svg(1.0);
         assert!(out.contains("stroke=\"#d55e00\"") && out.contains("stroke-dasharray=\"6 3.5\""), "{out}");
         assert!(out.contains("5 µs &lt;</text>") && !out.contains("class="), "{out}");
         // A heading of two lines moves the chart down by one.
         let two = chart("twenty letters", svg, Theme::Light);
         assert_eq!((two.width, two.height), (88.0, 96.0));
-        assert!(two.svg().contains(">twenty</text>") && two.svg().contains(">letters</text>"), "{}", two.svg());
+        assert!(
+            two.svg(1.0).contains(">twenty</text>") && two.svg(1.0).contains(">letters</text>"),
+            "{}",
+            two.svg(1.0)
+        );
     }
 }

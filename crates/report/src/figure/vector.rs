@@ -6,8 +6,6 @@ use crate::units::escape;
 use base64::Engine as _;
 use std::fmt::Write as _;
 
-const FONTS: &str = "system-ui, Segoe UI, Roboto, Noto Sans, Liberation Sans, DejaVu Sans, sans-serif";
-
 fn colour(attribute: &str, paint: Option<Paint>) -> String {
     let Some(Paint { rgb: [r, g, b], alpha }) = paint else { return format!(" {attribute}=\"none\"") };
     let opacity = if alpha < 1.0 { format!(" {attribute}-opacity=\"{alpha}\"") } else { String::new() };
@@ -63,26 +61,26 @@ fn image(out: &mut String, left: f64, top: f64, pixels: &Pixels) {
     );
 }
 
-/// The whole picture.
-pub(crate) fn svg(figure: &Figure) -> String {
+/// The element that holds a picture, open.
+fn head(figure: &Figure, scale: f64) -> String {
     let (w, h) = (xy(figure.width), xy(figure.height));
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" role=\"img\" \
-         font-family=\"{FONTS}\">\n<title>{}</title>\n<desc>{}</desc>\n",
-        escape(&figure.title),
-        escape(&figure.description)
-    );
-    if !figure.facts.is_empty() {
-        out.push_str("<metadata>");
-        for (name, text) in &figure.facts {
-            let _ = write!(out, "{name}: {}; ", escape(text));
-        }
-        out.truncate(out.trim_end_matches("; ").len());
-        out.push_str("</metadata>\n");
-    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{}\" height=\"{}\" role=\"img\" \
+         font-family=\"{}\">\n",
+        xy(figure.width * scale),
+        xy(figure.height * scale),
+        escape(&figure.font.families())
+    )
+}
+
+fn page(out: &mut String, figure: &Figure) {
+    let (w, h) = (xy(figure.width), xy(figure.height));
     let _ =
         writeln!(out, "<rect width=\"{w}\" height=\"{h}\"{}/>", colour("fill", Some(ink(figure.theme).page.into())));
-    for item in &figure.items {
+}
+
+fn items(out: &mut String, items: &[Item]) {
+    for item in items {
         match item {
             Item::Path(how, data) => {
                 let _ = writeln!(out, "<path d=\"{data}\"{}/>", style(how));
@@ -98,10 +96,37 @@ pub(crate) fn svg(figure: &Figure) -> String {
                     style(how)
                 );
             }
-            Item::Text(line) => text(&mut out, line),
-            Item::Image(left, top, pixels) => image(&mut out, *left, *top, pixels),
+            Item::Text(line) => text(out, line),
+            Item::Image(left, top, pixels) => image(out, *left, *top, pixels),
         }
     }
+}
+
+/// Some things of a picture; `with_page` on its background.
+pub(crate) fn part(figure: &Figure, some: &[Item], with_page: bool) -> String {
+    let mut out = head(figure, 1.0);
+    if with_page {
+        page(&mut out, figure);
+    }
+    items(&mut out, some);
+    out.push_str("</svg>\n");
+    out
+}
+
+/// The whole picture, so many times as large.
+pub(crate) fn svg(figure: &Figure, scale: f64) -> String {
+    let mut out = head(figure, scale);
+    let _ = writeln!(out, "<title>{}</title>\n<desc>{}</desc>", escape(&figure.title), escape(&figure.description));
+    if !figure.facts.is_empty() {
+        out.push_str("<metadata>");
+        for (name, text) in &figure.facts {
+            let _ = write!(out, "{name}: {}; ", escape(text));
+        }
+        out.truncate(out.trim_end_matches("; ").len());
+        out.push_str("</metadata>\n");
+    }
+    page(&mut out, figure);
+    items(&mut out, &figure.items);
     out.push_str("</svg>\n");
     out
 }

@@ -50,7 +50,7 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
     let rtt: Vec<&Map> = short.iter().flat_map(|(_, maps)| maps).filter(|map| map.tag == "rtt").collect();
     let mut bytes = 0;
     if let Some(figure) = (rtt.len() > 1).then(|| heat::multiples(&rtt, &look)).flatten() {
-        let (source, length) = source(&figure.svg());
+        let (source, length) = source(&figure.svg(1.0));
         bytes += length;
         stills.all = Some(Still { words: "Heat maps of all cells on one scale".to_owned(), source });
     }
@@ -65,7 +65,7 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
                         stills.left_out += 1;
                         continue;
                     }
-                    let (source, length) = source(&heat::figure(map, &common, &look).svg());
+                    let (source, length) = source(&heat::figure(map, &common, &look).svg(1.0));
                     bytes += length;
                     let still = Still { words: map.quantity(), source };
                     stills.by_result.entry(*key).or_default().push(still);

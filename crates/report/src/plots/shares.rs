@@ -121,7 +121,7 @@ fn functions_of(report: &Report, of: Of) -> Vec<Picture> {
     let mut highs: Vec<f64> = shown.iter().filter_map(|counts| quantile(counts, 0.99)).collect();
     highs.sort_by(f64::total_cmp);
     let (Some(low), Some(high)) = (low, highs.last().copied()) else { return Vec::new() };
-    let domain = if high > low * 6.0 { Domain::log(low.max(1.0), high) } else { Domain::between(low, high) };
+    let domain = if high > low * 2.0 { Domain::log(low.max(1.0), high) } else { Domain::between(low, high) };
     let what = format!("share of messages that took no longer, up to the largest p99{}", which(report, of));
     draw(report, &panels, of, "function", "Distribution function", domain, Shares::Within, &what)
 }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// Write figures of runs as PNG, SVG or CSV: heat maps, differences of cells, charts
+/// Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts
 ///
 /// Heat maps are drawn of cells with interval logs (pace and the closed loops), all on one scale; charts are those of the
 /// report. Without --figure the usual ones are written, with --all all that the runs have. docs/heat-maps.md says how to read them.
@@ -60,6 +60,15 @@ pub(crate) struct Plot {
     /// Most columns of a heat map; intervals are added up until they fit
     #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) columns: u32,
+    /// Title in the place of the figures' own
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Size of the figures, such as 2 for twice as wide and high
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = size)]
+    pub(crate) size: f64,
+    /// Font file for PNG and PDF (.ttf or .otf); SVG names its family [default: Roboto]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) font: Option<PathBuf>,
     /// Colours of counts
     #[arg(long, value_enum, value_name = "PALETTE", default_value_t = Palette::Viridis)]
     pub(crate) palette: Palette,
@@ -120,6 +129,8 @@ pub(crate) enum PlotFormat {
     Png,
     /// Vectors, cells as one image; the same bytes for the same run
     Svg,
+    /// A page of the figure's size: vectors, searchable text, cells as one image
+    Pdf,
     /// The figures behind the picture, times in ns
     Csv,
 }
@@ -129,6 +140,7 @@ impl PlotFormat {
         match self {
             Self::Png => "png",
             Self::Svg => "svg",
+            Self::Pdf => "pdf",
             Self::Csv => "csv",
         }
     }
@@ -177,6 +189,11 @@ fn saturation(text: &str) -> Result<report::heat::Saturation, String> {
         Ok(0) | Err(_) => Err(USE.to_owned()),
         Ok(count) => Ok(Saturation::Count(count)),
     }
+}
+
+fn size(text: &str) -> Result<f64, String> {
+    let size = text.parse().ok().filter(|size| (0.25..=8.0).contains(size));
+    size.ok_or_else(|| "use a factor between 0.25 and 8".to_owned())
 }
 
 /// Microseconds, with fractions, as ns.

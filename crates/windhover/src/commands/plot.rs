@@ -28,6 +28,8 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         tag: Some(arguments.tag.clone()),
         columns: usize::try_from(arguments.columns).ok(),
         look: arguments.look(),
+        title: arguments.title.clone(),
+        font: arguments.font.as_deref().map(font).transpose()?,
     };
     let drawn = figures::draw(&many.runs, &wanted).map_err(|error| match error {
         ReportError::NoCell { .. } | ReportError::SeveralCells { .. } | ReportError::NoFigure { .. } => {
@@ -48,8 +50,9 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     let target = Target::new(arguments, &drawn.drawings)?;
     for drawing in &drawn.drawings {
         let bytes = match target.format {
-            PlotFormat::Png => drawing.png(),
-            PlotFormat::Svg => drawing.svg().into_bytes(),
+            PlotFormat::Png => drawing.png(arguments.size),
+            PlotFormat::Svg => drawing.svg(arguments.size).into_bytes(),
+            PlotFormat::Pdf => drawing.pdf(arguments.size),
             PlotFormat::Csv => drawing.csv().into_bytes(),
         };
         let file = target.file(drawing);
@@ -57,6 +60,14 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         output.note(format_args!("{}: {}", drawing.kind.word(), file.display()));
     }
     Ok(0)
+}
+
+fn font(file: &Path) -> Result<figures::Font, Failure> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| Failure::usage(anyhow!("--font {}: cannot be read: {error}", file.display())))?;
+    figures::Font::from_bytes(bytes).ok_or_else(|| {
+        Failure::usage(anyhow!("--font {} is no TrueType or OpenType font: name a .ttf or .otf file", file.display()))
+    })
 }
 
 /// The figures by name, then the cells by number and key.
@@ -90,6 +101,7 @@ impl Target {
         let of_ending = |path: &Path| match path.extension().and_then(|ending| ending.to_str()) {
             Some("png") => Some(PlotFormat::Png),
             Some("svg") => Some(PlotFormat::Svg),
+            Some("pdf") => Some(PlotFormat::Pdf),
             Some("csv") => Some(PlotFormat::Csv),
             _ => None,
         };

@@ -1,0 +1,275 @@
+//! Pictures as PDF: one page, vectors, text that can be searched, cells as one image. The same bytes for the same picture.
+
+use super::{Figure, Font, Hold, Item, Paint, Pixels, Style, Text, ink};
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use kurbo::{BezPath, PathEl, Point};
+use pdf_writer::types::{CidFontType, FontFlags, LineJoinStyle, SystemInfo, TextRenderingMode, UnicodeCmap};
+use pdf_writer::{Content, Filter, Finish as _, Name, Pdf, Rect, Ref, Str, TextStr};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+/// Points a unit: a report's chart of 600 units is as wide as a column of text.
+const POINTS: f64 = 0.75;
+const FONT_NAMES: [Name<'static>; 2] = [Name(b"F0"), Name(b"F1")];
+
+#[expect(clippy::cast_possible_truncation, reason = "a place on a page")]
+fn f(value: f64) -> f32 {
+    value as f32
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    // Writing to a Vec cannot fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
+}
+
+/// What a page refers to, as it is drawn.
+#[derive(Default)]
+struct Used<'a> {
+    /// Opacities in thousandths.
+    alphas: Vec<u16>,
+    images: Vec<&'a Pixels>,
+    /// Of each weight: glyphs with their letter and width.
+    glyphs: [BTreeMap<u16, (char, f64)>; 2],
+}
+
+impl Used<'_> {
+    /// The name of the graphics state with an opacity.
+    fn alpha(&mut self, alpha: f64) -> String {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1000")]
+        let alpha = (alpha.clamp(0.0, 1.0) * 1000.0).round() as u16;
+        let place = self.alphas.iter().position(|known| *known == alpha).unwrap_or_else(|| {
+            self.alphas.push(alpha);
+            self.alphas.len() - 1
+        });
+        format!("G{place}")
+    }
+}
+
+fn rgb(paint: Paint) -> [f32; 3] {
+    paint.rgb.map(|part| f32::from(part) / 255.0)
+}
+
+/// Sets colours, line and opacity, calls `outline`, and paints it.
+fn painted(page: &mut Content, used: &mut Used<'_>, style: &Style, outline: impl FnOnce(&mut Content)) {
+    page.save_state();
+    let alpha = style.fill.or(style.stroke).map_or(1.0, |paint| paint.alpha);
+    page.set_parameters(Name(used.alpha(alpha).as_bytes()));
+    if let Some(paint) = style.fill {
+        let [red, green, blue] = rgb(paint);
+        page.set_fill_rgb(red, green, blue);
+    }
+    if let Some(paint) = style.stroke {
+        let [red, green, blue] = rgb(paint);
+        page.set_stroke_rgb(red, green, blue).set_line_width(f(style.width)).set_line_join(LineJoinStyle::RoundJoin);
+        if let Some((stroke, gap)) = style.dash {
+            page.set_dash_pattern([f(stroke), f(gap)], 0.0);
+        }
+    }
+    outline(page);
+    match (style.fill, style.stroke) {
+        (Some(_), Some(_)) => page.fill_nonzero_and_stroke(),
+        (Some(_), None) => page.fill_nonzero(),
+        (None, Some(_)) => page.stroke(),
+        (None, None) => page.end_path(),
+    };
+    page.restore_state();
+}
+
+fn outline(page: &mut Content, path: &BezPath) {
+    let mut last = Point::ZERO;
+    for element in path.elements() {
+        match *element {
+            PathEl::MoveTo(to) => drop(page.move_to(f(to.x), f(to.y))),
+            PathEl::LineTo(to) => drop(page.line_to(f(to.x), f(to.y))),
+            PathEl::QuadTo(by, to) => {
+                let (a, b) = (last + (by - last) * (2.0 / 3.0), to + (by - to) * (2.0 / 3.0));
+                page.cubic_to(f(a.x), f(a.y), f(b.x), f(b.y), f(to.x), f(to.y));
+            }
+            PathEl::CurveTo(a, b, to) => drop(page.cubic_to(f(a.x), f(a.y), f(b.x), f(b.y), f(to.x), f(to.y))),
+            PathEl::ClosePath => drop(page.close_path()),
+        }
+        last = element.end_point().unwrap_or(last);
+    }
+}
+
+fn text(page: &mut Content, used: &mut Used<'_>, font: &Font, text: &Text) {
+    let glyphs = font.glyphs(&text.text, text.bold);
+    let wide = glyphs.iter().map(|(_, _, wide)| wide).sum::<f64>() * text.size / 1000.0;
+    let before = match text.hold {
+        Hold::Start => 0.0,
+        Hold::Middle => wide / 2.0,
+        Hold::End => wide,
+    };
+    let weight = usize::from(text.bold);
+    let mut bytes = Vec::with_capacity(glyphs.len() * 2);
+    for (letter, glyph, wide) in glyphs {
+        bytes.extend(glyph.to_be_bytes());
+        if let Some(known) = used.glyphs.get_mut(weight) {
+            known.insert(glyph, (letter, wide));
+        }
+    }
+    page.save_state();
+    page.set_parameters(Name(used.alpha(1.0).as_bytes()));
+    // The page's y runs down, letters stand up.
+    let matrix = if text.turned {
+        [0.0, -1.0, -1.0, 0.0, f(text.x), f(text.y + before)]
+    } else {
+        [1.0, 0.0, 0.0, -1.0, f(text.x - before), f(text.y)]
+    };
+    let rim = text.halo.map(|halo| (TextRenderingMode::Stroke, halo));
+    for (mode, colour) in rim.into_iter().chain([(TextRenderingMode::Fill, text.colour)]) {
+        let [red, green, blue] = rgb(colour.into());
+        page.set_stroke_rgb(red, green, blue).set_fill_rgb(red, green, blue);
+        page.set_line_width(3.0).set_line_join(LineJoinStyle::RoundJoin);
+        page.begin_text().set_font(FONT_NAMES[weight.min(1)], f(text.size)).set_text_rendering_mode(mode);
+        page.set_text_matrix(matrix).show(Str(&bytes)).end_text();
+    }
+    page.restore_state();
+}
+
+/// The numbers of objects, counted up.
+struct Numbers(i32);
+
+impl Numbers {
+    fn next(&mut self) -> Ref {
+        self.0 += 1;
+        Ref::new(self.0)
+    }
+}
+
+/// The whole file; `scale` makes the page larger or smaller.
+pub(crate) fn pdf(figure: &Figure, scale: f64) -> Vec<u8> {
+    let points = POINTS * scale;
+    let (mut page, mut used) = (Content::new(), Used::default());
+    page.transform([f(points), 0.0, 0.0, f(-points), 0.0, f(figure.height * points)]);
+    painted(&mut page, &mut used, &Style::fill(ink(figure.theme).page), |page| {
+        page.rect(0.0, 0.0, f(figure.width), f(figure.height));
+    });
+    for item in &figure.items {
+        match item {
+            Item::Path(style, data) => {
+                let path = BezPath::from_svg(data).unwrap_or_default();
+                painted(&mut page, &mut used, style, |page| outline(page, &path));
+            }
+            Item::Rect(style, [x, y, width, height]) => painted(&mut page, &mut used, style, |page| {
+                page.rect(f(*x), f(*y), f(width.max(0.0)), f(height.max(0.0)));
+            }),
+            Item::Text(line) => text(&mut page, &mut used, &figure.font, line),
+            Item::Image(left, top, pixels) => {
+                used.images.push(pixels);
+                let (wide, high) = (f(pixels.width as f64), f(pixels.height as f64));
+                page.save_state().transform([wide, 0.0, 0.0, -high, f(*left), f(*top) + high]);
+                page.x_object(Name(format!("I{}", used.images.len() - 1).as_bytes())).restore_state();
+            }
+        }
+    }
+    file(figure, points, &page.finish(), &used)
+}
+
+fn file(figure: &Figure, points: f64, content: &[u8], used: &Used<'_>) -> Vec<u8> {
+    let mut numbers = Numbers(0);
+    let [catalog, pages, page, body, info] = std::array::from_fn(|_| numbers.next());
+    let mut pdf = Pdf::new();
+    pdf.catalog(catalog).pages(pages);
+    pdf.pages(pages).kids([page]).count(1);
+    pdf.document_info(info)
+        .title(TextStr(&figure.title))
+        .subject(TextStr(&figure.description))
+        .creator(TextStr("windhover"));
+    pdf.stream(body, &packed(content)).filter(Filter::FlateDecode);
+    let images: Vec<Ref> = used.images.iter().map(|pixels| image(&mut pdf, &mut numbers, pixels)).collect();
+    let mut fonts = Vec::new();
+    for (weight, glyphs) in used.glyphs.iter().enumerate().filter(|(_, glyphs)| !glyphs.is_empty()) {
+        fonts.push((weight, font(&mut pdf, &mut numbers, &figure.font, weight == 1, glyphs)));
+    }
+    let states: Vec<Ref> = used
+        .alphas
+        .iter()
+        .map(|alpha| {
+            let id = numbers.next();
+            let alpha = f32::from(*alpha) / 1000.0;
+            pdf.ext_graphics(id).stroking_alpha(alpha).non_stroking_alpha(alpha);
+            id
+        })
+        .collect();
+    let mut sheet = pdf.page(page);
+    sheet.parent(pages).contents(body);
+    sheet.media_box(Rect::new(0.0, 0.0, f(figure.width * points), f(figure.height * points)));
+    let mut resources = sheet.resources();
+    let mut named = resources.ext_g_states();
+    for (place, id) in states.iter().enumerate() {
+        named.pair(Name(format!("G{place}").as_bytes()), id);
+    }
+    named.finish();
+    let mut named = resources.x_objects();
+    for (place, id) in images.iter().enumerate() {
+        named.pair(Name(format!("I{place}").as_bytes()), id);
+    }
+    named.finish();
+    let mut named = resources.fonts();
+    for (weight, id) in fonts {
+        named.pair(FONT_NAMES[weight.min(1)], id);
+    }
+    named.finish();
+    resources.finish();
+    sheet.finish();
+    pdf.finish()
+}
+
+fn image(pdf: &mut Pdf, numbers: &mut Numbers, pixels: &Pixels) -> Ref {
+    let id = numbers.next();
+    let data = packed(&pixels.data);
+    let side = |side: usize| i32::try_from(side).unwrap_or(i32::MAX);
+    let mut image = pdf.image_xobject(id, &data);
+    image.filter(Filter::FlateDecode);
+    image.width(side(pixels.width)).height(side(pixels.height)).bits_per_component(8);
+    image.interpolate(false);
+    let last = side(pixels.palette.len()) - 1;
+    image.color_space().indexed(Name(b"DeviceRGB"), last, pixels.palette.as_flattened());
+    image.finish();
+    id
+}
+
+fn font(pdf: &mut Pdf, numbers: &mut Numbers, font: &Font, bold: bool, glyphs: &BTreeMap<u16, (char, f64)>) -> Ref {
+    let [id, cid, descriptor, data, letters] = std::array::from_fn(|_| numbers.next());
+    let weight = if bold { "Bold" } else { "Regular" };
+    let name = format!("{}-{weight}", font.family.replace(|letter: char| !letter.is_ascii_alphanumeric(), ""));
+    let (name, system) =
+        (Name(name.as_bytes()), SystemInfo { registry: Str(b"Adobe"), ordering: Str(b"Identity"), supplement: 0 });
+    pdf.type0_font(id)
+        .base_font(name)
+        .encoding_predefined(Name(b"Identity-H"))
+        .descendant_font(cid)
+        .to_unicode(letters);
+    let mut face = pdf.cid_font(cid);
+    face.subtype(CidFontType::Type2).base_font(name).system_info(system).font_descriptor(descriptor);
+    face.default_width(0.0).cid_to_gid_map_predefined(Name(b"Identity"));
+    let mut widths = face.widths();
+    for (glyph, (_, wide)) in glyphs {
+        widths.consecutive(*glyph, [f(*wide)]);
+    }
+    widths.finish();
+    face.finish();
+    pdf.font_descriptor(descriptor)
+        .name(name)
+        .flags(FontFlags::NON_SYMBOLIC)
+        .bbox(Rect::new(-500.0, -300.0, 1500.0, 1100.0))
+        .italic_angle(0.0)
+        .ascent(928.0)
+        .descent(-244.0)
+        .cap_height(711.0)
+        .stem_v(if bold { 140.0 } else { 80.0 })
+        .font_file2(data);
+    let bytes = packed(font.bytes(bold));
+    let length = i32::try_from(font.bytes(bold).len()).unwrap_or(i32::MAX);
+    pdf.stream(data, &bytes).filter(Filter::FlateDecode).pair(Name(b"Length1"), length);
+    let mut map = UnicodeCmap::new(Name(b"Letters"), system);
+    for (glyph, (letter, _)) in glyphs {
+        map.pair(*glyph, *letter);
+    }
+    pdf.cmap(letters, &map.finish());
+    id
+}
