@@ -51,9 +51,9 @@ impl Made {
 fn keep(name: &str, drawing: &Drawing) -> Image {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/heat-golden");
     fs::create_dir_all(&folder).unwrap();
-    let png = drawing.png();
+    let png = drawing.png(1.0);
     fs::write(folder.join(format!("{name}.png")), &png).unwrap();
-    fs::write(folder.join(format!("{name}.svg")), drawing.svg()).unwrap();
+    fs::write(folder.join(format!("{name}.svg")), drawing.svg(1.0)).unwrap();
     Image::read(&png)
 }
 
@@ -203,7 +203,7 @@ fn one_outlier_in_a_million_is_seen() {
         let look = heat::Look { theme, ..heat::Look::default() };
         let drawing = made.draw(Kind::Heat, Wanted { look, ..Wanted::default() }).remove(0);
         let image = keep(&format!("million-{theme:?}").to_lowercase(), &drawing);
-        let area = images(&drawing.svg())[0];
+        let area = images(&drawing.svg(1.0))[0];
         let rows = look.rows(&[map]).unwrap();
         let (x, y) = middle(area, map, &rows, 61_234_500_000, WORST);
         let seen = image.at(x, y);
@@ -241,7 +241,7 @@ fn lost_messages_have_a_lane() {
     assert_eq!(lost, [(20, 1), (50, 40), (80, 300)]);
     let drawing = made.draw(Kind::Heat, Wanted::default()).remove(0);
     let image = keep("loss", &drawing);
-    let areas = images(&drawing.svg());
+    let areas = images(&drawing.svg(1.0));
     let lane = areas[1];
     let at = |column: f64| image.at(lane[0] + (column + 0.5) * lane[2] / 100.0, lane[1] + lane[3] / 2.0);
     let background = Theme::Light.background();
@@ -289,7 +289,7 @@ fn the_comb_of_a_throttled_spinner_shows_in_lateness_only() {
     assert_eq!(teeth(tag("rtt")), Vec::<usize>::new(), "the actual send time hides it");
     let drawing = made.draw(Kind::Lateness, Wanted::default()).remove(0);
     let image = keep("comb-lateness", &drawing);
-    let area = images(&drawing.svg())[0];
+    let area = images(&drawing.svg(1.0))[0];
     let map = tag("lateness");
     let rows = heat::Look::default().rows(&[map]).unwrap();
     let background = Theme::Light.background();
@@ -324,7 +324,7 @@ fn what_a_protocol_did_about_losses_is_ticks_in_lanes() {
     events.extend([event("lost", 9_990), event("throttled", 5_000)]);
     let made = made("lanes", &[files(&Cell { events, ..cell(1_000, 10, &throttled) })]);
     let drawing = made.draw(Kind::Heat, Wanted::default()).remove(0);
-    let svg = drawing.svg();
+    let svg = drawing.svg(1.0);
     for (name, count) in [("NAK", "40"), ("repair", "20"), ("given up", "1")] {
         assert!(svg.contains(&format!(">{name}<")) && svg.contains(&format!(">{count}<")), "{name} {count}");
     }
@@ -352,7 +352,7 @@ fn a_saw_tooth_rises_and_falls() {
     let map = &made.maps(&Options::default()).maps[0];
     let drawing = made.draw(Kind::Heat, Wanted::default()).remove(0);
     let image = keep("saw-tooth", &drawing);
-    let area = images(&drawing.svg())[0];
+    let area = images(&drawing.svg(1.0))[0];
     let rows = heat::Look::default().rows(&[map]).unwrap();
     let background = Theme::Light.background();
     let seen = |at_s: f64, ns: u64| {
@@ -373,8 +373,8 @@ fn a_saw_tooth_rises_and_falls() {
     let above: u64 = cells.filter(|(row, _)| *row >= 200).map(|(_, count)| count).sum();
     assert!(above > 500 && above == linear.hidden_2011(), "{above}");
     let above = windhover_commas(above);
-    assert!(old.svg().contains(&format!("It hides {above} messages above 2,000 µs")), "{above}");
-    assert!(drawing.svg().contains(&format!("a scale that ends at 2,000 µs would hide {above}")), "{above}");
+    assert!(old.svg(1.0).contains(&format!("It hides {above} messages above 2,000 µs")), "{above}");
+    assert!(drawing.svg(1.0).contains(&format!("a scale that ends at 2,000 µs would hide {above}")), "{above}");
 }
 
 fn windhover_commas(count: u64) -> String {
@@ -390,16 +390,20 @@ fn what_the_style_of_2011_hides_is_said() {
         _ => quiet(seq),
     };
     let made = made("hidden", &[files(&cell(10_000, 10, &rule))]);
-    let svg = made.draw(Kind::Heat2011, Wanted::default()).remove(0).svg();
+    let svg = made.draw(Kind::Heat2011, Wanted::default()).remove(0).svg(1.0);
     assert!(svg.contains("It hides 40 messages above 2,000 µs and 3 lost ones"), "{svg}");
-    let corrected = made.draw(Kind::Heat, Wanted::default()).remove(0).svg();
+    let corrected = made.draw(Kind::Heat, Wanted::default()).remove(0).svg(1.0);
     assert!(corrected.contains("a scale that ends at 2,000 µs would hide 40"), "{corrected}");
     // A picture that ends at 100 µs has an overflow row.
     let look = heat::Look { high_ns: Some(100_000), ..heat::Look::default() };
     let drawing = made.draw(Kind::Heat, Wanted { look, ..Wanted::default() }).remove(0);
     let image = keep("overflow", &drawing);
-    assert!(drawing.svg().contains("40 above 100 µs") || drawing.svg().contains("40 above 10"), "{}", drawing.heading);
-    let [left, top, width, height] = images(&drawing.svg())[0];
+    assert!(
+        drawing.svg(1.0).contains("40 above 100 µs") || drawing.svg(1.0).contains("40 above 10"),
+        "{}",
+        drawing.heading
+    );
+    let [left, top, width, height] = images(&drawing.svg(1.0))[0];
     let at = |column: f64| image.at(left + (column + 0.5) * width / 100.0, top + height / 2.0);
     assert!(difference(at(5.0), Theme::Light.background()) > 150);
     assert_eq!(at(4.0), Theme::Light.background());
@@ -442,7 +446,7 @@ fn cells_side_by_side_and_their_difference() {
         let wanted = Wanted { look, ..Wanted::default() };
         let cells = made.draw(Kind::Cells, wanted.clone()).remove(0);
         keep(&format!("cells-{theme:?}").to_lowercase(), &cells);
-        let svg = cells.svg();
+        let svg = cells.svg(1.0);
         for word in ["10,000 messages/s", "40,000 messages/s", "fifo:50", "policy other"] {
             assert!(svg.contains(word), "{word}");
         }
@@ -455,7 +459,7 @@ fn cells_side_by_side_and_their_difference() {
         };
         let drawing = made.draw(Kind::Difference, pair).remove(0);
         let image = keep(&format!("difference-{theme:?}").to_lowercase(), &drawing);
-        let area = images(&drawing.svg())[0];
+        let area = images(&drawing.svg(1.0))[0];
         // Slow messages are those of A (first colour), the bulk near 12 µs is that of B.
         let colours = heat::Diverging::table(theme);
         let blue = |[r, _, b]: [u8; 3]| b > r;
@@ -479,8 +483,8 @@ fn the_same_run_gives_the_same_bytes() {
         let all = figures::draw(std::slice::from_ref(&made.run), &Wanted::default()).unwrap().drawings;
         let first = |place: usize| place == 0 || all[place - 1].kind != all[place].kind;
         // One PNG a kind: the rasteriser of a test is slow.
-        let png = |place: usize| if first(place) { all[place].png() } else { Vec::new() };
-        all.iter().enumerate().map(|(place, one)| (one.name.clone(), one.svg(), png(place), one.csv())).collect()
+        let png = |place: usize| if first(place) { all[place].png(1.0) } else { Vec::new() };
+        all.iter().enumerate().map(|(place, one)| (one.name.clone(), one.svg(1.0), png(place), one.csv())).collect()
     };
     let (first, second) = (draw(), draw());
     assert_eq!(first.len(), 1 + 8 + 8 + 8 + 1, "cells, heat, lateness, 2011, difference");
@@ -553,7 +557,7 @@ fn reflectors_are_seen_together_and_one_by_one() {
     let wanted = Wanted { tag: Some("rtt@c".into()), ..Wanted::default() };
     let drawing = made.draw(Kind::Heat, wanted).remove(0);
     assert_eq!(drawing.name, "heat-0001-rtt-c");
-    assert!(drawing.svg().contains("when messages were lost is not known"), "an older run");
+    assert!(drawing.svg(1.0).contains("when messages were lost is not known"), "an older run");
     // What a reflector lost and when, as runs say it by now.
     let lost = |host: &str, count: f64| model::result::Series {
         quantity: "lost".to_owned(),
@@ -569,7 +573,7 @@ fn reflectors_are_seen_together_and_one_by_one() {
     assert_eq!(heat.maps.iter().map(|map| map.whole.lost()).collect::<Vec<_>>(), [5, 0, 5]);
     assert_eq!(heat.maps[2].whole.columns.iter().position(|column| column.lost == 5), Some(15));
     let wanted = Wanted { tag: Some("rtt@c".into()), ..Wanted::default() };
-    assert!(!made.draw(Kind::Heat, wanted).remove(0).svg().contains("is not known"));
+    assert!(!made.draw(Kind::Heat, wanted).remove(0).svg(1.0).contains("is not known"));
 }
 
 #[test]
@@ -679,7 +683,7 @@ fn long_titles_are_broken_in_pictures_of_few_columns() {
             assert_eq!(image.at(x as f64, y as f64), paper, "{kind:?} is cut off at {x}, {y}");
         }
         // All of the title is there, one part after the other.
-        let svg = drawing.svg();
+        let svg = drawing.svg(1.0);
         let shown: String = svg.lines().filter(|line| line.starts_with("<text")).collect();
         if kind != Kind::Cells {
             for part in ["fifo:50", "load build", "epoll-adddel", "compaction-proactiveness-0", "debian-12-realtime"] {

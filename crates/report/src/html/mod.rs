@@ -95,7 +95,7 @@ pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
         summary => data(&document.summary),
         kind => data(document.kind.title()),
         size => data(document.size_bytes),
-        axes => data(document.axes.iter().map(|axis| axis_title(axis)).collect::<Vec<_>>()),
+        axes => data(table::axes(document).into_iter().map(|axis| axis_title(axis)).collect::<Vec<_>>()),
         caption => data(caption(document)),
         fixed => data(fixed_line(document)),
         columns => data(table::shown(document)),

@@ -50,7 +50,7 @@ pub(super) fn blocks(document: &Document) -> Vec<PaperBlock> {
                 .iter()
                 .map(|row| {
                     let word = |axis: &String| row.factors.get(axis).map(|value| cell_word(axis, value));
-                    document.axes.iter().map(|axis| word(axis).unwrap_or_default()).collect()
+                    axes(document).into_iter().map(|axis| word(axis).unwrap_or_default()).collect()
                 })
                 .collect();
             let rows = block
@@ -67,6 +67,15 @@ pub(super) fn blocks(document: &Document) -> Vec<PaperBlock> {
             PaperBlock { heading: block.heading.clone(), published: block.published.is_some(), rows }
         })
         .collect()
+}
+
+/// The axes that have a value in any row: those of other probes than the papers' are left out.
+pub(super) fn axes(document: &Document) -> Vec<&String> {
+    let has = |axis: &&String| {
+        let mut rows = document.blocks.iter().flat_map(|block| &block.rows);
+        rows.any(|row| row.factors.get(*axis).is_some_and(|value| !matches!(cell_word(axis, value).as_str(), "" | "–")))
+    };
+    document.axes.iter().filter(has).collect()
 }
 
 /// The head cells that begin in this row; a value that repeats below spans those rows, as long as all before it repeat.
