@@ -100,7 +100,10 @@ enum Bench {
         /// Seconds a run.
         #[arg(long, default_value_t = 2)]
         seconds: u32,
-        /// Write the table to this Markdown file too.
+        /// Measure with this binary instead of a release build.
+        #[arg(long)]
+        binary: Option<std::path::PathBuf>,
+        /// Write the table to this Markdown file too, after each round.
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
@@ -159,7 +162,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             peers::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
         }
         Bench::Pace { rounds, seconds, policy, output } => pace::run(*rounds, *seconds, policy, output.as_deref()),
-        Bench::Late { runs, seconds, output } => late::run(*runs, *seconds, output.as_deref()),
+        Bench::Late { runs, seconds, binary, output } => {
+            late::run(*runs, *seconds, binary.as_deref(), output.as_deref())
+        }
         Bench::Shield { plan, measured, output } => shield::run(plan, measured.as_deref(), output.as_deref()),
         Bench::Capture { rounds, seconds } => capture::run(*rounds, *seconds),
         Bench::Stream { rounds, seconds, protocol, output } => {
