@@ -8,6 +8,7 @@ mod ci;
 mod demo;
 mod generated;
 mod guest;
+mod package;
 mod packages;
 mod process;
 mod stats;
@@ -40,6 +41,8 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Build a Debian package and a relocatable archive; try the package in a clean Debian root.
+    Package(package::Arguments),
     /// Benchmarks that compare with other tools or give figures for docs/benchmarks.md.
     Bench(bench::Arguments),
     /// Run a fuzz target (or all, one after the other) for some seconds each on stable Rust.
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Chore::Ci => ci::run(),
         Chore::Arrows => arrows::run(),
         Chore::Generate { check } => generated::run(check),
+        Chore::Package(arguments) => package::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz { target, seconds } => tools::fuzz(target.as_deref(), seconds),
     };

@@ -33,7 +33,13 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<()> {
 
 /// Runs a command and returns what it printed; fails when it does.
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    output_in(&root(), program, arguments)
+}
+
+/// The same in another folder than the root of the checkout.
+pub(crate) fn output_in(folder: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let output = command(program, arguments)
+        .current_dir(folder)
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("cannot start {program}"))?;

@@ -62,15 +62,13 @@ pub(crate) struct Case {
     pub(crate) count: u64,
     pub(crate) rate: u32,
     pub(crate) v6: bool,
-    /// The source's first sequence number, where it is ours.
-    pub(crate) first: u32,
     /// The receiver comes when the sender has sent for so long.
     pub(crate) late: Option<Duration>,
 }
 
 impl Case {
     pub(crate) fn new(from: End, to: End, carrier: Carrier, loss: u32, bytes: usize) -> Self {
-        Self { from, to, carrier, loss, bytes, count: 2000, rate: 2000, v6: false, first: 0, late: None }
+        Self { from, to, carrier, loss, bytes, count: 2000, rate: 2000, v6: false, late: None }
     }
 
     pub(crate) fn over_ipv6(self) -> Self {
@@ -177,7 +175,6 @@ impl Case {
                 let mut command = self.windhover(network, 0, "send");
                 command.args(["--count", &self.count.to_string(), "--size", &self.bytes.to_string()]);
                 command.args(["--rate", &self.rate.to_string(), "--json", "--linger", "1s"]);
-                command.args(["--first", &self.first.to_string()]);
                 command
             }
             End::OpenPgm => self.openpgm(network, 0, "send", "1"),

@@ -1,0 +1,160 @@
+//! `cargo xtask package`: a Debian package and a relocatable archive of the same `dist` build, with checksums; then a trial
+//! of the package in a clean Debian root. One commit gives the same bytes, wherever the checkout is.
+
+mod archive;
+mod copyright;
+mod deb;
+mod facts;
+mod trial;
+
+use crate::{packages, process};
+use anyhow::{Context as _, Result, ensure};
+use facts::Facts;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Largest binary in bytes.
+const MOST_BYTES: u64 = 12 << 20;
+/// The newest glibc that the binary may ask for; README.md names it.
+const NEWEST_GLIBC: (u32, u32) = (2, 35);
+const UNITS: [&str; 2] = ["windhover-serve.service", "windhover-undo.service"];
+/// What building and checking takes.
+const TOOLS: [&str; 3] = ["binutils", "dpkg-dev", "lintian"];
+
+#[derive(clap::Args, Default)]
+pub(crate) struct Arguments {
+    /// Only build; leave out lintian and the trial in a clean root.
+    #[arg(long)]
+    no_trial: bool,
+    /// Package this binary instead of building one.
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    packages::ensure(&TOOLS, "for the package")?;
+    let binary = arguments.binary.clone().map_or_else(build, Ok)?;
+    let facts = Facts::read(&binary)?;
+    check(&binary, &facts)?;
+    let work = process::target().join("package");
+    let out = work.join("out");
+    fresh(&out)?;
+    let contents = Contents::make(&work.join("contents"), &binary, &facts)?;
+    let package = deb::build(&contents, &facts, &facts.version, &out)?;
+    let again = deb::build(&contents, &facts, &facts.version, &work.join("again"))?;
+    ensure!(fs::read(&package)? == fs::read(&again)?, "two packages of one binary differ: {}", again.display());
+    let archive = archive::build(&contents, &facts, &out)?;
+    let names = [&package, &archive].map(|file| name(file));
+    let sums = process::output_in(&out, "sha256sum", &names.each_ref().map(String::as_str))?;
+    fs::write(out.join("SHA256SUMS"), &sums)?;
+    print!("{sums}");
+    if !arguments.no_trial {
+        trial::lint(&package)?;
+        let older = deb::build_fast(&contents, &facts, "0.0.1-1", &work.join("older"))?;
+        trial::run(&work, &older, &package)?;
+    }
+    println!("in {}: {} and SHA256SUMS", out.display(), names.join(", "));
+    Ok(())
+}
+
+/// Builds the binary that is handed out. No folder of this machine stands in it.
+fn build() -> Result<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).context("no HOME")?;
+    let hidden = [(home.join("registry/src"), "registry"), (process::root(), "windhover")];
+    let flags: Vec<String> =
+        hidden.iter().map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display())).collect();
+    let cargo = process::cargo();
+    let arguments = ["build", "--profile", "dist", "--locked", "--package", "windhover"];
+    eprintln!("$ {cargo} {}", arguments.join(" "));
+    // Separated by units (0x1f), so that folders may have blanks.
+    let status = process::command(&cargo, &arguments)
+        .env_remove("RUSTFLAGS")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
+        .status()
+        .context("cannot start cargo")?;
+    ensure!(status.success(), "cargo build ended with {status}");
+    Ok(process::target().join("dist/windhover"))
+}
+
+/// Size and glibc of the binary, and that it names no folder of this machine.
+fn check(binary: &Path, facts: &Facts) -> Result<()> {
+    let bytes = fs::read(binary).with_context(|| binary.display().to_string())?;
+    let size = u64::try_from(bytes.len())?;
+    let (major, minor) = facts.glibc;
+    println!("windhover {}: {:.1} MB, needs glibc {major}.{minor} or newer", facts.version, size as f64 / 1e6);
+    ensure!(size <= MOST_BYTES, "{} has {size} bytes, more than {MOST_BYTES}", binary.display());
+    ensure!(facts.glibc <= NEWEST_GLIBC, "the binary needs a newer glibc than README.md says: {NEWEST_GLIBC:?}");
+    let here = process::root().display().to_string();
+    let named = bytes.windows(here.len()).any(|window| window == here.as_bytes());
+    ensure!(!named, "{} names {here}: build it by 'cargo xtask package'", binary.display());
+    Ok(())
+}
+
+/// What both the package and the archive hold, as files on disk.
+struct Contents {
+    binary: PathBuf,
+    /// Man pages and completions, as `windhover generate` writes them.
+    generated: PathBuf,
+    copyright: PathBuf,
+}
+
+impl Contents {
+    fn make(folder: &Path, binary: &Path, facts: &Facts) -> Result<Self> {
+        fresh(folder)?;
+        let generated = folder.join("generated");
+        process::run(&binary.to_string_lossy(), &["generate", &generated.to_string_lossy()])?;
+        let copyright = folder.join("copyright");
+        fs::write(&copyright, copyright::text(&facts.crates)?)?;
+        Ok(Self { binary: binary.to_path_buf(), generated, copyright })
+    }
+
+    /// Files below a folder of the generated ones, sorted.
+    fn generated(&self, folder: &str) -> Result<Vec<PathBuf>> {
+        listed(&self.generated.join(folder))
+    }
+}
+
+/// The example plans.
+fn plans() -> Result<Vec<PathBuf>> {
+    Ok(listed(&process::root().join("campaigns"))?.into_iter().filter(|file| has_ending(file, "toml")).collect())
+}
+
+fn has_ending(file: &Path, ending: &str) -> bool {
+    file.extension().is_some_and(|extension| extension == ending)
+}
+
+fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.sort();
+    Ok(files)
+}
+
+fn name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// An empty folder.
+fn fresh(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())
+}
+
+/// Writes a file below a root, with the folders above it, whatever the umask is.
+fn put(root: &Path, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    let file = root.join(path);
+    let mut made = root.to_path_buf();
+    for part in Path::new(path).parent().into_iter().flat_map(Path::components) {
+        made.push(part);
+        if !made.is_dir() {
+            fs::create_dir(&made).with_context(|| made.display().to_string())?;
+        }
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o755))?;
+    }
+    fs::write(&file, bytes).with_context(|| file.display().to_string())?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(mode)).with_context(|| file.display().to_string())
+}
