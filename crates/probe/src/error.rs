@@ -1,6 +1,7 @@
 //! What can go wrong while measuring, each with the thing it is about and the remedy where a person can act.
 
 use model::Protocol;
+use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use wire::{RefuseCode, SessionError};
 
 /// The step during which an endpoint has not shown yet that it is one.
@@ -202,6 +203,10 @@ impl ProbeError {
             Self::Session { cause: SessionError::Closed { .. }, .. } => "it hung up".to_owned(),
             Self::Session { cause: SessionError::Refused { reason, .. }, .. } => format!("it says: {reason}"),
             Self::Session { cause, .. } => cause.to_string(),
+            // Whatever it had not read when it ended makes its kernel send a reset in the place of an orderly end.
+            Self::Control { cause, .. } if matches!(cause.kind(), ConnectionReset | BrokenPipe) => {
+                "it hung up".to_owned()
+            }
             Self::Control { cause, .. } => format!("its control connection broke: {cause}"),
             Self::Silent { .. } | Self::SilentToo { .. } => "its control connection is silent too".to_owned(),
             Self::PeerVanished { why, .. } => why.clone(),

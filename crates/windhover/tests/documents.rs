@@ -285,6 +285,10 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("load", "keeps the machine busy (crates/load)"),
 ];
 
+/// How the runs of the two sides of a comparison begin in the documents.
+const BEFORE: &[&str] = &["before-", "runs/before-", "runs/baseline"];
+const AFTER: &[&str] = &["after-", "runs/after-", "runs/ci-", "runs/pr"];
+
 /// What the lines are run with.
 struct Place {
     folder: Folder,
@@ -356,8 +360,14 @@ impl Place {
         let names = |word: &String| match word.as_str() {
             "a" | "A" if first == "plot" => "rate=1000,policy=other".to_owned(),
             "b" | "B" if first == "plot" => "rate=1000,policy=fifo:50".to_owned(),
-            run if run.starts_with("before-2") || run.starts_with("runs/baseline-") => "RUN".to_owned(),
-            run if run.starts_with("after-2") || run.starts_with("runs/ci-") => "RUN2".to_owned(),
+            run if first == "compare" && (run == "A" || BEFORE.iter().any(|start| run.starts_with(start))) => {
+                "RUN".to_owned()
+            }
+            run if first == "compare" && (run == "B" || AFTER.iter().any(|start| run.starts_with(start))) => {
+                "RUN2".to_owned()
+            }
+            // A CPU that every machine has.
+            "3" if first == "doctor" => "0".to_owned(),
             "a.json" | "b.json" if has("--save") => "saved.json".to_owned(),
             "capture.pcap" if first == "campaign" => "campaigns/heat-map.toml".to_owned(),
             other => other.to_owned(),
@@ -365,7 +375,10 @@ impl Place {
         // Several lines write to the same file here.
         let page = first == "report" && !has("--format");
         let force = (has("--save") || page).then(|| "--force".to_owned());
-        Ok(words.iter().map(names).chain(force).collect())
+        let mut words: Vec<String> = words.iter().map(names).chain(force).collect();
+        // There is one run a side here, and none may be given twice.
+        words.dedup();
+        Ok(words)
     }
 
     /// A measurement over loopback, for a moment.
