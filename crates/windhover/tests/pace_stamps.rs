@@ -7,7 +7,7 @@ mod support;
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
-use support::{Folder, can_make_namespaces, documents, stderr, stdout};
+use support::{Folder, can_make_namespaces, documents, stderr, stdout, windhover};
 
 /// A shell line at the near end of a veth pair; two endpoints listen at $FAR and $OTHER, as on another machine. None where
 /// that cannot be made. `environment` is of the far ends.
@@ -34,9 +34,11 @@ fn between_machines(test: &str, environment: &str, script: &str) -> Option<Outpu
          tries=$((tries + 1)); [ $tries -lt 100 ] || exit 77; sleep 0.05; done; {script}",
         far.replace('\'', "'\\''")
     );
+    let key = folder.secret("key", &stdout(&windhover(&["key"]).output().unwrap()));
     let output = Command::new("timeout")
         .args(["60", "unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", &near])
         .env("ID", &id)
+        .env("WINDHOVER_KEY_FILE", key)
         .env("DIR", folder.path())
         .env("FAR", "198.18.9.2:7412")
         .env("OTHER", "198.18.9.3:7412")
