@@ -154,7 +154,7 @@ fn a_killed_receiver_keeps_what_was_measured() {
     std::thread::sleep(std::time::Duration::from_millis(3500));
     drop(server);
     let output = child.wait_with_output().unwrap();
-    assert_code(&output, 1);
+    assert_code(&output, 5);
     let document = documents(&output).remove(0);
     let flow = &flows(&document)[0];
     assert!(flow["received"].as_u64() > Some(500), "{flow}");
