@@ -1,12 +1,12 @@
 //! `cargo xtask ci`: all that a change has to pass.
 
-use crate::{arrows, generated, process, tests, tools};
+use crate::{arrows, generated, package, process, tests, tools};
 use anyhow::{Context as _, Result};
 use std::time::Instant;
 
 pub(crate) fn run() -> Result<()> {
     let cargo = process::cargo();
-    let steps: [(&str, &dyn Fn() -> Result<()>); 8] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 9] = [
         ("format", &|| process::run(&cargo, &["fmt", "--all", "--check"])),
         ("arrows", &arrows::run),
         ("licences and bans", &tools::deny),
@@ -18,6 +18,7 @@ pub(crate) fn run() -> Result<()> {
         }),
         ("tests", &|| tests::run(&tests::Arguments::default()).map(|_| ())),
         ("tests in a guest", &|| tests::run(&tests::Arguments::in_a_guest()).map(|_| ())),
+        ("package", &|| package::run(&package::Arguments::quick())),
         ("documentation", &documentation),
         ("generated documents", &|| generated::run(true)),
     ];

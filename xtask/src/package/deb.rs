@@ -19,24 +19,19 @@ const DESCRIPTION: &str = "Description: measure and prepare hosts for real-time 
  tables, heat maps and one HTML file.
 ";
 
+/// How dpkg-deb compresses: well, or in short time.
+pub(super) const SMALL: &str = "-Zxz";
+pub(super) const FAST: &str = "-Zgzip";
+
 /// Builds the package of this version into a folder and returns its path.
-pub(super) fn build(contents: &Contents, facts: &Facts, version: &str, into: &Path) -> Result<PathBuf> {
-    packed(contents, facts, version, "-Zxz", into)
-}
-
-/// The same without compression, for a trial.
-pub(super) fn build_fast(contents: &Contents, facts: &Facts, version: &str, into: &Path) -> Result<PathBuf> {
-    packed(contents, facts, version, "-Znone", into)
-}
-
-fn packed(contents: &Contents, facts: &Facts, version: &str, how: &str, into: &Path) -> Result<PathBuf> {
+pub(super) fn build(contents: &Contents, facts: &Facts, version: &str, how: &str, into: &Path) -> Result<PathBuf> {
     fs::create_dir_all(into)?;
     let root = process::target().join("package/root");
     fresh(&root)?;
     fill(&root, contents, facts, version)?;
     control(&root, facts, version)?;
     let file = into.join(format!("windhover_{version}_{}.deb", facts.architecture));
-    let arguments = ["--root-owner-group", how, "--threads-max=1", "--build"];
+    let arguments = ["--root-owner-group", how, "--threads-max=1", "-z6", "--build"];
     let status = process::command("dpkg-deb", &arguments)
         .arg(&root)
         .arg(&file)
