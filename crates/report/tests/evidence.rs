@@ -175,7 +175,7 @@ fn one_run_a_side_claims_nothing_and_says_so_first() {
     assert!(first.starts_with("One run a side: nothing is claimed"), "{first}");
     for words in [
         "--repeat-runs 5",
-        "compare A1 A2 … -- B1 B2 …",
+        "compare A1 A2 … --with B1 B2 …",
         "--axis FACTOR",
         "gate 'p50 > +15%': UNDECIDED",
         "5 runs a side would decide",

@@ -58,11 +58,11 @@ fn several(folder: &Folder, name: &str, count: u64, cells: &[(&str, u64, u64)], 
     (1..=count).map(|place| made(folder, &format!("{name}{place}"), 2, &of(place), trusted)).collect()
 }
 
-/// `compare A… -- B…` with these flags.
+/// `compare A… --with B…` with these flags.
 fn compared(a: &[String], b: &[String], flags: &[&str]) -> std::process::Output {
     let words = |runs: &[String]| runs.to_vec();
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    let all = [vec!["compare".to_owned()], flags, words(a), vec!["--".to_owned()], words(b)].concat();
+    let all = [vec!["compare".to_owned()], words(a), vec!["--with".to_owned()], words(b), flags].concat();
     run(&all.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
@@ -158,8 +158,8 @@ fn what_cannot_be_compared_is_said_in_one_line() {
     assert_refused(&["compare", &a, &a, "--metric", "speed"], 2, &["speed", "p50"]);
     assert_refused(&["compare", &a, &b], 2, &["size", "--where size="]);
     assert_refused(&["compare", &a], 2, &["--axis"]);
-    assert_refused(&["compare", &a, &a, &b], 2, &["--", "A1 A2 A3 -- B1 B2 B3"]);
-    assert_refused(&["compare", &a, "--", &a, &b], 2, &["both sides"]);
+    assert_refused(&["compare", &a, &a, &b], 2, &["A1 A2 A3 --with B1 B2 B3"]);
+    assert_refused(&["compare", &a, "--with", &a, &b], 2, &["both sides"]);
     assert_refused(&["compare", &a, "--axis", "colour"], 2, &["colour", "policy"]);
     assert_refused(&["compare", &a, "--axis", "policy"], 2, &["only one value"]);
     assert_refused(&["compare", &a, &a, "--where", "size=7"], 2, &["size=7", "32, 64"]);

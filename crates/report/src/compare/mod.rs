@@ -132,7 +132,7 @@ pub enum CompareError {
         run: String,
     },
     /// Several runs without a second side.
-    #[error("several runs need two sides: put -- between them, as in compare A1 A2 A3 -- B1 B2 B3")]
+    #[error("several runs need two sides: put --with between them, as in compare A1 A2 A3 --with B1 B2 B3")]
     NoSecondSide,
     /// A run against itself, without a choice of cells.
     #[error(

@@ -317,7 +317,7 @@ fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<
     Some(format!(
         "One run a side: nothing is claimed, because repetitions of a run share its moment and do not show how far runs lie \
          apart. {spread} Measure {needed} runs a side (windhover campaign run PLAN --repeat-runs {needed}) and compare them \
-         (windhover compare A1 A2 … -- B1 B2 …); or make what differs an axis of one plan, whose order mixes its values \
+         (windhover compare A1 A2 … --with B1 B2 …); or make what differs an axis of one plan, whose order mixes its values \
          (windhover compare RUN --axis FACTOR)."
     ))
 }

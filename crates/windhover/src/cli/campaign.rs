@@ -38,7 +38,7 @@ pub(crate) enum CampaignCommand {
         /// Repetitions instead of the plan's
         #[arg(long, value_name = "N")]
         repetitions: Option<u32>,
-        /// Make this many runs, one after the other, each with the next seed: the samples of compare A1 A2 … -- B1 B2 …
+        /// Make this many runs, one after the other, each with the next seed: the samples of compare A1 A2 … --with B1 B2 …
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
         repeat_runs: u32,
         /// Write what happens to standard output as JSON lines: begin, cell, interval, result, failed, end

@@ -43,16 +43,16 @@ held.p50 and repaired.p50 (by what loss did to a message), repaired and held (sh
 naks and given-up (packets; for a million messages); with parity rebuilt (share of the
 repairs) and parity (packets sent, as a share of the data packets).
 
-  windhover compare runs/before-* -- runs/after-* --fail-if 'p99 > +10%'
+  windhover compare runs/before-* --with runs/after-* --fail-if 'p99 > +10%'
   windhover compare before-20261121T214304Z after-20261122T021049Z
   windhover compare RUN --axis policy
   windhover compare RUN --where policy=other --where-b policy=fifo:50")]
 pub(crate) struct Compare {
-    /// The run directories of the first side, which changes are given from; without --, A B are one run a side
+    /// The run directories of the first side, which changes are given from; without --with, A B are one run a side
     #[arg(value_name = "A", required = true)]
     pub(crate) runs: Vec<PathBuf>,
-    /// The run directories of the second side, after --; leave them out to compare cells of one run
-    #[arg(value_name = "B", last = true)]
+    /// The run directories of the second side; leave them out to compare cells of one run
+    #[arg(long = "with", value_name = "B", num_args = 1..)]
     pub(crate) second: Vec<PathBuf>,
     /// Compare all values of this factor within one run, pairwise
     #[arg(long, value_name = "FACTOR", conflicts_with = "wheres_b")]

@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
     })
 }
 
-/// The runs of each side: those before and after `--`; two runs alone are a side each.
+/// The runs of each side: those before and after `--with`; two runs alone are a side each.
 fn sides(arguments: &Compare) -> Result<(&[PathBuf], &[PathBuf]), CompareError> {
     match (arguments.runs.as_slice(), arguments.second.as_slice()) {
         ([_, _], []) => Ok(arguments.runs.split_at(1)),
