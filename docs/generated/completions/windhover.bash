@@ -34,6 +34,9 @@ _windhover() {
             windhover,generate)
                 cmd="windhover__subcmd__generate"
                 ;;
+            windhover,help)
+                cmd="windhover__subcmd__help"
+                ;;
             windhover,hold)
                 cmd="windhover__subcmd__hold"
                 ;;
@@ -109,6 +112,153 @@ _windhover() {
             windhover__subcmd__doctor,diff)
                 cmd="windhover__subcmd__doctor__subcmd__diff"
                 ;;
+            windhover__subcmd__help,agent)
+                cmd="windhover__subcmd__help__subcmd__agent"
+                ;;
+            windhover__subcmd__help,campaign)
+                cmd="windhover__subcmd__help__subcmd__campaign"
+                ;;
+            windhover__subcmd__help,compare)
+                cmd="windhover__subcmd__help__subcmd__compare"
+                ;;
+            windhover__subcmd__help,doctor)
+                cmd="windhover__subcmd__help__subcmd__doctor"
+                ;;
+            windhover__subcmd__help,dump)
+                cmd="windhover__subcmd__help__subcmd__dump"
+                ;;
+            windhover__subcmd__help,generate)
+                cmd="windhover__subcmd__help__subcmd__generate"
+                ;;
+            windhover__subcmd__help,help)
+                cmd="windhover__subcmd__help__subcmd__help"
+                ;;
+            windhover__subcmd__help,hold)
+                cmd="windhover__subcmd__help__subcmd__hold"
+                ;;
+            windhover__subcmd__help,keeper)
+                cmd="windhover__subcmd__help__subcmd__keeper"
+                ;;
+            windhover__subcmd__help,key)
+                cmd="windhover__subcmd__help__subcmd__key"
+                ;;
+            windhover__subcmd__help,lab)
+                cmd="windhover__subcmd__help__subcmd__lab"
+                ;;
+            windhover__subcmd__help,load)
+                cmd="windhover__subcmd__help__subcmd__load"
+                ;;
+            windhover__subcmd__help,pace)
+                cmd="windhover__subcmd__help__subcmd__pace"
+                ;;
+            windhover__subcmd__help,pgm)
+                cmd="windhover__subcmd__help__subcmd__pgm"
+                ;;
+            windhover__subcmd__help,ping)
+                cmd="windhover__subcmd__help__subcmd__ping"
+                ;;
+            windhover__subcmd__help,pingpong)
+                cmd="windhover__subcmd__help__subcmd__pingpong"
+                ;;
+            windhover__subcmd__help,plot)
+                cmd="windhover__subcmd__help__subcmd__plot"
+                ;;
+            windhover__subcmd__help,report)
+                cmd="windhover__subcmd__help__subcmd__report"
+                ;;
+            windhover__subcmd__help,rr)
+                cmd="windhover__subcmd__help__subcmd__rr"
+                ;;
+            windhover__subcmd__help,run)
+                cmd="windhover__subcmd__help__subcmd__run"
+                ;;
+            windhover__subcmd__help,serve)
+                cmd="windhover__subcmd__help__subcmd__serve"
+                ;;
+            windhover__subcmd__help,shield)
+                cmd="windhover__subcmd__help__subcmd__shield"
+                ;;
+            windhover__subcmd__help,show)
+                cmd="windhover__subcmd__help__subcmd__show"
+                ;;
+            windhover__subcmd__help,stream)
+                cmd="windhover__subcmd__help__subcmd__stream"
+                ;;
+            windhover__subcmd__help,tune)
+                cmd="windhover__subcmd__help__subcmd__tune"
+                ;;
+            windhover__subcmd__help,undo)
+                cmd="windhover__subcmd__help__subcmd__undo"
+                ;;
+            windhover__subcmd__help,worker)
+                cmd="windhover__subcmd__help__subcmd__worker"
+                ;;
+            windhover__subcmd__help__subcmd__campaign,list)
+                cmd="windhover__subcmd__help__subcmd__campaign__subcmd__list"
+                ;;
+            windhover__subcmd__help__subcmd__campaign,plan)
+                cmd="windhover__subcmd__help__subcmd__campaign__subcmd__plan"
+                ;;
+            windhover__subcmd__help__subcmd__campaign,resume)
+                cmd="windhover__subcmd__help__subcmd__campaign__subcmd__resume"
+                ;;
+            windhover__subcmd__help__subcmd__campaign,run)
+                cmd="windhover__subcmd__help__subcmd__campaign__subcmd__run"
+                ;;
+            windhover__subcmd__help__subcmd__doctor,diff)
+                cmd="windhover__subcmd__help__subcmd__doctor__subcmd__diff"
+                ;;
+            windhover__subcmd__help__subcmd__lab,down)
+                cmd="windhover__subcmd__help__subcmd__lab__subcmd__down"
+                ;;
+            windhover__subcmd__help__subcmd__lab,exec)
+                cmd="windhover__subcmd__help__subcmd__lab__subcmd__exec"
+                ;;
+            windhover__subcmd__help__subcmd__lab,list)
+                cmd="windhover__subcmd__help__subcmd__lab__subcmd__list"
+                ;;
+            windhover__subcmd__help__subcmd__lab,up)
+                cmd="windhover__subcmd__help__subcmd__lab__subcmd__up"
+                ;;
+            windhover__subcmd__help__subcmd__pgm,ping)
+                cmd="windhover__subcmd__help__subcmd__pgm__subcmd__ping"
+                ;;
+            windhover__subcmd__help__subcmd__pgm,recv)
+                cmd="windhover__subcmd__help__subcmd__pgm__subcmd__recv"
+                ;;
+            windhover__subcmd__help__subcmd__pgm,reflect)
+                cmd="windhover__subcmd__help__subcmd__pgm__subcmd__reflect"
+                ;;
+            windhover__subcmd__help__subcmd__pgm,send)
+                cmd="windhover__subcmd__help__subcmd__pgm__subcmd__send"
+                ;;
+            windhover__subcmd__help__subcmd__shield,exec)
+                cmd="windhover__subcmd__help__subcmd__shield__subcmd__exec"
+                ;;
+            windhover__subcmd__help__subcmd__tune,apply)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__apply"
+                ;;
+            windhover__subcmd__help__subcmd__tune,diff)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__diff"
+                ;;
+            windhover__subcmd__help__subcmd__tune,emit)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__emit"
+                ;;
+            windhover__subcmd__help__subcmd__tune,list)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__list"
+                ;;
+            windhover__subcmd__help__subcmd__tune,show)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__show"
+                ;;
+            windhover__subcmd__help__subcmd__tune,try)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__try"
+                ;;
+            windhover__subcmd__help__subcmd__tune,undo)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__undo"
+                ;;
+            windhover__subcmd__help__subcmd__tune,verify)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__verify"
+                ;;
             windhover__subcmd__lab,down)
                 cmd="windhover__subcmd__lab__subcmd__down"
                 ;;
@@ -167,7 +317,7 @@ _windhover() {
 
     case "${cmd}" in
         windhover)
-            opts="-h -V --color --quiet --help --version key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate"
+            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -275,7 +425,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__campaign__subcmd__run)
-            opts="-o -h --output --lab --label --seed --repetitions --jsonl --color --quiet --help"
+            opts="-o -h --output --lab --label --seed --repetitions --repeat-runs --jsonl --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -305,6 +455,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --repeat-runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -317,12 +471,16 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__compare)
-            opts="-h --axis --where --where-b --metric --fail-if --significant --rtt --batches --all --format --seed --color --quiet --help"
+            opts="-J -h --with --axis --where --where-b --metric --fail-if --significant --rtt --batches --all --format --json --seed --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --with)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --axis)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -363,13 +521,13 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__doctor)
-            opts="-v -h --for --nic --only --measure --verbose --json --save --force --root --color --quiet --help diff"
+            opts="-v -J -h --cpus --nic --only --measure --verbose --format --json --save --force --root --color --quiet --help diff"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --for)
+                --cpus)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -379,6 +537,10 @@ _windhover() {
                     ;;
                 --only)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --save)
@@ -401,12 +563,16 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__doctor__subcmd__diff)
-            opts="-h --json --color --quiet --help"
+            opts="-J -h --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -419,7 +585,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__dump)
-            opts="-h --count --seconds --port --pgm-port --host --all --summary --format --color --quiet --help"
+            opts="-J -h --count --seconds --port --pgm-port --host --all --summary --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -478,6 +644,706 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__help)
+            opts="key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__agent)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__campaign)
+            opts="plan run resume list"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__campaign__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__campaign__subcmd__plan)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__campaign__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__campaign__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__compare)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__doctor)
+            opts="diff"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__doctor__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__dump)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__generate)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__hold)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__keeper)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__key)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__lab)
+            opts="up down list exec"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__lab__subcmd__down)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__lab__subcmd__exec)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__lab__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__lab__subcmd__up)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__load)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__pace)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__pgm)
+            opts="send recv ping reflect"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__pgm__subcmd__ping)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__pgm__subcmd__recv)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__pgm__subcmd__reflect)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__pgm__subcmd__send)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__ping)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__pingpong)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__plot)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__rr)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__shield)
+            opts="exec"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__shield__subcmd__exec)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__stream)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune)
+            opts="list show diff apply verify undo emit try"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__apply)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__emit)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__try)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__undo)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__verify)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__undo)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__worker)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__hold)
             opts="-h --cpu-latency-us --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -501,13 +1367,17 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__keeper)
-            opts="-h --set --owner --state-dir --root --color --quiet --help"
+            opts="-h --set --lab --owner --state-dir --root --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lab)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -607,12 +1477,16 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__lab__subcmd__list)
-            opts="-h --json --color --quiet --help"
+            opts="-J -h --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -651,7 +1525,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__load)
-            opts="-j -h --seconds --jobs --cpus --command --directory --json --color --quiet --help"
+            opts="-j -J -h --seconds --jobs --cpus --command --directory --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -681,6 +1555,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -693,7 +1571,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --schedule --pacer --every --stamps --seed --beyond-saturation --sender-measured --seconds --count --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --back-off --repeat --data --retries --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --pcap --pcap-snap --format --raw --percentile --worst --over --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --schedule --pacer --every --stamps --seed --beyond-saturation --sender-measured --seconds --maxms --count --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --back-off --repeat --data --retries --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --pcap --pcap-snap --format --json --raw --percentile --worst --over --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -751,6 +1629,14 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --maxms)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --count)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -784,6 +1670,10 @@ _windhover() {
                     return 0
                     ;;
                 --remote-cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --affinity)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -957,7 +1847,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__ping)
-            opts="-h --reply-group --count --rate --size --linger --reflectors --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
+            opts="-J -h --reply-group --count --rate --size --linger --reflectors --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -992,6 +1882,10 @@ _windhover() {
                     return 0
                     ;;
                 --source-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --first)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1087,6 +1981,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -1099,7 +1997,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__recv)
-            opts="-h --count --for --idle --until-fin --check --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --summary --repairs --color --quiet --help"
+            opts="-J -h --count --for --idle --until-fin --check --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --json --summary --repairs --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1201,7 +2099,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__reflect)
-            opts="-h --reply-group --count --for --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
+            opts="-J -h --reply-group --count --for --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1224,6 +2122,10 @@ _windhover() {
                     return 0
                     ;;
                 --source-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --first)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1319,6 +2221,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -1331,7 +2237,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__send)
-            opts="-h --file --count --size --rate --hex --wait --linger --gsi --source-port --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --json --color --quiet --help"
+            opts="-J -h --file --count --size --rate --hex --wait --linger --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1366,6 +2272,10 @@ _windhover() {
                     return 0
                     ;;
                 --source-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --first)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1437,6 +2347,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -1449,7 +2363,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__ping)
-            opts="-4 -6 -c -i -s -h --ipv4 --ipv6 --count --interval --size --timeout --ttl --bind --device --policy --cpu --format --raw --percentile --worst --over --color --quiet --help"
+            opts="-4 -6 -c -i -s -J -h --ipv4 --ipv6 --count --interval --size --timeout --ttl --bind --device --policy --cpu --format --json --raw --percentile --worst --over --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1535,7 +2449,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pingpong)
-            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --pcap --pcap-snap --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --seconds --maxms --count --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --pcap --pcap-snap --format --json --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1577,11 +2491,23 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --maxms)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --count)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --min-seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --minms)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1626,6 +2552,10 @@ _windhover() {
                     return 0
                     ;;
                 --remote-cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --affinity)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1761,7 +2691,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__plot)
-            opts="-o -h --figure --list --cell --against --repetition --tag --format --output --force --scale --saturate --rows --from-us --to-us --columns --palette --dark --color --quiet --help"
+            opts="-o -h --figure --all --list --cell --against --repetition --tag --format --output --force --scale --saturate --rows --from-us --to-us --columns --title --size --font --palette --dark --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1788,7 +2718,7 @@ _windhover() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "png svg csv" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "png svg pdf csv" -- "${cur}"))
                     return 0
                     ;;
                 --output)
@@ -1823,6 +2753,18 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --title)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --font)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --palette)
                     COMPREPLY=($(compgen -W "viridis magma cividis" -- "${cur}"))
                     return 0
@@ -1839,7 +2781,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__report)
-            opts="-o -h --format --output --force --reference --size --color --quiet --help"
+            opts="-J -o -h --format --json --output --force --reference --size --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1873,7 +2815,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__rr)
-            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --response --connect-each --half --seconds --count --min-seconds --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --pcap --pcap-snap --format --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --response --connect-each --half --seconds --maxms --count --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --pcap --pcap-snap --format --json --raw --percentile --worst --over --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1903,11 +2845,23 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --maxms)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --count)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --min-seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --minms)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1952,6 +2906,10 @@ _windhover() {
                     return 0
                     ;;
                 --remote-cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --affinity)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2039,7 +2997,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__run)
-            opts="-s -P -b -q -c -p -t -g -u -n -a -i -h --policy --priority --bias --quantum --copies --deadline --pid --tid --group --user --name --all --info --json --mlock --prefault-stack --timer-slack --cpu-dma-latency --rt-limit --inherit-policy --force --report --stopped --color --quiet --help"
+            opts="-s -P -b -q -c -p -t -g -u -n -a -i -J -h --policy --priority --cpus --quantum --copies --deadline --pid --tid --group --user --name --all --info --format --json --mlock --prefault-stack --timer-slack --cpu-dma-latency --rt-limit --inherit-policy --force --report --stopped --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2061,7 +3019,7 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --bias)
+                --cpus)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2129,6 +3087,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --mlock)
                     COMPREPLY=($(compgen -W "all current future onfault" -- "${cur}"))
                     return 0
@@ -2161,7 +3123,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__serve)
-            opts="-h --bind --key-file --max-size --max-session --max-sessions --max-rate --max-bandwidth --no-real-time --no-spin --no-cpu --color --quiet --help"
+            opts="-h --bind --key-file --max-size --max-session --max-sessions --max-rate --max-bandwidth --max-priority --no-real-time --no-spin --no-cpu --allow-other-addresses --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2195,6 +3157,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --max-priority)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -2207,7 +3173,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__shield)
-            opts="-p -i -l -m -a -r -c -n -y -h --proc --irq --loc --mem --all --backend --nic --flow --keep --allow-boot-cpu --unlimited-rt --include-ancestors --reset --force --current --dry-run --json --guard --for --verify --yes --state-dir --root --color --quiet --help exec"
+            opts="-p -i -l -m -a -r -c -n -J -y -h --proc --irq --loc --mem --all --backend --nic --flow --keep --allow-boot-cpu --unlimited-rt --include-ancestors --reset --force --current --dry-run --format --json --guard --for --verify --yes --state-dir --root --color --quiet --help exec"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2267,6 +3233,10 @@ _windhover() {
                     ;;
                 --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --guard)
@@ -2401,7 +3371,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__stream)
-            opts="-4 -6 -h --fork-both --key-file --ipv4 --ipv6 --direction --bidir --reverse --flows --bandwidth --rate --size --batch --gso --gro --seconds --working-latency --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --nodelay --ttl --pcap --pcap-snap --format --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -R -P -b -t -N -J -h --fork-both --key-file --ipv4 --ipv6 --direction --bidir --reverse --flows --bandwidth --rate --size --batch --gso --gro --seconds --working-latency --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --nodelay --ttl --pcap --pcap-snap --format --json --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2419,7 +3389,15 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                -P)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --bandwidth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -b)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2436,6 +3414,10 @@ _windhover() {
                     return 0
                     ;;
                 --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2460,6 +3442,10 @@ _windhover() {
                     return 0
                     ;;
                 --remote-cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --affinity)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2541,7 +3527,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__tune__subcmd__apply)
-            opts="-n -y -h --nic --set --state-dir --root --dry-run --yes --json --color --quiet --help"
+            opts="-n -y -J -h --nic --set --state-dir --root --dry-run --yes --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2561,6 +3547,10 @@ _windhover() {
                     ;;
                 --root)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --color)
@@ -2575,7 +3565,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__tune__subcmd__diff)
-            opts="-h --nic --set --state-dir --root --json --color --quiet --help"
+            opts="-J -h --nic --set --state-dir --root --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2595,6 +3585,10 @@ _windhover() {
                     ;;
                 --root)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --color)
@@ -2635,12 +3629,16 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__tune__subcmd__list)
-            opts="-h --json --color --quiet --help"
+            opts="-J -h --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -2653,7 +3651,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__tune__subcmd__show)
-            opts="-h --nic --set --json --color --quiet --help"
+            opts="-J -h --nic --set --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2665,6 +3663,10 @@ _windhover() {
                     ;;
                 --set)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --color)
@@ -2679,7 +3681,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__tune__subcmd__try)
-            opts="-o -h --set --nic --rounds --by --least --keep --plan --lab --protocol --size --seconds --receive --policy --cpu --load --shield --seed --output --json --color --quiet --help"
+            opts="-o -J -h --set --nic --rounds --by --least --keep --plan --lab --protocol --size --seconds --receive --policy --cpu --load --shield --seed --output --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2757,6 +3759,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -2769,7 +3775,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__tune__subcmd__undo)
-            opts="-h --force --state-dir --root --json --color --quiet --help"
+            opts="-J -h --force --state-dir --root --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2781,6 +3787,10 @@ _windhover() {
                     ;;
                 --root)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --color)
@@ -2795,7 +3805,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__tune__subcmd__verify)
-            opts="-h --nic --set --state-dir --root --json --color --quiet --help"
+            opts="-J -h --nic --set --state-dir --root --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2817,6 +3827,10 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -2829,17 +3843,25 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__undo)
-            opts="-h --list --json --force --state-dir --root --color --quiet --help"
+            opts="-J -h --list --format --json --force --state-dir --root --netns --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --netns)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_windhover_global_optspecs
-    string join \n color= quiet h/help V/version
+    string join \n color= quiet check-usage h/help V/version
 end
 
 function __fish_windhover_needs_command
@@ -28,6 +28,7 @@ complete -c windhover -n "__fish_windhover_needs_command" -l color -d 'When to u
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_needs_command" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_needs_command" -l check-usage -d 'Only check the command line: run nothing and read no file'
 complete -c windhover -n "__fish_windhover_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_needs_command" -s V -l version -d 'Print version'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "key" -d 'Make a shared key for `serve` and its clients'
@@ -47,8 +48,8 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "doctor" -d 'Say
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "compare" -d 'Compare two runs, or cells of one, with intervals and tests; gates for CI'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "plot" -d 'Write figures of runs as PNG, SVG or CSV: heat maps, differences of cells, charts'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "show" -d 'Show a run in the terminal'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "undo" -d 'Put changed settings back as they were'
@@ -56,6 +57,7 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "keeper" -d 'Und
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "generate" -d 'Write man pages, completions and schemas'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c windhover -n "__fish_windhover_using_subcommand key" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -67,28 +69,32 @@ complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-size -
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-session -d 'Longest session in seconds' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-sessions -d 'Sessions at once' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-rate -d 'Messages a second that a session is answered' -r
-complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-bandwidth -d 'Payload bits a second that a session\'s stream may carry in each direction, such as 100M; 0: no streams [default: no limit]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-bandwidth -d 'Payload bits a second that a session\'s stream may carry in each direction, such as 100M; 0: no streams [default: 1G of udp to the client, which nothing else holds back, and no limit otherwise]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-priority -d 'Highest real-time priority; the kernel\'s threaded interrupts have 50' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-real-time -d 'Refuse real-time policies'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-spin -d 'Refuse spinning'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-cpu -d 'Refuse to be pinned to a CPU'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l allow-other-addresses -d 'Let clients with the key have their data at another address than their control connection\'s'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l max-size -d 'Leave out sizes above this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pings -d 'Messages sent before waiting for an answer' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pongs -d 'Messages that the far end answers with' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l sleep-gap -d 'Sleep between rounds in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l spin-gap -d 'Spin between rounds in µs' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-seconds -d 'Measure at least so long' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l minms -d 'As --min-seconds, in the unit of sfnt-pingpong' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-count -d 'Measure at least so many rounds' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l interval -d 'Stop once the 95 % interval is narrower than this percentage: of the median (pingpong) or the rate (rr)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l interval -d 'Stop once the 95 % interval is this many percent wide or less: of the median (pingpong), or of the rate over up to 30 passes that share the time and count (rr; ±1 % is 2 % wide). Without these two limits 60 s at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l warmup -d 'Untimed rounds before each size for so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l warmup-count -d 'And at least so many untimed rounds' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
@@ -98,6 +104,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l policy 
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l cpu -d 'CPU of this end' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-cpu -d 'CPU of the far end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l affinity -d 'CPU of each end as in sfnt-pingpong: THIS;FAR, or one number for both' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l busy-poll -d 'SO_BUSY_POLL of this end in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-busy-poll -d 'SO_BUSY_POLL of the far end in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
@@ -143,18 +150,21 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l no-node
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-loop -d 'Loop sent multicast messages back to this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l max-size -d 'Leave out sizes above this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l response -d 'Response size in bytes [default: as the request]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-seconds -d 'Measure at least so long' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l minms -d 'As --min-seconds, in the unit of sfnt-pingpong' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-count -d 'Measure at least so many rounds' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l interval -d 'Stop once the 95 % interval is narrower than this percentage: of the median (pingpong) or the rate (rr)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l interval -d 'Stop once the 95 % interval is this many percent wide or less: of the median (pingpong), or of the rate over up to 30 passes that share the time and count (rr; ±1 % is 2 % wide). Without these two limits 60 s at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l warmup -d 'Untimed rounds before each size for so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l warmup-count -d 'And at least so many untimed rounds' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
@@ -164,6 +174,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l policy -d 'Sc
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l cpu -d 'CPU of this end' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-cpu -d 'CPU of the far end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l affinity -d 'CPU of each end as in sfnt-pingpong: THIS;FAR, or one number for both' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l busy-poll -d 'SO_BUSY_POLL of this end in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-busy-poll -d 'SO_BUSY_POLL of the far end in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
@@ -198,9 +209,10 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l no-nodelay -d
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-loop -d 'Loop sent multicast messages back to this host'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count -d 'Send so many echoes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count -d 'Send so many echoes; the median needs 20, p99 1000' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s i -l interval -d 'Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s s -l size -d 'Data bytes after the ICMP header' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l timeout -d 'An echo is lost after so many ms' -r
@@ -223,11 +235,12 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l to -d 'A further endpoint that gets every message too; may be repeated. Its key is that of --key-file' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l max-size -d 'Leave out sizes above this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l rate -d 'Messages a second: 10000, 10k,20k, 10k-50k+10k or 1k-64kx2, measured one after the other' -r
@@ -237,7 +250,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pacer -d 'W
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l every -d 'The far end answers message 0 and each Nth after it; the others are one-way traffic' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d 'Time stamps beside the application\'s: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seed -d 'Seed of --shape poisson' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l warmup -d 'Untimed rounds before each size for so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
@@ -247,6 +261,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l policy -d '
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l cpu -d 'CPU of this end' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-cpu -d 'CPU of the far end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l affinity -d 'CPU of each end as in sfnt-pingpong: THIS;FAR, or one number for both' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l busy-poll -d 'SO_BUSY_POLL of this end in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-busy-poll -d 'SO_BUSY_POLL of the far end in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
@@ -299,23 +314,25 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l unconnected
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-loop -d 'Loop sent multicast messages back to this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Say each interval of 100 ms on standard output as a JSON line of type `interval` as soon as it is over; each result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l direction -d 'Which way: up (from here), down (from the far end), both' -r
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l flows -d 'Parallel flows in each direction' -r
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bandwidth -d 'Payload bits a second in each direction, such as 500k, 100M, 2.5G [default: as fast as it goes]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s P -l flows -d 'Parallel flows in each direction' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s b -l bandwidth -d 'Payload bits a second in each direction, such as 500k, 100M, 2.5G [default: as fast as it goes]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l rate -d 'Datagrams a second in each direction instead, such as 50k; udp only' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l size -d 'Bytes of a datagram, or of a write: a number or a list, measured one after the other [default: udp what a frame of the route carries, at most 1472; tcp 131072]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l batch -d 'Datagrams a system call at most (sendmmsg, recvmmsg); udp only [default: 1]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l seconds -d 'Stream so long [default: 10]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s t -l seconds -d 'Stream so long [default: 10]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-receive -d 'How the far end waits [default: as this end]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l cpu -d 'CPU of this end' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-cpu -d 'CPU of the far end' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l affinity -d 'CPU of each end as in sfnt-pingpong: THIS;FAR, or one number for both' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l busy-poll -d 'SO_BUSY_POLL of this end in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-busy-poll -d 'SO_BUSY_POLL of the far end in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
@@ -339,11 +356,12 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -l fork-both
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bidir -d 'Both ways at once: --direction both'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l reverse -d 'From the far end: --direction down'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s R -l reverse -d 'From the far end: --direction down'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gso -d 'The kernel cuts long sends into datagrams (UDP_SEGMENT); udp only'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gro -d 'The kernel joins datagrams for the receiver (UDP_GRO): no jitter is known then; udp only'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l working-latency -d 'A UDP ping-pong before and beside the stream shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l nodelay -d 'Turn Nagle\'s algorithm off (TCP_NODELAY); iperf and netperf leave it on for bulk data too'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s N -l nodelay -d 'Turn Nagle\'s algorithm off (TCP_NODELAY); iperf and netperf leave it on for bulk data too'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 'Say each second on standard output as a JSON line of type `interval` as soon as it is over; the result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -358,12 +376,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -f -a "reflect" -d 'Publish each message of a group again on the next one, for `pgm ping`'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l file -d 'Send this file in messages of --size bytes; `-` is standard input' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l count -d 'Send so many numbered messages, which `recv --check` knows: number and time of sending in 8 bytes each, then a pattern' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l size -d 'Bytes of a message of --count [default: 64] or --file [default: what a packet carries]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l size -d 'Bytes of a message of --count, 8 to 65535 [default: 64], or of --file, 1 to 65535 [default: what a packet carries]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l rate -d 'Messages a second, such as 500 or 10k [default: 1000 with --count, else as fast as they come]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l wait -d 'Tell of the source for so long before the first message: OpenPGM\'s receivers give up what they miss before they have heard an SPM' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l linger -d 'Repair for so long after the last message' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l source-port -d 'Data-source port [default: random]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
@@ -380,6 +399,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -387,7 +408,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l json -d 'Print the summary as a JSON line'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l count -d 'End after so many messages' -r
@@ -397,7 +418,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l sources -d 'Sources at once' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l sources -d 'Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
@@ -409,10 +430,10 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l format -d 'How messages are printed' -r -f -a "text\t'One line a message; what is no printable text is escaped'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l format -d 'Form of the result on standard output' -r -f -a "text\t'One line a message; what is no printable text is escaped. Parts of one ZeroMQ message have ` | ` between them'
 hex\t'One line of hexadecimal a message'
 raw\t'The bytes as they came, with nothing between messages'
-json\t'One JSON object a message, event or repair; the last one is the summary'"
+json\t'One JSON object a message, event or repair, with the lengths of its parts where a ZeroMQ message has several; the last one is the summary'"
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -421,6 +442,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l summary -d 'Print no messages, only the summary'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repairs -d 'Tell of each repair too, with its times'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l quiet -d 'Print no progress and no notes, only results and errors'
@@ -433,6 +455,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l reflectors -d 'Do not send before so many reflectors were heard of, for at most 10 s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l source-port -d 'Data-source port [default: random]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
@@ -443,7 +466,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l sources -d 'Sources at once' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l sources -d 'Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
@@ -455,6 +478,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -462,7 +487,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l json -d 'Print the result as a JSON line'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l reply-group -d 'Group to publish on [default: the next address]' -r
@@ -470,6 +495,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l for -d 'End after this time' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l source-port -d 'Data-source port [default: random]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
@@ -480,7 +506,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l sources -d 'Sources at once' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l sources -d 'Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
@@ -492,6 +518,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -499,7 +527,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l json -d 'Print the summary as a JSON line'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l count -d 'Stop after so many messages' -r
@@ -507,13 +535,14 @@ complete -c windhover -n "__fish_windhover_using_subcommand dump" -l seconds -d 
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l port -d 'Only packets from or to this port, whose UDP datagrams are then taken for data messages; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l pgm-port -d 'UDP datagrams from or to this port are PGM too, as those of 3055 and 3056 are; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l host -d 'Only packets from or to this address; may be repeated' -r
-complete -c windhover -n "__fish_windhover_using_subcommand dump" -l format -d 'Form of the output' -r -f -a "text\t'One line a packet, then the summary'
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l format -d 'Form of the result on standard output' -r -f -a "text\t'One line a packet, then the summary'
 json\t'One JSON object a line; the last one is the summary'"
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l all -d 'Print packets that are not Windhover\'s too'
-complete -c windhover -n "__fish_windhover_using_subcommand dump" -l summary -d 'Print no packets, only the summary'
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -l summary -d 'Print no packets, only the summary, also with --all'
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l seconds -d 'Run so long; without it, until interrupted' -r
@@ -521,15 +550,17 @@ complete -c windhover -n "__fish_windhover_using_subcommand load" -s j -l jobs -
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l cpus -d 'CPUs it may use, such as 0,2-5' -r
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l command -d 'build: run this command in a loop instead of the built-in tree' -r
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l directory -d 'Folder for the command, or for temporary files' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand load" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand load" -l json -d 'Print the report as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand load" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s s -l policy -d 'Policy: fifo, rr, other, batch, idle or deadline; also fifo:10 and full names such as SCHED_FIFO' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s P -l priority -d 'Priority, 1 to 99 for fifo and rr; higher is better [default: 1]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand run" -s b -l bias -d 'CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. Alone behind a shield it joins the shield' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s b -l cpus -d 'CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. Alone behind a shield it joins the shield' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s q -l quantum -d 'Nice value (-20 to 19), or a slice in milliseconds such as 3ms (other and batch, Linux 6.12)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s c -l copies -d 'Start so many copies; the exit code is the first that is not 0' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l deadline -d 'CPU time, deadline and period of SCHED_DEADLINE in microseconds, as RUNTIME:DEADLINE:PERIOD' -r
@@ -538,6 +569,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand run" -s t -l tid -d 
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s g -l group -d 'Change the processes of these process groups' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s u -l user -d 'Change the processes of these users, by name or number' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s n -l name -d 'Change the processes and threads of these names' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l mlock -d 'Lock the program\'s memory before its first instruction: what it has and will have (all), what it has at the start (current), what it will have (future), or each page once it is used (onfault)' -r -f -a "all\t'Present and future'
 current\t'Present'
 future\t'Future'
@@ -551,7 +584,7 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s a -l all -d 'Every process of user space; with --info only: changing all at once is `windhover shield`\'s job'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s i -l info -d 'Show how the tasks are scheduled'
-complete -c windhover -n "__fish_windhover_using_subcommand run" -l json -d 'With --info: one JSON document'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l inherit-policy -d 'Let children of a real-time program inherit its policy; without this they start as SCHED_OTHER'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l force -d 'Allow priority 99, which competes with the kernel\'s own threads'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l report -d 'At the program\'s end say on standard error what disturbed it: context switches, migrations, faults, waiting'
@@ -567,6 +600,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fi
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l nic -d 'Put this device\'s interrupts, threads and queues onto the shield; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l flow -d 'Put this flow of the devices of --nic into a queue of the shield, as \'udp4 dst-port 7000\'; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l keep -d 'Leave this process, by id, name or unit, where it is; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l guard -d 'Stay, look again every SECS, repair and tell what drifted; put everything back at the end (Ctrl-C)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l for -d 'Put everything back after this time: 90s, 10m, 2h' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l verify -d 'Prove the effect: a thread spins on each shielded CPU for SECS, and everything that touched it is named' -r
@@ -582,7 +617,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fi
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l force -d 'With --reset: also what another changed since, and groups of ours that no undo log knows'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s c -l current -d 'Show what is true at the moment, CPU by CPU'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s n -l dry-run -d 'Only show what would be changed: each setting with its old and new value, and why'
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l json -d 'Write the plan (--dry-run), the state or what was done as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s y -l yes -d 'Do not ask'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -619,59 +654,71 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "undo" -d 'Put back what applying profiles changed, newest first'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "emit" -d 'Write text for what needs a boot or has to outlive one; installs nothing'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and say what helps here'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l nic -d 'The network device that keys beginning with nic. are about' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l set -d 'This setting too, or instead of the profile\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l nic -d 'The network device that keys beginning with nic. are about' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l set -d 'This setting too, or instead of the profile\'s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l nic -d 'The network device that keys beginning with nic. are about' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l set -d 'This setting too, or instead of the profile\'s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s n -l dry-run -d 'Only show what would be changed'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s y -l yes -d 'Do not ask'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l nic -d 'The network device that keys beginning with nic. are about' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l set -d 'This setting too, or instead of the profile\'s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l force -d 'Put back also what somebody else has changed since then'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -l nic -d 'The network device that keys beginning with nic. are about' -r
@@ -703,16 +750,20 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l shield -d 'Shield meanwhile: off, affinity, v1, v2, isolcpus or auto' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l seed -d 'Seed of the order' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -s o -l output -d 'Folder that the run directory is made in' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l keep -d 'Apply what helped at the end (`windhover tune undo` puts it back)'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l json -d 'Print the trials as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l for -d 'The CPUs to measure on: numbers and ranges (1,4-5), nic:IF, node:N; by default those behind a shield or isolated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l cpus -d 'The CPUs to measure on: numbers and ranges (1,4-5), nic:IF, node:N; by default those behind a shield or isolated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l nic -d 'The network device to measure over; by default all with hardware and a link' -r
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l only -d 'Only these checks (cpu.smt) or sections (cpu)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l save -d 'Keep the document in this file, for `doctor diff`' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l root -d 'A tree of files in the place of the running system' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -720,15 +771,17 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l measure -d 'Also measure on the first of these CPUs: what others take from a spinning thread, and for how long a real-time thread is stopped; keeps that CPU busy for about 3 s, half of it at the expense of all ordinary tasks there'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -s v -l verbose -d 'Also show what is in order, all values read, and on what each finding rests'
-complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l json -d 'Write the document as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l force -d 'With --save: replace the file'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -f -a "diff" -d 'Compare two saved documents: the two ends of a measurement, or one machine before and after'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -753,10 +806,12 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l stale -d 'Remove the labs whose owner is gone'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l json -d 'As JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -784,6 +839,7 @@ loopback\t'This host talking to itself'"
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l label -d 'Set a label, such as nic=X520; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l seed -d 'Seed of the order instead of the plan\'s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repetitions -d 'Repetitions instead of the plan\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repeat-runs -d 'Make this many runs, one after the other, each with the next seed: the samples of compare A1 A2 … --with B1 B2 …' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -801,7 +857,7 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand report" -l format -d 'Form of the report' -r -f -a "table\t'Aligned text'
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 markdown\t'Markdown'
 csv\t'CSV with one row a cell and repetition'
 csv-cells\t'CSV with one row a cell, its repetitions together: the report\'s figures'
@@ -812,16 +868,18 @@ complete -c windhover -n "__fish_windhover_using_subcommand report" -l size -d '
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand report" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l force -d 'Overwrite the file'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l reference -d 'Add the papers\' published rows, marked as measured on other hardware'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l with -d 'The run directories of the second side; leave them out to compare cells of one run' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l axis -d 'Compare all values of this factor within one run, pairwise' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where -d 'Only cells with this value, on both sides where --where-b does not say otherwise; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where-b -d 'Only cells with this value on the second side; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l metric -d 'Figures to compare, separated by commas [default: all that the cells have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l fail-if -d 'A condition that must not hold; exit code 3 where it does; may be repeated' -r
-complete -c windhover -n "__fish_windhover_using_subcommand compare" -l format -d 'Form of the comparison' -r -f -a "text\t'Sentences and aligned tables'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l format -d 'Form of the result on standard output' -r -f -a "text\t'Sentences and aligned tables'
 json\t'All of it as one document'
 csv\t'One row a figure'
 markdown\t'Markdown'"
@@ -833,9 +891,10 @@ complete -c windhover -n "__fish_windhover_using_subcommand compare" -l signific
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l rtt -d 'Show RTT instead of RTT/2'
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l batches -d 'With one repetition a side, show the intervals that the batches within it give'
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l all -d 'Show every pair of cells, not only all together'
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l figure -d 'What to draw; may be repeated [default: all]' -r -f -a "heat\t'Heat map of each cell: latency by time'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l figure -d 'What to draw; may be repeated [default: the charts of the report, and heat maps of cells with a rate]' -r -f -a "heat\t'Heat map of each cell: latency by time'
 heat-2011\t'The same data in the style of 2011'
 lateness\t'Heat map of how late messages were sent'
 cells\t'Heat maps of all cells on one scale in one picture'
@@ -846,12 +905,13 @@ ecdf\t'Share of messages that took at most as long'
 rate\t'Latency, lateness and loss against rate'
 size\t'Mean time against message size'
 jitter\t'Jitter against message size'"
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l cell -d 'Only this cell, by its key; of a difference the first' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l cell -d 'Only this cell: a number of --list, or a part of a key that no other has; of a difference the first' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l against -d 'The second cell of a difference [default: the next]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l repetition -d 'Which repetition of each cell [default: its first]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, rtt_intended, lateness, or one reflector\'s, such as rtt@b' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l format -d 'Form of the files [default: from the ending of --output, else png]' -r -f -a "png\t'Pixels; a cell of a heat map is a whole number of them'
 svg\t'Vectors, cells as one image; the same bytes for the same run'
+pdf\t'A page of the figure\'s size: vectors, searchable text, cells as one image'
 csv\t'The figures behind the picture, times in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -s o -l output -d 'File for a single figure, or folder [default: plots in the first run]' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l scale -d 'How colours follow counts' -r -f -a "log\t'By the logarithm of the count'
@@ -863,13 +923,17 @@ linear\t'10 µs each'"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l from-us -d 'Lowest latency shown in µs; what lies below stands in one row [default: the smallest]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l to-us -d 'Highest latency shown in µs; what lies above stands in one row [default: the largest]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l columns -d 'Most columns of a heat map; intervals are added up until they fit' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l title -d 'Title in the place of the figures\' own' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l size -d 'Size of the figures, such as 2 for twice as wide and high' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l font -d 'Font file for PNG and PDF (.ttf or .otf); SVG names its family [default: Roboto]' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l palette -d 'Colours of counts' -r -f -a "viridis\t'Violet, blue, green, yellow'
 magma\t'Black, violet, red, cream'
 cividis\t'Blue, grey, yellow'"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l list -d 'Print the figures that the runs have instead of writing them'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l all -d 'All figures that the runs have, not only the usual ones'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l list -d 'Print the figures and the cells with their numbers and keys instead of writing'
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l force -d 'Overwrite a file named with --output'
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l dark -d 'For a dark page'
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l quiet -d 'Print no progress and no notes, only results and errors'
@@ -886,19 +950,23 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand agent" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand agent" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -l netns -d 'Enter this network namespace first' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l list -d 'Only list the change sets and what they hold'
-complete -c windhover -n "__fish_windhover_using_subcommand undo" -l json -d 'Write the list, or what was done, as JSON'
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l force -d 'Put back also what somebody else has changed since then'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l set -d 'The change set' -r
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l lab -d 'The lab' -r
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l owner -d 'Its owner: process id and start time' -r
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l state-dir -d 'Where the undo logs are' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l state-dir -d 'Where the undo logs are, or the registry of labs' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l root -d 'A tree of files in the place of the running system' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -921,3 +989,52 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand generate" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "serve" -d 'Run an endpoint that sends messages back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "ping" -d 'Time ICMP echoes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pgm" -d 'Speak PGM, the reliable multicast protocol (RFC 3208), by hand'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "load" -d 'Run a background load and report how even it was'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "shield" -d 'Keep everything off chosen CPUs that was not placed there, as RedHawk\'s shield(1) does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "doctor" -d 'Say what stands in the way of good measurements on this machine, and what mends it'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "show" -d 'Show a run in the terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "undo" -d 'Put changed settings back as they were'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "generate" -d 'Write man pages, completions and schemas'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "send" -d 'Publish lines, a file or numbered messages on a group, and repair what receivers miss'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "recv" -d 'Print or count what the sources of a group publish, in order and repaired'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "ping" -d 'Publish numbered messages and time the answers of one `pgm reflect` or several'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "reflect" -d 'Publish each message of a group again on the next one, for `pgm ping`'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from shield" -f -a "exec" -d 'Put a shield up for as long as a command runs; its exit status is passed on'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "list" -d 'List the built-in profiles'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "show" -d 'Show the settings of a profile, each with its reason'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "diff" -d 'Show what a profile would change on this machine, and what it would skip'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "apply" -d 'Make a profile\'s settings'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "verify" -d 'Look whether a profile\'s settings still hold'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "undo" -d 'Put back what applying profiles changed, newest first'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "emit" -d 'Write text for what needs a boot or has to outlive one; installs nothing'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and say what helps here'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from doctor" -f -a "diff" -d 'Compare two saved documents: the two ends of a measurement, or one machine before and after'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "up" -d 'Make a lab that stays until `lab down`'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "down" -d 'Remove a lab'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "list" -d 'List labs, their hosts and addresses'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "plan" -d 'Check a plan and show its cells and how long it takes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "run" -d 'Run a plan and write a run directory'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "resume" -d 'Go on with a run that was interrupted or killed'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "list" -d 'List the runs in a folder'
