@@ -4,9 +4,12 @@ use crate::{arrows, generated, package, process, tests, tools};
 use anyhow::{Context as _, Result};
 use std::time::Instant;
 
+/// Seconds for each fuzz target: they and the build have about three minutes.
+const FUZZ_S: u32 = 1;
+
 pub(crate) fn run() -> Result<()> {
     let cargo = process::cargo();
-    let steps: [(&str, &dyn Fn() -> Result<()>); 9] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 10] = [
         ("format", &|| process::run(&cargo, &["fmt", "--all", "--check"])),
         ("arrows", &arrows::run),
         ("licences and bans", &tools::deny),
@@ -18,6 +21,7 @@ pub(crate) fn run() -> Result<()> {
         }),
         ("tests", &|| tests::run(&tests::Arguments::default()).map(|_| ())),
         ("tests in a guest", &|| tests::run(&tests::Arguments::in_a_guest()).map(|_| ())),
+        ("short fuzz of all targets", &|| tools::fuzz(None, FUZZ_S)),
         ("package", &|| package::run(&package::Arguments::quick())),
         ("documentation", &documentation),
         ("generated documents", &|| generated::run(true)),
