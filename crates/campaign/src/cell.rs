@@ -239,15 +239,14 @@ const STARTING: Duration = Duration::from_secs(30);
 /// A warm-up ends when so many of its messages were lost.
 const WARM_UP_LOSSES: u32 = 10;
 
-/// How long a probe may take before it counts as hung: all passes of `rr`, and a warm-up in which every message is
-/// lost, stay below it. A cell that ends by count alone may take any time.
+/// How long a probe may take before it counts as hung: a warm-up in which every message is lost stays below it. A cell that ends by count alone may take any time.
 fn limit(step: &Step) -> Option<Duration> {
     let spec = &step.cell.spec;
     if spec.stop.max_ms == u32::MAX {
         return None;
     }
-    let passes = if spec.probe == Probe::Rr { 40 } else { 3 };
-    let measuring = Duration::from_nanos(crate::cell_ns(&step.cell)) * passes;
+    // The limits of `rr` are those of all its passes.
+    let measuring = Duration::from_nanos(crate::cell_ns(&step.cell)) * 3;
     // Twice what ends a warm-up, whatever its count.
     let losses = Duration::from_millis(u64::from(spec.timeout_ms)) * 2 * WARM_UP_LOSSES;
     Some(STARTING + measuring + losses)

@@ -10,6 +10,7 @@ use model::{FindingId, JournalLine, Substrate};
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use store::Run;
 use windhover_campaign::{
     CampaignError, HostError, Observer, Outcome, Progress, Silent, plan_order, resume_on, run_on,
@@ -243,6 +244,21 @@ fn a_lost_agent_ends_the_run() {
     assert_eq!(Run::load(path).unwrap().results.len(), 4);
     let summary = resume_on(path, &mut Fake::new(), &options, &mut Silent).unwrap();
     assert_eq!(summary.done, 12);
+}
+
+/// A probe that hangs (it was stopped, say) holds its cell no longer than the cell may take by itself.
+#[test]
+fn a_hung_probe_is_given_up_in_the_time_of_its_cell() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    run_on(&plan(PLAN), &mut fake, &options(folder.path(), PLAN), &mut Silent).unwrap();
+    assert!(!fake.limits.is_empty());
+    for (spec, limit) in fake.limits {
+        let own = Duration::from_millis(u64::from(spec.stop.max_ms) + u64::from(spec.warmup.time_ms));
+        let most = Duration::from_secs(60) + 4 * own + 20 * Duration::from_millis(u64::from(spec.timeout_ms));
+        let limit = limit.unwrap();
+        assert!(limit > 2 * own && limit <= most, "{limit:?} for a cell of {own:?}");
+    }
 }
 
 #[test]

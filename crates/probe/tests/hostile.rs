@@ -218,6 +218,25 @@ fn answer(_: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, _: &mut Ve
     drop(socket.send_to(message, to));
 }
 
+fn answer_from_500(number: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, _: &mut Vec<Vec<u8>>) {
+    // Every tenth one of the warm-up too, so that the peer does not look dead.
+    if number >= 500 || number.is_multiple_of(10) {
+        drop(socket.send_to(message, to));
+    }
+}
+
+/// A warm-up in which messages are lost ends long before its count, or a bad path would hold a cell for many minutes.
+#[test]
+fn a_warm_up_that_loses_messages_ends_before_its_count() {
+    let fake = Fake::start(answer_from_500, 0);
+    let mut spec = short(Receive::Block, 32);
+    (spec.warmup.count, spec.timeout_ms, spec.stop.min_count, spec.stop.max_count) = (1000, 100, 1, 3);
+    let began = std::time::Instant::now();
+    let _ = run(&task(spec, fake.address));
+    // 900 time-outs of 100 ms would be 90 s.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
 #[test]
 fn a_peer_that_vanishes_leaves_what_was_measured() {
     for connected in [true, false] {

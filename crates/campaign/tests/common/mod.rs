@@ -21,6 +21,8 @@ pub(crate) struct Fake {
     /// How long a probe takes.
     pub(crate) length: Duration,
     pub(crate) probes: u32,
+    /// What was measured, and how long each might take.
+    pub(crate) limits: Vec<(model::ProbeSpec, Option<Duration>)>,
     /// What runs now: `load@a`, `endpoint@b`.
     pub(crate) running: BTreeMap<u32, String>,
     /// All that was asked for, in order.
@@ -55,6 +57,7 @@ impl Fake {
             script: Box::new(|_, _| None),
             length: Duration::ZERO,
             probes: 0,
+            limits: Vec::new(),
             running: BTreeMap::new(),
             log: Vec::new(),
             work_cv: 0.01,
@@ -181,7 +184,7 @@ impl Hosts for Fake {
         host: &str,
         task: &ProbeTask,
         _stack: &StackPlan,
-        _limit: Option<Duration>,
+        limit: Option<Duration>,
         stop: &AtomicBool,
         live: &mut dyn FnMut(LiveInterval),
     ) -> Result<Vec<Measured>, HostError> {
@@ -189,6 +192,7 @@ impl Hosts for Fake {
             std::iter::once(&task.target).chain(&task.others).map(|target| target.control.as_str()).collect();
         self.log.push(format!("probe@{host} against {}", targets.join(" and ")));
         self.probes += 1;
+        self.limits.push((task.spec.clone(), limit));
         if let Some(error) = (self.script)(task, self.probes) {
             return Err(error);
         }
