@@ -5,6 +5,7 @@ use clock::Clock;
 use model::{EndSpec, PgmCarrier, PgmCounts, PgmFec, PgmSpec};
 use pgm::{ReceiverConfig, SourceConfig, Tsi, fec};
 use std::net::IpAddr;
+use std::time::Duration;
 
 const US: u64 = 1_000;
 /// The number of PGM among IP's protocols (IANA).
@@ -95,6 +96,8 @@ impl WayOptions {
             // Nobody reads them there, and each datagram would pay for its own.
             stamps: false,
             clock: Some(ends.clock),
+            // Nobody asks for repairs any more: reports have settled what became of each message.
+            linger: Duration::ZERO,
             ..Self::new(carrier, ends.local)
         })
     }

@@ -454,3 +454,31 @@ fn a_path_that_nothing_can_be_sent_to_ends_nobody() {
         assert_eq!(messages, 1);
     }
 }
+
+/// The end of a measurement is announced, and nobody is waited for who might ask for repairs: SPMs beyond the announcing
+/// ones would be those of such a wait.
+#[test]
+fn a_measurement_ends_with_its_announcement() {
+    let Some(host) = one_host("a_measurement_ends_with_its_announcement") else { return };
+    let mut spec = model::PgmSpec::new("239.192.79.1".parse().unwrap());
+    spec.heartbeat_us = 50_000;
+    let (closed, spms) = host.run(move || {
+        let options = WayOptions::of(&pgm_io::Ends {
+            spec: &spec,
+            end: &model::EndSpec::default(),
+            ttl: None,
+            local: "127.0.0.1".parse().unwrap(),
+            interface: None,
+            publish: (tsi(1), spec.group),
+            subscribe: (spec.reply_group(), 1),
+            clock: clock(),
+        });
+        let mut way = open(&options.unwrap());
+        way.send(b"x").unwrap();
+        let before = way.counts().source.spms;
+        let closed = way.close(PATIENCE).unwrap();
+        (closed, way.counts().source.spms - before)
+    });
+    assert!(closed.finished);
+    assert_eq!(spms, 3);
+}
