@@ -40,7 +40,7 @@ mod memory;
 mod options;
 mod receiving;
 mod sending;
-mod spec;
+pub mod spec;
 mod stamps;
 mod way;
 

@@ -2,14 +2,14 @@
 
 use crate::{Carrier, PgmIoError, WayCounts, WayOptions};
 use clock::Clock;
-use model::{EndSpec, PgmCarrier, PgmCounts, PgmFec, PgmSpec};
+use model::{EndSpec, PgmCarrier, PgmCounts, PgmSpec};
 use pgm::{ReceiverConfig, SourceConfig, Tsi, fec};
 use std::net::IpAddr;
 use std::time::Duration;
 
 const US: u64 = 1_000;
-/// The number of PGM among IP's protocols (IANA).
-const PROTOCOL: u8 = 113;
+/// The number of PGM among IP's protocols (RFC 3208, section 8).
+pub const PROTOCOL: u8 = 113;
 
 /// One end of a measurement.
 #[derive(Debug, Clone, Copy)]
@@ -32,14 +32,55 @@ pub struct Ends<'a> {
     pub clock: Clock,
 }
 
-/// What a source offers of parity.
-fn parity(spec: &PgmFec) -> fec::Config {
-    fec::Config {
-        group_packets: spec.group_packets.into(),
-        proactive_packets: spec.proactive_packets.into(),
-        on_demand: spec.on_demand,
-        group_pause_ns: spec.pause_us.map(|us| u64::from(us) * US),
-        ..fec::Config::new()
+/// What the settings say of a source; its `first` and what else they do not know has its default.
+#[must_use]
+pub fn source(spec: &PgmSpec, tsi: Tsi, group: IpAddr, local: IpAddr) -> SourceConfig {
+    let ambient_ns = u64::from(spec.ambient_ms) * 1000 * US;
+    let heartbeat_min_ns = u64::from(spec.heartbeat_us) * US;
+    SourceConfig {
+        max_packet_bytes: usize::from(spec.packet_bytes),
+        window_packets: spec.window_packets,
+        max_bytes_per_second: spec.max_bytes_per_second,
+        peak_bytes_per_second: spec.max_bytes_per_second.saturating_mul(10),
+        ambient_ns,
+        heartbeat_min_ns,
+        heartbeat_max_ns: ambient_ns.max(heartbeat_min_ns),
+        // No receiver asks again sooner, so this holds back only what others ask for too.
+        ncf_pause_ns: u64::from(spec.repeat_us) * US / 2,
+        fec: spec.fec.map(|fec| fec::Config {
+            group_packets: fec.group_packets.into(),
+            proactive_packets: fec.proactive_packets.into(),
+            on_demand: fec.on_demand,
+            group_pause_ns: fec.pause_us.map(|us| u64::from(us) * US),
+            ..fec::Config::new()
+        }),
+        ..SourceConfig::new(tsi, spec.data_port, group, local)
+    }
+}
+
+/// What the settings say of a receiver of a group.
+#[must_use]
+pub fn receiver(spec: &PgmSpec, group: IpAddr, sources: usize, seed: u64) -> ReceiverConfig {
+    ReceiverConfig {
+        window_packets: spec.window_packets,
+        max_packet_bytes: usize::from(spec.packet_bytes),
+        max_sources: sources,
+        back_off_ns: u64::from(spec.back_off_us) * US,
+        repeat_ns: u64::from(spec.repeat_us) * US,
+        data_ns: u64::from(spec.data_us) * US,
+        ncf_retries: spec.retries,
+        data_retries: spec.retries,
+        parity: spec.fec.is_some(),
+        ..ReceiverConfig::new(spec.data_port, group, seed)
+    }
+}
+
+/// What the settings' packets travel in.
+#[must_use]
+pub fn carrier(spec: &PgmSpec) -> Carrier {
+    match spec.carrier {
+        PgmCarrier::Udp => Carrier::Udp { port: spec.udp_port },
+        PgmCarrier::Raw => Carrier::Raw { protocol: PROTOCOL },
     }
 }
 
@@ -50,44 +91,13 @@ impl WayOptions {
     /// There is no such interface.
     pub fn of(ends: &Ends<'_>) -> Result<Self, PgmIoError> {
         let Ends { spec, end, .. } = ends;
-        let carrier = match spec.carrier {
-            PgmCarrier::Udp => Carrier::Udp { port: spec.udp_port },
-            PgmCarrier::Raw => Carrier::Raw { protocol: PROTOCOL },
-        };
         let named = ends.interface.or(end.device.as_deref());
-        let micro = |us: u32| u64::from(us) * US;
-        let ambient_ns = micro(spec.ambient_ms) * 1000;
-        let (tsi, group) = ends.publish;
-        let source = SourceConfig {
-            max_packet_bytes: usize::from(spec.packet_bytes),
-            window_packets: spec.window_packets,
-            max_bytes_per_second: spec.max_bytes_per_second,
-            peak_bytes_per_second: spec.max_bytes_per_second.saturating_mul(10),
-            ambient_ns,
-            heartbeat_min_ns: micro(spec.heartbeat_us),
-            heartbeat_max_ns: ambient_ns,
-            // No receiver asks again sooner, so this holds back only what others ask for too.
-            ncf_pause_ns: micro(spec.repeat_us) / 2,
-            fec: spec.fec.as_ref().map(parity),
-            ..SourceConfig::new(tsi, spec.data_port, group, ends.local)
-        };
-        let (group, sources) = ends.subscribe;
-        let receiver = ReceiverConfig {
-            window_packets: spec.window_packets,
-            max_packet_bytes: usize::from(spec.packet_bytes),
-            max_sources: sources,
-            back_off_ns: micro(spec.back_off_us),
-            repeat_ns: micro(spec.repeat_us),
-            data_ns: micro(spec.data_us),
-            ncf_retries: spec.retries,
-            data_retries: spec.retries,
-            parity: spec.fec.is_some(),
-            ..ReceiverConfig::new(spec.data_port, group, clock::realtime_ns())
-        };
+        let (tsi, publish) = ends.publish;
+        let (subscribe, sources) = ends.subscribe;
         Ok(Self {
             interface: named.map(net::interface::named).transpose()?,
-            source: Some(source),
-            receiver: Some(receiver),
+            source: Some(source(spec, tsi, publish, ends.local)),
+            receiver: Some(receiver(spec, subscribe, sources, clock::realtime_ns())),
             loopback: spec.loopback || ends.local.is_loopback(),
             ttl: ends.ttl.unwrap_or(1),
             send_buffer_bytes: end.send_buffer_bytes,
@@ -98,7 +108,7 @@ impl WayOptions {
             clock: Some(ends.clock),
             // Nobody asks for repairs any more: reports have settled what became of each message.
             linger: Duration::ZERO,
-            ..Self::new(carrier, ends.local)
+            ..Self::new(carrier(spec), ends.local)
         })
     }
 }

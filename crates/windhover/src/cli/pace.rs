@@ -1,15 +1,13 @@
 //! Flags of `pace`.
 
 use super::measure::{Ends, Length, Output, Patience, Peer, Sizes, Socket, Warmup};
+use super::pgm::{NakTimers, Packets, ReplyGroup, SourceTimers, settings};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use model::plan::schedule_factors;
-use model::{
-    PaceSpec, Pacer, PgmCarrier, PgmFec, PgmSpec, Probe, ProbeSpec, Protocol, RateList, Shape, Stamps, schedule,
-};
-use std::net::IpAddr;
+use model::{PaceSpec, Pacer, PgmSpec, Probe, ProbeSpec, Protocol, RateList, Shape, Stamps, schedule};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// `windhover pace`
 #[derive(Debug, Args)]
@@ -55,103 +53,33 @@ pub(crate) struct Pace {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "PGM (pace pgm GROUP PEER...)")]
 pub(crate) struct Group {
-    /// Group that the far ends publish on [default: the next address]
-    #[arg(long, value_name = "GROUP")]
-    pub(crate) reply_group: Option<IpAddr>,
+    #[command(flatten)]
+    reply: ReplyGroup,
     /// Interface for the groups by name or address [default: that of the address to the first endpoint]
     #[arg(long, value_name = "IF")]
-    pub(crate) group_interface: Option<String>,
-    /// What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW at both ends) [default: udp]
-    #[arg(long, value_name = "CARRIER")]
-    pub(crate) carrier: Option<PgmCarrier>,
-    /// UDP port of the carrier [default: 3056]
-    #[arg(long, value_name = "PORT")]
-    pub(crate) udp_port: Option<u16>,
-    /// Longest packet in bytes, without headers of IP and UDP [default: 1472]
-    #[arg(long, value_name = "BYTES")]
-    pub(crate) packet: Option<u16>,
-    /// Packets that can be repaired, and that are kept behind a gap: a power of two [default: 8192]
-    #[arg(long, value_name = "PACKETS")]
-    pub(crate) window: Option<u32>,
-    /// Most bits a second of each source, such as 100M or 1G [default: 1G]
-    #[arg(long, value_name = "BITS", value_parser = super::stream::bits)]
-    pub(crate) bandwidth: Option<u64>,
-    /// Longest random wait before the first NAK for a packet [default: 200us]
-    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
-    pub(crate) back_off: Option<Duration>,
-    /// How long the confirmation of a NAK (NCF) is waited for before the next one [default: 2ms]
-    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
-    pub(crate) repeat: Option<Duration>,
-    /// How long a confirmed repair is waited for before the next NAK [default: 5ms]
-    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
-    pub(crate) data: Option<Duration>,
-    /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
-    /// [default: 500]
-    #[arg(long, value_name = "N")]
-    pub(crate) retries: Option<u32>,
-    /// Time between two ambient SPMs [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
-    pub(crate) ambient: Option<Duration>,
-    /// First pause without data after which an SPM tells what was sent last [default: 4ms]
-    #[arg(long, value_name = "TIME", value_parser = super::pgm::time)]
-    pub(crate) heartbeat: Option<Duration>,
-    /// Repair by parity (forward error correction) at all ends, over groups of so many packets: a power of two from 2 to 128
-    #[arg(long, value_name = "PACKETS")]
-    pub(crate) fec: Option<u16>,
-    /// Send so many parity packets after each group without being asked [default: 0]
-    #[arg(long, value_name = "N", requires = "fec")]
-    pub(crate) fec_proactive: Option<u16>,
-    /// Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets
-    #[arg(long, requires = "fec_proactive")]
-    pub(crate) fec_unasked: bool,
-    /// End a group that is not full after such a pause [default: never]
-    #[arg(long, value_name = "TIME", value_parser = super::pgm::time, requires = "fec")]
-    pub(crate) fec_pause: Option<Duration>,
+    group_interface: Option<String>,
+    #[command(flatten)]
+    packets: Packets,
+    #[command(flatten)]
+    source: SourceTimers,
+    #[command(flatten)]
+    naks: NakTimers,
 }
 
 impl Group {
     /// The settings on a group.
-    fn spec(&self, group: IpAddr) -> PgmSpec {
-        let us = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
-        let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-        let default = PgmSpec::new(group);
+    pub(super) fn spec(&self, group: IpAddr) -> PgmSpec {
         PgmSpec {
-            reply_group: self.reply_group,
+            reply_group: self.reply.reply_group,
             interface: self.group_interface.clone(),
-            carrier: self.carrier.unwrap_or_default(),
-            udp_port: self.udp_port.unwrap_or(default.udp_port),
-            packet_bytes: self.packet.unwrap_or(default.packet_bytes),
-            window_packets: self.window.unwrap_or(default.window_packets),
-            max_bytes_per_second: self.bandwidth.map_or(default.max_bytes_per_second, |bits| bits / 8),
-            back_off_us: self.back_off.map_or(default.back_off_us, us),
-            repeat_us: self.repeat.map_or(default.repeat_us, us),
-            data_us: self.data.map_or(default.data_us, us),
-            retries: self.retries.unwrap_or(default.retries),
-            ambient_ms: self.ambient.map_or(default.ambient_ms, ms),
-            heartbeat_us: self.heartbeat.map_or(default.heartbeat_us, us),
-            fec: self.fec.map(|group_packets| PgmFec {
-                proactive_packets: self.fec_proactive.unwrap_or(0),
-                on_demand: !self.fec_unasked,
-                pause_us: self.fec_pause.map(us),
-                ..PgmFec::new(group_packets)
-            }),
-            ..default
+            ..settings(group, &self.packets, Some(&self.source), Some(&self.naks))
         }
     }
 
-    /// Whether anything was said.
+    /// Whether anything was said that is not so anyway.
     fn is_told(&self) -> bool {
-        let times = [self.back_off, self.repeat, self.data, self.ambient, self.heartbeat];
-        self.reply_group.is_some()
-            || self.group_interface.is_some()
-            || self.carrier.is_some()
-            || self.udp_port.is_some()
-            || self.packet.is_some()
-            || self.window.is_some()
-            || self.bandwidth.is_some()
-            || self.retries.is_some()
-            || self.fec.is_some()
-            || times.iter().any(Option::is_some)
+        let nowhere = Ipv4Addr::UNSPECIFIED.into();
+        self.spec(nowhere) != PgmSpec::new(nowhere)
     }
 }
 

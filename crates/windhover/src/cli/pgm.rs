@@ -2,10 +2,12 @@
 
 use super::shared::{Form, FormArgs, PlainForm};
 use clap::{Args, Subcommand, ValueEnum};
-use model::PgmCarrier;
+use model::{PgmCarrier, PgmFec, PgmSpec};
 use pgm::Gsi;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// `windhover pgm`
@@ -107,9 +109,8 @@ pub(crate) struct Recv {
 pub(crate) struct Ping {
     /// Multicast group to publish on
     pub(crate) group: IpAddr,
-    /// Group of the answers [default: the next address]
-    #[arg(long, value_name = "GROUP")]
-    pub(crate) reply_group: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) reply: ReplyGroup,
     /// Messages to send
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) count: u64,
@@ -140,9 +141,8 @@ pub(crate) struct Ping {
 pub(crate) struct Reflect {
     /// Multicast group to receive from
     pub(crate) group: IpAddr,
-    /// Group to publish on [default: the next address]
-    #[arg(long, value_name = "GROUP")]
-    pub(crate) reply_group: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) reply: ReplyGroup,
     /// End after so many messages
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
@@ -188,15 +188,10 @@ pub(crate) struct Way {
     /// Own address, which NAKs come to [default: the interface's]
     #[arg(long, value_name = "ADDR")]
     pub(crate) local: Option<IpAddr>,
-    /// What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)
-    #[arg(long, value_name = "CARRIER", default_value = "udp")]
-    pub(crate) carrier: PgmCarrier,
-    /// UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq
-    /// --port]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) udp_port: Option<u16>,
+    #[command(flatten)]
+    pub(crate) packets: Packets,
     /// Data-destination port of PGM; both ends need the same
-    #[arg(long, visible_alias = "data-port", value_name = "PORT", default_value_t = 7500, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, visible_alias = "data-port", value_name = "PORT", default_value_t = defaults().data_port, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Time to live, or hop limit, of what goes to the group
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..))]
@@ -204,12 +199,6 @@ pub(crate) struct Way {
     /// Do not loop own packets back to other programs on this host
     #[arg(long)]
     pub(crate) no_loop: bool,
-    /// Longest packet in bytes, without headers of IP and UDP
-    #[arg(long, value_name = "BYTES", default_value_t = 1472, value_parser = clap::value_parser!(u16).range(400..=9000))]
-    pub(crate) packet: u16,
-    /// Packets that can be repaired, and that are kept behind a gap: a power of two
-    #[arg(long, value_name = "PACKETS", default_value_t = 8192, value_parser = window)]
-    pub(crate) window: u32,
     /// The other end is ZeroMQ's `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames
     #[arg(long)]
     pub(crate) zeromq: bool,
@@ -218,9 +207,14 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// The UDP port.
-    pub(crate) fn udp(&self) -> u16 {
-        self.udp_port.unwrap_or(if self.zeromq { self.port } else { 3056 })
+    /// The settings of an end on a group.
+    pub(crate) fn spec(&self, group: IpAddr, source: Option<&SourceTimers>, naks: Option<&NakTimers>) -> PgmSpec {
+        let mut spec = settings(group, &self.packets, source, naks);
+        spec.data_port = self.port;
+        if self.zeromq && self.packets.udp_port.is_none() {
+            spec.udp_port = self.port;
+        }
+        spec
     }
 }
 
@@ -238,46 +232,16 @@ pub(crate) struct Source {
     /// Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap
     #[arg(long, value_name = "SQN", default_value_t = 0)]
     pub(crate) first: u32,
-    /// Most bits a second of all packets, such as 100M or 1G
-    #[arg(long, value_name = "BITS", default_value = "1G", value_parser = super::stream::bits)]
-    pub(crate) bandwidth: u64,
-    /// Time between two ambient SPMs, which tell where the source is and what it can repair
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
-    pub(crate) ambient: Duration,
-    /// First pause without data after which an SPM tells what was sent last; it doubles up to --ambient
-    #[arg(long, value_name = "TIME", default_value = "4ms", value_parser = time)]
-    pub(crate) heartbeat: Duration,
-    /// Offer parity over groups of so many packets, a power of two from 2 to 128 (forward error correction; receivers use it
-    /// with --use-fec)
-    #[arg(long, value_name = "PACKETS", value_parser = fec_group)]
-    pub(crate) fec: Option<u32>,
-    /// Send so many parity packets after each group without being asked
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "fec")]
-    pub(crate) fec_proactive: u32,
-    /// Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets
-    #[arg(long, requires = "fec_proactive")]
-    pub(crate) fec_unasked: bool,
-    /// End a group that is not full after such a pause [default: never]
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "fec")]
-    pub(crate) fec_pause: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) timers: SourceTimers,
 }
 
 /// The receiving half.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Receiver")]
 pub(crate) struct Receiver {
-    /// Longest random wait before the first NAK for a packet
-    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = time)]
-    pub(crate) back_off: Duration,
-    /// How long the confirmation of a NAK (NCF) is waited for before the next one
-    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = time)]
-    pub(crate) repeat: Duration,
-    /// How long a confirmed repair is waited for before the next NAK
-    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = time)]
-    pub(crate) data: Duration,
-    /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) retries: u32,
+    #[command(flatten)]
+    pub(crate) timers: NakTimers,
     /// Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit
     /// code 3). Each takes memory for --window packets
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -290,11 +254,141 @@ pub(crate) struct Receiver {
     pub(crate) use_fec: bool,
 }
 
-/// The group after this one.
-pub(crate) fn next_group(group: IpAddr) -> IpAddr {
-    match group {
-        IpAddr::V4(group) => IpAddr::V4(Ipv4Addr::from(u32::from(group).wrapping_add(1))),
-        IpAddr::V6(group) => IpAddr::V6(Ipv6Addr::from(u128::from(group).wrapping_add(1))),
+/// Where answers go.
+#[derive(Debug, Args)]
+pub(crate) struct ReplyGroup {
+    /// Group that answers are published on [default: the next address]
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) reply_group: Option<IpAddr>,
+}
+
+/// Packets and windows of an end, here and in `pace pgm`.
+#[derive(Debug, Args)]
+pub(crate) struct Packets {
+    /// What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)
+    #[arg(long, value_name = "CARRIER", default_value_t = defaults().carrier)]
+    pub(crate) carrier: PgmCarrier,
+    /// UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with pgm --zeromq
+    /// its --port]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) udp_port: Option<u16>,
+    /// Longest packet in bytes, without headers of IP and UDP
+    #[arg(long, value_name = "BYTES", default_value_t = defaults().packet_bytes, value_parser = clap::value_parser!(u16).range(400..=9000))]
+    pub(crate) packet: u16,
+    /// Packets that can be repaired, and that are kept behind a gap: a power of two
+    #[arg(long, value_name = "PACKETS", default_value_t = defaults().window_packets, value_parser = window)]
+    pub(crate) window: u32,
+}
+
+/// Rate, SPMs and parity of a source, here and in `pace pgm`.
+#[derive(Debug, Args)]
+pub(crate) struct SourceTimers {
+    /// Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]
+    #[arg(long, value_name = "BITS", default_value_t = defaults().max_bytes_per_second * 8, hide_default_value = true, value_parser = super::stream::bits)]
+    bandwidth: u64,
+    /// Time between two ambient SPMs, which tell where the source is and what it can repair
+    #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().ambient_ms * 1000))]
+    ambient: Time,
+    /// First pause without data after which an SPM tells what was sent last; it doubles up to --ambient
+    #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().heartbeat_us))]
+    heartbeat: Time,
+    /// Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use
+    /// it, receivers of pgm with --use-fec
+    #[arg(long, value_name = "PACKETS", value_parser = fec_group)]
+    fec: Option<u16>,
+    /// Send so many parity packets after each group without being asked
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "fec")]
+    fec_proactive: u16,
+    /// Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets
+    #[arg(long, requires = "fec_proactive")]
+    fec_unasked: bool,
+    /// End a group that is not full after such a pause [default: never]
+    #[arg(long, value_name = "TIME", requires = "fec")]
+    fec_pause: Option<Time>,
+}
+
+/// When a receiver asks for what it misses, here and in `pace pgm`.
+#[derive(Debug, Args)]
+pub(crate) struct NakTimers {
+    /// Longest random wait before the first NAK for a packet
+    #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().back_off_us))]
+    back_off: Time,
+    /// How long the confirmation of a NAK (NCF) is waited for before the next one
+    #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().repeat_us))]
+    repeat: Time,
+    /// How long a confirmed repair is waited for before the next NAK
+    #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().data_us))]
+    data: Time,
+    /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
+    #[arg(long, value_name = "N", default_value_t = defaults().retries, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    retries: u32,
+}
+
+/// The settings that all flags begin with, on no group.
+fn defaults() -> PgmSpec {
+    PgmSpec::new(Ipv4Addr::UNSPECIFIED.into())
+}
+
+/// The settings on a group; what an end does not have keeps its default.
+pub(super) fn settings(
+    group: IpAddr,
+    packets: &Packets,
+    source: Option<&SourceTimers>,
+    naks: Option<&NakTimers>,
+) -> PgmSpec {
+    let mut spec = PgmSpec::new(group);
+    spec.carrier = packets.carrier;
+    spec.udp_port = packets.udp_port.unwrap_or(spec.udp_port);
+    (spec.packet_bytes, spec.window_packets) = (packets.packet, packets.window);
+    if let Some(source) = source {
+        spec.max_bytes_per_second = (source.bandwidth / 8).max(1);
+        spec.ambient_ms = source.ambient.in_us().div_ceil(1000);
+        spec.heartbeat_us = source.heartbeat.in_us();
+        spec.fec = source.fec.map(|group_packets| PgmFec {
+            proactive_packets: source.fec_proactive,
+            on_demand: !source.fec_unasked,
+            pause_us: source.fec_pause.map(Time::in_us),
+            ..PgmFec::new(group_packets)
+        });
+    }
+    if let Some(naks) = naks {
+        spec.back_off_us = naks.back_off.in_us();
+        spec.repeat_us = naks.repeat.in_us();
+        spec.data_us = naks.data.in_us();
+        spec.retries = naks.retries;
+    }
+    spec
+}
+
+/// A time that is written with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time(Duration);
+
+impl Time {
+    fn us(us: u32) -> Self {
+        Self(Duration::from_micros(us.into()))
+    }
+
+    /// In µs, a part of one counted as a whole.
+    fn in_us(self) -> u32 {
+        u32::try_from(self.0.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX)
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        time(text).map(Self)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.as_nanos();
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+        let (unit, word) = units.into_iter().find(|(unit, _)| ns.is_multiple_of(*unit)).unwrap_or((1, "ns"));
+        write!(f, "{}{word}", ns / unit)
     }
 }
 
@@ -319,8 +413,8 @@ fn window(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "use a power of two from 16 to 1048576".to_owned())
 }
 
-fn fec_group(text: &str) -> Result<u32, String> {
-    let wanted = text.parse::<u32>().ok().filter(|packets| packets.is_power_of_two() && (2..=128).contains(packets));
+fn fec_group(text: &str) -> Result<u16, String> {
+    let wanted = text.parse::<u16>().ok().filter(|packets| packets.is_power_of_two() && (2..=128).contains(packets));
     wanted.ok_or_else(|| "use a power of two from 2 to 128".to_owned())
 }
 
@@ -349,6 +443,52 @@ mod tests {
         for text in ["", "ms", "-1s", "1h", "1e9"] {
             time(text).unwrap_err();
         }
+    }
+
+    #[test]
+    fn a_time_is_written_as_it_is_read() {
+        for text in ["200us", "5ms", "1s", "90s", "1500us", "7ns"] {
+            assert_eq!(text.parse::<Time>().unwrap().to_string(), text);
+        }
+        assert_eq!(["1ns", "1us", "0"].map(|text| text.parse::<Time>().unwrap().in_us()), [1, 1, 0]);
+    }
+
+    /// `pgm` and `pace pgm` without flags are both the settings of a plan without keys, and each flag means the same to both.
+    #[test]
+    fn flags_of_pgm_and_of_pace_are_the_same_settings() {
+        use crate::cli::{Cli, Command};
+        use clap::Parser as _;
+        let of = |flags: &[&str]| {
+            let pgm = Cli::parse_from([&["windhover", "pgm", "ping", "239.1.1.1"], flags].concat());
+            let Command::Pgm(Pgm::Ping(ping)) = pgm.command else { unreachable!() };
+            let by_hand = ping.way.spec(ping.group, Some(&ping.source.timers), Some(&ping.receiver.timers));
+            let pace = Cli::parse_from([&["windhover", "pace", "pgm", "239.1.1.1", "10.0.0.2"], flags].concat());
+            let Command::Pace(pace) = pace.command else { unreachable!() };
+            (by_hand, pace.group.spec(ping.group))
+        };
+        let default = PgmSpec::new("239.1.1.1".parse().unwrap());
+        assert_eq!(of(&[]), (default.clone(), default.clone()));
+        let flags = "--carrier raw --udp-port 4000 --packet 1000 --window 64 --bandwidth 8M --ambient 2s --heartbeat 3ms \
+            --back-off 1us --repeat 9ms --data 8ms --retries 7 --fec 8 --fec-proactive 2 --fec-unasked --fec-pause 20ms";
+        let flags: Vec<&str> = flags.split_ascii_whitespace().collect();
+        let (by_hand, measured) = of(&flags);
+        assert_eq!(by_hand, measured);
+        let wanted = PgmSpec {
+            carrier: PgmCarrier::Raw,
+            udp_port: 4000,
+            packet_bytes: 1000,
+            window_packets: 64,
+            max_bytes_per_second: 1_000_000,
+            ambient_ms: 2000,
+            heartbeat_us: 3000,
+            back_off_us: 1,
+            repeat_us: 9000,
+            data_us: 8000,
+            retries: 7,
+            fec: Some(PgmFec { group_packets: 8, proactive_packets: 2, on_demand: false, pause_us: Some(20_000) }),
+            ..default
+        };
+        assert_eq!(measured, wanted);
     }
 
     #[test]

@@ -8,19 +8,18 @@ mod send;
 mod tell;
 
 use super::capture::Recording;
-use crate::cli::pgm::{Pgm, Receiver, Source, Way as WayFlags, next_group};
+use crate::cli::pgm::{Pgm, Receiver, Source, Way as WayFlags};
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
-use model::PgmCarrier;
+use model::{PgmCarrier, PgmSpec};
 use net::capture::{GroupCarrier, GroupFlow};
-use pgm::{Gsi, ReceiverConfig, SourceConfig, Sqn, Tsi, fec};
-use pgm_io::{Carrier, PgmIoError, Way, WayOptions};
+use pgm::{Gsi, ReceiverConfig, SourceConfig, Sqn, Tsi};
+use pgm_io::spec::{self, PROTOCOL};
+use pgm_io::{PgmIoError, Way, WayOptions};
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// IP protocol number of PGM (RFC 3208, section 8).
-const PROTOCOL: u8 = 113;
 /// Longest message (RFC 3208 gives fragments 32 bits of length; other implementations stop here).
 const MOST_BYTES: usize = 65_535;
 /// How often a loop looks whether it is to end.
@@ -48,14 +47,15 @@ fn capture(command: &Pgm) -> Result<Option<Recording>, Failure> {
         Pgm::Send(arguments) => ("send", &arguments.way, arguments.group, None),
         Pgm::Recv(arguments) => ("recv", &arguments.way, arguments.group, None),
         Pgm::Ping(arguments) => {
-            ("ping", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply_group)?))
+            ("ping", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply.reply_group)?))
         }
         Pgm::Reflect(arguments) => {
-            ("reflect", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply_group)?))
+            ("reflect", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply.reply_group)?))
         }
     };
-    let carrier = match flags.carrier {
-        PgmCarrier::Udp => GroupCarrier::Udp(flags.udp()),
+    let spec = flags.spec(group, None, None);
+    let carrier = match spec.carrier {
+        PgmCarrier::Udp => GroupCarrier::Udp(spec.udp_port),
         PgmCarrier::Raw => GroupCarrier::Ip(PROTOCOL),
     };
     let groups = std::iter::once(group).chain(reply).collect();
@@ -83,19 +83,20 @@ fn open(flags: &WayFlags, publishes: Option<&Publishes<'_>>, hears: Option<&Hear
     }
     let group = groups.into_iter().flatten().next().context("neither a source nor a receiver")?;
     let (local, interface) = own(flags, group)?;
-    let carrier = match flags.carrier {
-        PgmCarrier::Udp => Carrier::Udp { port: flags.udp() },
-        PgmCarrier::Raw => Carrier::Raw { protocol: PROTOCOL },
-    };
-    let mut options = WayOptions::new(carrier, local);
+    let spec = flags.spec(
+        group,
+        publishes.map(|publishes| &publishes.flags.timers),
+        hears.map(|hears| &hears.flags.timers),
+    );
+    let mut options = WayOptions::new(spec::carrier(&spec), local);
     options.interface = interface;
     options.loopback = !flags.no_loop;
     options.ttl = flags.ttl;
     if let Some(publishes) = publishes {
-        options.source = Some(source(flags, publishes, local)?);
+        options.source = Some(source(&spec, publishes, local)?);
     }
     if let Some(hears) = hears {
-        options.receiver = Some(receiver(flags, hears)?);
+        options.receiver = Some(receiver(&spec, hears)?);
     }
     Way::open(&options).map_err(|error| match error {
         PgmIoError::Source(_) | PgmIoError::Receiver(_) => asked(&error),
@@ -137,7 +138,7 @@ fn own(flags: &WayFlags, group: IpAddr) -> Result<(IpAddr, Option<u32>), Failure
     Ok((found.address, Some(index)))
 }
 
-fn source(flags: &WayFlags, publishes: &Publishes<'_>, local: IpAddr) -> Result<SourceConfig, Failure> {
+fn source(spec: &PgmSpec, publishes: &Publishes<'_>, local: IpAddr) -> Result<SourceConfig, Failure> {
     let random = random()?;
     let [a, b, c, d, port @ ..] = random;
     let gsi = publishes.flags.gsi.unwrap_or(match local {
@@ -149,36 +150,15 @@ fn source(flags: &WayFlags, publishes: &Publishes<'_>, local: IpAddr) -> Result<
         IpAddr::V6(_) => Gsi([a, b, c, d, port[0] ^ 0x5a, port[1] ^ 0x5a]),
     });
     let port = publishes.flags.source_port.unwrap_or_else(|| u16::from_be_bytes([port[2], port[3]]).max(1));
-    let mut config = SourceConfig::new(Tsi { gsi, port }, flags.port, publishes.group, local);
+    let mut config = spec::source(spec, Tsi { gsi, port }, publishes.group, local);
     config.first = Sqn(publishes.flags.first);
-    config.max_packet_bytes = usize::from(flags.packet);
-    config.window_packets = flags.window;
-    config.max_bytes_per_second = (publishes.flags.bandwidth / 8).max(1);
-    config.peak_bytes_per_second = config.peak_bytes_per_second.max(config.max_bytes_per_second);
-    config.ambient_ns = ns(publishes.flags.ambient);
-    config.heartbeat_min_ns = ns(publishes.flags.heartbeat);
-    config.heartbeat_max_ns = config.ambient_ns.max(config.heartbeat_min_ns);
-    config.fec = publishes.flags.fec.map(|group_packets| fec::Config {
-        group_packets,
-        proactive_packets: publishes.flags.fec_proactive,
-        on_demand: !publishes.flags.fec_unasked,
-        group_pause_ns: publishes.flags.fec_pause.map(ns),
-        ..fec::Config::new()
-    });
     config.check().map_err(|error| asked(&PgmIoError::Source(error)))?;
     Ok(config)
 }
 
-fn receiver(flags: &WayFlags, hears: &Hears<'_>) -> Result<ReceiverConfig, Failure> {
-    let mut config = ReceiverConfig::new(flags.port, hears.group, u64::from_be_bytes(random()?));
-    config.window_packets = flags.window;
-    config.max_packet_bytes = usize::from(flags.packet);
-    config.max_sources = usize::from(hears.flags.sources);
-    config.back_off_ns = ns(hears.flags.back_off);
-    config.repeat_ns = ns(hears.flags.repeat);
-    config.data_ns = ns(hears.flags.data);
-    config.ncf_retries = hears.flags.retries;
-    config.data_retries = hears.flags.retries;
+fn receiver(spec: &PgmSpec, hears: &Hears<'_>) -> Result<ReceiverConfig, Failure> {
+    let sources = usize::from(hears.flags.sources);
+    let mut config = spec::receiver(spec, hears.group, sources, u64::from_be_bytes(random()?));
     config.expiry_ns = ns(hears.flags.expiry);
     config.parity = hears.flags.use_fec;
     config.check().map_err(|error| asked(&PgmIoError::Receiver(error)))?;
@@ -199,7 +179,7 @@ fn ns(time: Duration) -> u64 {
 
 /// The group that answers go to.
 fn reply_group(group: IpAddr, asked: Option<IpAddr>) -> Result<IpAddr, Failure> {
-    let reply = asked.unwrap_or_else(|| next_group(group));
+    let reply = PgmSpec { reply_group: asked, ..PgmSpec::new(group) }.reply_group();
     if reply == group || !reply.is_multicast() || reply.is_ipv4() != group.is_ipv4() {
         let why = anyhow!("answers cannot go to {reply}: give another group of the same family with --reply-group");
         return Err(Failure::usage(why));

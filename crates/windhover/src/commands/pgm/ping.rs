@@ -21,7 +21,7 @@ const SEARCH: Duration = Duration::from_secs(10);
 
 pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
-    let reply = reply_group(arguments.group, arguments.reply_group)?;
+    let reply = reply_group(arguments.group, arguments.reply.reply_group)?;
     let publishes = Publishes { group: arguments.group, flags: &arguments.source };
     let hears = Hears { group: reply, flags: &arguments.receiver };
     let way = open(&arguments.way, Some(&publishes), Some(&hears))?;

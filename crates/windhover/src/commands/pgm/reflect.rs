@@ -11,7 +11,7 @@ use std::time::Instant;
 
 pub(super) fn run(arguments: &Reflect, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
-    let reply = reply_group(arguments.group, arguments.reply_group)?;
+    let reply = reply_group(arguments.group, arguments.reply.reply_group)?;
     let publishes = Publishes { group: reply, flags: &arguments.source };
     let hears = Hears { group: arguments.group, flags: &arguments.receiver };
     let mut way = open(&arguments.way, Some(&publishes), Some(&hears))?;
