@@ -174,7 +174,15 @@ impl TaskKey {
     /// Whether this very task still lives: not another one that got its number.
     #[must_use]
     pub fn lives(&self, machine: &Machine) -> bool {
-        Self::of_at(machine, self.tid).is_some_and(|now| now == *self)
+        Self::of_at(machine, self.tid).is_some_and(|now| now.began(self.started))
+    }
+
+    /// Whether it began at a noted start. Starts that were read in two time namespaces may be a tick apart: the kernel adds the
+    /// offset in ns and then cuts to ticks (do_task_stat in Linux's fs/proc/array.c), so one that is no multiple of 10 ms
+    /// cannot be taken off again. Nothing is confused thereby: no id comes round within a tick.
+    #[must_use]
+    pub fn began(&self, started: u64) -> bool {
+        self.started.abs_diff(started) <= 1
     }
 }
 
@@ -342,13 +350,37 @@ mod tests {
         assert!(mounts[0].options.contains(&"cpuset".to_owned()));
     }
 
+    /// 777 ticks and a half after boot, as namespaces show them whose offsets are no multiples of a tick.
+    #[test]
+    fn a_start_is_known_again_in_time_namespaces_with_any_offset() {
+        const START_NS: i64 = 7_775_000_000;
+        let shown = |offset_ns: i64| {
+            let folder = tempfile::tempdir().unwrap();
+            let tree = |path: &str, text: String| {
+                let path = folder.path().join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            };
+            let (seconds, ns) = (offset_ns.div_euclid(1_000_000_000), offset_ns.rem_euclid(1_000_000_000));
+            tree("proc/self/timens_offsets", format!("monotonic           0         0\nboottime {seconds:10} {ns:9}\n"));
+            let ticks = (START_NS + offset_ns).div_euclid(10_000_000);
+            tree("proc/42/stat", format!("42 (a) S 1{} {ticks} 0\n", " 0".repeat(17)));
+            TaskKey::of_at(&Machine::at(folder.path()), 42).unwrap()
+        };
+        let here = shown(0);
+        assert_eq!(here.started, 777);
+        for offset_ns in [0, 4_000_000, 5_000_000, 9_999_999, 15_000_000, -1, -5_000_001, 86_400_005_000_000] {
+            assert!(shown(offset_ns).began(here.started), "{offset_ns}: {}", shown(offset_ns).started);
+        }
+    }
+
     #[test]
     fn this_thread_is_listed() {
         let machine = Machine::running();
         let process = i32::try_from(std::process::id()).unwrap();
         let key = TaskKey::of(process).unwrap();
         assert!(key.lives(&machine));
-        assert!(!TaskKey { started: key.started + 1, ..key.clone() }.lives(&machine));
+        assert!(!TaskKey { started: key.started + 2, ..key.clone() }.lives(&machine));
         let task = list(&machine).into_iter().find(|task| task.key == key).unwrap();
         assert!(!task.kernel && task.is_leader());
         assert!(!task.allowed.unwrap().is_empty());

@@ -141,7 +141,7 @@ pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOn
     task::own_session();
     let wait = LongWait::new()?;
     ready();
-    let lives = || TaskKey::of(owner.0).is_some_and(|now| now.started == owner.1);
+    let lives = || TaskKey::of(owner.0).is_some_and(|now| now.began(owner.1));
     wait.wait(Some(owner.0), &lives)?;
     let lock = registry.lock()?;
     match registry.get(name)? {

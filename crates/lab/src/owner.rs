@@ -29,7 +29,7 @@ impl Owner {
         let pid = std::process::id();
         Self::Process {
             pid,
-            start_time: started(pid).unwrap_or(0),
+            start_time: key(pid).map_or(0, |key| key.started),
             boot_id: host::boot_id().unwrap_or_default(),
             pid_namespace: pid_namespace(),
         }
@@ -43,7 +43,7 @@ impl Owner {
             Self::Process { boot_id, .. } if Some(boot_id) != host::boot_id().as_ref() => true,
             Self::Process { pid_namespace: namespace, .. } if *namespace != pid_namespace() => false,
             // A zombie has given up everything but its number.
-            Self::Process { pid, start_time, .. } => started(*pid) != Some(*start_time),
+            Self::Process { pid, start_time, .. } => !key(*pid).is_some_and(|key| key.began(*start_time)),
         }
     }
 }
@@ -57,9 +57,9 @@ impl fmt::Display for Owner {
     }
 }
 
-/// When a living process started, in clock ticks since boot, the same in every time namespace.
-fn started(pid: u32) -> Option<u64> {
-    TaskKey::of(i32::try_from(pid).ok()?).map(|key| key.started)
+/// A living process, and when it started.
+fn key(pid: u32) -> Option<TaskKey> {
+    TaskKey::of(i32::try_from(pid).ok()?)
 }
 
 fn pid_namespace() -> u64 {
@@ -82,7 +82,7 @@ mod tests {
             boot_id: boot_id.to_owned(),
             pid_namespace,
         };
-        assert!(owner(start_time + 1, &boot_id).is_gone());
+        assert!(owner(start_time + 2, &boot_id).is_gone());
         assert!(owner(start_time, "another boot").is_gone());
         assert!(!Owner::Persistent.is_gone());
     }
@@ -91,11 +91,11 @@ mod tests {
     fn a_killed_process_is_gone_even_while_it_is_a_zombie() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id();
-        let (start_time, boot_id) = (started(pid).unwrap(), host::boot_id().unwrap());
+        let (start_time, boot_id) = (key(pid).unwrap().started, host::boot_id().unwrap());
         let owner = Owner::Process { pid, start_time, boot_id, pid_namespace: pid_namespace() };
         assert!(!owner.is_gone());
         child.kill().unwrap();
-        while started(pid).is_some() {
+        while key(pid).is_some() {
             std::thread::yield_now();
         }
         assert!(owner.is_gone());

@@ -134,7 +134,7 @@ fn wait(task: &KeeperTask, ready: impl FnOnce()) -> Result<WaitEnd, TaskError> {
     stand_aside(&task.state);
     ready();
     let (tid, started) = task.owner;
-    let lives = || TaskKey::of(tid).is_some_and(|now| now.started == started);
+    let lives = || TaskKey::of(tid).is_some_and(|now| now.began(started));
     wait.wait(Some(tid), &lives)
 }
 

@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(kernel.read(&policy).unwrap(), "batch reset-on-fork");
 
         // The same number with another start is another task: it is never touched.
-        let other = Knob::Affinity { task: TaskKey { started: key.started + 1, ..key } };
+        let other = Knob::Affinity { task: TaskKey { started: key.started + 2, ..key } };
         assert!(matches!(kernel.write(&other, &first), Err(KnobError::Absent { .. })));
         assert_eq!(kernel.read(&knob).unwrap(), before);
         drop(end);
