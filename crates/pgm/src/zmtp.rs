@@ -83,7 +83,9 @@ impl Unframer {
         } else if offset == NONE {
             return;
         } else {
-            self.rest.extend_from_slice(bytes.get(usize::from(offset)..).unwrap_or_default());
+            // An offset beyond the end is damage; what comes next is no beginning then.
+            let Some(begin) = bytes.get(usize::from(offset)..) else { return };
+            self.rest.extend_from_slice(begin);
             self.joined = true;
         }
         let mut at = 0;
@@ -185,6 +187,9 @@ mod tests {
         assert_eq!(all(&mut unframer, &[0, 1, b'd', 2, 0, b'e']), [b"e"]);
         assert!(all(&mut unframer, &[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_empty());
         assert!(all(&mut unframer, &[]).is_empty());
+        unframer.lost();
+        assert!(all(&mut unframer, &[0, 9, 1, 2]).is_empty(), "no such place");
+        assert!(all(&mut unframer, &[0xff, 0xff, 2, 0, b'x']).is_empty(), "so this is the middle of a message");
         assert_eq!(unframer.dropped(), 1);
     }
 

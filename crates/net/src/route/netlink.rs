@@ -71,12 +71,12 @@ fn attribute(body: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     body.extend_from_slice(payload);
 }
 
-/// Reads one answer.
 /// What a lookup's answer says, for fuzzers.
 pub(super) fn exercise(bytes: &[u8]) {
     let _ = parse(bytes);
 }
 
+/// Reads one answer.
 fn parse(answer: &[u8]) -> io::Result<Found> {
     let bad = || io::Error::from(io::ErrorKind::InvalidData);
     let length = usize::try_from(u32_at(answer, 0).ok_or_else(bad)?).map_err(|_| bad())?;
