@@ -60,9 +60,10 @@ fn tool((name, package, version): (&str, &str, &str)) -> Result<PathBuf> {
     }
     let path = folder.to_string_lossy().into_owned();
     process::run("python3", &["-m", "venv", &path])?;
-    let pip = folder.join("bin/pip").to_string_lossy().into_owned();
+    // Not bin/pip: that names the folder which it was made in, and target/ may be a copy.
+    let python = folder.join("bin/python").to_string_lossy().into_owned();
     let wanted = format!("{package}=={version}");
-    process::run(&pip, &["install", "--quiet", "--disable-pip-version-check", &wanted])?;
+    process::run(&python, &["-m", "pip", "install", "--quiet", "--disable-pip-version-check", &wanted])?;
     if !tool.is_file() {
         bail!("{package} brought no {name}");
     }
