@@ -362,7 +362,10 @@ mod tests {
                 std::fs::write(path, text).unwrap();
             };
             let (seconds, ns) = (offset_ns.div_euclid(1_000_000_000), offset_ns.rem_euclid(1_000_000_000));
-            tree("proc/self/timens_offsets", format!("monotonic           0         0\nboottime {seconds:10} {ns:9}\n"));
+            tree(
+                "proc/self/timens_offsets",
+                format!("monotonic           0         0\nboottime {seconds:10} {ns:9}\n"),
+            );
             let ticks = (START_NS + offset_ns).div_euclid(10_000_000);
             tree("proc/42/stat", format!("42 (a) S 1{} {ticks} 0\n", " 0".repeat(17)));
             TaskKey::of_at(&Machine::at(folder.path()), 42).unwrap()

@@ -482,6 +482,38 @@ fn one_initiator_and_two_reflectors_in_namespaces() {
     }
 }
 
+/// Loss that has nothing to do with the rate is loss, and no reason to leave out higher rates.
+#[test]
+fn a_path_that_loses_at_random_does_not_end_a_sweep() {
+    let test = "a_path_that_loses_at_random_does_not_end_a_sweep";
+    if !support::can_make_namespaces(test) {
+        return;
+    }
+    // Each message crosses the loopback interface twice, so about 4 % of the answers are missing.
+    let rules = "add table ip lossy; add chain ip lossy some { type filter hook input priority 0; }; \
+                 add rule ip lossy some meta l4proto udp numgen random mod 100 < 2 counter drop";
+    let script = "ip link set lo up && nft \"$1\" || exit 77; shift; exec \"$@\"";
+    let sweep = ["pace", "udp", "--fork-both", "--rate", "200,400,800", "--seconds", "1", "--timeout", "300"];
+    let output = Command::new("unshare")
+        .args(["--net", "sh", "-c", script, "sh", rules, env!("CARGO_BIN_EXE_windhover")])
+        .args([&sweep[..], &["--warmup", "20", "--format", "json"]].concat())
+        .env_remove("WINDHOVER_KEY_FILE")
+        .output()
+        .unwrap();
+    if output.status.code() == Some(77) {
+        eprintln!("SKIPPED {test}: this kernel has no nftables, or no numgen in them");
+        return;
+    }
+    assert_measured(&output);
+    let all = documents(&output);
+    let lost: Vec<u64> = all.iter().map(|document| number(&document["messages"]["lost"])).collect();
+    assert!(lost.iter().sum::<u64>() >= 14, "1 % of all, or nothing is shown: {lost:?}");
+    for document in &all {
+        assert!(document["rate"]["saturated"].is_null(), "{}", document["rate"]);
+    }
+    assert_eq!(all.len(), 3, "{}", stderr(&output));
+}
+
 /// A reflector that runs for a quarter of the time: it is stopped and goes on, as long as the measurement takes.
 fn with_a_slow_reflector(server: &Server, arguments: &[&str]) -> Output {
     let signal = |name: &str| {

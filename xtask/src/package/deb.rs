@@ -66,6 +66,7 @@ fn fill(root: &Path, contents: &Contents, facts: &Facts, version: &str) -> Resul
     for plan in plans()? {
         put(root, &format!("{DOC}/examples/campaigns/{}", name(&plan)), &fs::read(&plan)?, 0o644)?;
     }
+    put(root, &format!("{DOC}/plan.md"), &fs::read(contents.generated.join("plan.md"))?, 0o644)?;
     put(root, &format!("{DOC}/copyright"), &fs::read(&contents.copyright)?, 0o644)?;
     let news = fs::read(process::root().join("CHANGELOG.md"))?;
     put(root, &format!("{DOC}/changelog.gz"), &gzip(&news)?, 0o644)?;

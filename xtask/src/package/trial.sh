@@ -21,7 +21,7 @@ is_enabled windhover-undo.service || fail "windhover-undo is off"
 if is_enabled windhover-serve.service; then fail "windhover-serve is on by itself"; fi
 for file in /usr/share/man/man1/windhover.1.gz /usr/share/bash-completion/completions/windhover \
     /usr/share/zsh/vendor-completions/_windhover /usr/share/fish/vendor_completions.d/windhover.fish \
-    /usr/share/doc/windhover/copyright /usr/share/doc/windhover/changelog.gz; do
+    /usr/share/doc/windhover/plan.md /usr/share/doc/windhover/copyright /usr/share/doc/windhover/changelog.gz; do
     # A minimal system may be told to leave documents out; here it is not.
     [ -s "$file" ] || fail "$file is missing"
 done

@@ -15,11 +15,17 @@ pub(crate) struct Campaign {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CampaignCommand {
     /// Check a plan and show its cells and how long it takes
+    ///
+    /// Example plans, such as heat-map.toml, are in campaigns/ of the source tree and of the archive, and in
+    /// /usr/share/doc/windhover/examples/campaigns of the package. All keys are in plan.md: docs/generated of the source tree,
+    /// the archive itself, /usr/share/doc/windhover of the package.
     Plan {
         /// The plan (TOML)
         plan: PathBuf,
     },
     /// Run a plan and write a run directory
+    ///
+    /// `windhover help campaign plan` says where example plans and the list of all keys are.
     Run {
         /// The plan (TOML)
         plan: PathBuf,

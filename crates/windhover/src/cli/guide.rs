@@ -233,16 +233,16 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "campaign plan",
         &[
-            ("windhover campaign plan campaigns/white-paper.toml", "check a plan; show cells and time"),
-            ("windhover campaign plan campaigns/heat-map.toml", "docs/generated/plan.md lists all keys"),
+            ("windhover campaign plan PLAN", "check a plan; show cells and time"),
+            ("windhover campaign plan PLAN --quiet", "without notes"),
         ],
     ),
     (
         "campaign run",
         &[
-            ("windhover campaign run campaigns/heat-map.toml", "a minute and a half, as root"),
+            ("windhover campaign run PLAN", "as root, for labs of namespaces"),
             (
-                "windhover campaign run campaigns/heat-map.toml --lab loopback --output runs --label nic=X520",
+                "windhover campaign run PLAN --lab loopback --output runs --label nic=X520",
                 "without namespaces; a label for what was swapped by hand",
             ),
         ],

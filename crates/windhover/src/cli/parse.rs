@@ -171,6 +171,8 @@ mod tests {
             assert!(examples.len() >= 2, "'{path}' has {} examples", examples.len());
             for (line, _) in examples {
                 assert!(line.contains(&format!("windhover {path}")), "{line}");
+                let of_sources = ["campaigns/", "docs/"].iter().any(|folder| line.contains(folder));
+                assert!(!of_sources, "an installed tool has no such file: {line}");
             }
             *seen += 1;
         }

@@ -49,9 +49,12 @@ fn capture(command: &Pgm) -> Result<Option<Recording>, Failure> {
         Pgm::Ping(arguments) => {
             ("ping", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply.reply_group)?))
         }
-        Pgm::Reflect(arguments) => {
-            ("reflect", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply.reply_group)?))
-        }
+        Pgm::Reflect(arguments) => (
+            "reflect",
+            &arguments.way,
+            arguments.group,
+            Some(reply_group(arguments.group, arguments.reply.reply_group)?),
+        ),
     };
     let spec = flags.spec(group, None, None);
     let carrier = match spec.carrier {
@@ -83,11 +86,8 @@ fn open(flags: &WayFlags, publishes: Option<&Publishes<'_>>, hears: Option<&Hear
     }
     let group = groups.into_iter().flatten().next().context("neither a source nor a receiver")?;
     let (local, interface) = own(flags, group)?;
-    let spec = flags.spec(
-        group,
-        publishes.map(|publishes| &publishes.flags.timers),
-        hears.map(|hears| &hears.flags.timers),
-    );
+    let spec =
+        flags.spec(group, publishes.map(|publishes| &publishes.flags.timers), hears.map(|hears| &hears.flags.timers));
     let mut options = WayOptions::new(spec::carrier(&spec), local);
     options.interface = interface;
     options.loopback = !flags.no_loop;
