@@ -11,7 +11,7 @@ use network::{Network, address, address6, obstacle, obstacle6};
 use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::{Folder, assert_refused, documents, run, stderr, stdout};
+use support::{Folder, assert_code, assert_refused, documents, run, stderr, stdout};
 
 const GROUP: &str = "239.192.7.1";
 /// Longest that one command may take; `timeout` ends it then.
@@ -469,8 +469,6 @@ fn what_is_refused_names_pace_and_its_form() {
     assert_refused(&["pace", "pgm", GROUP, "127.0.0.1", "--size", "32"], 2, &["size", "64"]);
     assert_refused(&["pace", "pgm", GROUP, "127.0.0.1", "--size", "64", "--stamps", "kernel"], 2, &["stamps"]);
     for (flags, words) in [
-        ("--fec 12", ["fec.group_packets 12", "power of two from 2 to 128"]),
-        ("--fec 256", ["fec.group_packets 256", "power of two from 2 to 128"]),
         ("--fec 16 --fec-proactive 17", ["fec.proactive_packets", "0 to 16"]),
         ("--fec 16 --fec-proactive 0 --fec-unasked", ["fec.proactive_packets", "1 or more"]),
         ("--fec 16 --fec-pause 0", ["fec.pause_us", "10 to 60,000,000 µs"]),
@@ -479,6 +477,11 @@ fn what_is_refused_names_pace_and_its_form() {
         let flags: Vec<&str> =
             ["pace", "pgm", GROUP, "127.0.0.1", "--size", "64"].into_iter().chain(flags.split(' ')).collect();
         assert_refused(&flags, 2, &words);
+    }
+    for packets in ["12", "256"] {
+        let refused = run(&["pace", "pgm", GROUP, "127.0.0.1", "--fec", packets]);
+        assert_code(&refused, 2);
+        assert!(stderr(&refused).contains("power of two from 2 to 128"), "{}", stderr(&refused));
     }
     assert_refused(&["pace", "udp", "127.0.0.1", "--fec", "16"], 2, &["PGM", "udp"]);
     assert_refused(&["pace", "udp", "127.0.0.1", "127.0.0.2"], 2, &["127.0.0.2", "--to"]);
