@@ -17,7 +17,8 @@
 //! autocorrelation ρ of the batches (corrected for its bias in short series by Kendall's (1+3ρ)/n) they are worth
 //! n(1-ρ)/(1+ρ), which widens the interval and lowers its degrees of freedom. The same is done with the batches joined two by
 //! two, and the wider interval counts: what lasts longer than a batch shows there. Where these are worth fewer than 10, the run is
-//! too short to have an interval, and there is none. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
+//! too short to have an interval, and there is none. Where ρ of single batches is above a half they must be worth 15, because ρ
+//! is then known too badly to tell 10 from 5: of runs about the limit those that seem longest would have an interval. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
 //! G. S. Fishman, "Grouping observations in digital simulation", 1978.)
 
 use crate::histogram::Bucket;
@@ -31,6 +32,10 @@ const KEPT: usize = BLOCK * MOST;
 const ENOUGH: usize = 10;
 /// The same of batches that are worth fewer because they depend on each other.
 const WORTH: f64 = 10.0;
+/// Above this autocorrelation of single batches dependence lasts longer than a batch.
+const LASTING: f64 = 0.5;
+/// What batches must then be worth.
+const WORTH_IF_LASTING: f64 = 15.0;
 /// The interval of a median needs this many values.
 const MEDIAN_VALUES: u64 = 256;
 /// Levels at quantiles of the first 4096 values.
@@ -78,7 +83,8 @@ pub struct MedianInterval {
 pub enum NoInterval {
     /// Too few values.
     Few,
-    /// Values depend on each other for so long that the run is worth fewer than 10 independent batches.
+    /// Values depend on each other for so long that the run is worth fewer than 10 independent batches (15 where dependence
+    /// lasts longer than a batch).
     Short,
 }
 
@@ -276,8 +282,8 @@ impl BatchIntervals {
         (self.length * BLOCK as u64) as f64
     }
 
-    /// 95 % interval of the mean, around the exact mean; `None` with fewer than 10 batches, and where they are worth fewer
-    /// than 10.
+    /// 95 % interval of the mean, around the exact mean; `None` with fewer than 10 batches, and where they are worth too few
+    /// independent ones.
     #[must_use]
     pub fn mean_interval(&self) -> Option<Interval> {
         let mut spread = Spreads::default();
@@ -420,7 +426,8 @@ impl Spreads {
     /// ones.
     fn half_width(&self) -> Result<f64, NoInterval> {
         let single = self.single.half_width(2.0)?;
-        match self.joined.half_width(WORTH) {
+        let is_lasting = self.single.autocorrelation() > LASTING;
+        match self.joined.half_width(if is_lasting { WORTH_IF_LASTING } else { WORTH }) {
             Ok(joined) => Ok(single.max(joined)),
             Err(NoInterval::Few) => Ok(single),
             Err(NoInterval::Short) => Err(NoInterval::Short),

@@ -7,8 +7,11 @@ mod series;
 
 fn main() {
     let runs = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(400_u32);
-    println!("| series | messages | runs with an interval | covered | mean width |");
-    println!("|---|---:|---:|---:|---:|");
+    println!(
+        "| series | messages | runs with an interval | covered | of all runs: wrong | saw one state only | mean width |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|");
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
     for series in series::ALL {
         let truth = series::median(series);
         for count in [2_000, 20_000, 200_000, 1_000_000] {
@@ -16,13 +19,11 @@ fn main() {
             let found = series::coverage(series, truth, count, runs);
             let (share, width) = match found.known {
                 0 => ("too short".to_owned(), "-".to_owned()),
-                known => (
-                    format!("{:.1} %", found.share() * 100.0),
-                    format!("{:.2} %", found.width * 100.0 / f64::from(known)),
-                ),
+                known => (percent(found.share()), format!("{:.2} %", found.width * 100.0 / f64::from(known))),
             };
-            let known = f64::from(found.known) * 100.0 / f64::from(found.runs);
-            println!("| {series} | {count} | {known:.0} % | {share} | {width} |");
+            let (given, wrong) = (percent(found.given()), percent(found.wrong()));
+            let blind = percent(f64::from(found.blind) / f64::from(found.runs));
+            println!("| {series} | {count} | {given} | {share} | {wrong} | {blind} | {width} |");
         }
     }
 }

@@ -68,6 +68,8 @@ struct Going {
     random: Random,
     last: f64,
     left: f64,
+    /// Whether it has been in all of its states.
+    has_seen_all: bool,
 }
 
 impl Going {
@@ -77,7 +79,7 @@ impl Going {
             Series::TwoStates => (f64::from(u8::from(random.unit() < 0.4)), 0.0),
             _ => (random.normal(), 0.0),
         };
-        Self { series, random, last, left }
+        Self { series, random, last, left, has_seen_all: !matches!(series, Series::TwoStates) }
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
@@ -100,6 +102,7 @@ impl Going {
                 let lasts = if self.last > 0.5 { 2_000.0 } else { 3_000.0 };
                 if self.random.unit() < 1.0 / lasts {
                     self.last = 1.0 - self.last;
+                    self.has_seen_all = true;
                 }
                 10_000.0 * (1.0 + 0.02 * noise) * (1.0 + 0.4 * self.last)
             }
@@ -129,7 +132,10 @@ pub(crate) fn median(series: Series) -> f64 {
 pub(crate) struct Coverage {
     /// Runs.
     pub(crate) runs: u32,
-    /// Of them, those that had an interval.
+    /// Of them, those that were in a single one of two states all the time. Nothing in such a run shows that there is another,
+    /// so it is like an independent series and is counted nowhere else.
+    pub(crate) blind: u32,
+    /// Of the others, those that had an interval.
     pub(crate) known: u32,
     /// Of these, those that covered the median of the series.
     pub(crate) covered: u32,
@@ -141,6 +147,16 @@ impl Coverage {
     /// Share of the intervals that covered the truth.
     pub(crate) fn share(&self) -> f64 {
         f64::from(self.covered) / f64::from(self.known.max(1))
+    }
+
+    /// Share of the runs that had an interval, of those that were in all states.
+    pub(crate) fn given(&self) -> f64 {
+        f64::from(self.known) / f64::from((self.runs - self.blind).max(1))
+    }
+
+    /// Share of all runs that had an interval which did not cover the truth, those in one state left aside.
+    pub(crate) fn wrong(&self) -> f64 {
+        f64::from(self.known - self.covered) / f64::from(self.runs.max(1))
     }
 }
 
@@ -154,6 +170,10 @@ pub(crate) fn coverage(series: Series, truth: f64, count: u32, runs: u32) -> Cov
             let ns = going.next();
             batches.push(ns);
             histogram.record(ns);
+        }
+        if !going.has_seen_all {
+            out.blind += 1;
+            continue;
         }
         match batches.median_interval(|q| histogram.bucket_at(q)) {
             Ok(interval) => {
