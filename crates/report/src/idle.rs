@@ -2,15 +2,35 @@
 //! awake. Said only where the facts of the run allow it.
 
 use crate::RunInput;
-use crate::document::CellInfo;
+use crate::compare::{CellComparison, Comparison, Outcome};
+use crate::names::is_baseline;
 use crate::units::{list, plain};
 use model::run::RunHost;
 use serde_json::Value;
 
-/// What explains that a cell without load is slower than the same under load, and what to do about it: where both ends block
-/// in their receive calls and a machine puts idle CPUs to sleep. `None` where ends spin or CPUs stay awake.
-pub(crate) fn sleeping_cpus(run: &RunInput, without_load: &CellInfo) -> Option<String> {
-    let blocks = without_load.factors.get("receive").is_some_and(|receive| receive == "block");
+/// A median that falls so much under load is explained also where it cannot be tested.
+const FASTER: f64 = 0.9;
+
+/// Where a median falls under load: the cause and the remedy, from facts recorded with the run of the cells without load.
+/// `None` where no median falls, where ends spin or CPUs stay awake.
+pub(crate) fn faster_under_load(run: &RunInput, comparison: &Comparison) -> Option<String> {
+    let (before, after) = (comparison.a.factors.get("load")?, comparison.b.factors.get("load")?);
+    let is_faster = |cell: &&CellComparison| {
+        let median = cell.metrics.iter().find(|figure| figure.metric == "p50");
+        median.is_some_and(|median| match median.outcome {
+            Outcome::Lower => true,
+            Outcome::Higher | Outcome::NoDifference | Outcome::Same | Outcome::Untrusted => false,
+            Outcome::Unclear | Outcome::TooFew => median.ratio.is_some_and(|ratio| ratio < FASTER),
+        })
+    };
+    let is_load = is_baseline("load", before) && !is_baseline("load", after);
+    comparison.cells.iter().filter(|_| is_load).filter(is_faster).find_map(|cell| sleeping_cpus(run, cell))
+}
+
+/// What explains that a cell is slower without load: both ends block in their receive calls and a machine puts idle CPUs to
+/// sleep.
+fn sleeping_cpus(run: &RunInput, cell: &CellComparison) -> Option<String> {
+    let blocks = cell.factors.get("receive").is_some_and(|receive| receive == "block");
     let mut causes: Vec<String> = Vec::new();
     let mut has_driver = false;
     for host in run.document.hosts.values().filter(|_| blocks) {

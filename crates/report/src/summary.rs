@@ -5,7 +5,7 @@ use crate::RunInput;
 use crate::cells::Cell;
 use crate::compare::{CellComparison, Comparisons, MetricComparison, Outcome};
 use crate::document::{CellInfo, Document, Mark};
-use crate::idle::sleeping_cpus;
+use crate::idle::faster_under_load;
 use crate::names::{is_baseline, label_word, measured_on, rank};
 use crate::summary_pace;
 use crate::units::{commas, counted, list, span};
@@ -28,7 +28,8 @@ pub(crate) fn sentences(
     out.extend(summary_pace::sentences(document));
     let pairs = pairs(document, cells, compared);
     out.extend(comparisons(document, &pairs));
-    out.extend(faster_under_load(&pairs, runs));
+    let explained = |one| runs.first().and_then(|run| faster_under_load(run, one));
+    out.extend(compared.iter().flat_map(|all| &all.comparisons).find_map(explained));
     out.extend(tail(document));
     out.extend(holes(cells));
     out.push(verdicts(document));
@@ -133,25 +134,6 @@ fn ordered(axes: &[String]) -> Vec<&str> {
     let first = ["load", "os", "shield", "policy", "stack", "receive", "nic"];
     axes.sort_by_key(|axis| first.iter().position(|name| name == axis).unwrap_or(first.len()));
     axes
-}
-
-/// So much faster under load is worth an explanation where it cannot be tested.
-const FASTER: f64 = 0.9;
-
-/// Where a median falls under load, the cause and the remedy, from facts recorded with the run.
-fn faster_under_load(pairs: &[Pair<'_>], runs: &[RunInput]) -> Option<String> {
-    let value = |cell: &Cell| cell.info.factors.get("load").cloned().unwrap_or_default();
-    let faster = |pair: &&Pair<'_>| {
-        let figure = pair.figure("p50");
-        pair.axis == "load"
-            && is_baseline("load", &value(pair.before))
-            && figure.is_some_and(|figure| match figure.outcome {
-                Outcome::Lower => true,
-                Outcome::Higher | Outcome::NoDifference | Outcome::Same | Outcome::Untrusted => false,
-                Outcome::Unclear | Outcome::TooFew => figure.ratio.is_some_and(|ratio| ratio < FASTER),
-            })
-    };
-    pairs.iter().filter(faster).find_map(|pair| sleeping_cpus(runs.get(pair.before.run)?, &pair.before.info))
 }
 
 fn comparisons(document: &Document, pairs: &[Pair<'_>]) -> Vec<String> {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::RunInput;
 use crate::cells::{mark, scale};
+use crate::idle::faster_under_load;
 use crate::names::{axis_title, is_baseline};
 use crate::units::plain;
 use model::{LatencyKind, Probe, ResultDocument};
@@ -79,6 +80,8 @@ struct Family {
 
 /// Two sides before the correction is known.
 struct Prepared<'a> {
+    /// The first run of the first side.
+    run: &'a RunInput,
     a: Side,
     b: Side,
     interleaved: bool,
@@ -288,6 +291,7 @@ fn prepare<'a>(
             .collect(),
     };
     Ok(Prepared {
+        run: a.run,
         a: side(a, names[0], false),
         b: side(b, names[1], true),
         interleaved,
@@ -610,6 +614,7 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
             unmatched: comparison.matched.unmatched,
         };
         done.summary = words::summary(&done, family.sets, &comparison.matched.differing, &options.siblings);
+        done.summary.extend(faster_under_load(comparison.run, &done));
         comparisons.push(done);
     }
     let gates = held::judge(&comparisons, family.sets, options)?;
