@@ -9,13 +9,28 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use support::{Folder, Server, assert_code, can_make_namespaces, run, windhover};
+use support::{Folder, Server, assert_code, can_make_namespaces, run};
 
 const INT: i32 = 2;
 const TERM: i32 = 15;
 
 /// What "at once" is on a machine that has other things to do; an orderly stop of what is interrupted here takes longer.
 const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// The program with signals as a terminal's shell leaves them: a shell's background job ignores SIGINT, and so does what is
+/// started from there.
+fn windhover(arguments: &[&str]) -> Command {
+    let plain = support::windhover(arguments);
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM,HUP").arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
 
 fn signal(process: u32, signal: i32) {
     let sent = Command::new("kill").args([format!("-{signal}"), process.to_string()]).status().unwrap();
@@ -112,11 +127,14 @@ fn a_report_that_computes_ends_at_the_first_signal() {
     arguments[4] = &page;
     arguments.extend(runs.iter().map(String::as_str));
     for sent in [INT, TERM] {
-        let mut child = windhover(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let said = folder.0.join("stderr");
+        let stderr = std::fs::File::create(&said).unwrap();
+        let mut child = windhover(&arguments).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
         // It has begun to compute, and is not near its end.
         until("computing", || computed(child.id()) >= 10);
         signal(child.id(), sent);
-        assert_eq!(end_of(&mut child, AT_ONCE).signal(), Some(sent));
+        let status = end_of(&mut child, AT_ONCE);
+        assert_eq!(status.signal(), Some(sent), "{status}: {}", std::fs::read_to_string(&said).unwrap());
     }
 }
 

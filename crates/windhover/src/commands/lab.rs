@@ -39,8 +39,13 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
         LabCommand::Exec { host, command } => {
             let (lab_name, host) = host.split_once('/').unwrap_or(("lab", host.as_str()));
             let programs = signals::pass_on()?;
-            let started = &mut |pid| programs.add(pid);
+            let mut program = 0;
+            let started = &mut |pid| {
+                program = pid;
+                programs.add(pid);
+            };
             let status = lab::exec(&registry, lab_name, host, &command, started).map_err(failed)?;
+            programs.remove(program);
             Ok(u8::try_from(status).unwrap_or(1))
         }
     }

@@ -11,7 +11,7 @@ use signal_hook::low_level::siginfo::Cause;
 use signal_hook::{SigId, flag, low_level};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Set while the next signal ends the process at once, once the handlers are there.
 static AT_ONCE: AtomicBool = AtomicBool::new(true);
@@ -75,24 +75,45 @@ pub(crate) fn on_stop(ask: impl Fn() + Send + 'static) -> anyhow::Result<StopFla
 
 /// The programs that signals are passed on to.
 #[derive(Clone, Default)]
-pub(crate) struct Programs(Arc<Mutex<Vec<i32>>>);
+pub(crate) struct Programs(Arc<Mutex<Passing>>);
+
+#[derive(Default)]
+struct Passing {
+    pids: Vec<i32>,
+    /// The last signal that was passed on.
+    signal: Option<i32>,
+}
 
 impl Programs {
+    /// A signal that came while it was started is passed on to it too.
     pub(crate) fn add(&self, pid: u32) {
         if let Ok(pid) = i32::try_from(pid) {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
+            let mut passing = self.lock();
+            passing.pids.push(pid);
+            if let Some(signal) = passing.signal {
+                let _ = task::send_signal(pid, signal);
+            }
         }
     }
 
-    /// To be called before the program's end is taken from the kernel: its number may belong to another then.
+    /// To be called before the program's end is taken from the kernel, where that can be: its number may belong to another
+    /// then. It never returns where the program's end is that of this process.
     pub(crate) fn remove(&self, pid: u32) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|&known| u32::try_from(known) != Ok(pid));
+        self.lock().pids.retain(|&known| u32::try_from(known) != Ok(pid));
     }
 
-    fn signal(&self, signal: i32) {
-        for &pid in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    /// While what it gives back lives, [`Self::remove`] waits.
+    fn signal(&self, signal: i32) -> MutexGuard<'_, Passing> {
+        let mut passing = self.lock();
+        passing.signal = Some(signal);
+        for &pid in &passing.pids {
             let _ = task::send_signal(pid, signal);
         }
+        passing
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Passing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,10 +128,11 @@ pub(crate) fn pass_on() -> anyhow::Result<Programs> {
         let mut again = false;
         for origin in signals.forever().filter(|origin| origin.cause != Cause::Kernel) {
             if again {
-                passed.signal(SIGKILL);
+                // Whoever waits for their end must not end this process by an exit code first.
+                let _held = passed.signal(SIGKILL);
                 let _ = low_level::emulate_default_handler(origin.signal);
             }
-            passed.signal(origin.signal);
+            drop(passed.signal(origin.signal));
             again = true;
         }
     })?;
@@ -125,4 +147,20 @@ fn ending() -> impl Iterator<Item = i32> {
 fn spawn(work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     let thread = std::thread::Builder::new().name("signals".to_owned());
     thread.spawn(work).map(drop).context("cannot start a thread")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+
+    /// A wrapper's first signal was lost when it came before the wrapper knew the program's number.
+    #[test]
+    fn a_signal_that_comes_while_a_program_is_started_reaches_it() {
+        let programs = Programs::default();
+        drop(programs.signal(SIGTERM));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        programs.add(child.id());
+        assert_eq!(child.wait().unwrap().signal(), Some(SIGTERM));
+    }
 }
