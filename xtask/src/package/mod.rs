@@ -73,7 +73,8 @@ fn build() -> Result<PathBuf> {
     let hidden = [(home.join("registry/src"), "registry"), (process::root(), "windhover")];
     let hidden = hidden.iter().map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()));
     // Cargo drops `strip` where the profile of the binary's own crate is overridden.
-    let flags: Vec<String> = hidden.chain(["-Clink-arg=-Wl,--strip-all".to_owned()]).collect();
+    let flags: Vec<String> =
+        hidden.chain(["-Clink-arg=-Wl,--strip-all".to_owned(), "-Clink-arg=-Wl,--icf=all".to_owned()]).collect();
     let cargo = process::cargo();
     let arguments = ["build", "--profile", "dist", "--locked", "--package", "windhover"];
     eprintln!("$ {cargo} {}", arguments.join(" "));
