@@ -169,8 +169,8 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Starts what sends messages back, where that is a process of its own, and puts it into `endpoints`; gives back what the
-/// probe is told to go to, the first reflector first.
+/// Starts what sends messages back, where that is a process of its own, and puts it into `endpoints`; gives back what
+/// the probe is told to go to, the first reflector first.
 fn start_endpoints(
     hosts: &mut dyn Hosts,
     cast: &Cast,
@@ -239,7 +239,8 @@ const STARTING: Duration = Duration::from_secs(30);
 /// A warm-up ends when so many of its messages were lost.
 const WARM_UP_LOSSES: u32 = 10;
 
-/// How long a probe may take before it counts as hung: a warm-up in which every message is lost stays below it. A cell that ends by count alone may take any time.
+/// How long a probe may take before it counts as hung: a warm-up in which every message is lost stays below it. A cell
+/// that ends by count alone may take any time.
 fn limit(step: &Step) -> Option<Duration> {
     let spec = &step.cell.spec;
     if spec.stop.max_ms == u32::MAX {

@@ -163,6 +163,12 @@ impl Ethtool {
         Some(features_from(&strings, &features, count))
     }
 
+    /// The names of all features that the kernel knows, also those that this device can never have.
+    pub(crate) fn all_features(&self, device: &str) -> Option<Vec<String>> {
+        let (count, strings) = self.feature_names(device).ok()??;
+        Some((0..count).filter_map(|number| feature_name(&strings, number)).collect())
+    }
+
     /// Whether one feature is on; `None` where the device can never have it on.
     pub(crate) fn feature(&self, device: &str, name: &str) -> io::Result<Option<bool>> {
         // So that a device that is not there is told apart from one without the feature.

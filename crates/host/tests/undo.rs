@@ -3,6 +3,8 @@
 
 extern crate windhover_host as host;
 
+#[path = "undo/beside.rs"]
+mod beside;
 #[path = "undo/damage.rs"]
 mod damage;
 #[path = "undo/killed.rs"]

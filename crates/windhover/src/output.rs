@@ -2,6 +2,7 @@
 
 use crate::cli::{Cli, Colour};
 use anstyle::{AnsiColor, Style};
+use report::{Column, Grid};
 use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -39,6 +40,17 @@ pub(crate) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or_else(terminal).filter(|columns| *columns > 0).unwrap_or(100).max(LEAST)
+}
+
+/// A table of words as wide as [`width`], one heading a column.
+pub(crate) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
+    let columns = headings.iter().map(|heading| Column::words(heading)).collect();
+    Grid { columns, rows, ..Grid::default() }.text(width())
+}
+
+/// A paragraph as wide as [`width`], its further lines below the end of `lead`.
+pub(crate) fn paragraph(lead: &str, text: &str) -> String {
+    report::paragraph(lead, text, width())
 }
 
 /// Writes a file whole or not at all; one that exists only with `overwrites`.

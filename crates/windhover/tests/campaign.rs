@@ -93,6 +93,21 @@ fn assert_refused_by_clap(arguments: &[&str]) {
 }
 
 #[test]
+fn plans_fit_the_terminal() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");
+    for name in ["white-paper.toml", "heat-map.toml", "pgm.toml", "shield.toml"] {
+        support::fits_every_width(&["campaign", "plan", &folder.join(name).display().to_string()]);
+    }
+    let folder = Folder::new("campaign-width");
+    let knobs =
+        "knob = [\"none\", \"sysctl.net.core.busy_poll=50; sysctl.net.core.busy_read=50; sysctl.vm.swappiness=1\"]";
+    let title =
+        "title = \"A title that is longer than the eighty columns of a terminal, so that it has to be wrapped\"\n";
+    let file = folder.file("long.toml", &format!("{title}{}", plan("loopback", "0.1", knobs)));
+    support::fits_every_width(&["campaign", "plan", &file]);
+}
+
+#[test]
 fn a_plan_whose_repetitions_can_never_show_a_difference_is_warned_of() {
     let folder = Folder::new("campaign-few");
     let of = |repetitions: u32, grid: &str| {

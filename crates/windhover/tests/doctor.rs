@@ -2,10 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
+#[path = "../../prepare/tests/systems/mod.rs"]
+#[allow(dead_code, reason = "prepare's tests use the rest")]
+mod systems;
 
 use serde_json::Value;
 use std::path::Path;
-use support::{Folder, assert_code, assert_refused, run, stderr, stdout};
+use support::{Folder, assert_code, assert_refused, fits_every_width, run, stderr, stdout, windhover};
+use systems::System;
 
 fn tree(folder: &Folder, clock: &str) -> String {
     for (path, text) in [
@@ -44,7 +48,7 @@ fn this_machine_is_examined() {
     let (found, skipped) = (ids("findings"), ids("skipped"));
     assert!(skipped.contains(&"peer.match".to_owned()) && found.contains(&"cpu.housekeeping".to_owned()));
     assert!(skipped.iter().all(|id| !found.contains(id)), "{found:?} {skipped:?}");
-    let text = stdout(&run(&["doctor"]));
+    let text = stdout(&windhover(&["doctor"]).env("COLUMNS", "200").output().unwrap());
     assert!(text.contains("NOT EXAMINED") && text.contains("checks not made"), "{text}");
 }
 
@@ -134,4 +138,44 @@ fn measuring_fills_in_what_files_cannot_tell() {
         let throttle = &measured["throttle"];
         assert!(throttle["duration_ns"].as_u64().unwrap() >= throttle["longest_ns"].as_u64().unwrap());
     }
+}
+
+/// The arguments that examine a planted system: its CPUs and device.
+fn examined(system: &System, more: &[&str]) -> Vec<String> {
+    let root = system.root().display().to_string();
+    ["doctor", "--root", &root].iter().chain(more).map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn the_text_for_people() {
+    let systems: [(&str, &[&str]); 6] = [
+        ("vm-lockdown", &["--cpus", "1", "--nic", "eth0"]),
+        ("metal", &["--cpus", "2", "--nic", "ens1f0"]),
+        ("preempt-rt", &["--cpus", "3", "--nic", "eth0"]),
+        ("container", &["--cpus", "4"]),
+        ("kvm-guest", &[]),
+        ("redhawk", &[]),
+    ];
+    for (name, more) in systems {
+        let system = System::load(name);
+        let arguments = examined(&system, more);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        insta::assert_snapshot!(name, stdout(&run(&arguments)));
+        fits_every_width(&arguments);
+    }
+    let (guest, metal) = (System::load("vm-lockdown"), System::load("metal"));
+    let narrow = examined(&guest, &["--verbose", "--color", "always"]);
+    let narrow: Vec<&str> = narrow.iter().map(String::as_str).collect();
+    insta::assert_snapshot!("narrow", stdout(&windhover(&narrow).env("COLUMNS", "60").output().unwrap()));
+
+    let folder = Folder::new("doctor-text");
+    let kept = |system: &System, name: &str| {
+        let file = folder.0.join(name).display().to_string();
+        let arguments = examined(system, &["--save", &file]);
+        run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        file
+    };
+    let (a, b) = (kept(&metal, "a.json"), kept(&guest, "b.json"));
+    insta::assert_snapshot!("comparison", stdout(&run(&["doctor", "diff", &a, &b])));
+    fits_every_width(&["doctor", "diff", &a, &b]);
 }

@@ -13,7 +13,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use support::{Folder, assert_code, assert_refused, can_make_namespaces, is_root, run, stderr, stdout, windhover};
+use support::{
+    Folder, assert_code, assert_refused, can_make_namespaces, fits_every_width, is_root, run, stderr, stdout, windhover,
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -87,6 +89,31 @@ fn profiles_are_listed_and_shown() {
     assert_refused(&["tune", "diff", "latency", "--set", "memory.tph=never"], 2, &["memory.tph", "memory.thp"]);
     assert_refused(&["tune", "diff", "latency", "--set", "memory.thp=rarely"], 2, &["rarely", "madvise"]);
     assert_refused(&["tune", "diff", "latency", "--nic", "nope0"], 2, &["nope0", "lo"]);
+    // With a device and without: a feature that no device can have.
+    for nic in [&["--nic", "lo"][..], &[]] {
+        let mistyped = ["tune", "apply", "latency", "--dry-run", "--set", "nic.feature.grro=off"];
+        assert_refused(&[&mistyped, nic].concat(), 2, &["nic.feature.grro", "'nic.feature.gro'"]);
+    }
+}
+
+#[test]
+fn what_it_says_fits_the_terminal() {
+    let folder = plant("tune-width");
+    let (root, state) = (folder.0.join("root").display().to_string(), folder.0.join("state").display().to_string());
+    let place = ["--root", &root, "--state-dir", &state];
+    fits_every_width(&["tune", "list"]);
+    for profile in ["latency", "paper-2012", "paper-2019"] {
+        fits_every_width(&["tune", "show", profile]);
+        fits_every_width(&[&["tune", "diff", profile, "--nic", "eth0"], &place[..]].concat());
+    }
+    assert_code(&tuned(&folder, &["apply", "network-latency", "--nic", "eth0", "--yes"]), 0);
+    std::fs::write(folder.0.join("root/proc/sys/vm/stat_interval"), "3\n").unwrap();
+    fits_every_width(&[&["tune", "verify", "network-latency", "--nic", "eth0"], &place[..]].concat());
+    fits_every_width(&[&["undo", "--list"], &place[..]].concat());
+    let undone = tune(&folder, &["undo"]).env("COLUMNS", "80").output().unwrap();
+    assert_code(&undone, 1);
+    let text = stdout(&undone);
+    assert!(text.contains("stat_interval") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]

@@ -98,6 +98,16 @@ pub fn features_of(name: &str) -> Vec<String> {
     known.map_or_else(|| vec![name.to_owned()], |(.., kernel)| kernel.iter().map(|name| (*name).to_owned()).collect())
 }
 
+/// All names that features have here: the running kernel's, and those that ethtool(8) gave them. `None` where the kernel
+/// does not tell.
+#[must_use]
+pub fn feature_names() -> Option<Vec<String>> {
+    // Each device is told of all features, and every network namespace has this one.
+    let kernel = Ethtool::open()?.all_features("lo")?;
+    let known = FEATURES.iter().flat_map(|(short, long, kernel)| [short, long].into_iter().chain(*kernel));
+    Some(known.map(|name| (*name).to_owned()).chain(kernel).collect())
+}
+
 /// The one name that a property has in the kernel.
 pub(super) fn canonical(part: EthtoolPart, name: &str) -> String {
     match part {

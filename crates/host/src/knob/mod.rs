@@ -16,7 +16,7 @@ mod netlink;
 mod suspects;
 
 pub use error::KnobError;
-pub use ethtool::{features_of, is_switch, names as ethtool_names};
+pub use ethtool::{feature_names, features_of, is_switch, names as ethtool_names};
 pub use flow::{FlowRule, flow_locations, free_location};
 pub use form::Form;
 pub use machine::Machine;

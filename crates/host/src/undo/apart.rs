@@ -2,7 +2,7 @@
 
 use super::fault::fault_point;
 use super::log::{Beside, Entry, Line, Log, Writer};
-use super::{Conflict, UndoReport};
+use super::{Conflict, UndoError, UndoReport};
 use crate::knob::{Knob, KnobError, Settings};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(super) fn take(
                 let _ = settings.write(&entry.change.knob, &entry.before);
                 Fate::Restored
             }
-            Ok(false) => restore(settings, entry, force, deadline),
+            Ok(false) => restore(settings, entry, newer, force, deadline),
         };
         fault_point();
         match fate {
@@ -61,26 +61,92 @@ enum Fate {
 }
 
 /// When a newer set holds the knob, the value that is there is its own: the oldest such set gets our old value as the one
-/// to put back. False when there is none, or when it did not find our value.
+/// to put back, and with it what the kernel changed along with ours. False when there is none, or when it did not find
+/// our value.
 fn hand_over(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<bool, String> {
     let knob = &entry.change.knob;
+    let handed_over = inherit(knob, &entry.before, &|found| entry.made(found), newer, false)?;
+    if handed_over {
+        for beside in &entry.beside {
+            inherit_beside(beside, newer)?;
+        }
+    }
+    Ok(handed_over)
+}
+
+/// The same for a knob that the kernel changed with ours.
+fn inherit_beside(beside: &Beside, newer: &mut [(Writer, Log)]) -> Result<bool, String> {
+    let is_kernels = |found: &str| beside.after.as_ref().is_none_or(|after| beside.knob.same(after, found));
+    inherit(&beside.knob, &beside.before, &is_kernels, newer, true)
+}
+
+/// Makes the oldest newer set that changed a knob, itself or by what the kernel did, put back `before`. False when there
+/// is none, or when it did not find `ours`. A knob that the kernel might have changed with another, and did not, is only
+/// looked at where `also_stayed`.
+fn inherit(
+    knob: &Knob,
+    before: &str,
+    ours: &dyn Fn(&str) -> bool,
+    newer: &mut [(Writer, Log)],
+    also_stayed: bool,
+) -> Result<bool, String> {
+    let told = |told: Result<(), UndoError>| told.map_err(|error| untold(knob, &error));
     for (writer, log) in newer {
-        let Some(holder) = log.entries.iter_mut().find(|held| !held.undone && held.change.knob == *knob) else {
-            continue;
-        };
-        if knob.same(&holder.before, &entry.before) {
-            // Done before a death, or the value went there and back.
-            return Ok(true);
+        for held in log.entries.iter_mut().filter(|held| !held.undone) {
+            let seq = held.seq;
+            if held.change.knob == *knob {
+                // Done before a death, or the value went there and back.
+                let done = knob.same(&held.before, before);
+                if !done && ours(&held.before) {
+                    told(writer.append(&Line::Rebase { seq, before: before.to_owned() }))?;
+                    before.clone_into(&mut held.before);
+                    return Ok(true);
+                }
+                return Ok(done);
+            }
+            let Some(beside) = held.beside.iter_mut().find(|beside| beside.knob == *knob) else { continue };
+            let stayed = beside.stayed();
+            if stayed && !also_stayed {
+                continue;
+            }
+            if knob.same(&beside.before, before) {
+                return Ok(true);
+            }
+            if ours(&beside.before) {
+                let now = Beside { before: before.to_owned(), ..beside.clone() };
+                told(writer.append(&Line::RebaseBeside { seq, now: now.clone() }))?;
+                *beside = now;
+                return Ok(true);
+            }
+            if !stayed {
+                return Ok(false);
+            }
         }
-        if !entry.made(&holder.before) {
-            return Ok(false);
-        }
-        let rebased = writer.append(&Line::Rebase { seq: holder.seq, before: entry.before.clone() });
-        rebased.map_err(|error| format!("{knob}: a newer change set holds it, and cannot be told ({error})"))?;
-        holder.before.clone_from(&entry.before);
-        return Ok(true);
     }
     Ok(false)
+}
+
+/// What a newer set found in place and the kernel left so goes back with our change: it will find the old value.
+fn take_along(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<(), String> {
+    let knob = &entry.change.knob;
+    for (writer, log) in newer {
+        for held in log.entries.iter_mut().filter(|held| !held.undone) {
+            let seq = held.seq;
+            let found = |beside: &&mut Beside| beside.knob == *knob && beside.stayed() && entry.made(&beside.before);
+            for beside in held.beside.iter_mut().filter(found) {
+                let (before, after) = (entry.before.clone(), Some(entry.before.clone()));
+                let now = Beside { knob: knob.clone(), before, after };
+                let told = writer.append(&Line::RebaseBeside { seq, now: now.clone() });
+                told.map_err(|error| untold(knob, &error))?;
+                *beside = now;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn untold(knob: &Knob, error: &UndoError) -> String {
+    format!("{knob}: a newer change set holds it, and cannot be told ({error})")
 }
 
 /// Whether a change was made to a file of a group that the same set made: the group's removal undoes it.
@@ -94,7 +160,13 @@ fn in_own_group(entry: &Entry, log: &Log) -> bool {
     })
 }
 
-fn restore(settings: &dyn Settings, entry: &Entry, force: bool, deadline: Instant) -> Fate {
+fn restore(
+    settings: &dyn Settings,
+    entry: &Entry,
+    newer: &mut [(Writer, Log)],
+    force: bool,
+    deadline: Instant,
+) -> Fate {
     let knob = &entry.change.knob;
     let failed = |error: &dyn std::fmt::Display| Fate::Failed(error.to_string());
     loop {
@@ -104,10 +176,8 @@ fn restore(settings: &dyn Settings, entry: &Entry, force: bool, deadline: Instan
             Err(error) if error.may_pass() && pause(deadline) => continue,
             Err(error) => return failed(&error),
         };
-        if knob.same(&now, &entry.before) {
-            return Fate::Already;
-        }
-        if !force && !entry.made(&now) {
+        let holds = !knob.same(&now, &entry.before);
+        if holds && !force && !entry.made(&now) {
             return Fate::Conflict(Box::new(Conflict {
                 knob: knob.clone(),
                 ours: entry.ours().to_owned(),
@@ -116,9 +186,15 @@ fn restore(settings: &dyn Settings, entry: &Entry, force: bool, deadline: Instan
                 who: settings.suspects(knob),
             }));
         }
-        let beside = look_beside(settings, entry);
-        let written = put_back(settings, entry);
-        match written.and_then(|()| put_back_beside(settings, &beside, force)) {
+        // Also where the knob itself is as before: an undo may have died between the two.
+        let beside = take_along(entry, newer).and_then(|()| look_beside(settings, entry, newer, holds, force));
+        let beside = match beside {
+            Ok(beside) => beside,
+            Err(why) => return Fate::Failed(why),
+        };
+        let written = if holds { put_back(settings, entry) } else { Ok(()) };
+        match written.and_then(|()| put_back_beside(settings, &beside)) {
+            Ok(()) if !holds => return Fate::Already,
             Ok(()) => break,
             Err(KnobError::Absent { .. }) => return Fate::Already,
             Err(error) if error.may_pass() && pause(deadline) => {}
@@ -134,19 +210,31 @@ fn restore(settings: &dyn Settings, entry: &Entry, force: bool, deadline: Instan
     }
 }
 
-/// What the kernel changed on its own with a change, and what that is now.
-fn look_beside<'a>(settings: &dyn Settings, entry: &'a Entry) -> Vec<(&'a Beside, String)> {
-    entry.beside.iter().filter_map(|beside| Some((beside, settings.read(&beside.knob).ok()?))).collect()
+/// What the kernel changed on its own with a change, and the value that it shall have: that of before the change, where it
+/// still is what the kernel had made of it; else the value that it has right before the undo, which may make the kernel
+/// change it once more. A newer set that holds it gets the value of before to put back. Whether the kernel changed it is
+/// not always known: then it `holds` with the knob itself.
+fn look_beside<'a>(
+    settings: &dyn Settings,
+    entry: &'a Entry,
+    newer: &mut [(Writer, Log)],
+    holds: bool,
+    force: bool,
+) -> Result<Vec<(&'a Knob, String)>, String> {
+    let mut found = Vec::new();
+    for beside in &entry.beside {
+        let Ok(now) = settings.read(&beside.knob) else { continue };
+        let is_kernels = beside.after.as_ref().map_or(holds, |after| beside.knob.same(after, &now));
+        let stays = inherit_beside(beside, newer)? || !(is_kernels || force);
+        found.push((&beside.knob, if stays { now } else { beside.before.clone() }));
+    }
+    Ok(found)
 }
 
-/// Gives each of them the value of before the change, where it still was what the kernel had made of it; else the value
-/// that it had right before the undo, which may have made the kernel change it once more.
-fn put_back_beside(settings: &dyn Settings, beside: &[(&Beside, String)], force: bool) -> Result<(), KnobError> {
-    for (beside, now) in beside {
-        let is_kernels = beside.after.as_ref().is_none_or(|after| beside.knob.same(after, now));
-        let wanted = if is_kernels || force { &beside.before } else { now };
-        if settings.read(&beside.knob).is_ok_and(|now| !beside.knob.same(&now, wanted)) {
-            settings.write(&beside.knob, wanted)?;
+fn put_back_beside(settings: &dyn Settings, beside: &[(&Knob, String)]) -> Result<(), KnobError> {
+    for (knob, wanted) in beside {
+        if settings.read(knob).is_ok_and(|now| !knob.same(&now, wanted)) {
+            settings.write(knob, wanted)?;
         }
     }
     Ok(())

@@ -30,6 +30,13 @@ pub(super) struct Beside {
     pub(super) after: Option<String>,
 }
 
+impl Beside {
+    /// Whether the kernel left it as it was; false where that is not known.
+    pub(super) fn stayed(&self) -> bool {
+        self.after.as_ref().is_some_and(|after| self.knob.same(after, &self.before))
+    }
+}
+
 /// One line after the header.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
@@ -63,6 +70,13 @@ pub(super) enum Line {
         seq: u32,
         /// Its value before.
         before: String,
+    },
+    /// The same for a knob that the kernel may have changed with this set's.
+    RebaseBeside {
+        /// Which change.
+        seq: u32,
+        /// What is now known of that knob.
+        now: Beside,
     },
     /// Undone, or left to another with reason. Written only where the change's own line has no mark for it.
     Undone {
@@ -192,9 +206,11 @@ impl Log {
         let (object, tail) = unseal(line)?;
         let line: Line = serde_json::from_slice(&object).map_err(|error| error.to_string())?;
         let seq = match &line {
-            Line::Before { seq, .. } | Line::After { seq, .. } | Line::Rebase { seq, .. } | Line::Undone { seq } => {
-                *seq
-            }
+            Line::Before { seq, .. }
+            | Line::After { seq, .. }
+            | Line::Rebase { seq, .. }
+            | Line::RebaseBeside { seq, .. }
+            | Line::Undone { seq } => *seq,
         };
         if let Line::Before { change, before, beside, .. } = line {
             if seq == 0 || self.entries.last().is_some_and(|last| last.seq >= seq) {
@@ -218,6 +234,11 @@ impl Log {
                 entry.beside = beside;
             }
             Line::Rebase { before, .. } => entry.before = before,
+            Line::RebaseBeside { now, .. } => {
+                entry.beside.iter_mut().filter(|beside| beside.knob == now.knob).for_each(|beside| {
+                    beside.clone_from(&now);
+                });
+            }
             Line::Undone { .. } | Line::Before { .. } => entry.undone = true,
         }
         Ok(())

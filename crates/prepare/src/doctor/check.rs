@@ -167,7 +167,8 @@ fn one_line(text: &str) -> String {
 }
 
 /// A few of many names: `a, b, c and 12 more`.
-pub(super) fn some_of<T: fmt::Display>(all: impl IntoIterator<Item = T>, most: usize) -> String {
+#[must_use]
+pub fn some_of<T: fmt::Display>(all: impl IntoIterator<Item = T>, most: usize) -> String {
     let all: Vec<String> = all.into_iter().map(|item| item.to_string()).collect();
     if all.len() <= most + 1 {
         return all.join(", ");

@@ -215,7 +215,8 @@ impl fmt::Display for Remedy {
 }
 
 /// A setting as a word of a shell.
-pub(super) fn shell_word(setting: &model::Setting) -> String {
+#[must_use]
+pub fn shell_word(setting: &model::Setting) -> String {
     let text = setting.to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "=._-,:/".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }

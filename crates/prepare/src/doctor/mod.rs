@@ -26,17 +26,15 @@ mod snapshot;
 mod subject;
 mod substrate;
 mod table;
-mod text;
 
-pub use check::{Check, Evidence};
+pub use check::{Check, Evidence, some_of};
 pub use diff::{Comparison, Difference, compare};
 pub use document::{
-    Document, FORMAT, Finding, Reading, Remedy, Scope, ScopeOrigin, Severity, SkipKind, Skipped, Substrate,
+    Document, FORMAT, Finding, Reading, Remedy, Scope, ScopeOrigin, Severity, SkipKind, Skipped, Substrate, shell_word,
 };
 pub use measure::{MeasureError, Measured, Throttle, Visitor, measure, probe_throttle};
 pub use snapshot::{Device, Napi, SNAPSHOT_FILE, Snapshot};
 pub use table::table_markdown;
-pub use text::{TextOptions, comparison_text, text};
 
 use host::knob::Machine;
 use model::CpuList;

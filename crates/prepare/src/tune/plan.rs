@@ -69,6 +69,10 @@ pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) ->
         let skip = |why: String| Skipped { setting: setting.clone(), why };
         let changes = match meaning(kernel, device.as_ref(), &key, &setting.value, why) {
             Meaning::Changes(changes) => changes,
+            // Without a device none is asked whether it has such a feature.
+            Meaning::Nothing(_) if key.is_of_nic() && sysctls::is_nowhere(&key) => {
+                return Err(sysctls::unknown(kernel, &key));
+            }
             Meaning::Nothing(why) => {
                 plan.skipped.push(skip(why));
                 continue;

@@ -1,24 +1,38 @@
-//! Sysctls that cannot be: names that no system has, values that the kernel would not take.
+//! Sysctls and features of devices that cannot be: names that no system has, values that the kernel would not take.
 
 use super::key::distance;
 use super::{Key, TuneError, profile};
 use crate::Kernel;
+use host::knob::{EthtoolPart, feature_names};
 
-/// Whether a sysctl that this system lacks is known of no other either: then it is mistyped, or of a module that is not
+/// Whether a setting that this system lacks is known of no other either: then it is mistyped, or of a module that is not
 /// loaded, and not merely missing here.
 pub(super) fn is_nowhere(key: &Key) -> bool {
-    matches!(key, Key::Sysctl(name) if !host::facts::is_known_sysctl(name)) && !profile::is_built_in(key)
+    let known = match key {
+        Key::Sysctl(name) => host::facts::is_known_sysctl(name),
+        Key::Ethtool(EthtoolPart::Feature, name) => feature_names().is_none_or(|names| names.contains(name)),
+        _ => true,
+    };
+    !known && !profile::is_built_in(key)
 }
 
 /// Refuses it with the nearest that there is.
 pub(super) fn unknown(kernel: &Kernel, key: &Key) -> TuneError {
-    let Key::Sysctl(name) = key else {
-        return TuneError::UnknownKey { key: key.to_string(), nearest: String::new() };
+    let (near, lacks) = match key {
+        Key::Ethtool(_, name) => {
+            let names = feature_names().unwrap_or_default().into_iter();
+            let near = names.map(|known| (distance(name, &known), known)).min();
+            let near =
+                near.filter(|(steps, _)| *steps <= 1 + name.len() / 6).map(|(_, known)| format!("nic.feature.{known}"));
+            (near, "this kernel has no such feature (`ethtool -k lo` lists all)")
+        }
+        Key::Sysctl(name) => {
+            let lacks = "this system has no such sysctl (one of a module that is not loaded is not there either)";
+            (nearest(kernel, name).map(|near| format!("sysctl.{near}")), lacks)
+        }
+        _ => (None, "see docs/tuning.md"),
     };
-    let nearest = match nearest(kernel, name) {
-        Some(near) => format!(": did you mean 'sysctl.{near}'?"),
-        None => ": this system has no such sysctl (one of a module that is not loaded is not there either)".to_owned(),
-    };
+    let nearest = near.map_or_else(|| format!(": {lacks}"), |near| format!(": did you mean '{near}'?"));
     TuneError::UnknownKey { key: key.to_string(), nearest }
 }
 
@@ -96,6 +110,21 @@ mod tests {
             assert!(is_nowhere(&Key::Sysctl(wrong.to_owned())));
         }
         assert!(!is_nowhere(&Key::Sysctl("kernel.numa_balancing".to_owned())), "older kernels have it");
+        if feature_names().is_none() {
+            eprintln!("SKIPPED a_name_that_is_not_there_names_the_nearest: this kernel does not list features");
+            return;
+        }
+        for (wrong, near) in [("rx-grro", "'nic.feature.rx-gro'"), ("no-such-thing-at-all", "ethtool -k lo")] {
+            let key = Key::Ethtool(EthtoolPart::Feature, wrong.to_owned());
+            assert!(
+                is_nowhere(&key) && unknown(&kernel, &key).to_string().contains(near),
+                "{}",
+                unknown(&kernel, &key)
+            );
+        }
+        for known in ["tso", "rx-lro", "generic-receive-offload", "rx-udp-gro-forwarding"] {
+            assert!(!is_nowhere(&Key::Ethtool(EthtoolPart::Feature, known.to_owned())), "{known}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct System {
 impl System {
     /// The system of that name.
     pub(crate) fn load(name: &str) -> Self {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/systems/{name}.txt"));
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../prepare/tests/fixtures/systems/{name}.txt"));
         let text = std::fs::read_to_string(&file).unwrap();
         let mut system = Self { folder: tempfile::tempdir().unwrap(), written: Vec::new() };
         let mut table = Vec::new();

@@ -1,6 +1,6 @@
 //! Flags of `doctor`.
 
-use super::shared::PlainForm;
+use super::shared::{PlainForm, Root};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -39,9 +39,8 @@ pub(crate) struct Doctor {
     /// With --save: replace the file
     #[arg(long, requires = "save")]
     pub(crate) force: bool,
-    /// A tree of files in the place of the running system
-    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
-    pub(crate) root: PathBuf,
+    #[command(flatten)]
+    pub(crate) root: Root,
     #[command(subcommand)]
     pub(crate) command: Option<DoctorCommand>,
 }

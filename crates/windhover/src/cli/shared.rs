@@ -1,6 +1,9 @@
 //! Flags that several commands share: each has one definition.
 
 use clap::{Args, ValueEnum};
+use host::knob::Machine;
+use host::undo::StateDir;
+use prepare::Kernel;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,15 +56,39 @@ impl Form for TextOrJson {
 /// `--format text|json`.
 pub(crate) type PlainForm = FormArgs<TextOrJson>;
 
+/// The system whose settings are meant.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Root {
+    /// A tree of files in the place of the running system
+    #[arg(long = "root", value_name = "DIR", hide = true, default_value = "/")]
+    pub(crate) path: PathBuf,
+}
+
 /// Where settings and their undo logs are.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Place {
     /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
     #[arg(long, value_name = "DIR")]
-    pub(crate) state_dir: Option<PathBuf>,
-    /// A tree of files in the place of the running system
-    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
-    pub(crate) root: PathBuf,
+    state_dir: Option<PathBuf>,
+    #[command(flatten)]
+    root: Root,
+}
+
+impl Place {
+    /// The running system and its usual undo logs.
+    pub(crate) fn usual() -> Self {
+        Self { state_dir: None, root: Root { path: "/".into() } }
+    }
+
+    /// The undo logs.
+    pub(crate) fn state(&self) -> StateDir {
+        self.state_dir.as_ref().map_or_else(StateDir::usual, StateDir::at)
+    }
+
+    /// The settings.
+    pub(crate) fn kernel(&self) -> Kernel {
+        Kernel::at(Machine::at(&self.root.path))
+    }
 }
 
 /// Which of a name's addresses.

@@ -1,7 +1,6 @@
 //! Flags of `shield`.
 
-pub(crate) use super::shared::Place;
-use super::shared::{PlainForm, seconds};
+use super::shared::{Place, PlainForm, seconds};
 use clap::{Args, Subcommand};
 use model::ShieldBackend;
 use std::time::Duration;

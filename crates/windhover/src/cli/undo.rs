@@ -1,6 +1,6 @@
 //! `windhover undo` and the hidden `windhover keeper`.
 
-use super::shared::PlainForm;
+use super::shared::{Place, PlainForm};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -19,12 +19,8 @@ pub(crate) struct Undo {
     /// Put back also what somebody else has changed since then
     #[arg(long, conflicts_with = "list")]
     pub(crate) force: bool,
-    /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state_dir: Option<PathBuf>,
-    /// A tree of files in the place of the running system
-    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
-    pub(crate) root: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: Place,
     /// Enter this network namespace first
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) netns: Option<PathBuf>,
@@ -42,12 +38,8 @@ pub(crate) struct Keeper {
     /// Its owner: process id and start time
     #[arg(long, value_name = "PID:TICKS", value_parser = owner)]
     pub(crate) owner: (i32, u64),
-    /// Where the undo logs are, or the registry of labs
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state_dir: PathBuf,
-    /// A tree of files in the place of the running system
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub(crate) root: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 fn owner(text: &str) -> Result<(i32, u64), String> {

@@ -4,7 +4,7 @@ use super::live::{DRAW, Sums, typed};
 use super::{identity, signals};
 use crate::cli::campaign::CampaignCommand;
 use crate::cli::lab::Kind;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, paragraph};
 use anyhow::Context as _;
 use campaign::{Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -170,18 +170,13 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
     let plan = parse(path, &read(path)?)?;
     let cells = plan.cells().map_err(Failure::usage)?;
     let seconds = campaign::plan_ns(&plan).map_err(Failure::usage)? / 1_000_000_000;
-    let mut text = String::new();
-    let _ = writeln!(text, "{}: {}", plan.name, plan.title.as_deref().unwrap_or("(no title)"));
-    let _ = writeln!(
-        text,
-        "{} cells, {} repetitions each, about {}",
-        cells.len(),
-        plan.repetitions,
-        duration(seconds.saturating_mul(1_000_000_000))
-    );
+    let mut text = paragraph(&format!("{}: ", plan.name), plan.title.as_deref().unwrap_or("(no title)"));
+    let time = duration(seconds.saturating_mul(1_000_000_000));
+    let size = format!("{} cells, {} repetitions each, about {time}", cells.len(), plan.repetitions);
+    text.push_str(&paragraph("", &size));
     let axes = varying(cells.iter().map(|cell| &cell.factors));
     for cell in &cells {
-        let _ = writeln!(text, "  {}", words(&cell.factors, &axes));
+        text.push_str(&paragraph("  ", words(&cell.factors, &axes).trim_end()));
     }
     output.result(&text)?;
     if let Some(few) = campaign::too_few_repetitions(&plan, cells.len()) {

@@ -1,7 +1,7 @@
 //! `windhover plot`.
 
 use crate::cli::plot::{Plot, PlotFormat};
-use crate::output::{Failure, Output, width, write_file};
+use crate::output::{Failure, Output, table, width, write_file};
 use anyhow::{Context as _, anyhow};
 use report::ReportError;
 use report::figures::{self, Drawing, Wanted};
@@ -72,11 +72,10 @@ fn font(file: &Path) -> Result<figures::Font, Failure> {
 
 /// The figures by name, then the cells by number and key.
 fn listed(runs: &[store::Run], drawings: &[Drawing]) -> String {
-    let mut figures = Grid { columns: vec![Column::words("figure"), Column::words("what")], ..Grid::default() };
-    figures.rows.extend(drawings.iter().map(|drawing| vec![drawing.name.clone(), drawing.heading.clone()]));
+    let figures = drawings.iter().map(|drawing| vec![drawing.name.clone(), drawing.heading.clone()]);
     let mut cells = Grid { columns: vec![Column::figures("--cell", ""), Column::words("key")], ..Grid::default() };
     cells.rows.extend(figures::cells(runs).into_iter().map(|(number, key)| vec![number.to_string(), key]));
-    format!("{}\n{}", figures.text(width()), cells.text(width()))
+    format!("{}\n{}", table(&["figure", "what"], figures.collect()), cells.text(width()))
 }
 
 /// The endings that files may have.

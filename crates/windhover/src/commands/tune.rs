@@ -2,9 +2,7 @@
 
 use super::ask;
 use crate::cli::tune::{Chosen, EmitForm, Hold, Place, TuneCommand};
-use crate::output::{Failure, Output};
-use host::knob::Machine;
-use host::undo::StateDir;
+use crate::output::{Failure, Output, paragraph, table};
 use model::Setting;
 use prepare::Kernel;
 use prepare::tune::{self, Deviation, Profile, Skipped, TuneError, TunePlan, TuneReport};
@@ -24,7 +22,7 @@ pub(crate) fn run(command: TuneCommand, output: &Output) -> Result<u8, Failure> 
             Ok(0)
         }
         TuneCommand::Diff { chosen, place, form } => {
-            let plan = plan(&profile(&chosen)?, &chosen, &kernel(&place))?;
+            let plan = plan(&profile(&chosen)?, &chosen, &place.kernel())?;
             say_plan(&plan, form.is_json(), output)?;
             Ok(0)
         }
@@ -53,14 +51,6 @@ fn failed(error: TuneError) -> Failure {
     Failure::new(error.exit_code(), error)
 }
 
-fn kernel(place: &Place) -> Kernel {
-    Kernel::at(Machine::at(&place.root))
-}
-
-fn state(place: &Place) -> StateDir {
-    place.state_dir.as_ref().map_or_else(StateDir::usual, StateDir::at)
-}
-
 fn profile(chosen: &Chosen) -> Result<Profile, Failure> {
     // What `doctor` proposes are single settings of no profile.
     let bare = || Profile {
@@ -81,44 +71,29 @@ fn document(value: &serde_json::Value) -> Result<String, Failure> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Aligned columns, the last as long as it is.
-fn columns(rows: &[Vec<String>]) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width = if column + 1 == count { 0 } else { width(column).unwrap_or(0).min(60) };
-            let _ = write!(line, "{cell:width$}  ");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
-}
-
 fn list(json: bool, output: &Output) -> Result<u8, Failure> {
     let profiles = tune::profiles().map_err(failed)?;
     let text = if json {
         document(&serde_json::to_value(&profiles)?)?
     } else {
-        columns(&profiles.iter().map(|profile| vec![profile.name.clone(), profile.summary.clone()]).collect::<Vec<_>>())
+        let rows = profiles.iter().map(|profile| vec![profile.name.clone(), profile.summary.clone()]);
+        table(&["profile", "what it is for"], rows.collect())
     };
     output.result(&text)?;
     Ok(0)
 }
 
 fn shown(profile: &Profile) -> String {
-    let mut text = format!("{}: {}\nlayers: {}\n\n", profile.name, profile.summary, profile.layers.join(", "));
+    let mut text = paragraph(&format!("{}: ", profile.name), &profile.summary);
+    text.push_str(&paragraph("layers: ", &profile.layers.join(", ")));
     let rows = profile.settings.iter().map(|reasoned| vec![reasoned.setting.to_string(), reasoned.why.clone()]);
-    text.push_str(&columns(&rows.collect::<Vec<_>>()));
+    let _ = write!(text, "\n{}", table(&["setting", "why"], rows.collect()));
     if !profile.boot.is_empty() {
-        text.push_str("\nat boot only (`windhover tune emit`):\n");
         let rows = profile.boot.iter().map(|parameter| vec![parameter.value.clone(), parameter.why.clone()]);
-        text.push_str(&columns(&rows.collect::<Vec<_>>()));
+        let _ = write!(text, "\n{}", table(&["at boot only (tune emit)", "why"], rows.collect()));
     }
-    if !profile.notes.is_empty() {
-        let _ = writeln!(text, "\n{}", profile.notes.join("\n"));
+    for (number, note) in profile.notes.iter().enumerate() {
+        let _ = write!(text, "{}{}", if number == 0 { "\n" } else { "" }, paragraph("", note));
     }
     text
 }
@@ -126,12 +101,11 @@ fn shown(profile: &Profile) -> String {
 fn planned(plan: &TunePlan) -> String {
     let mut text = String::new();
     if !plan.changes.is_empty() {
-        let mut rows = vec![["setting", "now", "new", "why"].map(str::to_owned).to_vec()];
-        rows.extend(plan.changes.iter().map(|planned| {
+        let rows = plan.changes.iter().map(|planned| {
             let change = &planned.change;
             vec![change.knob.to_string(), planned.now.clone(), change.wanted.clone(), change.why.clone()]
-        }));
-        text.push_str(&columns(&rows));
+        });
+        text.push_str(&table(&["setting", "now", "new", "why"], rows.collect()));
     }
     let _ = writeln!(
         text,
@@ -143,17 +117,14 @@ fn planned(plan: &TunePlan) -> String {
     if !plan.same.is_empty() {
         let mut same: Vec<String> = plan.same.iter().map(|planned| planned.setting.to_string()).collect();
         same.dedup();
-        let _ = writeln!(text, "as wanted already: {}", same.join(", "));
+        text.push_str(&paragraph("as wanted already: ", &same.join(", ")));
     }
     text.push_str(&skipped(&plan.skipped));
     text
 }
 
 fn skipped(skipped: &[Skipped]) -> String {
-    skipped.iter().fold(String::new(), |mut text, skipped| {
-        let _ = writeln!(text, "skipped {}: {}", skipped.setting, skipped.why);
-        text
-    })
+    skipped.iter().map(|skipped| paragraph("skipped ", &format!("{}: {}", skipped.setting, skipped.why))).collect()
 }
 
 fn say_plan(plan: &TunePlan, json: bool, output: &Output) -> Result<(), Failure> {
@@ -173,7 +144,7 @@ struct Manner {
 }
 
 fn apply(profile: &Profile, nic: Option<&str>, place: &Place, manner: Manner, output: &Output) -> Result<u8, Failure> {
-    let kernel = kernel(place);
+    let kernel = place.kernel();
     let plan = tune::plan_profile(profile, nic, &kernel).map_err(failed)?;
     if manner.dry_run || !manner.json {
         say_plan(&plan, manner.json, output)?;
@@ -186,7 +157,7 @@ fn apply(profile: &Profile, nic: Option<&str>, place: &Place, manner: Manner, ou
         return Ok(1);
     }
     let command: Vec<String> = std::env::args().collect();
-    let report = tune::apply(profile, nic, &kernel, &state(place), &command.join(" ")).map_err(failed)?;
+    let report = tune::apply(profile, nic, &kernel, &place.state(), &command.join(" ")).map_err(failed)?;
     if manner.json {
         output.result(&document(&serde_json::to_value(&report)?)?)?;
     } else {
@@ -199,13 +170,14 @@ fn reported(profile: &Profile, report: &TuneReport) -> String {
     let Some(set) = &report.set else {
         return "nothing had to be changed\n".to_owned();
     };
+    let changed = report.changed.len();
     let mut text =
-        format!("set {set}: {} changed; `windhover tune undo {}` puts them back\n", report.changed.len(), profile.name);
+        paragraph("", &format!("set {set}: {changed} changed; `windhover tune undo {}` puts them back", profile.name));
     for changed in &report.changed {
         let change = &changed.planned.change;
         if !change.knob.same(&changed.after, &change.wanted) {
-            let _ =
-                writeln!(text, "{} became '{}' instead of '{}': rounded", change.knob, changed.after, change.wanted);
+            let rounded = format!("{} became '{}' instead of '{}': rounded", change.knob, changed.after, change.wanted);
+            text.push_str(&paragraph("", &rounded));
         }
     }
     text
@@ -213,7 +185,7 @@ fn reported(profile: &Profile, report: &TuneReport) -> String {
 
 fn verify(chosen: &Chosen, place: &Place, json: bool, output: &Output) -> Result<u8, Failure> {
     let profile = profile(chosen)?;
-    let found = tune::verify(&profile, chosen.nic.as_deref(), &kernel(place), &state(place));
+    let found = tune::verify(&profile, chosen.nic.as_deref(), &place.kernel(), &place.state());
     let (deviations, plan) = found.map_err(failed)?;
     if json {
         let skipped = &plan.skipped;
@@ -233,20 +205,20 @@ fn verify(chosen: &Chosen, place: &Place, json: bool, output: &Output) -> Result
 fn deviation(found: &Deviation) -> String {
     let now = found.now.as_ref().map_or_else(|| "it is gone".to_owned(), |now| format!("it is '{now}'"));
     let who = found.who.as_ref().map_or_else(String::new, |who| format!("; {who}"));
-    format!("{}: wanted '{}', {now}{who}\n", found.knob, found.wanted)
+    paragraph("", &format!("{}: wanted '{}', {now}{who}", found.knob, found.wanted))
 }
 
 fn undo(name: Option<&str>, force: bool, place: &Place, json: bool, output: &Output) -> Result<u8, Failure> {
     // By the name that it was applied under.
     let stem = name.map(|name| name.rsplit('/').next().unwrap_or(name)).map(|name| name.trim_end_matches(".toml"));
-    let undone = tune::undo(stem, &kernel(place), &state(place), force).map_err(failed)?;
+    let undone = tune::undo(stem, &place.kernel(), &place.state(), force).map_err(failed)?;
     if json {
         output.result(&document(&serde_json::to_value(&undone)?)?)?;
     } else if undone.is_empty() {
         output.note("there is nothing to undo");
     } else {
         for undone in &undone {
-            output.result(&super::undo::words(&undone.set, &undone.report))?;
+            output.result(&super::undo::words(&undone.set.0, &undone.report))?;
         }
     }
     let clean = undone.iter().all(|undone| undone.report.is_clean());
@@ -290,8 +262,7 @@ fn keep(settings: &[String], nic: Option<&str>, output: &Output) -> Result<u8, F
     let settings: Vec<Setting> =
         settings.iter().map(|text| text.parse()).collect::<Result<_, model::ModelError>>().map_err(Failure::usage)?;
     let kept = Profile { name: "try".to_owned(), ..Profile::default() }.with(&settings).map_err(failed)?;
-    let place = Place { state_dir: None, root: "/".into() };
-    apply(&kept, nic, &place, Manner { dry_run: false, yes: true, json: false }, output)
+    apply(&kept, nic, &Place::usual(), Manner { dry_run: false, yes: true, json: false }, output)
 }
 
 /// Holds until it is ended. Says `held` when it does; what goes wrong is said in its place, for the starter reads only

@@ -3,13 +3,13 @@
 use super::campaign::{Watcher, options, varying, with_lab};
 use super::signals;
 use crate::cli::tune_try::TuneTry;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, paragraph, width};
 use anyhow::Context as _;
 use campaign::{Rule, Trial, TrialVerdict};
 use model::plan::{Grid, Sizes};
 use model::{Place, Plan};
+use report::Column;
 use serde_json::json;
-use std::fmt::Write as _;
 
 /// Runs the trial. `profile` gives the settings of a profile, each as `KEY=VALUE`; `keep` applies settings for good and
 /// says what it did.
@@ -122,23 +122,23 @@ fn chance(p: f64) -> String {
 
 /// What helped, what did nothing, what hurt.
 fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
-    let mut text = String::new();
     let placement = match base.measure.cpu.as_deref() {
         Some("any") | None => "on any CPU".to_owned(),
         Some(cpu) => format!("on CPU {cpu}"),
     };
-    let _ = writeln!(
-        text,
+    let head = format!(
         "{} of RTT/2, {rounds} rounds, ends {placement}. A setting helps or hurts only on this machine and placement.",
         rule.metric
     );
-    let head = ["setting", "verdict", "without µs", "with µs", "change", "p", "p corrected", "p99", "stdev"];
     let figure = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let us = |ns: f64| format!("{:.3}", ns / 1e3);
-    let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).to_vec()];
-    for trial in trials {
+    let figures =
+        [("without", "µs"), ("with", "µs"), ("change", ""), ("p", ""), ("p corrected", ""), ("p99", ""), ("stdev", "")];
+    let columns = ["setting", "verdict"].map(Column::words).into_iter();
+    let columns = columns.chain(figures.map(|(name, unit)| Column::figures(name, unit))).collect();
+    let row = |trial: &Trial| {
         let other = |metric: Place| figure(trial.changes.get(&metric).map(|change| percent(*change)));
-        rows.push(vec![
+        vec![
             trial.knob.clone(),
             trial.verdict.word().to_owned(),
             figure(trial.figure.map(|(before, _)| us(before))),
@@ -148,22 +148,14 @@ fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
             figure(trial.p_corrected.map(chance)),
             other(Place::P99),
             other(Place::Stdev),
-        ]);
-    }
-    let widths: Vec<usize> = (0..head.len())
-        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))
-        .collect();
-    for row in &rows {
-        let mut line = String::new();
-        for (place, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
-            let _ = if place < 2 { write!(line, "{cell}{pad}  ") } else { write!(line, "{pad}{cell}  ") };
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+        ]
+    };
+    let rows = trials.iter().map(row).collect();
+    let mut text = paragraph("", &head);
+    text.push_str(&report::Grid { columns, rows, ..report::Grid::default() }.text(width()));
     for trial in trials.iter().filter(|trial| trial.verdict == TrialVerdict::NotApplied) {
         let why = if trial.notes.is_empty() { "it had that value already".to_owned() } else { trial.notes.join("; ") };
-        let _ = writeln!(text, "{} was not applied: {why}.", trial.knob);
+        text.push_str(&paragraph("", &format!("{} was not applied: {why}.", trial.knob)));
     }
     let of = |verdict: TrialVerdict| -> Vec<&str> {
         trials.iter().filter(|trial| trial.verdict == verdict).map(|trial| trial.knob.as_str()).collect()
@@ -173,17 +165,17 @@ fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
     {
         let names = of(verdict);
         if !names.is_empty() {
-            let _ = writeln!(text, "{words}: {}.", names.join(", "));
+            text.push_str(&paragraph("", &format!("{words}: {}.", names.join(", "))));
         }
     }
-    let _ = writeln!(
-        text,
+    let rule = format!(
         "A verdict needs a corrected p (permutation test over the rounds, Holm for {} settings) of at most {} and a change of \
          at least {:.1} %. p99 and stdev stand beside and decide nothing.",
         trials.iter().filter(|trial| trial.p_corrected.is_some()).count(),
         rule.level,
         rule.least * 100.0
     );
+    text.push_str(&paragraph("", &rule));
     text
 }
 

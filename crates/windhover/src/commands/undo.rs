@@ -2,16 +2,16 @@
 
 use super::identity;
 use crate::cli::undo::{Keeper, Undo};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, paragraph};
 use anyhow::{Context as _, anyhow};
-use host::knob::Machine;
 use host::undo::{NamespaceState, SetHeader, SetId, StateDir, UndoReport};
-use prepare::Kernel;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+/// What is said of a set stands below its number.
+const INDENT: &str = "      ";
 /// How long another windhover's change is waited for.
 const LOCK: Duration = Duration::from_secs(30);
 /// How long busy settings are tried.
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
     if let Some(file) = &arguments.netns {
         task::enter_network(file)?;
     }
-    let state = arguments.state_dir.as_ref().map_or_else(StateDir::usual, StateDir::at);
+    let state = arguments.place.state();
     let mut places = vec![Place { name: String::new(), namespace: None, state: state.clone() }];
     if state.inode_of_namespace().is_none() {
         places.extend(state.namespaces()?.into_iter().map(Place::of));
@@ -102,12 +102,14 @@ impl Place {
                 .owner
                 .as_ref()
                 .map_or_else(|| "stays until it is undone".to_owned(), |task| format!("goes with {task}"));
-            let _ = writeln!(all.text, "{}{id}  {}  ({})  {owner}", self.name, header.what, header.command);
+            let what = format!("{}  ({})  {owner}", header.what, header.command);
+            all.text.push_str(&paragraph(&format!("{}{id}  ", self.name), &what));
             for held in &changes {
-                let _ = writeln!(all.text, "      {}: '{}', was '{}': {}", held.knob, held.ours, held.before, held.why);
+                let change = format!("{}: '{}', was '{}': {}", held.knob, held.ours, held.before, held.why);
+                all.text.push_str(&paragraph(INDENT, &change));
             }
             for loss in &losses {
-                let _ = writeln!(all.text, "      the log is damaged: {loss}");
+                all.text.push_str(&paragraph(INDENT, &format!("the log is damaged: {loss}")));
             }
             let inode = self.namespace.as_ref().map(|namespace| namespace.inode);
             let document = json!({ "set": id, "netns": inode, "header": header, "changes": changes, "damage": losses });
@@ -129,7 +131,7 @@ fn unknown(asked: &[String], places: &[Place]) -> Result<Option<String>, Failure
 
 /// Undoes sets of this state directory, newest first: each in the network namespace that it was made in.
 fn here(state: &StateDir, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &mut Done) -> Result<(), Failure> {
-    let kernel = Kernel::at(Machine::at(&arguments.root));
+    let kernel = arguments.place.kernel();
     for (id, header) in chosen {
         if let Some(inode) = prepare::tune::other_namespace(header) {
             let file = host::netns::find(inode).unwrap_or_default();
@@ -143,7 +145,7 @@ fn here(state: &StateDir, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all:
             // The others can be undone all the same.
             Err(error) => UndoReport { failed: vec![error.to_string()], ..UndoReport::default() },
         };
-        all.text.push_str(&words(id, &report));
+        all.text.push_str(&words(&id.0, &report));
         all.failed |= !report.is_clean();
         all.documents.push(json!({ "set": id, "report": report }));
     }
@@ -160,12 +162,9 @@ fn there(
 ) -> Result<(), Failure> {
     let Some(file) = &namespace.file else {
         namespace.remove()?;
-        let _ = writeln!(
-            all.text,
-            "{}  the network namespace is gone, and its settings with it: {} change sets forgotten",
-            place.name.trim_end_matches('/'),
-            chosen.len()
-        );
+        let gone =
+            format!("the network namespace is gone, and its settings with it: {} change sets forgotten", chosen.len());
+        all.text.push_str(&paragraph(&format!("{}  ", place.name.trim_end_matches('/')), &gone));
         all.documents.push(json!({ "netns": namespace.inode, "gone": true }));
         return Ok(());
     };
@@ -200,7 +199,7 @@ fn child(
     for mut document in documents {
         let report: UndoReport = serde_json::from_value(document["report"].clone()).context("the answer of an undo")?;
         let set = SetId(document["set"].as_str().unwrap_or_default().to_owned());
-        let _ = write!(all.text, "{name}{}", words(&set, &report));
+        all.text.push_str(&words(&format!("{name}{set}"), &report));
         all.failed |= !report.is_clean();
         document["netns"] = json!(host::netns::inode_of(netns));
         all.documents.push(document);
@@ -209,31 +208,27 @@ fn child(
 }
 
 /// What was done with a set: one line, and one for each setting that is not as it was.
-pub(super) fn words(id: &SetId, report: &UndoReport) -> String {
-    let mut text = format!("{id}  {} put back", report.restored);
+pub(super) fn words(set: &str, report: &UndoReport) -> String {
+    let mut done = format!("{} put back", report.restored);
     for (count, what) in [(report.already, "already as before"), (report.handed_over, "held by a newer set")] {
         if count > 0 {
-            let _ = write!(text, ", {count} {what}");
+            let _ = write!(done, ", {count} {what}");
         }
     }
-    text.push('\n');
+    let mut text = paragraph(&format!("{set}  "), &done);
+    let mut say = |line: &str| text.push_str(&paragraph(INDENT, line));
     for conflict in &report.conflicts {
         let who = conflict.who.as_deref().unwrap_or("not known by whom");
-        let _ = writeln!(
-            text,
-            "      {}: changed to '{}' since it was set to '{}' ({who}); left, was '{}'",
+        say(&format!(
+            "{}: changed to '{}' since it was set to '{}' ({who}); left, was '{}'",
             conflict.knob, conflict.now, conflict.ours, conflict.before
-        );
+        ));
     }
     if !report.conflicts.is_empty() {
-        text.push_str("      what another changed is no longer in the log: set it by hand if it should be as before\n");
+        say("what another changed is no longer in the log: set it by hand if it should be as before");
     }
-    for why in &report.failed {
-        let _ = writeln!(text, "      {why}; kept in the log: try again");
-    }
-    for why in &report.lost {
-        let _ = writeln!(text, "      {why}");
-    }
+    report.failed.iter().for_each(|why| say(&format!("{why}; kept in the log: try again")));
+    report.lost.iter().for_each(|why| say(why));
     text
 }
 
@@ -242,15 +237,15 @@ pub(crate) fn keep(arguments: &Keeper, output: &Output) -> u8 {
         let _ = output.result(task::Keeper::READY);
     };
     if let Some(name) = &arguments.lab {
-        let registry = lab::Registry::at(&arguments.state_dir);
+        let registry = lab::Registry::at(arguments.place.state().path());
         // What cannot be removed stays in the registry, and is stale there.
         return u8::from(lab::keep(&registry, name, arguments.owner, ready).is_err());
     }
     let task = prepare::keeper::KeeperTask {
         set: SetId(arguments.set.clone().unwrap_or_default()),
-        state: StateDir::at(&arguments.state_dir),
+        state: arguments.place.state(),
         owner: arguments.owner,
     };
     // An owner that is gone by now is what a keeper is for.
-    prepare::keeper::run(&task, &Kernel::at(Machine::at(&arguments.root)), ready)
+    prepare::keeper::run(&task, &arguments.place.kernel(), ready)
 }

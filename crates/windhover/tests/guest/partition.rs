@@ -11,7 +11,9 @@ use std::time::SystemTime;
 const SHIELD: &str = "windhover-shield";
 
 fn shield(more: &[&str]) -> std::process::Output {
-    run(&[&["shield", "-a", "3", "--backend", "v2", "--yes"], more].concat())
+    let arguments = [&["shield", "-a", "3", "--backend", "v2", "--yes"], more].concat();
+    // Paths are not broken between lines where there is room.
+    windhover(&arguments).env("COLUMNS", "300").output().unwrap()
 }
 
 /// What the other tests stand on: this kernel makes an isolated partition, and taking it away restores everything but

@@ -35,6 +35,18 @@ fn only_faults(text: &str) -> bool {
     !words.is_empty() && words.iter().all(|word| word.starts_with("faults"))
 }
 
+/// Asserts that what a command prints fits terminals of 80 to 300 columns, and that it prints something.
+#[track_caller]
+pub fn fits_every_width(arguments: &[&str]) {
+    for columns in (80..100).step_by(3).chain((100..=300).step_by(25)) {
+        let text = stdout(&windhover(arguments).env("COLUMNS", columns.to_string()).output().unwrap());
+        assert!(!text.is_empty(), "{} prints nothing", arguments.join(" "));
+        for line in text.lines() {
+            assert!(line.chars().count() <= columns, "{} at {columns} columns:\n{line}", arguments.join(" "));
+        }
+    }
+}
+
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }

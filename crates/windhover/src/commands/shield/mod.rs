@@ -3,10 +3,9 @@
 mod words;
 
 use super::{ask, signals};
-use crate::cli::shield::{Exec, Place, Shield, ShieldCommand, Wanted};
+use crate::cli::shield::{Exec, Shield, ShieldCommand, Wanted};
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
-use host::knob::Machine;
 use host::undo::StateDir;
 use model::{CpuList, Policy, ShieldSpec};
 use prepare::Kernel;
@@ -24,7 +23,7 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
     if let Some(ShieldCommand::Exec(exec)) = &arguments.command {
         return run_exec(exec, output);
     }
-    let (kernel, state) = place(&arguments.place);
+    let (kernel, state) = (arguments.place.kernel(), arguments.place.state());
     if arguments.reset {
         return reset(arguments, &kernel, &state, output);
     }
@@ -77,11 +76,6 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
     };
     let stayed = if stays { 0 } else { stay(arguments, &spec, Some(shielded), &kernel, &state, output)? };
     Ok([stayed, verified, code].into_iter().find(|&code| code != 0).unwrap_or(0))
-}
-
-fn place(place: &Place) -> (Kernel, StateDir) {
-    let state = place.state_dir.as_ref().map_or_else(StateDir::usual, StateDir::at);
-    (Kernel::at(Machine::at(&place.root)), state)
 }
 
 fn current_spec(state: &StateDir) -> Result<ShieldSpec, Failure> {
@@ -235,7 +229,7 @@ fn end(shielded: Shielded, kernel: &Kernel, state: &StateDir, output: &Output) -
 }
 
 fn run_exec(exec: &Exec, output: &Output) -> Result<u8, Failure> {
-    let (kernel, state) = place(&exec.place);
+    let (kernel, state) = (exec.place.kernel(), exec.place.state());
     let (spec, hints) = spec(&exec.wanted, &kernel, &state)?;
     let plan = shield::plan(&spec, &kernel, &state).map_err(failed)?;
     tell(&plan.lacks, output);

@@ -1,44 +1,37 @@
 //! What `windhover shield` says to people.
 
-use crate::output::Failure;
+use crate::output::{Failure, paragraph, table, width};
 use host::undo::{StateDir, UndoReport};
 use model::ShieldReport;
 use prepare::shield::{ShieldPlan, Shielded, Status, Step, SweepKind, SweepStep};
 use prepare::verify::{Evidence, Leak, Visitor, VisitorKind};
+use report::{Column, Grid};
 use std::fmt::Write as _;
 
 /// RedHawk's table: one row a CPU.
 pub(super) fn status(status: &Status) -> String {
-    let mut text = String::from("CPU   procs  irqs   ltmrs  mem    siblings  node  partition\n");
-    let word = |yes: bool| if yes { "yes" } else { "no" };
-    let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    for row in &status.cpus {
+    let word = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let rows = status.cpus.iter().map(|row| {
         if !row.online {
-            let _ = writeln!(text, "{:<5} offline", row.cpu);
-            continue;
+            return vec![row.cpu.to_string(), "offline".to_owned()];
         }
         let partition = match (&status.backend, row.partition.as_str()) {
             (Some(backend), "windhover") => format!("windhover ({backend})"),
-            (_, other) => dash(other.to_owned()),
+            (_, other) => other.to_owned(),
         };
-        let node = row.node.map_or_else(|| "-".to_owned(), |node| node.to_string());
-        let _ = writeln!(
-            text,
-            "{:<5} {:<6} {:<6} {:<6} {:<6} {:<9} {node:<5} {partition}",
-            row.cpu,
-            word(row.procs),
-            word(row.irqs),
-            word(row.ltmrs),
-            word(row.mem),
-            dash(row.siblings.to_string()),
-        );
-    }
+        let node = row.node.map(|node| node.to_string()).unwrap_or_default();
+        let shielded = [row.procs, row.irqs, row.ltmrs, row.mem].map(word);
+        let place = [row.siblings.to_string(), node, partition];
+        std::iter::once(row.cpu.to_string()).chain(shielded).chain(place).collect()
+    });
+    let mut text = table(&["CPU", "procs", "irqs", "ltmrs", "mem", "siblings", "node", "partition"], rows.collect());
     for row in &status.cpus {
-        if !row.leaking_tasks.is_empty() {
-            let _ = writeln!(text, "CPU {}: tasks may still run there: {}", row.cpu, some(&row.leaking_tasks));
-        }
-        if !row.leaking_irqs.is_empty() {
-            let _ = writeln!(text, "CPU {}: interrupts may still go there: {}", row.cpu, some(&row.leaking_irqs));
+        for (names, what) in
+            [(&row.leaking_tasks, "tasks may still run there"), (&row.leaking_irqs, "interrupts may still go there")]
+        {
+            if !names.is_empty() {
+                text.push_str(&paragraph(&format!("CPU {}: ", row.cpu), &format!("{what}: {}", some(names))));
+            }
         }
     }
     match (&status.backend, &status.set) {
@@ -48,62 +41,48 @@ pub(super) fn status(status: &Status) -> String {
                 || "stays until `windhover shield --reset`".to_owned(),
                 |owner| format!("goes with {owner}"),
             );
-            let _ = writeln!(text, "backend {backend}{state}; change set {set}, {owner}");
+            text.push_str(&paragraph("", &format!("backend {backend}{state}; change set {set}, {owner}")));
         }
         _ => {
             text.push_str("no shield is up; backends here:\n");
-            for known in &status.backends {
-                let _ = writeln!(
-                    text,
-                    "  {} {:<9} {}",
-                    if known.usable { "yes" } else { "no " },
-                    known.backend.to_string(),
-                    known.why
-                );
-            }
+            let rows = status.backends.iter();
+            let rows = rows.map(|known| vec![known.backend.to_string(), word(known.usable), known.why.clone()]);
+            text.push_str(&table(&["backend", "usable", "why"], rows.collect()));
         }
     }
-    status.notes.iter().for_each(|note| {
-        let _ = writeln!(text, "{note}");
-    });
+    status.notes.iter().for_each(|note| text.push_str(&paragraph("", note)));
     text
 }
 
 /// Every setting that would be changed: its name, its old and its new value, and why.
 pub(super) fn plan(plan: &ShieldPlan) -> String {
-    let mut text = format!("backend {}: {}\n", plan.backend, plan.reasons.join("; "));
+    let mut text = paragraph(&format!("backend {}: ", plan.backend), &plan.reasons.join("; "));
     for set in &plan.replaces {
         let _ = writeln!(text, "change set {set} is put back first");
     }
-    if plan.steps.is_empty() {
-        text.push_str("everything is so already: nothing is changed\n");
-    }
-    let sets = plan.steps.iter().filter_map(|step| match step {
-        Step::Set(set) => Some(set.change.knob.to_string().chars().count()),
-        Step::Sweep(_) => None,
-    });
-    let width = sets.max().unwrap_or(0).min(64);
+    let mut rows = Vec::new();
     for step in &plan.steps {
         match step {
             Step::Set(set) => {
                 let now = set.now.as_deref().map_or("(new)", |now| if now.is_empty() { "''" } else { now });
-                let knob = set.change.knob.to_string();
-                let _ = writeln!(text, "{knob:<width$}  {now} -> {}  {}", set.change.wanted, set.change.why);
+                let change = &set.change;
+                rows.push(vec![change.knob.to_string(), now.to_owned(), change.wanted.clone(), change.why.clone()]);
             }
-            Step::Sweep(step) => sweep(step, &mut text),
+            Step::Sweep(step) => sweep(step, &mut rows),
         }
     }
-    for note in &plan.lacks {
-        let _ = writeln!(text, "not possible: {note}");
-    }
-    for note in &plan.notes {
-        let _ = writeln!(text, "note: {note}");
-    }
+    text.push_str(&if rows.is_empty() {
+        "everything is so already: nothing is changed\n".to_owned()
+    } else {
+        table(&["setting", "now", "new", "why"], rows)
+    });
+    plan.lacks.iter().for_each(|lack| text.push_str(&paragraph("not possible: ", lack)));
+    plan.notes.iter().for_each(|note| text.push_str(&paragraph("note: ", note)));
     text
 }
 
-/// Tasks that are moved alike are told together.
-fn sweep(step: &SweepStep, text: &mut String) {
+/// Tasks that are moved alike are one row.
+fn sweep(step: &SweepStep, rows: &mut Vec<Vec<String>>) {
     use host::knob::Knob::{Affinity, Member};
     let mut kinds: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for change in &step.moves {
@@ -115,12 +94,12 @@ fn sweep(step: &SweepStep, text: &mut String) {
         }
     }
     for (wanted, why, names) in kinds {
-        let verb = match step.kind {
-            SweepKind::Cpuset => format!("go to {wanted}"),
-            SweepKind::Affinity => format!("may run on CPU {wanted} only"),
-            SweepKind::Remember => format!("keep CPU {wanted}"),
+        let new = match step.kind {
+            SweepKind::Cpuset => wanted.to_owned(),
+            SweepKind::Affinity => format!("CPU {wanted} only"),
+            SweepKind::Remember => format!("CPU {wanted}, kept"),
         };
-        let _ = writeln!(text, "{} tasks {verb}  {why}: {}", names.len(), some(&names));
+        rows.push(vec![format!("{} tasks: {}", names.len(), some(&names)), String::new(), new, why.to_owned()]);
     }
 }
 
@@ -162,16 +141,12 @@ pub(super) fn notes(report: &ShieldReport) -> Vec<String> {
 
 /// What an undo would put back.
 pub(super) fn undo(state: &StateDir) -> Result<String, Failure> {
-    let mut text = String::new();
+    let mut rows = Vec::new();
     for (id, _) in state.sets()?.iter().rev().filter(|(_, header)| header.what == prepare::shield::WHAT) {
-        for held in state.changes(id)?.iter().rev() {
-            let _ = writeln!(text, "{}  {} -> {}", held.knob, held.ours, held.before);
-        }
+        let held = state.changes(id)?.into_iter().rev();
+        rows.extend(held.map(|held| vec![held.knob.to_string(), held.ours, held.before]));
     }
-    if text.is_empty() {
-        text.push_str("no shield is up\n");
-    }
-    Ok(text)
+    Ok(if rows.is_empty() { "no shield is up\n".to_owned() } else { table(&["setting", "now", "new"], rows) })
 }
 
 /// What an undo did.
@@ -180,24 +155,23 @@ pub(super) fn undone(report: &UndoReport) -> String {
     if total == 0 && report.is_clean() {
         return "no shield is up\n".to_owned();
     }
-    let mut text = format!("the shield is down: {} settings put back", report.restored);
+    let mut done = format!("the shield is down: {} settings put back", report.restored);
     for (count, what) in [(report.already, "were as before"), (report.handed_over, "are held by a newer change set")] {
         if count > 0 {
-            let _ = write!(text, ", {count} {what}");
+            let _ = write!(done, ", {count} {what}");
         }
     }
-    text.push('\n');
+    let mut text = paragraph("", &done);
     for conflict in &report.conflicts {
         let who = conflict.who.as_ref().map(|who| format!(" (by {who}?)")).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "left as it is: {}: another{who} changed it to '{}' (ours '{}', before '{}')",
+        let left = format!(
+            "{}: another{who} changed it to '{}' (ours '{}', before '{}')",
             conflict.knob, conflict.now, conflict.ours, conflict.before
         );
+        text.push_str(&paragraph("left as it is: ", &left));
     }
-    for why in &report.failed {
-        let _ = writeln!(text, "not put back: {why}");
-    }
+    report.failed.iter().for_each(|why| text.push_str(&paragraph("not put back: ", why)));
+    report.lost.iter().for_each(|why| text.push_str(&paragraph("lost: ", why)));
     text
 }
 
@@ -215,42 +189,39 @@ pub(super) fn evidence(evidence: &Evidence, leaks: &[Leak]) -> String {
     for cpu in &evidence.cpus {
         let ms = |ns: u64| ns as f64 / 1e6;
         let share = if cpu.spun_ns == 0 { 0.0 } else { cpu.stolen_ns as f64 / cpu.spun_ns as f64 * 100.0 };
-        let _ = writeln!(
-            text,
-            "CPU {}: {share:.2} % of {:.1} s was taken in {} gaps, the longest {:.3} ms{}",
-            cpu.cpu,
+        let by = &cpu.longest_held_by;
+        let taken = format!(
+            "{share:.2} % of {:.1} s was taken in {} gaps, the longest {:.3} ms{}",
             ms(cpu.spun_ns) / 1e3,
             cpu.gaps,
             ms(cpu.longest_ns),
-            if cpu.longest_held_by.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", cpu.longest_held_by.join(", "))
-            }
+            if by.is_empty() { String::new() } else { format!(" ({})", by.join(", ")) }
         );
-        for visitor in &cpu.visitors {
+        text.push_str(&paragraph(&format!("CPU {}: ", cpu.cpu), &taken));
+        let row = |visitor: &Visitor| {
             let leak = leaks.iter().any(|leak| leak.cpu == cpu.cpu && leak.visitor == *visitor);
             let mark = match (leak, is_managed(visitor)) {
-                (true, _) => "   LEAK",
-                (false, true) => "   (managed by its driver: cannot be moved)",
+                (true, _) => "LEAK",
+                (false, true) => "managed by its driver: cannot be moved",
                 (false, false) => "",
             };
-            let _ = writeln!(
-                text,
-                "  {:>10.1}/s  {:<20} {}{mark}",
-                visitor.per_second,
-                visitor.kind.words(),
-                visitor.name,
-            );
+            let rate = format!("{:.1}", visitor.per_second);
+            vec![rate, visitor.kind.words().to_owned(), visitor.name.clone(), mark.to_owned()]
+        };
+        if !cpu.visitors.is_empty() {
+            let words = ["what", "name", "remark"].map(Column::words);
+            let columns = std::iter::once(Column::figures("times", "/s")).chain(words).collect();
+            let rows = cpu.visitors.iter().map(row).collect();
+            text.push_str(&Grid { columns, rows, ..Grid::default() }.text(width()));
         }
     }
     if let Some(why) = &evidence.no_trace {
-        let _ = writeln!(text, "nobody could be named: {why}");
+        text.push_str(&paragraph("nobody could be named: ", why));
     }
-    let _ = match leaks.len() {
-        0 => writeln!(text, "nothing came that the shield forbids"),
-        1 => writeln!(text, "one visitor came that the shield forbids"),
-        count => writeln!(text, "{count} visitors came that the shield forbids"),
-    };
+    text.push_str(&match leaks.len() {
+        0 => "nothing came that the shield forbids\n".to_owned(),
+        1 => "one visitor came that the shield forbids\n".to_owned(),
+        count => format!("{count} visitors came that the shield forbids\n"),
+    });
     text
 }

@@ -1,14 +1,17 @@
 //! `windhover doctor`.
 
+mod text;
+
 use crate::cli::doctor::{Doctor, DoctorCommand};
-use crate::output::{Failure, Output, width};
+use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use host::knob::Machine;
 use model::CpuList;
-use prepare::doctor::{self, DoctorOptions, Document, Severity, Snapshot, TextOptions};
+use prepare::doctor::{self, DoctorOptions, Document, Severity, Snapshot};
 use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
+use text::TextOptions;
 
 /// How long a thread of ordinary policy spins.
 const SPIN: Duration = Duration::from_secs(1);
@@ -29,8 +32,8 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
     if let Some(file) = arguments.save.as_ref().filter(|file| !arguments.force && file.exists()) {
         return Err(Failure::usage(anyhow!("{} exists: name another file, or give --force", file.display())));
     }
-    let machine = Machine::at(&arguments.root);
-    let running = arguments.root == Path::new("/");
+    let machine = Machine::at(&arguments.root.path);
+    let running = arguments.root.path == Path::new("/");
     let cpus = match &arguments.cpus {
         Some(list) => {
             let cpus = prepare::shield::cpus(list, &machine).map_err(Failure::usage)?;
@@ -67,7 +70,8 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
     if arguments.form.is_json() {
         output.result(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
     } else {
-        output.result(&doctor::text(&document, &form(arguments.verbose, output)))?;
+        let options = TextOptions { colour: output.colours_results(), verbose: arguments.verbose };
+        output.result(&text::text(&document, &options))?;
     }
     Ok(if document.worst() == Some(Severity::Bad) { FAILED } else { 0 })
 }
@@ -85,10 +89,6 @@ fn known_checks(unknown: &str) -> String {
         "name a section ({}), or a check of one, as `windhover doctor --only SECTION -v` lists them",
         sections.join(", ")
     )
-}
-
-fn form(verbose: bool, output: &Output) -> TextOptions {
-    TextOptions { width: width(), colour: output.colours_results(), verbose }
 }
 
 /// Measures on the first CPU of the scope, or on the last one that this process may use.
@@ -146,7 +146,7 @@ fn diff(a: &Path, b: &Path, json: bool, output: &Output) -> Result<u8, Failure> 
     if json {
         output.result(&format!("{}\n", serde_json::to_string_pretty(&compared)?))?;
     } else {
-        output.result(&doctor::comparison_text(&compared, &form(false, output)))?;
+        output.result(&text::comparison_text(&compared))?;
     }
     Ok(if compared.differs() { FAILED } else { 0 })
 }

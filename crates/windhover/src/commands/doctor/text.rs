@@ -1,34 +1,26 @@
 //! Documents for people: grouped, the worst first, with remedies to paste.
 
-use super::check::some_of;
-use super::cpu::count;
-use super::diff::Comparison;
-use super::document::{Document, Finding, Remedy, ScopeOrigin, Severity, SkipKind, Substrate, shell_word};
+use crate::output::{paragraph, table, width};
+use prepare::doctor::{
+    Comparison, Difference, Document, Finding, Remedy, ScopeOrigin, Severity, SkipKind, Skipped, Substrate, shell_word,
+    some_of,
+};
 use std::fmt::Write as _;
 
 /// How to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TextOptions {
-    /// Columns.
-    pub width: usize,
+pub(super) struct TextOptions {
     /// Whether to colour the words of severity (ECMA-48).
-    pub colour: bool,
+    pub(super) colour: bool,
     /// Also what is in order, with its values, and the reading of each note.
-    pub verbose: bool,
-}
-
-impl Default for TextOptions {
-    fn default() -> Self {
-        Self { width: 100, colour: false, verbose: false }
-    }
+    pub(super) verbose: bool,
 }
 
 /// Columns of the ids.
 const ID: usize = 23;
 
 /// A document as text.
-#[must_use]
-pub fn text(document: &Document, options: &TextOptions) -> String {
+pub(super) fn text(document: &Document, options: &TextOptions) -> String {
     let mut out = head(document);
     for severity in [Severity::Bad, Severity::Warning, Severity::Note] {
         let found: Vec<&Finding> = document.findings.iter().filter(|finding| finding.severity == severity).collect();
@@ -46,7 +38,7 @@ pub fn text(document: &Document, options: &TextOptions) -> String {
     }
     in_order(&mut out, document, options);
     skipped(&mut out, document, options);
-    summary(&mut out, document, options);
+    summary(&mut out, document);
     out
 }
 
@@ -68,13 +60,13 @@ fn head(document: &Document) -> String {
     });
     words.extend(machine.cpus_online.as_ref().and_then(|cpus| {
         let number = cpus.parse::<model::CpuList>().ok()?.len();
-        Some(format!("{} ({cpus})", count(number, "CPU")))
+        Some(format!("{number} {} ({cpus})", if number == 1 { "CPU" } else { "CPUs" }))
     }));
-    let mut out = format!("{}\n", words.join(", "));
+    let mut out = paragraph("", &words.join(", "));
     let special: Vec<&str> =
         document.realtime.iter().map(|variant| variant.name.as_str()).filter(|name| *name != "PREEMPT_RT").collect();
     if !special.is_empty() {
-        let _ = writeln!(out, "Real-time variant: {}", special.join(", "));
+        out.push_str(&paragraph("Real-time variant: ", &special.join(", ")));
     }
     let scope = &document.scope;
     let from = match scope.from {
@@ -88,7 +80,7 @@ fn head(document: &Document) -> String {
     if what.is_empty() {
         out.push_str("Examined as a whole; name the CPUs to measure on with --cpus to examine more.\n");
     } else {
-        let _ = writeln!(out, "Examined {}.", what.join(" "));
+        out.push_str(&paragraph("", &format!("Examined {}.", what.join(" "))));
     }
     out
 }
@@ -110,65 +102,72 @@ fn title(severity: Severity, options: &TextOptions) -> String {
 }
 
 fn one(out: &mut String, finding: &Finding, whole: bool, again: bool, options: &TextOptions) {
-    entry(out, &finding.id, &finding.text, options);
+    out.push_str(&entry(&finding.id, &finding.text));
     if !whole {
         return;
     }
+    let labelled = |label: &str, text: &str| paragraph(&format!("      {label:<6}"), text);
     if !again {
-        labelled(out, "why", &finding.why, options);
+        out.push_str(&labelled("why", &finding.why));
     }
     let most = if options.verbose { usize::MAX } else { 2 };
     for reading in finding.read.iter().take(most) {
-        labelled(
-            out,
-            "read",
-            &format!("{} = {}", reading.path, if reading.value.is_empty() { "(empty)" } else { &reading.value }),
-            options,
-        );
+        let value = if reading.value.is_empty() { "(empty)" } else { &reading.value };
+        out.push_str(&labelled("read", &format!("{} = {value}", reading.path)));
     }
     for remedy in &finding.remedies {
-        // Commands are to be pasted whole.
-        let _ = writeln!(out, "      fix   {remedy}");
+        out.push_str(&match remedy {
+            Remedy::Boot { .. } | Remedy::Advice { .. } => labelled("fix", &remedy.to_string()),
+            command => pasted("      fix   ", &[command.to_string()]),
+        });
     }
     if options.verbose {
-        labelled(out, "rests", &finding.evidence.join("; "), options);
+        out.push_str(&labelled("rests", &finding.evidence.join("; ")));
     }
 }
 
 /// `  id   text`, the text wrapped beside the id.
-fn entry(out: &mut String, id: &str, text: &str, options: &TextOptions) {
-    let lines = wrap(text, options.width.saturating_sub(ID + 2));
-    let mut head = format!("  {id:<ID$}");
-    for line in lines {
-        let _ = writeln!(out, "{}", format!("{head}{line}").trim_end());
-        head = " ".repeat(ID + 2);
-    }
+fn entry(id: &str, text: &str) -> String {
+    paragraph(&format!("  {id:<ID$}"), text)
 }
 
-fn labelled(out: &mut String, label: &str, text: &str, options: &TextOptions) {
-    let mut head = format!("      {label:<6}");
-    for line in wrap(text, options.width.saturating_sub(12)) {
-        let _ = writeln!(out, "{head}{line}");
-        head = " ".repeat(12);
+/// A command to be pasted: on one line where that has the room, else a line a part, each continued for the shell. A part
+/// that has no room is broken between its words.
+fn pasted(lead: &str, parts: &[String]) -> String {
+    let whole = parts.join(" ");
+    let room = width().saturating_sub(lead.chars().count());
+    if whole.chars().count() <= room {
+        return format!("{lead}{whole}\n");
     }
-}
-
-/// Breaks text between words; a longer word stays whole.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last().map_or(0, |line| line.chars().count());
-        if line > 0 && line + 1 + word.chars().count() > width.max(20) {
-            lines.push(String::new());
-        }
-        if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
-                line.push(' ');
+    const DEEPER: usize = 2;
+    let room = room.saturating_sub(DEEPER + " \\".len());
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        let mut line = String::new();
+        for word in shell_words(part) {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+                lines.push(std::mem::take(&mut line));
             }
-            line.push_str(word);
+            line = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
         }
+        lines.push(line);
     }
-    lines
+    let further = format!(" \\\n{}", " ".repeat(lead.chars().count() + DEEPER));
+    format!("{lead}{}\n", lines.join(&further))
+}
+
+/// The words of a command, what is quoted as one.
+fn shell_words(command: &str) -> Vec<&str> {
+    let mut quote = None;
+    let parts = command.split(|letter: char| {
+        match quote {
+            Some(open) if open == letter => quote = None,
+            None if matches!(letter, '\'' | '"') => quote = Some(letter),
+            _ => {}
+        }
+        quote.is_none() && letter == ' '
+    });
+    parts.filter(|word| !word.is_empty()).collect()
 }
 
 fn in_order(out: &mut String, document: &Document, options: &TextOptions) {
@@ -185,9 +184,7 @@ fn in_order(out: &mut String, document: &Document, options: &TextOptions) {
     }
     let mut ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
     ids.dedup();
-    for line in wrap(&ids.join(", "), options.width.saturating_sub(2)) {
-        let _ = writeln!(out, "  {line}");
-    }
+    out.push_str(&paragraph("  ", &ids.join(", ")));
 }
 
 fn skipped(out: &mut String, document: &Document, options: &TextOptions) {
@@ -201,14 +198,15 @@ fn skipped(out: &mut String, document: &Document, options: &TextOptions) {
     if options.verbose {
         order.sort();
     }
+    let together = |reason: &str, of: &[&Skipped]| {
+        let ids: Vec<&str> = of.iter().map(|skipped| skipped.id.as_str()).collect();
+        // Further lines stand deeper than ids.
+        paragraph("    ", &format!("{reason}: {}", ids.join(", "))).replacen("    ", "  ", 1)
+    };
     for kind in order {
-        let of: Vec<_> = document.skipped.iter().filter(|skipped| skipped.because == kind).collect();
+        let of: Vec<&Skipped> = document.skipped.iter().filter(|skipped| skipped.because == kind).collect();
         if kind == SkipKind::NotHere && !options.verbose && !of.is_empty() {
-            let ids: Vec<&str> = of.iter().map(|skipped| skipped.id.as_str()).collect();
-            let text = format!("Nothing of the kind here (--verbose tells more): {}", ids.join(", "));
-            for (at, line) in wrap(&text, options.width.saturating_sub(4)).into_iter().enumerate() {
-                let _ = writeln!(out, "{}{line}", if at == 0 { "  " } else { "    " });
-            }
+            out.push_str(&together("Nothing of the kind here (--verbose tells more)", &of));
             continue;
         }
         // Many have the same reason: told once.
@@ -218,21 +216,17 @@ fn skipped(out: &mut String, document: &Document, options: &TextOptions) {
                 continue;
             }
             told.push(&skipped.reason);
-            let ids: Vec<&str> =
-                of.iter().filter(|other| other.reason == skipped.reason).map(|other| other.id.as_str()).collect();
-            if ids.len() == 1 {
-                entry(out, &skipped.id, &skipped.reason, options);
+            let alike: Vec<&Skipped> = of.iter().filter(|other| other.reason == skipped.reason).copied().collect();
+            out.push_str(&if alike.len() == 1 {
+                entry(&skipped.id, &skipped.reason)
             } else {
-                let text = format!("{}: {}", skipped.reason, ids.join(", "));
-                for (at, line) in wrap(&text, options.width.saturating_sub(4)).into_iter().enumerate() {
-                    let _ = writeln!(out, "{}{line}", if at == 0 { "  " } else { "    " });
-                }
-            }
+                together(&skipped.reason, &alike)
+            });
         }
     }
 }
 
-fn summary(out: &mut String, document: &Document, _options: &TextOptions) {
+fn summary(out: &mut String, document: &Document) {
     let count = |severity, one: &str, many: &str| {
         let number = document.count(severity);
         format!("{number} {}", if number == 1 { one } else { many })
@@ -248,18 +242,15 @@ fn summary(out: &mut String, document: &Document, _options: &TextOptions) {
         _ => "Fit to measure on",
     };
     let verdict = if document.scope.only.is_empty() { verdict } else { "In part" };
-    let _ = writeln!(out, "\n{verdict}: {}.", words.join(", "));
+    let _ = write!(out, "\n{}", paragraph("", &format!("{verdict}: {}.", words.join(", "))));
     let steps = steps(document);
     if !steps.is_empty() {
-        let _ = writeln!(out, "What mends the bad and the warnings, to paste:");
-        for step in steps {
-            let _ = writeln!(out, "  {step}");
-        }
+        let _ = writeln!(out, "What mends the bad and the warnings, to paste:\n{}", steps.trim_end_matches('\n'));
     }
 }
 
 /// The remedies of all that is bad or a warning, put together: one shield, one tune a device, one boot line.
-fn steps(document: &Document) -> Vec<String> {
+fn steps(document: &Document) -> String {
     let mut cpus: Vec<&str> = Vec::new();
     let mut flags: Vec<String> = Vec::new();
     let mut tunes: Vec<(Option<&String>, Vec<String>)> = Vec::new();
@@ -300,30 +291,28 @@ fn steps(document: &Document) -> Vec<String> {
             Remedy::Command { .. } | Remedy::Advice { .. } => {}
         }
     }
-    let mut steps = Vec::new();
+    let mut steps = String::new();
     if !cpus.is_empty() {
         let flags: String = flags.iter().map(|flag| format!(" {flag}")).collect();
-        steps.push(format!("windhover shield -a {}{flags}", cpus.join(",")));
+        steps.push_str(&pasted("  ", &[format!("windhover shield -a {}{flags}", cpus.join(","))]));
     }
     for (device, words) in tunes {
         let device = device.map(|device| format!(" --nic {device}")).unwrap_or_default();
-        let line = format!("windhover tune apply{device}");
-        steps.push(if words.len() > 2 {
-            format!("{line} \\\n    {}", words.join(" \\\n    "))
-        } else {
-            format!("{line} {}", words.join(" "))
-        });
+        let parts: Vec<String> = std::iter::once(format!("windhover tune apply{device}")).chain(words).collect();
+        steps.push_str(&pasted("  ", &parts));
     }
     if !boot.is_empty() {
-        steps.push(format!("# and at the next boot, on the kernel's command line: {}", boot.join(" ")));
+        let words = format!("and at the next boot, on the kernel's command line: {}", boot.join(" "));
+        // Each line is a comment for the shell.
+        let lines = report::paragraph("", &words, width().saturating_sub("  # ".len()));
+        steps.extend(lines.lines().map(|line| format!("  # {line}\n")));
     }
     steps
 }
 
 /// A comparison as text.
-#[must_use]
-pub fn comparison_text(comparison: &Comparison, options: &TextOptions) -> String {
-    let mut out = format!("A: {}\nB: {}\nEach line: what, A's, B's.\n", comparison.a, comparison.b);
+pub(super) fn comparison_text(comparison: &Comparison) -> String {
+    let mut out = paragraph("A: ", &comparison.a) + &paragraph("B: ", &comparison.b);
     if comparison.same_machine {
         out.push_str("Both are of one machine and one boot.\n");
     }
@@ -332,30 +321,16 @@ pub fn comparison_text(comparison: &Comparison, options: &TextOptions) -> String
         return out;
     }
     for (should, word) in [(true, "SHOULD MATCH, AND DIFFERS"), (false, "MAY DIFFER, OR IS KNOWN OF ONE ONLY")] {
-        let found: Vec<_> =
-            comparison.differences.iter().filter(|difference| difference.should_match == should).collect();
-        if found.is_empty() {
-            continue;
-        }
-        let _ = writeln!(out, "\n{word}");
-        for difference in found {
-            let shown = |value: &Option<String>| match value.as_deref() {
-                None => "not known".to_owned(),
-                Some("") => "(empty)".to_owned(),
-                Some(value) => value.to_owned(),
-            };
-            let (a, b) = (shown(&difference.a), shown(&difference.b));
-            let short = format!("  {:<34} {a}  |  {b}", difference.what);
-            if short.chars().count() <= options.width {
-                let _ = writeln!(out, "{short}");
-                continue;
-            }
-            let _ = writeln!(out, "  {}", difference.what);
-            for (end, value) in [("A", a), ("B", b)] {
-                for (at, line) in wrap(&value, options.width.saturating_sub(7)).into_iter().enumerate() {
-                    let _ = writeln!(out, "    {} {line}", if at == 0 { end } else { " " });
-                }
-            }
+        let found = comparison.differences.iter().filter(|difference| difference.should_match == should);
+        let shown = |value: &Option<String>| match value.as_deref() {
+            None => "not known".to_owned(),
+            Some("") => "(empty)".to_owned(),
+            Some(value) => value.to_owned(),
+        };
+        let row = |difference: &Difference| vec![difference.what.clone(), shown(&difference.a), shown(&difference.b)];
+        let rows: Vec<Vec<String>> = found.map(row).collect();
+        if !rows.is_empty() {
+            let _ = write!(out, "\n{word}\n{}", table(&["what", "A", "B"], rows));
         }
     }
     let should: Vec<&str> = comparison
@@ -368,7 +343,8 @@ pub fn comparison_text(comparison: &Comparison, options: &TextOptions) -> String
         out.push_str("\nThe ends match in all that should.\n");
     } else {
         let word = if should.len() == 1 { "difference" } else { "differences" };
-        let _ = writeln!(out, "\n{} {word} that should not be: {}.", should.len(), some_of(should, 3));
+        let sentence = format!("{} {word} that should not be: {}.", should.len(), some_of(should, 3));
+        let _ = write!(out, "\n{}", paragraph("", &sentence));
     }
     out
 }
