@@ -163,7 +163,7 @@ pub fn end_sending(socket: &DataSocket) {
 }
 
 /// Sets both time-outs of a socket, so that no call blocks for longer.
-fn be_patient(fd: RawFd) -> Result<(), NetError> {
+pub(crate) fn be_patient(fd: RawFd) -> Result<(), NetError> {
     let micros = libc::suseconds_t::try_from(PATIENCE.as_micros()).unwrap_or(50_000);
     let time = libc::timeval { tv_sec: 0, tv_usec: micros };
     for (option, name) in [("SO_RCVTIMEO", libc::SO_RCVTIMEO), ("SO_SNDTIMEO", libc::SO_SNDTIMEO)] {

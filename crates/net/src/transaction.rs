@@ -9,9 +9,10 @@
 
 use crate::NetError;
 use crate::address::RawAddress;
+use crate::bulk::{PATIENCE, be_patient};
 use crate::listener::DataListener;
 use crate::path::{PathError, PathOptions, Received};
-use crate::wait::Patience;
+use crate::wait::{Patience, Waited};
 use crate::{sys, tcp};
 use model::{EndSpec, Protocol, Receive, SocketSpec};
 use std::net::{IpAddr, SocketAddr};
@@ -43,7 +44,8 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    fn receive(&self, fd: RawFd, buffer: &mut [u8]) -> Result<Part, PathError> {
+    /// Fills the buffer. When the time-out is over, it ends or goes on as `gives_up` says.
+    fn receive(&self, fd: RawFd, buffer: &mut [u8], gives_up: impl Fn() -> bool) -> Result<Part, PathError> {
         let flags = if self.spin { libc::MSG_DONTWAIT } else { libc::MSG_WAITALL };
         let mut filled = 0;
         let mut waited = self.patience.begin();
@@ -52,36 +54,41 @@ impl<'a> Waiting<'a> {
             match usize::try_from(result) {
                 Ok(0) => return Err(PathError::Closed),
                 Ok(bytes) => filled += bytes,
-                Err(_) => {
-                    if let Some(ended) = waited.after_error("recv")? {
-                        return Ok(Part::Ended(ended));
-                    }
-                }
+                Err(_) => match self.after_error(&mut waited, "recv")? {
+                    Some(Received::TimedOut) if !gives_up() => waited = self.patience.begin(),
+                    Some(ended) => return Ok(Part::Ended(ended)),
+                    None => {}
+                },
             }
         }
         Ok(Part::Done)
     }
 
+    /// What a failed call means. A call that waits fails with EAGAIN only where the socket has a time-out.
+    fn after_error(&self, waited: &mut Waited<'_>, call: &'static str) -> Result<Option<Received>, PathError> {
+        if !self.spin && sys::errno() == libc::EAGAIN { Ok(Some(Received::TimedOut)) } else { waited.after_error(call) }
+    }
+
     /// Waits for the peer's end of the stream.
     fn end_of_stream(&self, fd: RawFd) -> Result<Part, PathError> {
-        match self.receive(fd, &mut [0]) {
+        match self.receive(fd, &mut [0], || true) {
             Err(PathError::Closed) => Ok(Part::Done),
             Ok(Part::Done) => Err(PathError::Failed { call: "recv", errno: libc::EPROTO }),
             other => other,
         }
     }
 
-    fn send(&self, fd: RawFd, message: &[u8]) -> Result<Part, PathError> {
+    fn send(&self, fd: RawFd, message: &[u8], gives_up: impl Fn() -> bool) -> Result<Part, PathError> {
         let mut sent = 0;
         let mut waited = self.patience.begin();
         while let Some(rest) = message.get(sent..).filter(|rest| !rest.is_empty()) {
             match usize::try_from(sys::send(fd, rest, libc::MSG_NOSIGNAL)) {
                 Ok(bytes) => sent += bytes,
-                Err(_) => {
-                    if let Some(ended) = waited.after_error("send")? {
-                        return Ok(Part::Ended(ended));
-                    }
-                }
+                Err(_) => match self.after_error(&mut waited, "send")? {
+                    Some(Received::TimedOut) if !gives_up() => waited = self.patience.begin(),
+                    Some(ended) => return Ok(Part::Ended(ended)),
+                    None => {}
+                },
             }
         }
         Ok(Part::Done)
@@ -126,10 +133,10 @@ impl<'a> TransactionClient<'a> {
         };
         let fd = socket.as_raw_fd();
         let length = response.len();
-        if let Part::Ended(ended) = self.waiting.send(fd, request)? {
+        if let Part::Ended(ended) = self.waiting.send(fd, request, || true)? {
             return Ok(ended);
         }
-        if let Part::Ended(ended) = self.waiting.receive(fd, response)? {
+        if let Part::Ended(ended) = self.waiting.receive(fd, response, || true)? {
             return Ok(ended);
         }
         if let Part::Ended(ended) = self.waiting.end_of_stream(fd)? {
@@ -162,7 +169,10 @@ pub struct TransactionServer<'a> {
     listener: &'a DataListener,
     /// Whose connections are served; others are closed at once.
     client: IpAddr,
+    /// For a connection.
     waiting: Waiting<'a>,
+    /// For what an accepted one has to say.
+    serving: Waiting<'a>,
     foreign: u64,
     abandoned: u64,
 }
@@ -174,16 +184,21 @@ impl<'a> TransactionServer<'a> {
     /// Another receive mode, or the listener cannot be made to wait like that.
     pub fn new(listener: &'a DataListener, client: IpAddr, options: &PathOptions<'a>) -> Result<Self, NetError> {
         let waiting = Waiting::new(options)?;
+        let timeout_ns = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
+        let serving = Waiting::new(&PathOptions { timeout_ns, ..*options })?;
+        // Accepted sockets inherit it.
+        be_patient(listener.fd())?;
         sys::set_nonblocking(listener.fd(), waiting.spin).map_err(|cause| NetError::Option {
             option: "O_NONBLOCK",
             value: options.receive.to_string(),
             cause,
         })?;
-        Ok(Self { listener, client, waiting, foreign: 0, abandoned: 0 })
+        Ok(Self { listener, client, waiting, serving, foreign: 0, abandoned: 0 })
     }
 
     /// One transaction: accept, receive exactly `request`, send `response`, close. Connections of others, and those
-    /// that end early, are counted and skipped.
+    /// that end early, are counted and skipped; so are those that stand still while another one waits, as a client has one at
+    /// a time.
     ///
     /// # Errors
     /// Accepting failed.
@@ -206,18 +221,18 @@ impl<'a> TransactionServer<'a> {
             if tcp::set_nodelay(fd, self.listener.nodelay()).is_err() {
                 return Err(PathError::Failed { call: "setsockopt", errno: sys::errno() });
             }
-            match self.waiting.receive(fd, request) {
-                Ok(Part::Done) => {}
-                Ok(Part::Ended(ended)) => return Ok(ended),
-                Err(_) => {
-                    self.abandoned += 1;
-                    continue;
-                }
-            }
-            match self.waiting.send(fd, response) {
+            let others_wait = || {
+                let mut set = [libc::pollfd { fd: self.listener.fd(), events: libc::POLLIN, revents: 0 }];
+                sys::poll(&mut set, 0) > 0
+            };
+            let part = match self.serving.receive(fd, request, others_wait) {
+                Ok(Part::Done) => self.serving.send(fd, response, others_wait),
+                other => other,
+            };
+            match part {
                 Ok(Part::Done) => return Ok(Received::Bytes(request.len())),
+                Ok(Part::Ended(Received::TimedOut)) | Err(_) => self.abandoned += 1,
                 Ok(Part::Ended(ended)) => return Ok(ended),
-                Err(_) => self.abandoned += 1,
             }
         }
     }

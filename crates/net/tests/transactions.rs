@@ -6,7 +6,7 @@ mod common;
 use common::{NEVER, end, has_v6, interrupted, loopback, options};
 use model::{Protocol, Receive, SocketSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
-use windhover_net::{DataListener, NetError, PathError, Received, TransactionClient, TransactionServer};
+use windhover_net::{DataListener, NetError, PathError, PathOptions, Received, TransactionClient, TransactionServer};
 
 fn transactions(receive: Receive, v6: bool, count: u32) {
     let spec = SocketSpec::new(Protocol::Tcp);
@@ -85,6 +85,38 @@ fn other_ways_to_wait_are_refused() {
     let here = end(Receive::Poll);
     let result = TransactionClient::new(&spec, &here, loopback(false), &options(Receive::Poll, &NEVER));
     assert!(matches!(result.err(), Some(NetError::Unsupported { .. })));
+}
+
+/// Anybody at the client's address may connect. Who says nothing, or half of it, does not hold up the client.
+#[test]
+fn silent_connections_do_not_hold_up_the_client() {
+    let spec = SocketSpec::new(Protocol::Tcp);
+    for receive in [Receive::Block, Receive::Spin] {
+        let listener = DataListener::bind(&spec, &end(receive), loopback(false)).unwrap();
+        let to = listener.local_address();
+        let stop = AtomicBool::new(false);
+        let serve = || {
+            let mut server = TransactionServer::new(&listener, loopback(false).ip(), &options(receive, &stop)).unwrap();
+            while server.serve(&mut [0; 5], b"answer").unwrap() != Received::Stopped {}
+            server.abandoned()
+        };
+        let mut results = Vec::new();
+        let abandoned = interrupted(serve, || {
+            let connect = |_| windhover_net::tcp::connect(to, None, None, common::PATIENCE).unwrap();
+            let mut silent: Vec<_> = (0..25).map(connect).collect();
+            for half in silent.iter_mut().step_by(3) {
+                std::io::Write::write_all(half, b"hel").unwrap();
+            }
+            // Spinning, a client gives up by itself.
+            let here = end(Receive::Spin);
+            let options = PathOptions { timeout_ns: 20_000_000_000, ..options(Receive::Spin, &NEVER) };
+            let mut client = TransactionClient::new(&spec, &here, to, &options).unwrap();
+            results.extend((0..3).map(|_| client.transact(b"hello", &mut [0; 6])));
+            stop.store(true, Ordering::Release);
+        });
+        assert!(results.iter().all(|result| *result == Ok(Received::Bytes(6))), "{receive}: {results:?}");
+        assert_eq!(abandoned, 25, "{receive}");
+    }
 }
 
 #[test]
