@@ -1,25 +1,46 @@
 //! The font of pictures: Roboto (Apache-2.0), cut to the letters and signs of Latin text, or one that somebody names.
 
-use resvg::usvg;
+use resvg::usvg::fontdb::Database;
 use skrifa::instance::{LocationRef, Size};
 use skrifa::{FontRef, MetadataProvider as _};
 use std::sync::{Arc, LazyLock};
 
 /// Two weights of one family.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Font {
     /// The family's name.
     pub(crate) family: String,
     /// TrueType or OpenType.
     pub(crate) regular: Arc<[u8]>,
     pub(crate) bold: Arc<[u8]>,
+    /// Both, as resvg takes them.
+    pub(crate) database: Arc<Database>,
 }
 
-static ROBOTO: LazyLock<Font> = LazyLock::new(|| Font {
-    family: "Roboto".to_owned(),
-    regular: Arc::from(include_bytes!("../../fonts/Roboto-Regular.ttf").as_slice()),
-    bold: Arc::from(include_bytes!("../../fonts/Roboto-Bold.ttf").as_slice()),
+impl PartialEq for Font {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.family, &self.regular, &self.bold) == (&other.family, &other.regular, &other.bold)
+    }
+}
+
+static ROBOTO: LazyLock<Font> = LazyLock::new(|| {
+    let regular = include_bytes!("../../fonts/Roboto-Regular.ttf").as_slice();
+    let bold = include_bytes!("../../fonts/Roboto-Bold.ttf").as_slice();
+    Font {
+        family: "Roboto".to_owned(),
+        regular: Arc::from(regular),
+        bold: Arc::from(bold),
+        database: Arc::new(database([regular, bold])),
+    }
 });
+
+fn database<const N: usize>(faces: [&[u8]; N]) -> Database {
+    let mut fonts = Database::new();
+    for face in faces {
+        fonts.load_font_data(face.to_vec());
+    }
+    fonts
+}
 
 impl Default for Font {
     fn default() -> Self {
@@ -32,11 +53,10 @@ impl Font {
     #[must_use]
     pub fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
         let bytes: Arc<[u8]> = Arc::from(bytes);
-        let mut fonts = usvg::fontdb::Database::new();
-        fonts.load_font_data(bytes.to_vec());
+        let fonts = database([&bytes]);
         let (family, _) = fonts.faces().next()?.families.first()?.clone();
         FontRef::new(&bytes).ok()?;
-        Some(Self { family, regular: bytes.clone(), bold: bytes })
+        Some(Self { family, regular: bytes.clone(), bold: bytes, database: Arc::new(fonts) })
     }
 
     /// Its name, and the fonts that programs may show an SVG with where they do not have it.

@@ -11,10 +11,11 @@ pub(crate) fn png(figure: &Figure, zoom: usize) -> Vec<u8> {
     let [wide, high] =
         [figure.width, figure.height].map(|side| ((side * zoom as f64).ceil().max(1.0) as u32).min(1 << 16));
     let Some(mut pixmap) = Pixmap::new(wide, high) else { return Vec::new() };
-    let mut options = usvg::Options { font_family: figure.font.family.clone(), ..usvg::Options::default() };
-    for bold in [false, true] {
-        options.fontdb_mut().load_font_data(figure.font.bytes(bold).to_vec());
-    }
+    let options = usvg::Options {
+        font_family: figure.font.family.clone(),
+        fontdb: figure.font.database.clone(),
+        ..usvg::Options::default()
+    };
     let draw = |pixmap: &mut Pixmap, items: &[Item], is_first: bool| {
         let svg = vector::part(figure, items, is_first);
         // What we write ourselves is well-formed; a font that cannot be shown leaves the rest of the picture.
