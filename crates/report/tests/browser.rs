@@ -548,6 +548,38 @@ fn a_hostile_run_directory_runs_nothing() {
     assert!(text(&saw["detail"]).contains("window.hacked"), "it is shown as text: {saw:#}");
 }
 
+/// Charts, the viewer's map and still maps: each is a file by the same two buttons.
+#[test]
+fn every_figure_can_be_saved_and_printed() {
+    let script = r##"
+      await settled();
+      const files = [];
+      HTMLAnchorElement.prototype.click = function () { files.push(fetched(this)); };
+      const fetched = async (link) => ({ name: link.download, text: kept.has(link.href) ? await kept.get(link.href).text() : atob(link.href.split(",")[1]) });
+      const kept = new Map(), make = URL.createObjectURL.bind(URL);
+      URL.createObjectURL = (blob) => { const url = make(blob); kept.set(url, blob); return url; };
+      let printed = 0;
+      window.print = () => { printed += document.querySelectorAll("body.one > .sheet svg, body.one > .sheet img").length; dispatchEvent(new Event("afterprint")); };
+      const figures = [...document.querySelectorAll("figure")];
+      saw.figures = figures.length;
+      saw.bare = figures.filter((figure) => figure.querySelectorAll(":scope > .take button").length !== 2).length;
+      saw.kinds = ["#heat-viewer figure", "figure.still", "#tails figure", "#rates figure"].map((kind) => document.querySelectorAll(kind).length > 0);
+      for (const figure of figures) figure.querySelectorAll(":scope > .take button").forEach((button) => button.click());
+      const all = await Promise.all(files);
+      saw.saved = all.filter(({ name, text }) => name.length > 8 && name.endsWith(".svg") && !new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")).length;
+      saw.cells = all.filter(({ text }) => text.includes("data:image/png;base64,")).length;
+      saw.printed = printed;
+      saw.left = document.querySelectorAll(".sheet").length;
+    "##;
+    let Some(saw) = ask("figures", &sample().html, "#heat=0002", script) else {
+        return skipped("every_figure_can_be_saved_and_printed");
+    };
+    assert!(saw["kinds"].as_array().unwrap().iter().all(|kind| kind == true), "{saw:#}");
+    assert_eq!((&saw["bare"], &saw["left"]), (&Value::from(0), &Value::from(0)), "{saw:#}");
+    assert_eq!((&saw["saved"], &saw["printed"]), (&saw["figures"], &saw["figures"]), "{saw:#}");
+    assert!(saw["cells"].as_u64() >= Some(2), "a map has its cells: {saw:#}");
+}
+
 /// Pictures for people: kept, and checked only for being there.
 #[test]
 fn pictures_are_kept() {

@@ -41,7 +41,14 @@
   };
   addEventListener("hashchange", unfold);
   unfold();
-  // Each chart as a file: SVG with its colours written into it, and PDF by the browser's own printing of it alone.
+  // Each figure as a file: SVG with its colours written into it, and PDF by the browser's own printing of it alone. A figure is
+  // an SVG, an SVG over a canvas, or an image whose data are an SVG.
+  const drawn = (figure) => figure.querySelector(":scope > svg, :scope > .wide > svg, :scope > .hm-stage > svg");
+  const element = (name, attributes) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    return node;
+  };
   const alone = (svg) => {
     const copy = svg.cloneNode(true);
     const from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
@@ -51,37 +58,44 @@
       for (const name of names) to[place].setAttribute(name, style.getPropertyValue(name));
       to[place].removeAttribute("class");
     });
-    const [, , wide, high] = (svg.getAttribute("viewBox") || "0 0 600 400").split(" ");
+    const [, , width, height] = (svg.getAttribute("viewBox") || "0 0 600 400").split(" ");
     copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-    copy.setAttribute("width", wide);
-    copy.setAttribute("height", high);
+    copy.setAttribute("width", width);
+    copy.setAttribute("height", height);
+    const canvas = svg.previousElementSibling;
+    if (canvas instanceof HTMLCanvasElement) {
+      const { left, top, width: wide, height: high } = canvas.style;
+      copy.prepend(element("image", { x: left, y: top, width: wide, height: high, preserveAspectRatio: "none", style: "image-rendering:pixelated", href: canvas.toDataURL() }));
+      copy.prepend(element("rect", { x: left, y: top, width: wide, height: high, fill: getComputedStyle(canvas).backgroundColor }));
+    }
+    copy.prepend(element("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor }));
     return copy;
   };
-  const name = (figure) => (figure.querySelector("figcaption")?.firstChild?.textContent || "figure").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").toLowerCase();
+  const name = (figure) => figure.querySelector("figcaption").textContent.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").toLowerCase() || "figure";
   const save = (figure) => {
-    const text = new XMLSerializer().serializeToString(alone(figure.querySelector("svg")));
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+    const svg = drawn(figure), link = document.createElement("a");
+    link.href = svg ? URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(alone(svg))], { type: "image/svg+xml" })) : figure.querySelector("img").src;
     link.download = name(figure) + ".svg";
     link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    if (svg) setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
-  const print_alone = (figure) => {
-    const sheet = document.createElement("div"), title = document.title;
+  const printAlone = (figure) => {
+    const sheet = document.createElement("div"), title = document.title, copy = figure.cloneNode(true);
+    // A copied canvas is empty.
+    const stage = copy.querySelector(".hm-stage");
+    if (stage) copy.replaceChildren(copy.querySelector("figcaption"), alone(drawn(figure)));
     sheet.className = "sheet";
-    sheet.append(figure.cloneNode(true));
+    sheet.append(copy);
     document.body.append(sheet);
     document.body.classList.add("one");
     document.title = name(figure);
     addEventListener("afterprint", () => { document.body.classList.remove("one"); sheet.remove(); document.title = title; }, { once: true });
     window.print();
   };
-  document.querySelectorAll("figure").forEach((figure) => {
-    const caption = figure.querySelector("figcaption");
-    if (!caption || !figure.querySelector(":scope > svg")) return;
+  const offer = (figure) => {
     const buttons = document.createElement("span");
     buttons.className = "take";
-    for (const [word, what, act] of [["SVG", "Save this figure as SVG", save], ["PDF", "Print this figure alone, into a PDF", print_alone]]) {
+    for (const [word, what, act] of [["SVG", "Save this figure as SVG", save], ["PDF", "Print this figure alone, into a PDF", printAlone]]) {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = word;
@@ -89,8 +103,11 @@
       button.addEventListener("click", () => act(figure));
       buttons.append(button);
     }
-    caption.append(buttons);
-  });
+    figure.prepend(buttons);
+  };
+  document.querySelectorAll("figure").forEach(offer);
+  // The viewer of heat maps makes its figure later.
+  document.addEventListener("figure", (event) => offer(event.target));
   // Everything is printed, folded or not.
   let folded = [];
   addEventListener("beforeprint", () => { folded = [...document.querySelectorAll("details:not([open])")]; folded.forEach((part) => { part.open = true; }); });

@@ -175,5 +175,7 @@ const keys = make("p", { class: "caption hm-keys" },
 const list = make("div", { class: "hm-list" });
 const detail = make("div", { class: "hm-detail", hidden: true });
 const side = make("aside", { class: "hm-side", "aria-label": "worst messages" }, list, detail);
-room.append(bar, make("div", { class: "hm-room" }, make("figure", { class: "hm-main" }, title, stage, legend, says, spoken, keys), side));
+const main = make("figure", { class: "hm-main" }, title, stage, legend, says, spoken, keys);
+room.append(bar, make("div", { class: "hm-room" }, main, side));
+main.dispatchEvent(new Event("figure", { bubbles: true }));
 room.hidden = false;
