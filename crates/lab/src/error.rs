@@ -117,12 +117,32 @@ pub enum LabError {
         cause: std::io::Error,
     },
     /// A registry file that is not one.
-    #[error("{} does not describe a lab ({why}): remove the file, and the namespaces of its name (ip netns list)", path.display())]
+    #[error(
+        "{} does not describe a lab ({why}): windhover lab down {} sets it aside and removes the namespaces of that name",
+        path.display(),
+        path.file_stem().unwrap_or_default().display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
         /// The parser's words.
         why: String,
+    },
+    /// A lab was removed whose record could not be read.
+    #[error(
+        "the record of lab '{lab}' was damaged ({why}); removed: {removed}. Ports that the lab had borrowed have lost their \
+         addresses; what is left of the record is {}: look there for ports, then remove it",
+        kept.display()
+    )]
+    SetAside {
+        /// The lab.
+        lab: String,
+        /// What was wrong with its record.
+        why: String,
+        /// Its namespaces, for people.
+        removed: String,
+        /// Where the record is now.
+        kept: PathBuf,
     },
     /// `ip` refused a command.
     #[error("ip {command}: {why}")]
@@ -178,6 +198,7 @@ impl LabError {
         match self {
             Self::Registry { .. }
             | Self::Damaged { .. }
+            | Self::SetAside { .. }
             | Self::Ip { .. }
             | Self::NoLink { .. }
             | Self::Left { .. } => 1,

@@ -152,19 +152,24 @@ pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOn
     }
 }
 
-/// Removes a lab, whoever owns it, and gives borrowed ports back. Processes that still run in it lose their network.
+/// Removes a lab, whoever owns it, and gives borrowed ports back. Processes that still run in it lose their network. Of one
+/// whose record is damaged the namespaces of its name are removed and the record is set aside.
 ///
 /// # Errors
 /// [`LabError::NoLab`], [`LabError::NotRoot`], [`LabError::Left`] when something could not be removed (the lab stays
-/// in the registry then), and those of the registry.
+/// in the registry then), [`LabError::SetAside`] for a damaged record, and those of the registry.
 pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
-    Lab::open(registry, name)?;
-    need_privileges()?;
+    match Lab::open(registry, name) {
+        Ok(_) | Err(LabError::Damaged { .. }) => need_privileges()?,
+        Err(error) => return Err(error),
+    }
     let lock = registry.lock()?;
     // Looked at again under the lock: somebody else may have been faster.
-    match registry.get(name)? {
-        Some(record) => remove(registry, &lock, &record),
-        None => Err(LabError::NoLab { name: name.to_owned() }),
+    match registry.get(name) {
+        Ok(Some(record)) => remove(registry, &lock, &record),
+        Ok(None) => Err(LabError::NoLab { name: name.to_owned() }),
+        Err(LabError::Damaged { why, .. }) => remove_damaged(registry, &lock, name, why),
+        Err(error) => Err(error),
     }
 }
 
@@ -263,6 +268,36 @@ fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), L
         give_back(record, port)?;
     }
     registry.forget(&record.name)
+}
+
+/// Removes the namespaces of a lab's name and sets its record aside, which says no more than that.
+fn remove_damaged(registry: &Registry, _lock: &Lock, name: &str, why: String) -> Result<(), LabError> {
+    let here = std::process::id();
+    let names = std::fs::read_dir(NETNS_FOLDER).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut found: Vec<String> = names.filter(|netns| is_of_lab(netns, name)).collect();
+    found.sort_unstable();
+    for netns in &found {
+        let links = ip::ask(Some(netns), &["link", "show"])?.unwrap_or_default();
+        let devices = links.iter().filter_map(|link| link.get("ifname")?.as_str()).filter(|device| *device != LOOPBACK);
+        // What cannot be deleted is a real port: it goes home before its namespace does.
+        let lines =
+            devices.flat_map(|device| [format!("link del {device}"), format!("link set {device} netns {here}")]);
+        ip::run_all(&Batch { netns: Some(netns.clone()), lines: lines.collect() })?;
+    }
+    ip::run_all(&Batch { netns: None, lines: found.iter().map(|netns| format!("netns del {netns}")).collect() })?;
+    if let Some(netns) = found.iter().find(|netns| namespace_exists(netns)) {
+        let why = format!("ip netns delete {netns} does not remove it");
+        return Err(LabError::Left { what: format!("namespace {netns}"), lab: name.to_owned(), why });
+    }
+    let removed = if found.is_empty() { "no namespace was left".to_owned() } else { found.join(", ") };
+    Err(LabError::SetAside { lab: name.to_owned(), why, removed, kept: registry.set_aside(name)? })
+}
+
+/// Whether a namespace has the name that a lab's host or switch has.
+fn is_of_lab(netns: &str, lab: &str) -> bool {
+    let part = netns.strip_prefix("wh-").and_then(|rest| rest.strip_prefix(lab)?.strip_prefix('-'));
+    part.is_some_and(|part| part == "sw" || (part.len() == 1 && part.bytes().all(|byte| byte.is_ascii_lowercase())))
 }
 
 fn give_back(record: &LabRecord, port: &Port) -> Result<(), LabError> {
@@ -401,6 +436,14 @@ mod tests {
         assert!(port.up);
         assert_eq!(port.addresses, ["192.0.2.5/24", "2001:db8::5/64", "192.0.2.9 peer 192.0.2.10/32"]);
         assert!(!port_from("eth1", &serde_json::json!({ "flags": ["BROADCAST"] })).up);
+    }
+
+    #[test]
+    fn namespaces_of_other_labs_are_not_taken() {
+        assert!(is_of_lab("wh-x-a", "x") && is_of_lab("wh-x-sw", "x"));
+        for other in ["wh-x-a-b", "wh-xa-b", "wh-y-a", "x-a", "wh-x-", "wh-x-ab", "wh-x-1"] {
+            assert!(!is_of_lab(other, "x"), "{other}");
+        }
     }
 
     #[test]

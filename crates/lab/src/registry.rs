@@ -83,9 +83,16 @@ impl Registry {
     }
 
     fn read(&self, path: &Path) -> Result<Option<LabRecord>, LabError> {
+        let damaged = |why: String| LabError::Damaged { path: path.to_owned(), why };
         match private::read(path) {
-            Ok(text) => parse(path, &String::from_utf8_lossy(&text)).map(Some),
+            Ok(text) => {
+                let record = parse(path, &String::from_utf8_lossy(&text))?;
+                let is_named = path.file_stem().is_some_and(|name| name == record.name.as_str());
+                if is_named { Ok(Some(record)) } else { Err(damaged(format!("it is about lab '{}'", record.name))) }
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            // Not to be trusted: see [`private::check`].
+            Err(error) if error.kind() == std::io::ErrorKind::Other => Err(damaged(error.to_string())),
             Err(cause) => Err(self.failed("read", path, cause)),
         }
     }
@@ -149,6 +156,17 @@ impl Registry {
             .and_then(|mut file| file.write_all(&text))
             .and_then(|()| fs::rename(&new, &path))
             .map_err(|cause| self.failed("write", &path, cause))
+    }
+
+    /// Takes a damaged record out of the way; call it under the lock. Returns its new place.
+    ///
+    /// # Errors
+    /// [`LabError::Registry`].
+    pub fn set_aside(&self, name: &str) -> Result<PathBuf, LabError> {
+        let path = self.file(name);
+        let kept = path.with_extension("damaged");
+        fs::rename(&path, &kept).map_err(|cause| self.failed("rename", &path, cause))?;
+        Ok(kept)
     }
 
     /// Forgets a lab; call it under the lock.

@@ -21,7 +21,8 @@ fn a_lone_host_is_listed_as_it_is() {
     let output = run(&["lab", "up", &name, "--hosts", "1"]);
     assert_code(&output, 0);
     let line = stdout(&output);
-    let words: Vec<&str> = line.split_whitespace().collect();
+    // Below the headings and their rule.
+    let words: Vec<&str> = line.lines().nth(2).unwrap().split_whitespace().collect();
     let (device, address) = (words[2], words[3]);
     let shown = run(&["lab", "exec", &format!("{name}/a"), "--", "ip", "-o", "address", "show", "dev", device]);
     assert_code(&run(&["lab", "down", &name]), 0);
@@ -41,6 +42,7 @@ fn up_exec_down() {
     assert!(stdout(&output).contains("198.1"), "{}", stdout(&output));
     let result = std::panic::catch_unwind(|| {
         assert_refused(&["lab", "up", &name], 2, &[&name]);
+        support::fits_every_width(&["lab", "list"]);
         let host = |host: &str| format!("{name}/{host}");
         let links = run(&["lab", "exec", &host("a"), "--", "ip", "-o", "link"]);
         assert_code(&links, 0);
@@ -232,4 +234,37 @@ fn without_privileges_it_says_what_is_missing() {
     // The flag that it names is there.
     assert!(stdout(&run(&["campaign", "run", "--help"])).contains("--lab"));
     assert!(stdout(&run(&["tune", "try", "--help"])).contains("--lab"));
+}
+
+#[test]
+fn a_damaged_record_is_named_and_removed_by_name() {
+    if !support::can_make_namespaces("a_damaged_record_is_named_and_removed_by_name") {
+        return;
+    }
+    let (name, other) = (format!("d{}", std::process::id()), format!("d{}-x", std::process::id()));
+    assert_code(&run(&["lab", "up", &name]), 0);
+    assert_code(&run(&["lab", "up", &other]), 0);
+    let record = std::path::PathBuf::from(format!("/run/windhover/labs/{name}.json"));
+    let text = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, &text[..text.len() / 2]).unwrap();
+    let kept = record.with_extension("damaged");
+    let result = std::panic::catch_unwind(|| {
+        for command in [&["lab", "list"][..], &["undo"]] {
+            let said = stderr(&run(command));
+            assert!(said.contains(&format!("windhover lab down {name}")), "{command:?}: {said}");
+        }
+        let (a, b) = (format!("wh-{name}-a"), format!("wh-{name}-b"));
+        assert_refused(&["lab", "down", &name], 1, &["was damaged", &a, &b, &kept.display().to_string()]);
+        assert!(!exists(&a) && !exists(&b) && kept.exists() && !record.exists());
+        assert!(exists(&format!("wh-{other}-a")), "another lab's namespace was taken");
+        assert_refused(&["lab", "down", &name], 2, &["no lab named"]);
+        // The name is free again.
+        assert_code(&run(&["lab", "up", &name]), 0);
+        assert_code(&run(&["lab", "down", &name]), 0);
+    });
+    for lab in [&name, &other] {
+        run(&["lab", "down", lab]);
+    }
+    let _ = std::fs::remove_file(&kept);
+    result.unwrap();
 }

@@ -2,9 +2,8 @@
 
 use super::signals;
 use crate::cli::lab::LabCommand;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, paragraph, table};
 use lab::{Lab, LabSpec, LabStatus, Owner, Registry};
-use std::fmt::Write as _;
 
 pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
     let registry = Registry::default();
@@ -18,6 +17,7 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
             let made = Lab::up(&registry, &spec).map_err(failed)?;
             output.result(&hosts_text(made.record()))?;
             made.keep();
+            name_damaged(&registry, output);
             Ok(0)
         }
         LabCommand::Down { name, stale } => {
@@ -25,14 +25,15 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
                 for name in lab::down_stale(&registry).map_err(failed)? {
                     output.note(format_args!("removed the stale lab '{name}'"));
                 }
+                name_damaged(&registry, output);
             } else {
                 lab::down(&registry, &name).map_err(failed)?;
             }
             Ok(0)
         }
         LabCommand::List { form } => {
-            let (labs, damaged) = lab::list(&registry).map_err(failed)?;
-            damaged.iter().for_each(|damage| output.warning(damage));
+            let (labs, _) = lab::list(&registry).map_err(failed)?;
+            name_damaged(&registry, output);
             output.result(&if form.is_json() { labs_json(&labs)? } else { labs_text(&labs) })?;
             Ok(0)
         }
@@ -51,31 +52,31 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
     }
 }
 
+/// Names the records that describe no lab. Whoever may not read the registry has no part in it.
+pub(super) fn name_damaged(registry: &Registry, output: &Output) {
+    let damaged = lab::list(registry).map(|(_, damaged)| damaged).unwrap_or_default();
+    damaged.iter().for_each(|damage| output.warning(damage));
+}
+
 fn hosts_text(record: &lab::LabRecord) -> String {
-    let mut text = String::new();
-    for host in &record.hosts {
-        let ipv6 = host.ipv6.map(|address| address.to_string()).unwrap_or_default();
+    let rows = record.hosts.iter().map(|host| {
         let netns = host.netns.as_deref().unwrap_or("(this namespace)");
-        let _ = writeln!(
-            text,
-            "{}/{:<4} {:<18} {:<16} {:<18} {ipv6}",
-            record.name, host.name, netns, host.device, host.ipv4
-        );
-    }
-    text
+        let ipv6 = host.ipv6.map(|address| address.to_string()).unwrap_or_default();
+        let name = format!("{}/{}", record.name, host.name);
+        vec![name, netns.to_owned(), host.device.clone(), host.ipv4.to_string(), ipv6]
+    });
+    table(&["host", "network namespace", "device", "IPv4", "IPv6"], rows.collect())
 }
 
 fn labs_text(labs: &[LabStatus]) -> String {
     let mut text = String::new();
     for lab in labs {
+        let name = &lab.record.name;
         if lab.stale {
-            let _ = writeln!(
-                text,
-                "{}: stale, its owner is gone; 'windhover lab down --stale' removes it",
-                lab.record.name
-            );
+            let stale = format!("{name}: stale, its owner is gone; 'windhover lab down --stale' removes it");
+            text.push_str(&paragraph("", &stale));
         } else if matches!(lab.record.owner, Owner::Process { .. }) {
-            let _ = writeln!(text, "{}: {}, which removes it at its end", lab.record.name, lab.record.owner);
+            text.push_str(&paragraph("", &format!("{name}: {}, which removes it at its end", lab.record.owner)));
         }
         text.push_str(&hosts_text(&lab.record));
     }

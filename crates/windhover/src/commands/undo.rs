@@ -48,6 +48,9 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
             all.kept.extend(place.state.damaged()?);
         }
     }
+    if arguments.ids.is_empty() && arguments.netns.is_none() {
+        super::lab::name_damaged(&lab::Registry::at(&state.path().join("labs")), output);
+    }
     if arguments.form.is_json() {
         output.result(&format!("{}\n", Value::from(all.documents)))?;
     } else if !all.text.is_empty() {
