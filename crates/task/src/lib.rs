@@ -42,6 +42,7 @@ pub use netns::enter_network;
 pub use other::{set_affinity_of, set_scheduling_of};
 pub use policy::{Scheduling, apply_policy, scheduling, scheduling_of, thread_id};
 pub use session::{LongWait, WaitEnd, own_session};
+pub use signal::ending::{SAME_REQUEST_NS, end_at_signal, expect_stop};
 pub use signal::interrupt::{Interrupter, install_interrupt_handler, interrupt_signal};
 pub use signal::is_ignored;
 pub use signal::stopper::Stopper;

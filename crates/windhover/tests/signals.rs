@@ -17,6 +17,9 @@ const TERM: i32 = 15;
 /// What "at once" is on a machine that has other things to do; an orderly stop of what is interrupted here takes longer.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
+/// Signals this far apart are two requests.
+const ANOTHER: Duration = Duration::from_millis(300);
+
 /// The program with signals as a terminal's shell leaves them: a shell's background job ignores SIGINT, and so does what is
 /// started from there.
 fn windhover(arguments: &[&str]) -> Command {
@@ -175,7 +178,7 @@ fn the_first_signal_stops_in_order_and_the_second_at_once() {
         until("measuring", || computed(child.id()) >= 5);
         signal(server.id(), 19);
         signal(child.id(), first);
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(ANOTHER);
         let waits = child.try_wait().unwrap().is_none();
         if waits {
             signal(child.id(), second);
@@ -185,6 +188,24 @@ fn the_first_signal_stops_in_order_and_the_second_at_once() {
         assert!(waits, "it did not wait for its far end");
         assert_eq!(status.signal(), Some(second));
     }
+}
+
+/// `timeout` signals the program and then the group that both are in: some results were lost to the second.
+#[test]
+fn two_signals_at_a_time_are_one_request() {
+    let server = Server::start(&[]);
+    let mut child = windhover(&["pingpong", "udp", &server.address, "--seconds", "60", "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("measuring", || computed(child.id()) >= 5);
+    let twice = format!("kill -INT {0}; kill -TERM {0}; kill -INT {0}", child.id());
+    assert!(Command::new("sh").args(["-c", &twice]).status().unwrap().success());
+    let status = end_of(&mut child, Duration::from_secs(20));
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!((status.code(), text.lines().count()), (Some(130), 1), "{status}");
 }
 
 /// A program that says when it is ready and what signals it gets; SIGTERM does not end it.
@@ -211,6 +232,7 @@ fn a_program_gets_the_first_signal_and_dies_of_the_second() {
             signal(child.id(), TERM);
             assert_eq!(lines.next().unwrap(), "got TERM", "{arguments:?}");
             assert!(child.try_wait().unwrap().is_none(), "{arguments:?}");
+            std::thread::sleep(ANOTHER);
             signal(child.id(), TERM);
             assert_eq!(end_of(&mut child, AT_ONCE).signal(), Some(TERM), "{arguments:?}");
             until("end of the program", || lines.next().is_none());

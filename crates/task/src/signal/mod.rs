@@ -1,5 +1,6 @@
 //! Signals: one that wakes a blocked receive, and the threads that send it.
 
+pub(crate) mod ending;
 pub(crate) mod interrupt;
 pub(crate) mod stopper;
 pub(crate) mod watchdog;

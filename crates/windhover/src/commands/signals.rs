@@ -1,6 +1,6 @@
 //! SIGINT, SIGTERM and SIGHUP. One rule for all commands: the first asks for an orderly stop while the command has something
-//! to put back or a partial result to write, and ends the process at any other time; the second always ends it at once. A
-//! keeper process then puts back what the command changed. The handler itself ends the process, by the signal's default
+//! to put back or a partial result to write, and ends the process at any other time; the second always ends it at once,
+//! unless it follows within 200 ms, as the two of coreutils' `timeout` do. A keeper process then puts back what the command changed. The handler itself ends the process, by the signal's default
 //! action, so it makes no difference what the threads compute or wait for.
 
 use anyhow::Context as _;
@@ -10,11 +10,9 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use signal_hook::{SigId, flag, low_level};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Set while the next signal ends the process at once, once the handlers are there.
-static AT_ONCE: AtomicBool = AtomicBool::new(true);
+use std::time::{Duration, Instant};
 
 /// A flag that the first signal sets. When it is dropped, the signals end the process again. One at a time.
 pub(crate) struct StopFlag {
@@ -39,7 +37,7 @@ impl Deref for StopFlag {
 
 impl Drop for StopFlag {
     fn drop(&mut self) {
-        AT_ONCE.store(true, Ordering::SeqCst);
+        task::expect_stop(false);
         for id in self.registered.drain(..) {
             low_level::unregister(id);
         }
@@ -52,15 +50,13 @@ pub(crate) fn stop_flag() -> anyhow::Result<StopFlag> {
     let mut installed = DEFAULT.lock().unwrap_or_else(PoisonError::into_inner);
     let mut stop = StopFlag { asked: Arc::default(), registered: Vec::new() };
     for signal in ending() {
-        // Actions run in the order of their registration: this signal's own look at AT_ONCE comes before it is set.
         if !*installed {
-            flag::register_conditional_default(signal, &AT_ONCE).context("signal handler")?;
+            task::end_at_signal(signal).context("signal handler")?;
         }
         stop.registered.push(flag::register(signal, stop.share()).context("signal handler")?);
-        stop.registered.push(flag::register(signal, &AT_ONCE).context("signal handler")?);
     }
     *installed = true;
-    AT_ONCE.store(false, Ordering::SeqCst);
+    task::expect_stop(true);
     Ok(stop)
 }
 
@@ -125,15 +121,15 @@ pub(crate) fn pass_on() -> anyhow::Result<Programs> {
     let passed = programs.clone();
     let mut signals = SignalsInfo::<WithOrigin>::new(ending()).context("signal handler")?;
     spawn(move || {
-        let mut again = false;
+        let mut first: Option<Instant> = None;
         for origin in signals.forever().filter(|origin| origin.cause != Cause::Kernel) {
-            if again {
+            let first = *first.get_or_insert_with(Instant::now);
+            if first.elapsed() > Duration::from_nanos(task::SAME_REQUEST_NS) {
                 // Whoever waits for their end must not end this process by an exit code first.
                 let _held = passed.signal(SIGKILL);
                 let _ = low_level::emulate_default_handler(origin.signal);
             }
             drop(passed.signal(origin.signal));
-            again = true;
         }
     })?;
     Ok(programs)
