@@ -265,6 +265,18 @@ fn a_gate_that_cannot_decide_is_no_pass() {
 }
 
 #[test]
+fn a_figure_that_a_repetition_lacks_is_said_to_be_lacking() {
+    // Eight against eight could decide, but one of them has no p99.
+    let mut run = interleaved([8, 8], 3.0);
+    run.results[0].latency.as_mut().unwrap().p99_ns = None;
+    let options = CompareOptions { axis: Some("policy".to_owned()), ..options(&["p99 > +15%"], true) };
+    let gate = Comparisons::new(&[run], &[], &options).unwrap().gates.remove(0);
+    assert!(gate.undecided);
+    assert_eq!(gate.needed.as_deref(), Some("repetitions that all have the figure"));
+    assert!(gate.cells[0].sentence.contains("not every repetition has this figure"), "{}", gate.cells[0].sentence);
+}
+
+#[test]
 fn absolute_gates_over_many_cells_are_corrected() {
     // Twelve cells at the limit, 300 times: with intervals of 95 % alone a quarter breaks. 5 % are expected (half of what
     // Holm allows, as half of the error lies below the limit); 15 and six deviations are 38.

@@ -53,7 +53,8 @@ pub(crate) fn paragraph(lead: &str, text: &str) -> String {
     report::paragraph(lead, text, width())
 }
 
-/// Writes a file whole or not at all; one that exists only with `overwrites`.
+/// Writes a file whole or not at all; one that exists only with `overwrites`. What is no regular file (/dev/null, a pipe)
+/// is written to and not replaced, and a symbolic link stays one.
 pub(crate) fn write_file(file: &Path, bytes: &[u8], overwrites: bool) -> Result<(), Failure> {
     if !overwrites && file.exists() {
         return Err(Failure::usage(anyhow::anyhow!(
@@ -61,6 +62,18 @@ pub(crate) fn write_file(file: &Path, bytes: &[u8], overwrites: bool) -> Result<
             file.display()
         )));
     }
+    let is_special = std::fs::metadata(file).is_ok_and(|facts| !facts.is_file());
+    let written = if is_special {
+        std::fs::OpenOptions::new().write(true).open(file).and_then(|mut opened| opened.write_all(bytes))
+    } else {
+        replace(&std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()), bytes)
+    };
+    written.map_err(|error| {
+        Failure::new(1, anyhow::anyhow!("cannot write {}: {error}: name another place with --output", file.display()))
+    })
+}
+
+fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".part");
     let beside = std::path::PathBuf::from(beside);
@@ -69,9 +82,7 @@ pub(crate) fn write_file(file: &Path, bytes: &[u8], overwrites: bool) -> Result<
         // Half a file helps nobody; that it cannot be removed either changes nothing.
         let _ = std::fs::remove_file(&beside);
     }
-    written.map_err(|error| {
-        Failure::new(1, anyhow::anyhow!("cannot write {}: {error}: name another place with --output", file.display()))
-    })
+    written
 }
 
 /// Where and how to print.
@@ -162,5 +173,28 @@ impl Output {
         let mut stderr = anstream::AutoStream::new(std::io::stderr().lock(), self.colour);
         // Nobody is left to tell when standard error cannot be written.
         let _ = writeln!(stderr, "{style}{head}{style:#}{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+
+    #[test]
+    fn what_is_no_regular_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        write_file(&at("file"), b"1", false).unwrap();
+        assert_eq!(write_file(&at("file"), b"2", false).unwrap_err().code, 2);
+        symlink(at("file"), at("link")).unwrap();
+        write_file(&at("link"), b"22", true).unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(std::fs::read(at("file")).unwrap(), b"22");
+        // In the place of /dev/null, which a test must not touch: a socket, which cannot be opened for writing.
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        write_file(&at("socket"), b"3", true).unwrap_err();
+        assert!(std::fs::metadata(at("socket")).unwrap().file_type().is_socket());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left beside them");
     }
 }

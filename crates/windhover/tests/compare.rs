@@ -159,7 +159,8 @@ fn what_cannot_be_compared_is_said_in_one_line() {
     assert_refused(&["compare", &a, &b], 2, &["size", "--where size="]);
     assert_refused(&["compare", &a], 2, &["--axis"]);
     assert_refused(&["compare", &a, &a, &b], 2, &["A1 A2 A3 --with B1 B2 B3"]);
-    assert_refused(&["compare", &a, "--with", &a, &b], 2, &["both sides"]);
+    assert_refused(&["compare", &a, "--with", &a, &b], 2, &["named twice", "before --with"]);
+    assert_refused(&["compare", &a, &a, "--with", &b], 2, &["named twice", "before --with"]);
     assert_refused(&["compare", &a, "--axis", "colour"], 2, &["colour", "policy"]);
     assert_refused(&["compare", &a, "--axis", "policy"], 2, &["only one value"]);
     assert_refused(&["compare", &a, &a, "--where", "size=7"], 2, &["size=7", "32, 64"]);

@@ -197,8 +197,15 @@ fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option
             (format!("{least} {word}s a side"), few)
         });
     }
-    (figure.outcome == Outcome::TooFew)
-        .then(|| (format!("{needed} {word}s a side"), words::limit_of(figure, found.sample, sets)))
+    (figure.outcome == Outcome::TooFew).then(|| {
+        // More of the same would lack it again.
+        let needed = if figure.incomplete {
+            format!("{word}s that all have the figure")
+        } else {
+            format!("{needed} {word}s a side")
+        };
+        (needed, words::limit_of(figure, found.sample, sets))
+    })
 }
 
 /// A gate in one cell, with how far beyond its limit the figure is (for sorting).

@@ -674,13 +674,14 @@ fn conclude(
         interval_over: over,
         error: effect.error,
         b_own: draft.b_own.clone(),
+        incomplete: draft.incomplete,
         p: draft.p.map(|(alone, _)| alone),
         p_corrected: corrected,
         smallest_p: smallest,
         outcome,
         sentence: String::new(),
     };
-    done.sentence = words::sentence(draft.metric, kind, context, &done, draft.incomplete);
+    done.sentence = words::sentence(draft.metric, kind, context, &done);
     done
 }
 

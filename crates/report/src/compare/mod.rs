@@ -123,9 +123,9 @@ pub enum CompareError {
         "--axis compares the values of one factor within one run: leave out the second run and --where-b, or leave out --axis"
     )]
     AxisOfTwo,
-    /// A run that stands on both sides.
+    /// A run that is named twice.
     #[error(
-        "{run} is on both sides: name each run once, the runs of the first side before -- and those of the second after it"
+        "{run} is named twice: name each run once, the runs of the first side before --with and those of the second after it"
     )]
     Both {
         /// The run.
@@ -266,6 +266,9 @@ pub struct MetricComparison {
     /// The second side's figure in each of its own samples: its runs or, of one run, its repetitions.
     #[serde(skip)]
     pub(crate) b_own: Vec<f64>,
+    /// Whether a sample lacks the figure, so that nothing was tested.
+    #[serde(skip)]
+    pub(crate) incomplete: bool,
     /// p of the permutation test by itself; `null` where nothing was tested.
     pub p: Option<f64>,
     /// p corrected for all tests of the comparison.

@@ -155,6 +155,9 @@ fn samples(figure: &MetricComparison, sample: Sample) -> String {
 /// What so few samples can reach, and how many could reach more.
 pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -> String {
     let (few, word) = (samples(figure, sample), sample.word());
+    if figure.incomplete {
+        return format!("not every {word} has this figure");
+    }
     if figure.a_values.len().min(figure.b_values.len()) < 2 {
         return format!("{few} cannot show how far {word}s scatter, {} each could", repetitions_needed(sets));
     }
@@ -163,13 +166,7 @@ pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -
 }
 
 /// One figure of two cells.
-pub(super) fn sentence(
-    metric: Metric,
-    kind: LatencyKind,
-    context: Context<'_>,
-    figure: &MetricComparison,
-    incomplete: bool,
-) -> String {
+pub(super) fn sentence(metric: Metric, kind: LatencyKind, context: Context<'_>, figure: &MetricComparison) -> String {
     let unit = metric.unit();
     let Context { names: [a, b], tests, sets, sample } = context;
     let what = metric.name(kind);
@@ -209,11 +206,7 @@ pub(super) fn sentence(
             format!("Not clear: {both}, {}{bounds}, {why} ({p}).", size(figure, unit))
         }
         Outcome::TooFew => {
-            let why = if incomplete {
-                format!("not every {} has this figure", sample.word())
-            } else {
-                limit_of(figure, sample, sets)
-            };
+            let why = limit_of(figure, sample, sets);
             format!("Too few {}s to tell: {both}, {}{bounds}; {why}.", sample.word(), size(figure, unit))
         }
         Outcome::Same => match metric {
@@ -420,7 +413,9 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
 fn too_few(few: &[(&str, &MetricComparison)], comparison: &Comparison, sets: usize, single: bool) -> Option<String> {
     let (_, first) = few.first()?;
     let sample = comparison.sample;
-    let why = limit_of(first, sample, sets);
+    // What a figure lacks is its own affair; the samples are that of all.
+    let typical = few.iter().map(|(_, figure)| *figure).find(|figure| !figure.incomplete).unwrap_or(first);
+    let why = limit_of(typical, sample, sets);
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (label, figure) in few {
         let unit = metric(figure).map_or(Unit::Time, Metric::unit);

@@ -10,12 +10,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-/// Writes PREFIX-SIZE.dat: send time since the first timed send and RTT, both in ns, in the order of sending; a lost
-/// message has `-` for its RTT. Of `pace` it is PREFIX-SIZE-RATE.dat with the intended send time before them, and a
-/// message that asked for no answer has `.` for its RTT; where there are several reflectors, the number of each, from 0,
-/// stands behind.
-///
-/// Where the disk is full, what fits stays there, up to its last whole line, and the failure says how much that is.
 /// Whether files of this prefix have a folder, asked before anything is measured.
 pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
     let folder = match prefix.parent() {
@@ -28,6 +22,12 @@ pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
     Err(Failure::usage(anyhow!("--raw {}: there is no folder {}: make it first", prefix.display(), folder.display())))
 }
 
+/// Writes PREFIX-SIZE.dat: send time since the first timed send and RTT, both in ns, in the order of sending; a lost
+/// message has `-` for its RTT. Of `pace` it is PREFIX-SIZE-RATE.dat with the intended send time before them, and a
+/// message that asked for no answer has `.` for its RTT; where there are several reflectors, the number of each, from 0,
+/// stands behind.
+///
+/// Where the disk is full, what fits stays there, up to its last whole line, and the failure says how much that is.
 pub(crate) fn write(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), Failure> {
     let bytes = STANDARD.decode(raw).context("raw samples")?;
     let paced = result.probe == Probe::Pace;
