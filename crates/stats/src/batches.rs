@@ -127,8 +127,8 @@ impl Batch {
     }
 }
 
-/// See the module. All memory is within the value and its one buffer; [`BatchIntervals::push`] and the intervals do not
-/// allocate, and [`BatchIntervals::new`] touches the buffer.
+/// See the module. All memory is within the value and its two buffers; [`BatchIntervals::push`] and the intervals do not
+/// allocate, and [`BatchIntervals::new`] touches the buffers.
 #[derive(Debug, Clone)]
 pub struct BatchIntervals {
     /// The first 4096 values; in order of size once there are more.
@@ -138,7 +138,8 @@ pub struct BatchIntervals {
     /// Values since the last full block, from the 4097th on.
     block: [u64; BLOCK],
     in_block: usize,
-    batches: [Batch; MOST],
+    /// Not within the value: figures of PGM hold more than twenty of these, which no stack of a thread has room for.
+    batches: Box<[Batch]>,
     /// Complete batches.
     filled: usize,
     /// Blocks a batch.
@@ -170,12 +171,14 @@ impl BatchIntervals {
     pub fn new() -> Self {
         let mut kept = vec![1_u64; KEPT].into_boxed_slice();
         std::hint::black_box(&mut kept).fill(0);
+        let mut batches = vec![Batch { sum: 1, ..Batch::default() }; MOST].into_boxed_slice();
+        std::hint::black_box(&mut batches).fill(Batch::default());
         Self {
             kept,
             levels: [u64::MAX; LEVELS],
             block: [0; BLOCK],
             in_block: 0,
-            batches: [Batch::default(); MOST],
+            batches,
             filled: 0,
             length: 1,
             current: Batch::default(),

@@ -74,3 +74,15 @@ pub(super) fn lines(done: &Recorded) -> Vec<(String, u64, Histogram)> {
         })
         .collect()
 }
+
+/// In optimised builds, the constructors of these made frames of a megabyte and overflowed the thread's stack.
+#[test]
+fn what_is_moved_is_small() {
+    for (what, bytes) in [
+        ("Paced", size_of::<Paced>()),
+        ("Recorder", size_of::<crate::Recorder>()),
+        ("BatchIntervals", size_of::<stats::BatchIntervals>()),
+    ] {
+        assert!(bytes <= 16 << 10, "{what} has {bytes} bytes");
+    }
+}
