@@ -559,7 +559,10 @@ fn every_figure_can_be_saved_and_printed() {
       const kept = new Map(), make = URL.createObjectURL.bind(URL);
       URL.createObjectURL = (blob) => { const url = make(blob); kept.set(url, blob); return url; };
       let printed = 0;
-      window.print = () => { printed += document.querySelectorAll("body.one > .sheet svg, body.one > .sheet img").length; dispatchEvent(new Event("afterprint")); };
+      // The map's colours with their numbers, in print as in the file.
+      const scaled = (picture) => picture.querySelectorAll("g[shape-rendering] rect").length > 32 && picture.textContent.includes("messages in a cell of");
+      saw.scaled_in_print = 0;
+      window.print = () => { saw.scaled_in_print += scaled(document.querySelector("body.one > .sheet")); printed += document.querySelectorAll("body.one > .sheet svg, body.one > .sheet img").length; dispatchEvent(new Event("afterprint")); };
       const figures = [...document.querySelectorAll("figure")];
       saw.figures = figures.length;
       saw.bare = figures.filter((figure) => figure.querySelectorAll(":scope > .take button").length !== 2).length;
@@ -567,6 +570,7 @@ fn every_figure_can_be_saved_and_printed() {
       for (const figure of figures) figure.querySelectorAll(":scope > .take button").forEach((button) => button.click());
       const all = await Promise.all(files);
       saw.saved = all.filter(({ name, text }) => name.length > 8 && name.endsWith(".svg") && !new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")).length;
+      saw.scaled = all.filter(({ text }) => scaled(new DOMParser().parseFromString(text, "image/svg+xml").documentElement)).length;
       saw.cells = all.filter(({ text }) => text.includes("data:image/png;base64,")).length;
       saw.printed = printed;
       saw.left = document.querySelectorAll(".sheet").length;
@@ -578,6 +582,60 @@ fn every_figure_can_be_saved_and_printed() {
     assert_eq!((&saw["bare"], &saw["left"]), (&Value::from(0), &Value::from(0)), "{saw:#}");
     assert_eq!((&saw["saved"], &saw["printed"]), (&saw["figures"], &saw["figures"]), "{saw:#}");
     assert!(saw["cells"].as_u64() >= Some(2), "a map has its cells: {saw:#}");
+    assert_eq!((&saw["scaled"], &saw["scaled_in_print"]), (&Value::from(1), &Value::from(1)), "{saw:#}");
+}
+
+/// Two runs of the papers' table, compared: the longest labels that a report has.
+fn two_runs() -> String {
+    let run = |name: &'static str| {
+        sample::run(&sample::Recipe {
+            name,
+            substrate: model::Substrate::Netns,
+            protocols: &["tcp", "udp"],
+            loads: &["none", "build"],
+            policies: &["other", "fifo:1"],
+            sizes: &[32, 1024],
+            repetitions: 2,
+            messages: 2_000,
+            rr: true,
+            ping: true,
+        })
+    };
+    let runs = [run("white-paper-20261121T214304Z"), run("white-paper-20261122T101112Z")];
+    Report::from_inputs(&runs, &Options::default()).html().unwrap()
+}
+
+#[test]
+fn nothing_is_wider_than_its_container() {
+    let script = r#"
+      if (room) await settled();
+      document.querySelectorAll("details").forEach((part) => { part.open = true; });
+      const name = (node) => `${node.closest("section")?.id}: ${node.nodeName} ${node.getAttribute("class") || ""}: ${node.textContent.trim().slice(0, 60)}`;
+      // A flex or grid container that is no box of text is measured as well: all that a reader would have to scroll to.
+      const boxes = [...document.querySelectorAll("body, body *:not(svg *):not(script, style, pre)")].filter((box) => box.clientWidth > 1 && !box.closest(".hm-spoken, .hm-scroll"));
+      saw.boxes = boxes.length;
+      saw.wide = boxes.filter((box) => box.nodeName.toLowerCase() !== "svg" && box.scrollWidth > box.clientWidth + 1).map((box) => `${name(box)} ${box.scrollWidth} of ${box.clientWidth}`);
+      const words = [...document.querySelectorAll("svg text")].filter((text) => text.getBoundingClientRect().width > 0);
+      saw.words = words.length;
+      saw.cut = words.filter((text) => {
+        const own = text.getBoundingClientRect(), all = text.ownerSVGElement.getBoundingClientRect();
+        return own.left < all.left - 2 || own.right > all.right + 2 || own.bottom > all.bottom + 2;
+      }).map(name);
+      saw.sections = [...document.querySelectorAll("main > section")].map((section) => section.id);
+    "#;
+    for (page, html, sections) in
+        [("width-runs", two_runs(), ["compared", "cells"]), ("width-paced", sample().html.clone(), ["heat", "cells"])]
+    {
+        let Some(saw) = ask(page, &html, "", script) else { return skipped("nothing_is_wider_than_its_container") };
+        let found = saw["sections"].as_array().unwrap();
+        assert!(sections.iter().all(|id| found.contains(&Value::from(*id))), "{saw:#}");
+        assert!(number(&saw["boxes"]) > 100.0 && number(&saw["words"]) > 50.0, "{saw:#}");
+        assert_eq!(
+            (&saw["wide"], &saw["cut"]),
+            (&Value::from(Vec::<Value>::new()), &Value::from(Vec::<Value>::new())),
+            "{page}: {saw:#}"
+        );
+    }
 }
 
 /// Pictures for people: kept, and checked only for being there.

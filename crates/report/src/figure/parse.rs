@@ -203,6 +203,8 @@ fn style(class: &str, around: &[&str], ink: &Ink) -> Style {
         Style::stroke(colour, 1.0).dashed(2.0, 2.5)
     } else if has("curve") {
         Style { dash, ..Style::stroke(colour, 1.9) }
+    } else if has("leader") {
+        Style::stroke(faded(0.6), 0.8)
     } else if has("band") {
         Style::fill(faded(0.15))
     } else if has("bar") {

@@ -15,7 +15,7 @@ use crate::names::axis_title;
 use crate::papers::caption;
 use crate::plots::{self, Picture, Quantity};
 use crate::text::fixed_line;
-use crate::{Page, Report, ReportError, glance, svg};
+use crate::{Page, Report, ReportError, glance};
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment as Templates, Value, context};
 use serde::Serialize;
@@ -60,12 +60,6 @@ struct PictureView {
     svg: Value,
 }
 
-#[derive(Serialize)]
-struct LegendEntry {
-    swatch: Value,
-    label: String,
-}
-
 /// The whole file.
 pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
     let document = &report.document;
@@ -102,7 +96,6 @@ pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
         blocks => data(table::blocks(document)),
         notes => data(&document.notes),
         remarks => data(remarks),
-        legend => data(legend(document)),
         glance => glance::strips(report).map_or(Value::from(()), Value::from_safe_string),
         times => data(pictures(plots::by_size(report, Quantity::Time))),
         jitters => data(pictures(plots::by_size(report, Quantity::Jitter))),
@@ -137,19 +130,5 @@ fn pictures(pictures: Vec<Picture>) -> Vec<PictureView> {
     pictures
         .into_iter()
         .map(|picture| PictureView { heading: picture.heading, svg: Value::from_safe_string(picture.svg) })
-        .collect()
-}
-
-fn legend(document: &Document) -> Vec<LegendEntry> {
-    let mut rows: Vec<(usize, &str)> = document
-        .cells
-        .iter()
-        .filter(|info| info.probe == "pingpong")
-        .map(|info| (info.colour, info.label.as_str()))
-        .collect();
-    rows.sort_unstable();
-    rows.dedup();
-    rows.into_iter()
-        .map(|(row, label)| LegendEntry { swatch: Value::from_safe_string(svg::swatch(row)), label: label.to_owned() })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! A cell's quantities over time as small charts: times on one axis, rates on another. What the heat maps show better
 //! (quantiles of `pace`) is not drawn again.
 
-use crate::svg::{Anchor, Domain, Plot, Svg, series_class, time_axis_y, xy};
+use crate::svg::{Anchor, Domain, Name, Names, Plot, ROOM, Svg, series_class, time_axis_y, xy};
 use crate::units::{counted, span};
 use model::result::Series;
 use model::{Probe, ResultDocument};
@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 190.0;
+const TOP: f64 = 14.0;
+const BELOW: f64 = 26.0;
 /// Points that a line has at most: intervals are joined until they fit.
 const POINTS: usize = 300;
 /// Fewer intervals than this show nothing.
@@ -136,7 +138,8 @@ fn draw(id: &str, heading: &str, chart: Chart, lines: &[Line]) -> Option<String>
     let end = lines.iter().flat_map(|line| &line.points).map(|(at, _)| *at).fold(0.0, f64::max).max(1e-9);
     let words: Vec<String> = lines.iter().map(|line| describe(chart, line)).collect();
     let mut svg = Svg::new(id, WIDTH, HEIGHT, heading, &format!("{}.", words.join("; ")));
-    let plot = Plot { left: 62.0, top: 22.0, right: WIDTH - 14.0, bottom: HEIGHT - 26.0 };
+    let names = Names::of(lines.iter().map(|line| line.name), ROOM, HEIGHT - TOP - BELOW, WIDTH - 62.0);
+    let plot = Plot { left: 62.0, top: TOP, right: WIDTH - names.beside() - 14.0, bottom: HEIGHT - BELOW };
     if chart == Chart::Times {
         time_axis_y(&mut svg, &plot, &domain);
     } else {
@@ -147,24 +150,18 @@ fn draw(id: &str, heading: &str, chart: Chart, lines: &[Line]) -> Option<String>
         }
         svg.line("axis", plot.left, plot.bottom, plot.right, plot.bottom);
     }
-    let mut key = plot.left;
+    let mut ends: Vec<Name<'_>> = Vec::new();
     for (style, line) in lines.iter().enumerate() {
         let class = series_class(style);
         svg.open(&format!("series {class}"), &describe(chart, line));
-        let path: Vec<String> = line
-            .points
-            .iter()
-            .map(|(at, value)| {
-                let y = plot.y(domain.at(value.max(domain.low)).clamp(0.0, 1.0));
-                format!("{} {}", xy(plot.x(at / end)), xy(y))
-            })
-            .collect();
+        let place =
+            |(at, value): &(f64, f64)| (plot.x(at / end), plot.y(domain.at(value.max(domain.low)).clamp(0.0, 1.0)));
+        let path: Vec<String> = line.points.iter().map(place).map(|(x, y)| format!("{} {}", xy(x), xy(y))).collect();
         svg.path("curve", &format!("M{}", path.join("L")));
         svg.close();
-        svg.path(&format!("curve {class}"), &format!("M{} 10h18", xy(key)));
-        svg.text(&format!("name {class}"), key + 23.0, 14.0, Anchor::Start, line.name);
-        key += 40.0 + line.name.chars().count() as f64 * 7.0;
+        ends.push((line.name, style, line.points.last().map_or((plot.right, plot.bottom), place)));
     }
+    names.draw(&mut svg, &plot, WIDTH, &ends);
     svg.text("tick", plot.left, plot.bottom + 18.0, Anchor::Start, "0 s");
     svg.text("tick", plot.right, plot.bottom + 18.0, Anchor::End, &format!("{} s", number(end)));
     Some(svg.finish())
@@ -181,4 +178,24 @@ fn describe(chart: Chart, line: &Line) -> String {
     let high = line.points.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let word = |value: f64| if chart == Chart::Times { span(value) } else { number(value) };
     format!("{}: {} to {} over {}", line.name, word(low), word(high), counted(line.points.len(), "point"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_at_the_ends_of_their_lines() {
+        let line = |name, value: f64| Line { name, points: vec![(0.0, value), (1.0, 2.0 * value)] };
+        let lines = [line("RTT p50", 10e3), line("RTT p99", 11e3), line("RTT max", 90e3)];
+        let svg = draw("x", "times", Chart::Times, &lines).unwrap();
+        let at = |name: &str| {
+            let before = svg.split(&format!(">{name}</text>")).next().unwrap();
+            let place = |axis: &str| before.rsplit(&format!(" {axis}=\"")).next().unwrap().split('"').next().unwrap();
+            (place("x").parse::<f64>().unwrap(), place("y").parse::<f64>().unwrap())
+        };
+        let [p50, p99, max] = ["RTT p50", "RTT p99", "RTT max"].map(at);
+        assert!(p50.0 > 400.0 && p50.0 == p99.0 && p99.0 == max.0, "beside the plot: {svg}");
+        assert!(max.1 < p99.1 && p50.1 - p99.1 >= 14.0, "in the order of their ends, apart: {svg}");
+    }
 }

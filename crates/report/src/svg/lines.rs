@@ -1,7 +1,7 @@
 //! Line charts of a quantity against message size or rate, with a band for the range over repetitions.
 
 use super::frame::{Plot, axis_x, axis_y, text_width};
-use super::key::{self, Names};
+use super::key::{Name, Names, ROOM};
 use super::scale::{Domain, size_position};
 use super::{Anchor, Svg, series_class, xy};
 use crate::units::{count_tick, size, tick};
@@ -61,8 +61,6 @@ pub(crate) struct LineChart {
 const WIDTH: f64 = 600.0;
 const PLOT: f64 = 268.0;
 const TOP: f64 = 14.0;
-/// Room beside the plot for names.
-const ROOM: f64 = 150.0;
 
 impl LineChart {
     pub(crate) fn svg(&self) -> String {
@@ -70,8 +68,7 @@ impl LineChart {
         let names = Names::of(labels, ROOM, PLOT, WIDTH - 62.0);
         let height = TOP + PLOT + names.height(self.series.len());
         let mut svg = Svg::new(&self.id, WIDTH, height, &self.title, &self.description);
-        let room = if let Names::Beside(room) = names { room + 10.0 } else { 0.0 };
-        let plot = Plot { left: 62.0, top: TOP, right: WIDTH - room - 8.0, bottom: TOP + PLOT };
+        let plot = Plot { left: 62.0, top: TOP, right: WIDTH - names.beside() - 8.0, bottom: TOP + PLOT };
         let word: fn(f64) -> String = if self.shown == Shown::Time { tick } else { count_tick };
         axis_y(&mut svg, &plot, &self.domain, word);
         let sizes: BTreeSet<u64> = self.series.iter().flat_map(|series| &series.points).map(|p| bytes(p.x)).collect();
@@ -102,24 +99,16 @@ impl LineChart {
         for series in &self.series {
             self.draw(&mut svg, &plot, series, at);
         }
-        match names {
-            Names::Beside(room) => {
-                let ends: Vec<(&str, usize, f64)> = self
-                    .series
-                    .iter()
-                    .map(|series| {
-                        let y = series.points.last().map_or(plot.top, |p| plot.y(self.domain.at(p.y).clamp(0.0, 1.0)));
-                        (series.label.as_str(), series.style, y)
-                    })
-                    .collect();
-                key::beside(&mut svg, &plot, room, &ends);
-            }
-            Names::Below(columns) => {
-                let names: Vec<(&str, usize)> =
-                    self.series.iter().map(|series| (series.label.as_str(), series.style)).collect();
-                key::below(&mut svg, &plot, WIDTH, columns, &names);
-            }
-        }
+        let ends: Vec<Name<'_>> = self
+            .series
+            .iter()
+            .map(|series| {
+                let end = series.points.last();
+                let end = end.map(|p| (at(p.x), plot.y(self.domain.at(p.y).clamp(0.0, 1.0))));
+                (series.label.as_str(), series.style, end.unwrap_or((plot.right, plot.top)))
+            })
+            .collect();
+        names.draw(&mut svg, &plot, WIDTH, &ends);
         svg.finish()
     }
 

@@ -11,6 +11,7 @@ mod strips;
 mod tail;
 
 pub(crate) use frame::{Plot, time_axis_y};
+pub(crate) use key::{Name, Names, ROOM};
 pub(crate) use lines::{Across, LineChart, Point, Series, Shown};
 pub(crate) use scale::Domain;
 pub(crate) use strips::{Strip, StripGroup, Strips};

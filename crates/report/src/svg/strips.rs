@@ -1,7 +1,7 @@
 //! Distributions side by side, one strip each: smallest to largest as a thin line, median to p99 as a bar, p99.9 as a
 //! stroke, the median as a dot and the mean as a diamond.
 
-use super::frame::{Plot, fitted, text_width, time_axis_x};
+use super::frame::{Plot, fitted, time_axis_x};
 use super::scale::Domain;
 use super::{Anchor, Svg, series_class};
 
@@ -108,6 +108,11 @@ impl Strips {
     }
 }
 
+/// About how wide a name is: of 13 px, where ticks have 12.
+fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * 7.0
+}
+
 /// A name in as many lines as it needs; never none.
 fn lines(name: &str, width: f64) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
@@ -121,7 +126,9 @@ fn lines(name: &str, width: f64) -> Vec<String> {
         }
     }
     // A single word without end is cut.
-    all.iter().map(|line| fitted(line, width)).collect()
+    all.iter()
+        .map(|line| if text_width(line) <= width { line.clone() } else { fitted(line, width * 12.0 / 13.0) })
+        .collect()
 }
 
 /// How high the row of a name is.

@@ -3,7 +3,7 @@
 //! function). Where fewer than 10 messages lie beyond, a tail is thin: such a figure is chance.
 
 use super::frame::{Plot, axis_x};
-use super::key::{self, Names};
+use super::key::{Name, Names, ROOM};
 use super::scale::Domain;
 use super::{Anchor, Svg, series_class, xy};
 use crate::units::tick;
@@ -43,15 +43,17 @@ pub(crate) struct TailChart {
 const WIDTH: f64 = 600.0;
 const PLOT: f64 = 298.0;
 const TOP: f64 = 14.0;
+/// Room for `p99.9999`.
+const LEFT: f64 = 70.0;
 const SUPPORT: u64 = 10;
 
 impl TailChart {
     pub(crate) fn svg(&self) -> String {
-        // The key stands below: curves fill the plot from corner to corner, and nothing may cover them.
-        let names = Names::below(self.curves.iter().map(|curve| curve.label.as_str()), WIDTH - 62.0);
+        let labels = self.curves.iter().map(|curve| curve.label.as_str());
+        let names = Names::of(labels, ROOM, PLOT, WIDTH - LEFT);
         let height = TOP + PLOT + names.height(self.curves.len());
         let mut svg = Svg::new(&self.id, WIDTH, height, &self.title, &self.description);
-        let plot = Plot { left: 62.0, top: TOP, right: WIDTH - 14.0, bottom: TOP + PLOT };
+        let plot = Plot { left: LEFT, top: TOP, right: WIDTH - names.beside() - 14.0, bottom: TOP + PLOT };
         let ticks: Vec<(f64, String)> = match self.shares {
             Shares::Longer(depth) => {
                 (0..=depth).map(|power| (1.0 - f64::from(power) / f64::from(depth.max(1)), percentile(power))).collect()
@@ -67,28 +69,48 @@ impl TailChart {
         let scale = if self.domain.log { ", log scale" } else { "" };
         let name = format!("{}{scale}", self.quantity);
         svg.text("axis-name", plot.x(0.5), plot.bottom + 38.0, Anchor::Middle, &name);
-        for curve in &self.curves {
-            match self.shares {
+        let mut ends: Vec<Name<'_>> = Vec::new();
+        for (curve, share) in self.curves.iter().zip(self.apart()) {
+            let end = match self.shares {
                 Shares::Longer(depth) => self.tail(&mut svg, &plot, curve, depth),
-                Shares::Within => self.within(&mut svg, &plot, curve),
-            }
+                Shares::Within => self.within(&mut svg, &plot, curve, share),
+            };
+            ends.push((&curve.label, curve.style, end));
         }
-        if let Names::Below(columns) = names {
-            let names: Vec<(&str, usize)> =
-                self.curves.iter().map(|curve| (curve.label.as_str(), curve.style)).collect();
-            key::below(&mut svg, &plot, WIDTH, columns, &names);
-        }
+        names.draw(&mut svg, &plot, WIDTH, &ends);
         svg.finish()
     }
 
-    /// The share that took no longer; what lies beyond the right edge is left to the tail.
-    fn within(&self, svg: &mut Svg, plot: &Plot, curve: &Curve) {
+    /// Where each distribution function has its name: all of them end in one corner, so that each has a share of its own,
+    /// the fastest the largest.
+    fn apart(&self) -> Vec<f64> {
+        let median = |curve: &Curve| {
+            let total: u64 = curve.counts.iter().map(|(_, count)| count).sum();
+            let mut seen = 0;
+            let reached = |(_, count): &&(f64, u64)| {
+                seen += count;
+                2 * seen >= total
+            };
+            curve.counts.iter().find(reached).map_or(f64::INFINITY, |(ns, _)| *ns)
+        };
+        let medians: Vec<f64> = self.curves.iter().map(median).collect();
+        let faster = |own: usize| {
+            let before =
+                |(place, ns): &(usize, &f64)| medians.get(own).is_some_and(|median| (**ns, *place) < (*median, own));
+            medians.iter().enumerate().filter(before).count() as f64
+        };
+        let parts = self.curves.len() as f64 + 1.0;
+        (0..self.curves.len()).map(|own| 1.0 - (faster(own) + 1.0) / parts).collect()
+    }
+
+    /// The share that took no longer; what lies beyond the right edge is left to the tail. Returns where it passes a share.
+    fn within(&self, svg: &mut Svg, plot: &Plot, curve: &Curve, share: f64) -> (f64, f64) {
         let class = series_class(curve.style);
         let total: u64 = curve.counts.iter().map(|(_, count)| count).sum();
         let mut steps = Steps::default();
         let mut seen = 0;
         let y = |seen: u64| plot.y(seen as f64 / total.max(1) as f64);
-        let (mut middle, mut edge) = (None, (plot.left, plot.bottom));
+        let (mut middle, mut passes, mut edge) = (None, None, (plot.left, plot.bottom));
         for (index, (ns, count)) in curve.counts.iter().enumerate() {
             if self.domain.at(*ns) > 1.0 {
                 break;
@@ -100,6 +122,9 @@ impl TailChart {
             seen += count;
             steps.step(x, y(seen));
             edge = (x, y(seen));
+            if passes.is_none() && seen as f64 >= share * total as f64 {
+                passes = Some((x, plot.y(share)));
+            }
             if middle.is_none() && 2 * seen >= total {
                 middle = Some((x, plot.y(0.5)));
             }
@@ -114,10 +139,11 @@ impl TailChart {
             svg.marker("dot", curve.style, x, y, &format!("{}: median", curve.label));
         }
         svg.close();
+        passes.unwrap_or((plot.right, edge.1))
     }
 
-    /// The share that took longer.
-    fn tail(&self, svg: &mut Svg, plot: &Plot, curve: &Curve, depth: u32) {
+    /// The share that took longer. Returns where it ends.
+    fn tail(&self, svg: &mut Svg, plot: &Plot, curve: &Curve, depth: u32) -> (f64, f64) {
         let class = series_class(curve.style);
         let total: u64 = curve.counts.iter().map(|(_, count)| count).sum();
         let share = |left: u64| left as f64 / total.max(1) as f64;
@@ -157,6 +183,7 @@ impl TailChart {
             svg.marker("dot", curve.style, last.0, last.1, &format!("{}: longest", curve.label));
         }
         svg.close();
+        last
     }
 }
 
@@ -245,5 +272,35 @@ mod tests {
         // Half at 2 µs and 99 % at 4 µs; the one far away does not squeeze the rest.
         assert!(svg.contains(">50 %</text>") && !svg.contains("900 µs"), "{svg}");
         assert_eq!(svg.matches("<path class=\"curve\"").count(), 1, "{svg}");
+    }
+
+    #[test]
+    fn names_of_few_curves_stand_at_their_lines() {
+        let chart = |shares, curves: u32| TailChart {
+            id: "t".into(),
+            title: "t".into(),
+            description: "d".into(),
+            quantity: "RTT".into(),
+            domain: Domain::log(1_000.0, 100_000.0),
+            shares,
+            curves: (0..curves)
+                .map(|number| Curve {
+                    label: format!("policy {number}"),
+                    style: number as usize,
+                    counts: vec![(2_000.0 + f64::from(number) * 400.0, 900), (9_000.0, 100)],
+                    tip: String::new(),
+                })
+                .collect(),
+        };
+        for shares in [Shares::Longer(4), Shares::Within] {
+            let (few, many) = (chart(shares, 8).svg(), chart(shares, 9).svg());
+            assert!((0..8).all(|number| few.contains(&format!(">policy {number}</text>"))), "{few}");
+            assert!(!few.contains("h26\""), "no key: {few}");
+            assert!(few.matches("class=\"leader s").count() >= 7, "all end at one place: {few}");
+            assert_eq!((many.matches("h26\"").count(), many.matches("leader").count()), (9, 0), "{many}");
+        }
+        // Functions end in one corner: their names are joined to them at different heights.
+        let apart = chart(Shares::Within, 4).apart();
+        assert!(apart.iter().zip([0.8, 0.6, 0.4, 0.2]).all(|(is, wanted)| (is - wanted).abs() < 1e-9), "{apart:?}");
     }
 }

@@ -1,7 +1,7 @@
 // The heat-map viewer, fourth part: the map, its words, the worst messages, the small multiples.
 // ---- Drawing ----------------------------------------------------------------------------------------------------
 
-const LEFT = 66, SIDE = 84, EVENTS = 12, TICKS = 12, TICK = 8, LANE = 9, GAP = 3, LOST = 16, BELOW = 40;
+const LEFT = 66, SIDE = 84, EVENTS = 12, TICKS = 12, TICK = 8, LANE = 9, GAP = 3, LOST = 16, BELOW = 46;
 let shown = null; // What the last drawing put where: for the pointer.
 let cursor = null; // Column and row under the keyboard's cursor.
 let turn = 0;
@@ -115,9 +115,6 @@ async function drawMain(map, source, other, second, mine) {
       }
     }
   }
-  place(stage, canvas, svg, area, area.total);
-  paint(canvas, view, area.width, area.height, sheets);
-
   svg.replaceChildren();
   const defs = draw(svg, "defs", {});
   const clip = draw(defs, "clipPath", { id: "hm-clip" });
@@ -158,10 +155,14 @@ async function drawMain(map, source, other, second, mine) {
   }
   if (state.outliers && !second && !view.old) marks(svg, x, y, area, map, view);
   if (area.side) margin(svg, area, layout, picture, second);
+  // The legend is a part of the picture, so that it is in every copy of it.
+  area.total += legend(svg, area, view, width, layout, scale, fine, other);
+  place(stage, canvas, svg, area, area.total);
+  paint(canvas, view, area.width, area.height, sheets);
   draw(svg, "g", { class: "hm-cross" });
   shown = { area, view, layout, picture, fine, x, y, map, other, source, events, lost, scale };
   placeCursor();
-  words(map, other, source, view, picture, width, layout, scale, fine);
+  words(map, other, source, view, picture, scale);
   stage.setAttribute("aria-label", `Heat map of ${map.title}, ${QUANTITIES.find(([name]) => name === state.quantity)[1]}. Arrow keys move a cursor that is read out.`);
 }
 
@@ -267,45 +268,79 @@ function margin(svg, area, layout, picture, second) {
   draw(svg, "text", { class: "tick", x: left, y: area.base + 31 - LOST - LANE - 2, "text-anchor": "start" }, "log count");
 }
 
-// ---- Words ------------------------------------------------------------------------------------------------------
+// ---- Legend -----------------------------------------------------------------------------------------------------
 
-function words(map, other, source, view, picture, width, layout, scale, fine) {
-  const name = QUANTITIES.find(([quantity]) => quantity === state.quantity);
-  title.textContent = other ? `A: ${map.title} · B: ${other.title} · ${name[1]}, difference` : `${map.title} · ${name[1]}`;
-  legend.replaceChildren();
-  const strip = make("canvas", { width: 256, height: 1, class: "hm-strip", "aria-hidden": "true" });
-  const context = strip.getContext("2d");
+// The colours with their counts, in parts that show no seam; beside or below it what they mean; then the lines. Returns its height.
+const STRIP = 260, PARTS = 65, CHARACTER = 6.4, ROW = 16;
+function legend(svg, area, view, width, layout, scale, fine, other) {
+  const group = draw(svg, "g", { class: "hm-legend" }), top = area.base + BELOW;
   const colours = ramp(other ? (dark() ? "diverge_dark" : "diverge_light") : rampName(view));
-  for (let at = 0; at < 256; at += 1) {
-    context.fillStyle = css(colours[Math.round(at / 255 * (colours.length - 1))]);
-    context.fillRect(at, 0, 1, 1);
+  const strip = draw(group, "g", { class: "hm-strip", "shape-rendering": "crispEdges" });
+  for (let at = 0; at < PARTS; at += 1) {
+    draw(strip, "rect", { x: area.left + at * STRIP / PARTS, y: top, width: STRIP / PARTS, height: 11, fill: css(colours[Math.round(at / (PARTS - 1) * (colours.length - 1))]) });
   }
-  const scaleBox = make("div", { class: "hm-scale" }, strip);
-  const label = (share, text) => scaleBox.append(make("span", { style: `left:${(share * 100).toFixed(1)}%` }, text));
+  draw(strip, "rect", { class: "hm-frame", x: area.left, y: top, width: STRIP, height: 11 });
+  const label = (share, text) => draw(group, "text", { class: "tick hm-scale", x: area.left + share * STRIP, y: top + 24, "text-anchor": "middle" }, text);
   const row = layout.list[Math.floor(layout.list.length / 2)];
   const cell = view.linear ? `${span(width * 1e9)} × ${span(row.high - row.low)}` : `${span(width * 1e9)} × ${((row.high / row.low - 1) * 100).toFixed(1)} %`;
-  let unit;
-  if (other) {
-    [[0, "A 32×"], [0.2, "8×"], [0.5, "same"], [0.8, "8×"], [1, "B 32×"]].forEach(([at, text]) => label(at, text));
-    unit = `Which of the two has the larger share of its column in a cell (${cell}). Single messages are pale: they prove little.`;
-  } else {
-    const most = scale.last, more = most < scale.most ? "\u2265\u202f" : "";
-    if (view.old || view.scale === "linear") [[0, view.old ? "0" : "1"], [0.5, short(Math.round(most / 2))], [1, more + short(most)]].forEach(([at, text]) => label(at, text));
-    else if (view.scale === "rank") [0, 0.25, 0.5, 0.75, 1].forEach((at) => label(at, short(scale.ranks[Math.round(at * (scale.ranks.length - 1))] || 1)));
-    else {
-      const whole = Math.log(Math.max(most, 2));
-      let free = -1;
-      for (let count = 1; count < most; count *= 10) {
-        const at = Math.log(count) / whole;
-        if (at - free > 0.12 && at < 0.86) { label(at, short(count)); free = at; }
-      }
-      label(1, more + short(Math.max(most, 2)));
-    }
-    const end = view.full === "p99.5" && view.scale !== "rank" ? `; the last colour begins at ${grouped(most)}, p99.5 of the cells, and the fullest holds ${grouped(scale.most)}` : "";
-    unit = `messages in a cell of ${cell}${end}${state.same && !view.old && ordered.length > 1 ? "; one scale for all maps" : ""}${fine ? `; columns of ${span(fine[0].width * 1e9)} within the dashed frame` : ""}`;
+  const unit = other ? `Which of the two has the larger share of its column in a cell (${cell}). Single messages are pale: they prove little.`
+    : unitOfCounts(view, scale, cell, fine);
+  if (!other) countLabels(view, scale, label);
+  else [[0, "A 32×"], [0.2, "8×"], [0.5, "same"], [0.8, "8×"], [1, "B 32×"]].forEach(([at, text]) => label(at, text));
+  const beside = area.all - area.left - STRIP - 30 > 300;
+  const x = area.left + (beside ? STRIP + 30 : 0), lines = broken(unit, (area.all - x) / CHARACTER), first = top + (beside ? 10 : 46);
+  const text = draw(group, "text", { class: "tick hm-unit", x, y: first });
+  lines.forEach((line, place) => draw(text, "tspan", { x, y: first + place * ROW }, line));
+  let end = Math.max(top + 28, first + (lines.length - 1) * ROW + 4);
+  if (!other && !view.old) end = lineKey(group, area, end);
+  return end - area.base - BELOW + 8;
+}
+// The lines and rings that the map shows.
+function lineKey(group, area, top) {
+  const shown = LINES.map(([name]) => name).filter((name) => state.lines.has(name));
+  let x = area.left;
+  for (const name of state.outliers ? [...shown, "worst messages"] : shown) {
+    if (shown.includes(name)) draw(group, "path", { class: "hm-line hm-" + name.replace(".", "-"), d: `M${x} ${top + 12}h24` });
+    else draw(group, "circle", { class: "hm-ring", cx: x + 12, cy: top + 12, r: 4 });
+    draw(group, "text", { class: "tick", x: x + 30, y: top + 16 }, name);
+    x += 30 + name.length * CHARACTER + 18;
   }
-  legend.append(scaleBox, make("span", { class: "hm-unit" }, unit));
+  return x > area.left ? top + 20 : top;
+}
+// Lines of at most so many characters. Each keeps the space at its end.
+function broken(words, most) {
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    if (lines.at(-1) && lines.at(-1).length + word.length > most) lines.push("");
+    lines[lines.length - 1] += word + " ";
+  }
+  return lines;
+}
+// Counts below the strip.
+function countLabels(view, scale, label) {
+  const most = scale.last, more = most < scale.most ? "\u2265\u202f" : "";
+  if (view.old || view.scale === "linear") [[0, view.old ? "0" : "1"], [0.5, short(Math.round(most / 2))], [1, more + short(most)]].forEach(([at, text]) => label(at, text));
+  else if (view.scale === "rank") [0, 0.25, 0.5, 0.75, 1].forEach((at) => label(at, short(scale.ranks[Math.round(at * (scale.ranks.length - 1))] || 1)));
+  else {
+    const whole = Math.log(Math.max(most, 2));
+    let free = -1;
+    for (let count = 1; count < most; count *= 10) {
+      const at = Math.log(count) / whole;
+      if (at - free > 0.12 && at < 0.86) { label(at, short(count)); free = at; }
+    }
+    label(1, more + short(Math.max(most, 2)));
+  }
+}
+function unitOfCounts(view, scale, cell, fine) {
+  const end = view.full === "p99.5" && view.scale !== "rank" ? `; the last colour begins at ${grouped(scale.last)}, p99.5 of the cells, and the fullest holds ${grouped(scale.most)}` : "";
+  return `messages in a cell of ${cell}${end}${state.same && !view.old && ordered.length > 1 ? "; one scale for all maps" : ""}${fine ? `; columns of ${span(fine[0].width * 1e9)} within the dashed frame` : ""}`;
+}
 
+// ---- Words ------------------------------------------------------------------------------------------------------
+
+function words(map, other, source, view, picture, scale) {
+  const name = QUANTITIES.find(([quantity]) => quantity === state.quantity);
+  title.textContent = other ? `A: ${map.title} · B: ${other.title} · ${name[1]}, difference` : `${map.title} · ${name[1]}`;
   const lostAll = map.lost.reduce((sum, [, count]) => sum + count, 0);
   let above = view.old ? map.planes.old.above : 0;
   if (!view.old) for (let at = 0; at < source.rows.length; at += 1) if (EDGES[source.rows[at]] >= view.high) above += source.counts[at];

@@ -167,7 +167,6 @@ const svg = document.createElementNS(SVG, "svg");
 const box = make("div", { class: "hm-box", "aria-hidden": "true", hidden: true });
 const note = make("div", { class: "hm-tip", hidden: true });
 const stage = make("div", { class: "hm-stage", tabindex: "0", role: "application" }, canvas, svg, box, note);
-const legend = make("div", { class: "hm-legend" });
 const says = make("p", { class: "caption hm-says" });
 const spoken = make("p", { class: "hm-spoken", role: "status" });
 const keys = make("p", { class: "caption hm-keys" },
@@ -175,7 +174,7 @@ const keys = make("p", { class: "caption hm-keys" },
 const list = make("div", { class: "hm-list" });
 const detail = make("div", { class: "hm-detail", hidden: true });
 const side = make("aside", { class: "hm-side", "aria-label": "worst messages" }, list, detail);
-const main = make("figure", { class: "hm-main" }, title, stage, legend, says, spoken, keys);
+const main = make("figure", { class: "hm-main" }, title, stage, says, spoken, keys);
 room.append(bar, make("div", { class: "hm-room" }, main, side));
 main.dispatchEvent(new Event("figure", { bubbles: true }));
 room.hidden = false;
