@@ -24,6 +24,8 @@ pub enum FindingId {
     PeerVanished,
     /// A send or receive call failed at one end before the stop rule was met (invalid).
     PathBroken,
+    /// Most of a closed loop's time went into waiting for answers that did not come in time (invalid).
+    TimedOut,
     /// A closed loop stood still for a notable share of the time, which its percentiles hide (disturbed).
     LongStalls,
     /// The program was asked to end before the stop rule was met (disturbed).
@@ -75,6 +77,7 @@ impl FindingId {
                 | Self::PathNotAsClaimed
                 | Self::PeerVanished
                 | Self::PathBroken
+                | Self::TimedOut
         )
     }
 

@@ -37,7 +37,7 @@ const BAD: &[(&str, &str, &[&str])] = &[
     ("seconds = 0.5", "seconds = \"x\"", &["line 11: measure.seconds = \"x\": use a number, such as seconds = 2.5"]),
     ("seconds = 0.5", "secnds = 0.5", &["line 11: measure.secnds = 0.5: unknown key: did you mean seconds?"]),
     ("size = [64, 128]", "colour = [1]", &["line 24: grid.colour = [1]: unknown key: use cpu, knob, load", "stack"]),
-    ("size = [64, 128]", "size = [-1]", &["line 24: grid.size = -1: use a list of whole numbers from 0 or a text"]),
+    ("size = [64, 128]", "size = [-1]", &["line 24: grid.size = -1: use whole numbers from 0 or a text"]),
     ("size = [64, 128]", "size = [\"a\"]", &["line 24: grid.size = \"a\"", "whole numbers"]),
     ("size = [64, 128]", "size = 64", &["line 24: grid.size = 64", "a list of whole numbers"]),
     ("size = [64, 128]", "rate = [true]", &["line 24: grid.rate = true", "numbers", "rate = [5000, \"10k-40k+10k\"]"]),
@@ -45,7 +45,11 @@ const BAD: &[(&str, &str, &[&str])] = &[
     ("kind = \"netns\"", "kind = \"netns\"\nhosts = -2", &["line 5: lab.hosts = -2: use a whole number from 0"]),
     ("initiator = \"a\"\n", "", &["line 6: roles: the key initiator is missing: write initiator = \"a\""]),
     ("name = \"t\"\n", "", &["plan t.toml: the key name is missing: write name = "]),
-    ("[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n", "", &["[roles] is missing"]),
+    (
+        "[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n",
+        "",
+        &["[roles] is missing: say", "initiator = \"a\", reflectors = [\"b\"]"],
+    ),
     ("cpu = \"0;1\"", "cpu = \"0;1", &["line 12:"]),
     ("cpu = \"0;1\"", "seconds = 2", &["line 12:", "duplicate key"]),
     // The checks'.

@@ -530,6 +530,22 @@ fn two_ends_differ_where_they_should_match() {
     let first_free = other.differences.iter().position(|difference| !difference.should_match).unwrap();
     assert!(other.differences[first_free..].iter().all(|difference| !difference.should_match));
 
+    // On one machine findings are compared for the same CPUs alone: what was not asked about is no difference.
+    let worse = |document: &doctor::Document| {
+        let mut worse = document.clone();
+        let finding = worse.findings.iter_mut().find(|finding| finding.severity == doctor::Severity::Note).unwrap();
+        finding.severity = doctor::Severity::Warning;
+        worse
+    };
+    let mut whole = worse(&metal);
+    assert!(compare(&metal, &whole).differs() && compare(&metal, &whole).examined_for.is_none());
+    whole.scope.cpus = model::CpuList::default();
+    let of_others = compare(&metal, &whole);
+    assert!(!of_others.differs(), "{of_others:#?}");
+    assert!(of_others.differences.iter().any(|one| one.a.as_ref().is_some_and(|a| a.starts_with("to be known: "))));
+    let [a, b] = of_others.examined_for.unwrap();
+    assert!(a.contains(&format!("CPU {}", metal.scope.cpus)) && !b.contains("CPU"), "{a}, {b}");
+
     // One knob is enough.
     let mut tuned = again;
     tuned.machine.sysctls.insert("kernel.timer_migration".to_owned(), "0".to_owned());

@@ -89,6 +89,8 @@ struct Counts {
     reordered: u64,
     late: u64,
     interrupted: u64,
+    /// Ticks that the lost ones were waited for.
+    timed_out: u64,
 }
 
 #[derive(Debug, Default)]
@@ -165,6 +167,8 @@ pub struct Recorded {
     pub started_ns: u64,
     /// From the first timed send to the last answer (or time-out).
     pub elapsed_ns: u64,
+    /// The part of it that went into rounds which were not answered in time, one in flight at a time; 0 for an open loop.
+    pub timed_out_ns: u64,
     /// What only `pace` has.
     pub pace: Option<Box<PaceFigures>>,
 }
@@ -254,6 +258,8 @@ impl Recorder {
                 self.enter_interval(sample.sent);
             }
             self.last = self.last.max(sample.received);
+            let waited = sample.received.saturating_sub(sample.sent);
+            self.messages.timed_out = self.messages.timed_out.saturating_add(waited);
             self.timeline.lost();
             // It was sent like any other, and the wait for it holds the next ones up.
             if let Some(scheduled) = &mut self.scheduled {
@@ -350,6 +356,9 @@ impl Recorder {
         let first_tick = self.first.unwrap_or(0);
         let rate = self.config.rate;
         let elapsed_ns = rate.ns(self.last.saturating_sub(first_tick));
+        // Where messages have no numbers, the path must be silent for a time-out more before the next round.
+        let waits = if self.config.has_header { 1 } else { 2 };
+        let timed_out_ns = rate.ns(self.messages.timed_out).saturating_mul(waits).min(elapsed_ns);
         let wall = |tick: u64| clock.and_then(|map| realtime_at(map, tick));
         let started_ns = self.first.and_then(wall).unwrap_or(0);
         let mut done = self.timeline.finish();
@@ -412,6 +421,7 @@ impl Recorder {
             first_tick,
             started_ns,
             elapsed_ns,
+            timed_out_ns,
             pace: None,
         }
     }

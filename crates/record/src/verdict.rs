@@ -27,6 +27,9 @@ const OWN_LATE_PERCENT: f64 = 1.0;
 const HELD_UP_PERCENT: f64 = 1.0;
 /// Share of the time that a closed loop may stand still, in percent.
 const STALLED_PERCENT: f64 = 1.0;
+/// Share of the time of a closed loop that may go into time-outs, in percent: beyond it the figures are of the time-out
+/// that was set, and the answered messages are the lucky ones.
+const TIMED_OUT_PERCENT: f64 = 50.0;
 /// Names in one finding.
 const NAMES: usize = 3;
 /// Busy share from which a thread counts as never sleeping.
@@ -41,6 +44,7 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     findings.extend(path_is_local(evidence));
     findings.extend(peer_vanished(evidence));
     findings.extend(samples_overrun(evidence));
+    findings.extend(timed_out(evidence));
     for (name, end) in ends(evidence) {
         findings.extend(migrated(name, &end));
         // A page fault costs a µs: it makes a message late, and no stream slow.
@@ -151,6 +155,25 @@ fn samples_overrun(evidence: &Evidence<'_>) -> Option<Finding> {
             format!(
                 "{} raw samples found no room (there was room for {room}): ask for fewer messages with --count, or leave --raw out",
                 recorded.raw_overrun
+            ),
+        )
+    })
+}
+
+/// A closed loop that mostly waited for lost messages: its rate is that of the time-out. A schedule goes on meanwhile.
+fn timed_out(evidence: &Evidence<'_>) -> Option<Finding> {
+    let recorded = evidence.recorded;
+    let share = percent(recorded.timed_out_ns, recorded.elapsed_ns);
+    (recorded.schedule.is_none() && share > TIMED_OUT_PERCENT).then(|| {
+        Finding::new(
+            FindingId::TimedOut,
+            format!(
+                "{share:.0} % of the time ({:.1} of {:.1} ms) went into waiting for {} messages that had no answer within \
+                 the time-out of {} ms: find where they are lost, or measure a lossy path with pace, which goes on meanwhile",
+                ms(recorded.timed_out_ns),
+                ms(recorded.elapsed_ns),
+                recorded.messages.lost,
+                evidence.spec.timeout_ms
             ),
         )
     })

@@ -123,7 +123,11 @@ pub(super) fn parsing(what: &str, text: &str, error: &toml::de::Error) -> ModelE
     let entry = found.iter().filter(holds).max_by_key(|entry| entry.path.len());
     let why = match entry {
         Some(entry) => {
-            let why = reworded(&entry.names(), message);
+            let mut why = reworded(&entry.names(), message);
+            if matches!(entry.path.last(), Some(Step::Item(_))) {
+                // It stands in a list already.
+                why = why.map(|why| why.replacen("use a list of ", "use ", 1));
+            }
             let place = if missing { entry.name() } else { entry.shown(text) };
             match why {
                 Some(why) => format!("line {}: {place}: {why}", line(text, entry.start)),
@@ -152,6 +156,10 @@ fn reworded(path: &[&str], message: &str) -> Option<String> {
                 format!("the key {} is missing: write {}", key.name, key.example)
             }
             _ if key == "grid" => "[[grid]] is missing: add one with at least one axis".to_owned(),
+            _ if key == "roles" => {
+                "[roles] is missing: say which hosts take part, such as [roles] initiator = \"a\", reflectors = [\"b\"]"
+                    .to_owned()
+            }
             _ => format!("[{}] is missing: add it", whole.join(".")),
         });
     }

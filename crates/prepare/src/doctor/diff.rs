@@ -13,6 +13,9 @@ pub struct Comparison {
     pub b: String,
     /// Whether both are of one boot of one machine.
     pub same_machine: bool,
+    /// What each was examined for (`CPU 3 and eth0`), where that is not the same: then their findings cannot be compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub examined_for: Option<[String; 2]>,
     /// Differences; first those that should not be.
     pub differences: Vec<Difference>,
 }
@@ -103,15 +106,17 @@ pub fn compare(a: &Document, b: &Document) -> Comparison {
             }
         }
     }
+    let same_machine = !a.machine.boot_id.is_empty() && a.machine.boot_id == b.machine.boot_id;
+    let alike = examined_alike(a, b, same_machine);
     let ids: BTreeSet<&String> = a.findings.iter().chain(&b.findings).map(|finding| &finding.id).collect();
     for id in ids {
         let worst = |document: &Document| document.of(id).max_by_key(|finding| finding.severity).cloned();
         let (left, right) = (worst(a), worst(b));
         let severity = |finding: &Option<super::Finding>| finding.as_ref().map(|finding| finding.severity);
         if severity(&left) != severity(&right) {
-            let matters = [&left, &right].into_iter().filter_map(severity).max() >= Some(Severity::Warning);
+            let matters = alike && [&left, &right].into_iter().filter_map(severity).max() >= Some(Severity::Warning);
             let shown = |finding: Option<super::Finding>| {
-                finding.map(|finding| format!("{}: {}", finding.severity, finding.text))
+                finding.map(|finding| format!("{}: {}", finding.severity.for_people(), finding.text))
             };
             add(&format!("finding {id}"), shown(left), shown(right), matters);
         }
@@ -123,9 +128,32 @@ pub fn compare(a: &Document, b: &Document) -> Comparison {
     Comparison {
         a: name(a),
         b: name(b),
-        same_machine: !a.machine.boot_id.is_empty() && a.machine.boot_id == b.machine.boot_id,
+        same_machine,
+        examined_for: (!alike).then(|| [scope(a), scope(b)]),
         differences: found,
     }
+}
+
+/// Whether the same was looked at, so that findings can be compared. The two ends may have other CPUs and devices, one
+/// machine may not.
+fn examined_alike(a: &Document, b: &Document, same_machine: bool) -> bool {
+    let (a, b) = (&a.scope, &b.scope);
+    let kinds = |scope: &super::document::Scope| (scope.cpus.is_empty(), scope.nic.is_some());
+    kinds(a) == kinds(b) && a.only == b.only && (!same_machine || a.cpus == b.cpus)
+}
+
+/// What a document was examined for, in words.
+fn scope(document: &Document) -> String {
+    let scope = &document.scope;
+    let mut parts = Vec::new();
+    if !scope.cpus.is_empty() {
+        parts.push(format!("CPU {}", scope.cpus));
+    }
+    parts.extend(scope.nic.as_ref().map(|nic| format!("device {nic}")));
+    if !scope.only.is_empty() {
+        parts.push(format!("{} alone", scope.only.join(", ")));
+    }
+    if parts.is_empty() { "the machine as a whole".to_owned() } else { parts.join(" and ") }
 }
 
 type Fields = serde_json::Map<String, serde_json::Value>;

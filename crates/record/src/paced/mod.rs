@@ -610,6 +610,7 @@ impl Paced {
             first_tick,
             started_ns,
             elapsed_ns: rate.ns(self.last.saturating_sub(first_tick)),
+            timed_out_ns: 0,
             pace: Some(Box::new(pace)),
         }
     }

@@ -233,6 +233,47 @@ fn loss_says_where() {
 }
 
 #[test]
+fn a_closed_loop_that_mostly_timed_out_is_not_trusted() {
+    // Of 2000 messages of 10 µs each, in 20 ms, so many time out after 2 ms.
+    let with_time_outs = |count: usize| {
+        let mut samples = quiet(2000);
+        for lost in 0..count {
+            let at = lost * 20;
+            samples[at].flags = SampleFlags::LOST;
+            samples[at].received = samples[at].sent + 2 * MS;
+            // A closed loop sends nothing meanwhile.
+            for later in &mut samples[at + 1..] {
+                (later.sent, later.received) = (later.sent + 2 * MS, later.received + 2 * MS);
+            }
+        }
+        samples
+    };
+    let mut case = Case::new();
+    // 30 of 70 ms, and 50 of 90 ms.
+    case.recorded = record(0, &with_time_outs(15));
+    assert!(case.verdict().trusted, "{:?}", case.verdict());
+    case.recorded = record(0, &with_time_outs(25));
+    let verdict = case.verdict();
+    assert!(!verdict.trusted && verdict.invalid.len() == 1, "{verdict:?}");
+    assert_eq!(verdict.invalid[0].id.word(), "timed-out");
+    let detail = &verdict.invalid[0].detail;
+    assert!(detail.starts_with("56 % of the time (50.0 of 90.0 ms) went into waiting for 25 messages"), "{detail}");
+    assert!(verdict.disturbed.iter().any(|finding| finding.id == FindingId::Loss), "{verdict:?}");
+    // Without numbers in the messages the path has to be silent for as long again.
+    let bare = |samples: &[Sample], has_header, has_schedule| {
+        let config = RecorderConfig::new(TickRate::NANOSECONDS, LatencyKind::RttHalf, 1000);
+        let mut recorder = Recorder::new(RecorderConfig { has_header, has_schedule, ..config });
+        recorder.ingest(samples);
+        recorder.finish(None)
+    };
+    case.recorded = bare(&with_time_outs(15), false, false);
+    assert!(!case.verdict().trusted, "30 ms of time-outs and as much of silence");
+    // A schedule goes on while an answer is waited for.
+    case.recorded = bare(&with_time_outs(25), true, true);
+    assert!(case.verdict().trusted, "{:?}", case.verdict());
+}
+
+#[test]
 fn order_and_duplicates() {
     let mut case = Case::new();
     let mut samples = quiet(2000);

@@ -316,6 +316,12 @@ pub(super) fn comparison_text(comparison: &Comparison) -> String {
     if comparison.same_machine {
         out.push_str("Both are of one machine and one boot.\n");
     }
+    if let Some([a, b]) = &comparison.examined_for {
+        let told = format!(
+            "A was examined for {a}, B for {b}: their findings cannot be compared. Save both with the same --cpus, --nic and checks"
+        );
+        out.push_str(&paragraph("", &told));
+    }
     if comparison.differences.is_empty() {
         out.push_str("\nNothing differs.\n");
         return out;
