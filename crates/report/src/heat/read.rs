@@ -8,7 +8,7 @@ use super::{Layout, Options};
 use crate::RunInput;
 use crate::units::{commas, plain};
 use model::ResultDocument;
-use model::result::{Messages, Outlier};
+use model::result::Outlier;
 use model::run::{RunDocument, RunStep};
 use stats::{Bucket, Decoder};
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ pub fn of_step(
             continue;
         }
         let tagged = tagged(&outliers, tag);
-        let messages = messages(result, tag);
+        let (received, lost) = messages(result, tag);
         let plans = plan(&lines, &losses(result, tag), &tagged, options);
         let mut strips = sum(&plans, log.divisor, options, &mut damage);
         if strips.is_empty() {
@@ -143,8 +143,8 @@ pub fn of_step(
             details: strips,
             outliers: tagged.into_iter().take(options.outliers).collect(),
             events: events.clone(),
-            received: messages.received,
-            lost: messages.lost,
+            received,
+            lost,
             tool_version: plain(&document.tool_version),
         };
         if tag == "rtt" && map.total() != map.received {
@@ -270,10 +270,15 @@ fn part<'a>(
 }
 
 /// The messages of a tag: of one reflector, where the tag names it.
-fn messages<'a>(result: &'a ResultDocument, tag: &str) -> &'a Messages {
+fn messages(result: &ResultDocument, tag: &str) -> (u64, u64) {
+    if let Some(stream) = &result.stream {
+        // The map is that of the ping-pong beside it, whose losses are not counted; its own messages are those of the flows.
+        return (stream.working_latency.as_ref().map_or(0, |working| working.count), 0);
+    }
     let host = tag.split_once('@').map(|(_, host)| host);
     let of_host = |host: &str| result.reflectors.iter().find(|reflector| in_tag(&reflector.host) == host);
-    host.and_then(of_host).map_or(&result.messages, |reflector| &reflector.messages)
+    let messages = host.and_then(of_host).map_or(&result.messages, |reflector| &reflector.messages);
+    (messages.received, messages.lost)
 }
 
 /// A host as it stands in a tag: what would part the fields of a log is replaced there.
@@ -284,6 +289,9 @@ fn in_tag(host: &str) -> String {
 /// Messages that never came back, by the start of the series' interval that they were sent in; for a tag that names one
 /// of several reflectors those that it did not answer, which runs of older versions do not tell.
 fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
+    if result.stream.is_some() {
+        return Vec::new();
+    }
     let host = tag.split_once('@').map(|(_, host)| host);
     let fits = |of: &str| host.is_none_or(|host| in_tag(of) == host);
     let mut all: Vec<_> =
