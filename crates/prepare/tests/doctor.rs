@@ -542,7 +542,7 @@ fn two_ends_differ_where_they_should_match() {
     whole.scope.cpus = model::CpuList::default();
     let of_others = compare(&metal, &whole);
     assert!(!of_others.differs(), "{of_others:#?}");
-    assert!(of_others.differences.iter().any(|one| one.a.as_ref().is_some_and(|a| a.starts_with("to be known: "))));
+    assert!(of_others.differences.iter().any(|one| one.a.as_ref().is_some_and(|a| a.starts_with("note: "))));
     let [a, b] = of_others.examined_for.unwrap();
     assert!(a.contains(&format!("CPU {}", metal.scope.cpus)) && !b.contains("CPU"), "{a}, {b}");
 

@@ -116,7 +116,7 @@ pub fn compare(a: &Document, b: &Document) -> Comparison {
         if severity(&left) != severity(&right) {
             let matters = alike && [&left, &right].into_iter().filter_map(severity).max() >= Some(Severity::Warning);
             let shown = |finding: Option<super::Finding>| {
-                finding.map(|finding| format!("{}: {}", finding.severity.for_people(), finding.text))
+                finding.map(|finding| format!("{}: {}", finding.severity, finding.text))
             };
             add(&format!("finding {id}"), shown(left), shown(right), matters);
         }
@@ -134,12 +134,11 @@ pub fn compare(a: &Document, b: &Document) -> Comparison {
     }
 }
 
-/// Whether the same was looked at, so that findings can be compared. The two ends may have other CPUs and devices, one
-/// machine may not.
+/// Whether the same was looked at, so that findings can be compared. Two machines have CPUs and devices of their own, one
+/// has not.
 fn examined_alike(a: &Document, b: &Document, same_machine: bool) -> bool {
     let (a, b) = (&a.scope, &b.scope);
-    let kinds = |scope: &super::document::Scope| (scope.cpus.is_empty(), scope.nic.is_some());
-    kinds(a) == kinds(b) && a.only == b.only && (!same_machine || a.cpus == b.cpus)
+    a.only == b.only && (!same_machine || (&a.cpus, &a.nic) == (&b.cpus, &b.nic))
 }
 
 /// What a document was examined for, in words.

@@ -126,16 +126,6 @@ impl Severity {
             Self::Bad => "bad",
         }
     }
-
-    /// What people are told.
-    #[must_use]
-    pub fn for_people(self) -> &'static str {
-        match self {
-            Self::Ok => "in order",
-            Self::Note => "to be known",
-            Self::Warning | Self::Bad => self.word(),
-        }
-    }
 }
 
 impl fmt::Display for Severity {
