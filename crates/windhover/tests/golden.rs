@@ -3,7 +3,7 @@
 //!
 //! The runs: `one` has pingpong, rr and ping, `two` pace with kernel stamps, `three` streams both ways with a ping-pong beside,
 //! `four` PGM with parity to one and two reflectors behind a path that drops 3 % of the packets.
-#![allow(clippy::unwrap_used, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
 
