@@ -39,6 +39,9 @@ pub struct Grid {
     pub rows: Vec<Vec<String>>,
     /// So many leading columns are merged downwards where they repeat.
     pub merged: usize,
+    /// So many leading columns say what a row is about, those of [`Grid::merged`] and words behind them anyway: they are
+    /// repeated where the table is continued below.
+    pub keys: usize,
 }
 
 /// Characters as wide as they count: enough for Latin text, digits and the few signs used here.
@@ -113,7 +116,7 @@ impl Grid {
             });
             *bands = moved.collect();
         }
-        self.merged = now(self.merged);
+        (self.merged, self.keys) = (now(self.merged), now(self.keys));
         self.columns = keep(std::mem::take(&mut self.columns), stays);
         for row in &mut self.rows {
             *row = keep(std::mem::take(row), stays);
@@ -122,8 +125,9 @@ impl Grid {
 
     /// So many leading columns say what a row is about.
     fn keys(&self) -> usize {
-        let words = self.columns.iter().take_while(|column| !column.right).count();
-        self.merged.max(words).clamp(1, self.columns.len().max(1))
+        let least = self.merged.max(self.keys);
+        let words = self.columns.iter().skip(least).take_while(|column| !column.right).count();
+        (least + words).clamp(1, self.columns.len().max(1))
     }
 
     /// The table in parts that each can become as narrow as `total`, where any can.
@@ -164,6 +168,7 @@ impl Grid {
             bands: self.bands.iter().map(|bands| bands.iter().filter_map(cut).collect()).collect(),
             rows: self.rows.iter().map(|row| keep(row.clone(), stays)).collect(),
             merged: self.merged.min(keys),
+            keys: self.keys.min(keys),
         }
     }
 
@@ -408,6 +413,7 @@ mod tests {
                 vec!["a long name".into(), "yes".into(), "116.250".into()],
             ],
             merged: 2,
+            ..Grid::default()
         };
         grid.columns[0].max = Some(6);
         assert_eq!(
@@ -447,6 +453,7 @@ mod tests {
             bands: vec![vec![(1, 2, "RTT".to_owned()), (3, 4, "late".to_owned())]],
             rows: vec![["build", "5.125", "9.250", "–", "116.2", "7.100", "2.100"].map(str::to_owned).to_vec()],
             merged: 1,
+            ..Grid::default()
         };
         let expected = "       --- RTT ----  late
 cell     p50    p99    max
@@ -460,6 +467,24 @@ cell    mean  stdev
 build  7.100  2.100
 ";
         assert_eq!(grid.text(26), expected);
+    }
+
+    #[test]
+    fn words_behind_figures_that_lead_are_keys_too() {
+        // `pace`: rate and size, then what the row is about.
+        let heads = [("rate", true), ("size", true), ("part", false), ("p50", true), ("p99", true), ("max", true)];
+        let columns = heads.map(|(title, right)| Column { right, ..Column::words(title) });
+        let rows =
+            ["send", "wire"].map(|part| ["1000", "32", part, "5.125", "9.250", "116.2"].map(str::to_owned).to_vec());
+        let grid = Grid { columns: columns.to_vec(), rows: rows.to_vec(), keys: 2, ..Grid::default() };
+        let text = grid.text(32);
+        let parts: Vec<&str> = text.split("\n\n").collect();
+        assert!(parts.len() > 1, "{text}");
+        for part in parts {
+            for key in ["rate", "size", "part", "send", "wire"] {
+                assert!(part.contains(key), "{key}: {text}");
+            }
+        }
     }
 
     fn grids() -> impl Strategy<Value = Grid> {
@@ -486,6 +511,7 @@ build  7.100  2.100
                     bands: vec![vec![(first, last, band)]],
                     rows,
                     merged,
+                    keys: more.min(merged),
                 }
             },
         )

@@ -181,6 +181,12 @@ impl Report {
         &self.document
     }
 
+    /// The message sizes in bytes that the papers' table can show: those of ping-pong, else of all cells.
+    #[must_use]
+    pub fn table_sizes(&self) -> BTreeSet<u64> {
+        papers::table_sizes(&self.cells)
+    }
+
     /// The papers' table and its notes as aligned plain text, kept within `width` columns where the figures allow it.
     #[must_use]
     pub fn table_text(&self, width: usize) -> String {

@@ -8,7 +8,7 @@ use crate::single;
 use crate::streams::{STREAMS, streams};
 use crate::text::{self, PACED, fixed_line, paced};
 use crate::units::us_or_dash;
-use crate::ways::{self, WAYS};
+use crate::ways;
 
 /// What came from outside must not become markup.
 pub(crate) fn quote(text: &str) -> String {
@@ -57,7 +57,7 @@ pub(crate) fn report(document: &Document) -> String {
         out.push_str(&format!("## {}\n\n{}\n", quote(PACED), single::markdown_grid(&unbanded(grid))));
     }
     if let Some(grid) = ways::table(document) {
-        out.push_str(&format!("## {}\n\n{}\n", quote(WAYS), single::markdown_grid(&grid)));
+        out.push_str(&format!("## {}\n\n{}\n", quote(&ways::heading(document)), single::markdown_grid(&grid)));
     }
     if let Some(grid) = pgm::table(document) {
         out.push_str(&format!("## {}\n\n{}\n", quote(PGM), single::markdown_grid(&unbanded(grid))));
@@ -96,7 +96,7 @@ fn all_cells(document: &Document) -> String {
     if document.cells.is_empty() {
         return String::new();
     }
-    let out = "## All cells\n\nTimes in µs; each row says whether they are RTT or RTT/2.\n\n".to_owned();
+    let out = "## All cells\n\nTimes in µs over all messages of the repetitions together; each row says whether they are RTT or RTT/2.\n\n".to_owned();
     let mut grid = Grid::default();
     for (title, right) in [
         ("row", false),

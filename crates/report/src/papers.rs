@@ -106,12 +106,11 @@ fn axes(cells: &[Cell]) -> (Vec<String>, BTreeMap<String, String>) {
     let mut varying: Vec<String> = Vec::new();
     let mut fixed = BTreeMap::new();
     for name in names {
-        let values: BTreeSet<Option<&String>> = cells.iter().map(|cell| cell.info.factors.get(name)).collect();
-        match (values.len(), values.first()) {
-            (1, Some(Some(value))) => {
-                fixed.insert(name.clone(), (*value).clone());
+        match shared(cells, name) {
+            Some(value) => {
+                fixed.insert(name.clone(), value.clone());
             }
-            _ => varying.push(name.clone()),
+            None => varying.push(name.clone()),
         }
     }
     let mut axes = Vec::new();
@@ -128,6 +127,16 @@ fn axes(cells: &[Cell]) -> (Vec<String>, BTreeMap<String, String>) {
     axes.extend(varying);
     axes.extend(last);
     (axes, fixed)
+}
+
+/// The value that all cells of the probes share that have this factor. A rate is what pace is about, and never that.
+fn shared<'c>(cells: &'c [Cell], name: &str) -> Option<&'c String> {
+    let of = |cell: &'c Cell| cell.info.factors.get(name);
+    let probes: BTreeSet<&str> =
+        cells.iter().filter(|cell| of(cell).is_some()).map(|cell| cell.info.probe.as_str()).collect();
+    let values: BTreeSet<Option<&String>> =
+        cells.iter().filter(|cell| name == "rate" || probes.contains(cell.info.probe.as_str())).map(of).collect();
+    values.first().copied().flatten().filter(|_| values.len() == 1)
 }
 
 /// One row of factors.
@@ -200,6 +209,12 @@ fn number_rows(cells: &mut [Cell], axes: &[String]) -> Vec<RowKey> {
 
 /// The size asked for, or the nearest larger one that ping-pong (else anything) measured, or the largest.
 fn table_size(cells: &[Cell], wanted: u64) -> u64 {
+    let found = table_sizes(cells);
+    found.range(wanted..).next().or_else(|| found.last()).copied().unwrap_or(wanted)
+}
+
+/// The sizes that the table can show.
+pub(crate) fn table_sizes(cells: &[Cell]) -> BTreeSet<u64> {
     let sizes = |pingpong: bool| -> BTreeSet<u64> {
         cells
             .iter()
@@ -208,8 +223,7 @@ fn table_size(cells: &[Cell], wanted: u64) -> u64 {
             .collect()
     };
     let found = sizes(true);
-    let found = if found.is_empty() { sizes(false) } else { found };
-    found.range(wanted..).next().or_else(|| found.last()).copied().unwrap_or(wanted)
+    if found.is_empty() { sizes(false) } else { found }
 }
 
 fn measured_blocks(cells: &[Cell], rows: &[RowKey], axes: &[String], size: u64) -> Vec<Block> {

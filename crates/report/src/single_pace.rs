@@ -176,7 +176,7 @@ fn figures(columns: &[(&str, &str)]) -> Vec<Column> {
 fn rates(results: &[ResultDocument]) -> Grid {
     let lines = results.iter().any(|result| result.rate.as_ref().is_some_and(|rate| rate.line_pps.is_some()));
     let trusted = results.iter().all(|result| result.verdict.trusted);
-    let mut grid = Grid { columns: keys(), ..Grid::default() };
+    let mut grid = Grid { columns: keys(), keys: 2, ..Grid::default() };
     grid.columns.extend(figures(&[("reached", "1/s"), ("of asked", "%")]));
     if lines {
         grid.columns.extend(figures(&[("line rate", "1/s")]));

@@ -192,18 +192,43 @@ fn varies(document: &Document, axis: &str) -> bool {
     document.cells.iter().map(|info| info.factors.get(axis)).collect::<BTreeSet<_>>().len() > 1
 }
 
+/// What the figures of a comparison are, beside those of the tables.
+fn of_what(pair: &Pair<'_>) -> String {
+    let repetitions = pair.compared.map_or([1, 1], |cell| [cell.a.repetitions, cell.b.repetitions]);
+    match repetitions {
+        [1, 1] => "one repetition each".to_owned(),
+        [a, b] => {
+            let count = if a == b { a.to_string() } else { format!("{a} and {b}") };
+            format!("geometric means over {count} repetitions; the tables are over all messages together")
+        }
+    }
+}
+
+/// Why two cells are not compared, and what does.
+fn not_compared(document: &Document, pair: &Pair<'_>) -> String {
+    let [before, after] = [pair.before, pair.after].map(|cell| cell.info.run.as_str());
+    if before != after {
+        return format!("these cells are of two runs and not compared: windhover compare {before} {after}");
+    }
+    let why = if document.runs.len() > 1 { ", as a report of several runs compares the runs" } else { "" };
+    format!("these cells are not compared{why}: windhover compare {before} --axis {}", pair.axis)
+}
+
 /// Two cells in the words of their comparison.
 fn comparison(document: &Document, pair: &Pair<'_>) -> String {
     let info = &pair.after.info;
     let what = format!("{} {} at {} bytes", info.protocol.to_uppercase(), info.kind.title(), document.size_bytes);
-    let median = match pair.figure("p50") {
-        Some(figure) => figure.sentence.clone(),
-        None => {
-            let figure = |cell: &Cell| cell.info.p50_ns.map_or_else(|| "not known".to_owned(), span);
-            format!("{} against {}; these cells are not compared.", figure(pair.after), figure(pair.before))
-        }
+    let Some(figure) = pair.figure("p50") else {
+        let figure = |cell: &Cell| cell.info.p50_ns.map_or_else(|| "not known".to_owned(), span);
+        return format!(
+            "{}, p50 of {what} over all messages: {} against {}; {}.",
+            condition(document, pair),
+            figure(pair.after),
+            figure(pair.before),
+            not_compared(document, pair)
+        );
     };
-    let mut text = format!("{}, median of {what} (the table has means): {median}", condition(document, pair));
+    let mut text = format!("{}, {what} ({}): {}", condition(document, pair), of_what(pair), figure.sentence);
     // What a shield is there for is the few messages that take long; of jitter only what is known is said.
     for metric in ["stdev", "p99.9"] {
         let wanted = |figure: &&MetricComparison| match metric {
@@ -300,7 +325,7 @@ fn tail(document: &Document) -> Option<String> {
     let kind = document.kind.title();
     let mut text = if at_size.len() > 1 {
         format!(
-            "One message in a thousand took longer (p99.9 of {kind} at {} bytes) than {} in the best row ({}) and than {} in the worst ({})",
+            "One message in a thousand took longer (p99.9 of {kind} at {} bytes over all repetitions together) than {} in the best row ({}) and than {} in the worst ({})",
             document.size_bytes,
             span(least.p99_9_ns?),
             place(least),
@@ -309,7 +334,7 @@ fn tail(document: &Document) -> Option<String> {
         )
     } else {
         format!(
-            "One message in a thousand took longer than {} (p99.9 of {kind} at {} bytes, {})",
+            "One message in a thousand took longer than {} (p99.9 of {kind} at {} bytes over all repetitions together, {})",
             span(most.p99_9_ns?),
             document.size_bytes,
             place(most)

@@ -6,8 +6,9 @@ use crate::names::{axis_title, cell_word, label_word};
 use crate::papers::{caption, columns};
 use crate::pgm::{self, PGM};
 use crate::streams::{STREAMS, streams};
-use crate::units::{us_or_dash, us_short};
-use crate::ways::{self, WAYS};
+use crate::units::{list, us_or_dash, us_short};
+use crate::ways;
+use std::collections::BTreeSet;
 
 /// A figure with its mark; `!` names its notes, `*` stands alone.
 fn marked(figure: &str, headline: &Headline, document: &Document) -> String {
@@ -53,7 +54,7 @@ pub(crate) fn grid(block: &Block, document: &Document) -> Grid {
         let mut cells: Vec<&mut String> = rows.iter_mut().filter_map(|row| row.get_mut(column)).collect();
         align_marks(&mut cells);
     }
-    Grid { columns: columns_out, bands, rows, merged: first }
+    Grid { columns: columns_out, bands, rows, merged: first, keys: first }
 }
 
 fn cells(row: &TableRow, document: &Document) -> Vec<String> {
@@ -77,15 +78,20 @@ fn cells(row: &TableRow, document: &Document) -> Vec<String> {
 
 /// What every cell shares, as one line; empty when nothing is.
 pub(crate) fn fixed_line(document: &Document) -> String {
-    let words: Vec<String> = document
-        .fixed
-        .iter()
-        .map(|(axis, value)| match axis.as_str() {
+    let word = |(axis, value): (&String, &String)| {
+        let word = match axis.as_str() {
             "cpu" if value == "any" => "any CPU".to_owned(),
             "cpu" => label_word(axis, value),
             _ => format!("{axis} {value}"),
-        })
-        .collect();
+        };
+        // What only some probes have is theirs.
+        let (with, without): (Vec<&CellInfo>, Vec<&CellInfo>) =
+            document.cells.iter().partition(|cell| cell.factors.contains_key(axis));
+        let probes: BTreeSet<String> = with.iter().map(|cell| cell.probe.clone()).collect();
+        let probes = list(&probes.into_iter().collect::<Vec<_>>());
+        if without.is_empty() || probes.is_empty() { word } else { format!("{word} ({probes})") }
+    };
+    let words: Vec<String> = document.fixed.iter().map(word).collect();
     if words.is_empty() { String::new() } else { format!("Every cell: {}.", words.join(", ")) }
 }
 
@@ -131,7 +137,8 @@ pub(crate) fn paced(document: &Document) -> Option<Grid> {
 }
 
 /// What is above the cells of `pace`.
-pub(crate) const PACED: &str = "Messages at a rate: RTT from the actual send, from the intended send, and lateness";
+pub(crate) const PACED: &str =
+    "Messages at a rate, all repetitions together: RTT from the actual send, from the intended send, and lateness";
 
 /// The whole report as text.
 pub(crate) fn report(document: &Document, width: usize) -> String {
@@ -151,7 +158,9 @@ pub(crate) fn report(document: &Document, width: usize) -> String {
         out.push_str(&paragraph("", &block.heading, width));
         out.push_str(&grid(block, document).text(width));
     }
-    let tables = [(PACED, paced), (WAYS, ways::table(document)), (PGM, pgm::table(document)), (STREAMS, streams)];
+    let ways_heading = ways::heading(document);
+    let tables =
+        [(PACED, paced), (&ways_heading, ways::table(document)), (PGM, pgm::table(document)), (STREAMS, streams)];
     for (heading, grid) in tables.into_iter().filter_map(|(h, g)| Some((h, g?))) {
         out.push('\n');
         out.push_str(&paragraph("", heading, width));
@@ -204,7 +213,7 @@ pub(crate) fn all_cells(document: &Document, width: usize) -> String {
             out.push('\n');
         }
         let heading = format!(
-            "{} {} · {} · {} in µs · measured {}",
+            "{} {} · {} · {} in µs, all repetitions together · measured {}",
             first.probe,
             first.protocol,
             first.label,

@@ -82,9 +82,20 @@ pub(crate) fn parts(used: &[&ResultDocument]) -> Vec<PartInfo> {
     names.into_iter().filter_map(part).collect()
 }
 
-/// What stands above the table.
-pub(crate) const WAYS: &str =
-    "One way, and the parts of the round trip: medians in µs, p99 behind the medians of the ways";
+/// What stands above the table: what it has. Only the figures of these are stored, and no histograms.
+pub(crate) fn heading(document: &Document) -> String {
+    let paces = || document.cells.iter().filter_map(|cell| cell.pace.as_ref());
+    let (ways, parts) = (paces().any(|pace| !pace.one_way.is_empty()), paces().any(|pace| !pace.parts.is_empty()));
+    let has_p99 = paces().flat_map(|pace| &pace.one_way).any(|way| way.figures.p99_ns.is_some());
+    let figures = if ways && has_p99 { "p50 and p99" } else { "p50" };
+    let what = match (ways, parts) {
+        (true, true) => format!("One-way times ({figures}) and parts of the round trip (p50)"),
+        (true, false) => format!("One-way times ({figures})"),
+        _ => "Parts of the round trip (p50)".to_owned(),
+    };
+    let several = document.cells.iter().any(|cell| cell.pace.is_some() && cell.repetitions > 1);
+    format!("{what} in µs{}", if several { ", of the middle repetition" } else { "" })
+}
 
 /// The table, a row a cell and reflector; `None` where no cell has any of it.
 pub(crate) fn table(document: &Document) -> Option<Grid> {

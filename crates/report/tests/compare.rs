@@ -148,6 +148,8 @@ fn a_run_with_itself_never_differs() {
         assert_eq!(claims(&made), 0);
         assert!(!made.broken());
         let text = made.text(100, true);
+        assert!(text.contains("A side's figure is the geometric mean over its repetitions"), "{text}");
+        assert!(made.markdown().contains("over all messages of the repetitions together"), "{text}");
         assert!(text.contains("Both sides are the same results"), "{text}");
         assert!(!text.contains("slower") && !text.contains("faster"), "{text}");
     }
@@ -545,4 +547,31 @@ fn parity_is_compared_where_either_run_used_it() {
     }
     let (left, _) = figures(&plain, &quiet, &[]);
     assert_eq!(left.iter().map(|figure| figure.metric.as_str()).collect::<Vec<_>>(), ["parity"]);
+}
+
+#[test]
+fn a_figure_that_a_short_repetition_lacks_asks_for_longer_ones() {
+    // Six repetitions a side can show a difference; one of them was too short to have a p99.
+    let mut own = run("a", 6, &[("other", 32, 1.0), ("fifo:1", 32, 2.0), ("other", 256, 1.0), ("fifo:1", 256, 2.0)], 5);
+    own.results[0].latency.as_mut().unwrap().p99_ns = None;
+    let options = CompareOptions {
+        axis: Some("policy".to_owned()),
+        metrics: vec!["p99".parse().unwrap()],
+        gates: vec!["p99 > +10%".parse().unwrap()],
+        significant: true,
+        ..options()
+    };
+    let made = Comparisons::new(std::slice::from_ref(&own), &[], &options).unwrap();
+    let cell = made.comparisons[0].cells.iter().find(|cell| cell.label.contains("32 B")).unwrap();
+    let figure = &cell.metrics[0];
+    assert_eq!(figure.outcome, Outcome::TooFew);
+    assert!(
+        figure.sentence.contains("not every repetition has this figure (5 and 6 repetitions have p99): measure longer"),
+        "{}",
+        figure.sentence
+    );
+    let text = made.text(400, true);
+    assert!(text.contains("(1 as not every repetition has p99: measure longer (seconds))"), "{text}");
+    assert!(!text.contains("for too few repetitions") && !text.contains("cannot bring p below"), "{text}");
+    assert!(text.contains("repetitions that all have the figure would decide"), "{text}");
 }

@@ -253,6 +253,11 @@ fn the_same_conditions_from_two_runs_stay_apart() {
     let two = report(&[small(), other]);
     assert!(!two.document().axes.iter().any(|axis| axis == "run"), "the NIC tells them apart");
     assert_eq!(two.document().blocks.len(), 1);
+    // What is not compared here says why, and what does.
+    let text = both.document().summary.join("\n");
+    assert!(text.contains("p50 of UDP RTT/2 at 32 bytes over all messages: "), "{text}");
+    assert!(text.contains("not compared, as a report of several runs compares the runs: windhover compare "), "{text}");
+    assert!(text.contains(" --axis load."), "{text}");
 }
 
 #[test]
@@ -287,7 +292,18 @@ fn sentences_are_never_stronger_than_the_evidence() {
         let few = report(&[sample::run(&Recipe { repetitions, ..SMALL })]);
         let text = few.document().summary.join("\n");
         assert!(text.contains("Too few repetitions to tell: p50 of RTT/2") && !claims(&text), "{text}");
-        assert!(text.contains("median of UDP RTT/2 at 32 bytes (the table has means)"), "{text}");
+        // Each figure says what it is: sentences are about repetitions, tables about messages.
+        let what = match repetitions {
+            1 => "UDP RTT/2 at 32 bytes (one repetition each): ",
+            _ => {
+                "UDP RTT/2 at 32 bytes (geometric means over 3 repetitions; the tables are over all messages together): "
+            }
+        };
+        assert!(text.contains(what), "{text}");
+        assert!(few.markdown().contains("in µs over all messages of the repetitions together;"));
+        assert!(few.html().unwrap().contains("geometric mean over its repetitions"));
+        let cells = few.cells_text(100);
+        assert!(cells.contains("RTT/2 in µs, all repetitions together · measured"), "{cells}");
         assert!(text.contains("0 are significantly higher") || !text.contains("Of all"), "{text}");
     }
     let enough = report(&[sample::run(&Recipe { repetitions: 8, ..SMALL })]);
@@ -301,7 +317,8 @@ fn sentences_are_never_stronger_than_the_evidence() {
         .flat_map(|cell| cell.metrics)
         .map(|figure| figure.sentence)
         .collect();
-    let said = enough.document().summary.iter().filter(|sentence| sentence.contains("(the table has means)"));
+    let said = enough.document().summary.iter().filter(|sentence| sentence.contains("(geometric means over 8"));
+    assert!(said.clone().count() > 1, "{text}");
     for sentence in said {
         assert!(of_cells.iter().any(|own| sentence.contains(own)), "{sentence}");
     }
@@ -576,6 +593,23 @@ fn waited(repetition: u32, slow: u64, stored: bool) -> model::ResultDocument {
 }
 
 #[test]
+fn what_all_cells_of_a_probe_share_is_said_once() {
+    let mut run = small();
+    for repetition in 1..=3 {
+        let mut one = waited(repetition, 0, true);
+        one.factors.insert("pacer".into(), "sleep".into());
+        (one.one_way, one.segments) = (None, waited(1, 0, true).segments);
+        run.results.push(one);
+    }
+    let made = report(&[run]);
+    let text = made.table_text(100).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Every cell:") && text.contains("pacer sleep (pace),"), "{text}");
+    assert_eq!(text.matches("pacer").count(), 1, "{text}");
+    assert!(text.contains("Parts of the round trip (p50) in µs, of the middle repetition"), "{text}");
+    assert!(!text.contains("One-way") && !text.contains("One way"), "{text}");
+}
+
+#[test]
 fn what_the_schedule_adds_is_of_all_repetitions() {
     let of = |stored: [bool; 3]| {
         let mut run = sample::run(&Recipe { sizes: &[], rr: false, loads: &["none"], repetitions: 1, ..SMALL });
@@ -608,7 +642,11 @@ fn what_the_schedule_adds_is_of_all_repetitions() {
     assert_eq!(pace(&whole).parts[0].figures.p50_ns, Some(2500.0));
     let (text, markdown, csv) = (whole.table_text(120), whole.markdown(), whole.csv());
     for form in [&text, &markdown] {
-        assert!(form.contains("One way, and the parts") && form.contains("far-kernel"), "{form}");
+        assert!(
+            form.contains("One-way times (p50 and p99) and parts of the round trip (p50) in µs, of the middle")
+                && form.contains("far-kernel"),
+            "{form}"
+        );
     }
     assert!(text.lines().any(|line| ["4.00", "6.00", "0.30", "2.50"].iter().all(|word| line.contains(word))), "{text}");
     let mut lines = csv.split("\r\n");

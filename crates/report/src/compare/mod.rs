@@ -488,5 +488,7 @@ impl Comparisons {
     }
 }
 
+pub(crate) use sides::KEPT;
+pub(crate) use words::FIGURES;
 pub use write::COMPARE_CSV_COLUMNS;
 pub(crate) use write::{difference, figure_row, heads};

@@ -12,8 +12,8 @@ use crate::units::{counted, list, plain, size};
 use model::{ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Factors that must agree, whatever the sides are.
-const KEPT: [&str; 4] = ["probe", "protocol", "size", "rate"];
+/// Factors that must agree, whatever the sides are: those of the message.
+pub(crate) const KEPT: [&str; 4] = ["probe", "protocol", "size", "rate"];
 
 /// What a filter says: a factor and the value that is wanted.
 pub type Where = (String, String);

@@ -9,6 +9,10 @@ use crate::units::{counted, list};
 use model::LatencyKind;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What the figures of a side are.
+pub(crate) const FIGURES: &str = "A side's figure is the geometric mean over its repetitions (of shares the mean), and over \
+     its runs where it has several. The tables of a report are over all messages of the repetitions together.";
+
 /// A percentage with as many digits as it needs.
 pub(super) fn percent(share: f64) -> String {
     let value = share.abs() * 100.0;
@@ -156,7 +160,8 @@ fn samples(figure: &MetricComparison, sample: Sample) -> String {
 pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -> String {
     let (few, word) = (samples(figure, sample), sample.word());
     if figure.incomplete {
-        return format!("not every {word} has this figure");
+        let lacking = format!("not every {word} has this figure ({few} have {})", figure.metric);
+        return format!("{lacking}: measure longer (seconds)");
     }
     if figure.a_values.len().min(figure.b_values.len()) < 2 {
         return format!("{few} cannot show how far {word}s scatter, {} each could", repetitions_needed(sets));
@@ -383,9 +388,10 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
     out.extend(
         shown.iter().filter(|(_, figure)| figure.outcome != Outcome::TooFew).map(|(label, f)| word(label, &f.sentence)),
     );
-    let few: Vec<(&str, &MetricComparison)> =
-        shown.into_iter().filter(|(_, figure)| figure.outcome == Outcome::TooFew).collect();
-    out.extend(too_few(&few, comparison, sets, single));
+    // More repetitions help the one, longer ones the other.
+    let few = shown.into_iter().filter(|(_, figure)| figure.outcome == Outcome::TooFew);
+    let (short, few): (Vec<_>, Vec<_>) = few.partition(|(_, figure)| figure.incomplete);
+    out.extend([few, short].iter().filter_map(|few| too_few(few, comparison, sets, single)));
     if !single {
         let mut sure: Vec<(&str, &MetricComparison)> = all
             .iter()
@@ -413,9 +419,7 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
 fn too_few(few: &[(&str, &MetricComparison)], comparison: &Comparison, sets: usize, single: bool) -> Option<String> {
     let (_, first) = few.first()?;
     let sample = comparison.sample;
-    // What a figure lacks is its own affair; the samples are that of all.
-    let typical = few.iter().map(|(_, figure)| *figure).find(|figure| !figure.incomplete).unwrap_or(first);
-    let why = limit_of(typical, sample, sets);
+    let why = limit_of(first, sample, sets);
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (label, figure) in few {
         let unit = metric(figure).map_or(Unit::Time, Metric::unit);
@@ -452,17 +456,27 @@ fn tally(comparison: &Comparison, sets: usize) -> Option<String> {
         return None;
     }
     let few = count(&[Outcome::TooFew]);
+    let lacking = |figure: &&MetricComparison| figure.outcome == Outcome::TooFew && figure.incomplete;
+    let short: BTreeSet<&str> = figures.iter().copied().filter(lacking).map(|figure| figure.metric.as_str()).collect();
+    let lacked = figures.iter().copied().filter(lacking).count();
     let mut parts = vec![
         format!("{} differ significantly", count(&[Outcome::Higher, Outcome::Lower])),
         format!("{} show no difference", count(&[Outcome::NoDifference])),
         format!("{} are inconclusive", count(&[Outcome::Unclear]) + few),
     ];
-    if let (true, Some(last)) = (few > 0, parts.last_mut()) {
-        let needed = counted(repetitions_needed(sets), comparison.sample.word());
-        last.push_str(&format!(
-            " ({few} for too few {}s: so many at once need {needed} a side)",
-            comparison.sample.word()
-        ));
+    let word = comparison.sample.word();
+    let mut why = Vec::new();
+    if few > lacked {
+        let needed = counted(repetitions_needed(sets), word);
+        why.push(format!("{} for too few {word}s: so many at once need {needed} a side", few - lacked));
+    }
+    if lacked > 0 {
+        let short: Vec<String> = short.into_iter().map(str::to_owned).collect();
+        let short = list(&short);
+        why.push(format!("{lacked} as not every {word} has {short}: measure longer (seconds)"));
+    }
+    if let (false, Some(last)) = (why.is_empty(), parts.last_mut()) {
+        last.push_str(&format!(" ({})", why.join("; ")));
     }
     Some(format!("Of {compared} figures of single cells {}.", list(&parts)))
 }

@@ -145,6 +145,7 @@ fn gate_head(gate: &GateOutcome) -> String {
 /// As plain text.
 pub(super) fn text(comparisons: &Comparisons, width: usize, all: bool) -> String {
     let mut out = paragraph("", &comparisons.title, width);
+    out.push_str(&paragraph("", super::FIGURES, width));
     for comparison in &comparisons.comparisons {
         out.push('\n');
         for sentence in &comparison.summary {
@@ -194,7 +195,7 @@ pub(super) fn text(comparisons: &Comparisons, width: usize, all: bool) -> String
 
 /// As Markdown.
 pub(super) fn markdown(comparisons: &Comparisons) -> String {
-    let mut out = format!("# {}\n", quote(&comparisons.title));
+    let mut out = format!("# {}\n\n{}\n", quote(&comparisons.title), quote(super::FIGURES));
     for comparison in &comparisons.comparisons {
         out.push_str(&format!("\n## {} against {}\n\n", quote(&comparison.b.name), quote(&comparison.a.name)));
         for sentence in comparison.summary.iter().chain(&comparison.unmatched) {

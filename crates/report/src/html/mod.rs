@@ -84,6 +84,7 @@ pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
         all_maps => data(&stills.all),
         stills_left_out => data(stills.left_out),
         compared => data(compared::of(report)),
+        figures_are => crate::compare::FIGURES,
         title => data(&document.title),
         subtitle => data(subtitle(document)),
         summary => data(&document.summary),
