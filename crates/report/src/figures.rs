@@ -1,10 +1,11 @@
 //! Every figure of a report as a file of its own: PNG, SVG, PDF, CSV. `windhover plot` writes them.
 
+use crate::compare::KEPT;
 pub use crate::figure::Font;
 use crate::figure::{Figure, chart};
 use crate::heat::{self, Heat, Layout, Look, Map};
 use crate::plots::{self, Quantity};
-use crate::units::plain;
+use crate::units::{list, plain};
 use crate::{Options, Report, ReportError, glance};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,7 +109,7 @@ pub struct Wanted {
     /// Only this cell, by a number or a part of a key that one of [`cells`] alone has; with [`Kind::Difference`] the first
     /// of the two.
     pub cell: Option<String>,
-    /// The second cell of a difference, named likewise; absent: the next one after the first.
+    /// The second cell of a difference, named likewise; absent: the next one of the same messages that differs in the fewest factors.
     pub against: Option<String>,
     /// Which repetition; absent: the first that each cell has.
     pub repetition: Option<u32>,
@@ -241,7 +242,7 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
     let wanted = &named;
     let wants = |kind: Kind| wanted.wants(kind);
     if Kind::ALL.into_iter().any(|kind| kind.is_map() && wants(kind)) {
-        maps(runs, wanted, &mut out);
+        maps(runs, wanted, &keys, &mut out);
     }
     if Kind::ALL.into_iter().any(|kind| !kind.is_map() && wants(kind)) {
         charts(runs, wanted, &mut out.drawings);
@@ -261,11 +262,15 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
     for kind in &wanted.kinds {
         if !out.drawings.iter().any(|drawing| drawing.kind == *kind) {
             let why = match kind {
-                Kind::Difference => "needs two cells with interval logs",
-                kind if kind.is_map() => "needs cells with interval logs (cells/NNNN.hlog) and this tag",
-                Kind::Size | Kind::Jitter => "needs cells of pingpong with two sizes or more",
-                Kind::Rate => "needs cells of pace",
-                _ => "needs cells of pingpong or pace",
+                Kind::Difference => {
+                    "needs two cells with interval logs and the same probe, protocol, size and rate: name \
+                     others with --cell and --against"
+                        .to_owned()
+                }
+                kind if kind.is_map() => needed(runs, wanted),
+                Kind::Size | Kind::Jitter => "needs cells of pingpong with two sizes or more".to_owned(),
+                Kind::Rate => "needs cells of pace".to_owned(),
+                _ => "needs cells of pingpong or pace".to_owned(),
             };
             let damage = out.problems.first().map(|problem| format!("; {problem}")).unwrap_or_default();
             return Err(ReportError::NoFigure { figure: kind.word(), why: format!("{why}{damage}") });
@@ -274,12 +279,60 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
     Ok(out)
 }
 
-fn maps(runs: &[store::Run], wanted: &Wanted, out: &mut Drawings) {
+/// What a map needs, where there is none.
+fn needed(runs: &[store::Run], wanted: &Wanted) -> String {
+    let tags: BTreeSet<String> = runs.iter().flat_map(heat::tags).collect();
+    let tags: Vec<String> = tags.into_iter().collect();
+    match wanted.tag.as_deref().filter(|tag| !tags.is_empty() && !tags.iter().any(|known| known == tag)) {
+        Some(tag) => format!("needs interval logs with the tag '{}': these have {}", plain(tag), list(&tags)),
+        None => "needs cells with interval logs (cells/NNNN.hlog) and this tag".to_owned(),
+    }
+}
+
+/// The tags whose heat maps are drawn: the one that is wanted, and with all figures every other one.
+fn heat_tags(runs: &[store::Run], wanted: &Wanted) -> Vec<String> {
+    let mut tags = vec![wanted.tag.clone().unwrap_or_else(|| "rtt".to_owned())];
+    if wanted.all && wanted.kinds.is_empty() {
+        let known: BTreeSet<String> = runs.iter().flat_map(heat::tags).collect();
+        let others = known.into_iter().filter(|tag| !tag.starts_with("lateness") && !tags.contains(tag));
+        tags.extend(others.collect::<Vec<_>>());
+    }
+    tags
+}
+
+/// The two maps of a difference. Where nobody names the second it is the next one of the same messages that differs from
+/// the first in the fewest factors; where nobody names the first it is the first one that has such another.
+fn two<'m>(ours: &[&'m Map], wanted: &Wanted) -> Option<(&'m Map, &'m Map)> {
+    let names = |a: &Map, b: &Map| -> Vec<String> {
+        let names: BTreeSet<&String> = a.factors.keys().chain(b.factors.keys()).collect();
+        names.into_iter().filter(|name| a.factors.get(*name) != b.factors.get(*name)).cloned().collect()
+    };
+    let mut firsts = ours.iter().enumerate().filter(|(_, map)| match &wanted.cell {
+        Some(cell) => map.cell == *cell,
+        None => wanted.against.as_ref().is_none_or(|against| map.cell != *against),
+    });
+    if let Some(against) = &wanted.against {
+        return Some((firsts.next()?.1, ours.iter().find(|map| map.cell == *against)?));
+    }
+    firsts.find_map(|(place, first)| {
+        let others = ours.iter().cycle().skip(place + 1).take(ours.len().saturating_sub(1));
+        let same_messages = others.filter(|other| {
+            (&other.cell, &other.run) != (&first.cell, &first.run)
+                && !names(first, other).iter().any(|name| KEPT.contains(&name.as_str()))
+        });
+        let second =
+            same_messages.min_by_key(|other| names(first, other).len() + usize::from(other.run != first.run))?;
+        Some((*first, *second))
+    })
+}
+
+fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mut Drawings) {
     let tag = wanted.tag.clone().unwrap_or_else(|| "rtt".to_owned());
+    let heats = heat_tags(runs, wanted);
     let kinds = |kind: Kind| wanted.wants(kind);
     let mut tags = Vec::new();
     if [Kind::Heat, Kind::Heat2011, Kind::Cells, Kind::Difference].into_iter().any(kinds) {
-        tags.push(tag.clone());
+        tags.extend(heats.iter().cloned());
     }
     if kinds(Kind::Lateness) && !tags.iter().any(|tag| tag == "lateness") {
         tags.push("lateness".to_owned());
@@ -310,12 +363,15 @@ fn maps(runs: &[store::Run], wanted: &Wanted, out: &mut Drawings) {
     let shown = |map: &&Map| wanted.cell.as_ref().is_none_or(|cell| *cell == map.cell);
     let look = &wanted.look;
     let mut add = |kind: Kind, map: Option<&Map>, tag: &str, figure: Figure, csv: Data| {
-        let index = map.map(|map| format!("-{:04}", map.index)).unwrap_or_default();
+        // Files have the numbers that --cell takes.
+        let number = |map: &Map| keys.iter().find(|(_, key)| plain(key) == map.cell).map(|(number, _)| *number);
+        let index = map.and_then(number).map(|number| format!("-{number:04}")).unwrap_or_default();
+        let again = wanted.repetition.filter(|_| map.is_some()).map(|one| format!("-r{one}")).unwrap_or_default();
         let run = map.filter(|_| several_runs).map(|map| format!("-{}", map.run)).unwrap_or_default();
         let tag = if kind == Kind::Lateness { String::new() } else { format!("-{}", tag.replace(['@', '_'], "-")) };
         out.drawings.push(Drawing {
             kind,
-            name: file_name(&format!("{}{run}{index}{tag}", kind.word())),
+            name: file_name(&format!("{}{run}{index}{again}{tag}", kind.word())),
             heading: figure.title.clone(),
             figure,
             zoom: 1,
@@ -343,7 +399,8 @@ fn maps(runs: &[store::Run], wanted: &Wanted, out: &mut Drawings) {
         }
         add(Kind::Cells, None, &tag, figure, Data::Ready(csv));
     }
-    for (kind, tag) in [(Kind::Heat, tag.as_str()), (Kind::Lateness, "lateness")] {
+    let of_cells = heats.iter().map(|tag| (Kind::Heat, tag.as_str())).chain([(Kind::Lateness, "lateness")]);
+    for (kind, tag) in of_cells {
         let maps = of_tag(tag);
         let Some(rows) = look.rows(&maps) else { continue };
         let counts = maps.iter().flat_map(|map| map.whole.grid(rows.layout).counts());
@@ -358,16 +415,18 @@ fn maps(runs: &[store::Run], wanted: &Wanted, out: &mut Drawings) {
             add(Kind::Heat2011, Some(map), &tag, figure, Data::Map(Box::new(map.clone()), layout));
         }
     }
-    let first = ours.iter().copied().find(|map| shown(map));
-    let second = match (&wanted.against, first) {
-        (Some(cell), _) => ours.iter().copied().find(|map| map.cell == *cell),
-        (None, Some(first)) => ours.iter().copied().find(|map| map.cell != first.cell || map.run != first.run),
-        (None, None) => None,
-    };
-    if let (Some(a), Some(b)) = (first, second)
+    if let Some((a, b)) = two(&ours, wanted).filter(|_| kinds(Kind::Difference))
         && let Some(figure) = heat::difference(a, b, look)
     {
         add(Kind::Difference, None, &tag, figure, Data::Ready(heat::difference_csv(a, b)));
+        let mixed: Vec<String> = KEPT
+            .into_iter()
+            .filter(|name| a.factors.get(*name) != b.factors.get(*name))
+            .map(|name| [a, b].map(|map| map.factors.get(name).map_or("none", String::as_str)).join(" and "))
+            .collect();
+        if !mixed.is_empty() {
+            out.problems.push(format!("the difference is of different messages, as asked for: {}", list(&mixed)));
+        }
     }
 }
 

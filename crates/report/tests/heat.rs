@@ -489,7 +489,7 @@ fn the_same_run_gives_the_same_bytes() {
         all.iter().enumerate().map(|(place, one)| (one.name.clone(), one.svg(1.0), png(place), one.csv())).collect()
     };
     let (first, second) = (draw(), draw());
-    assert_eq!(first.len(), 1 + 8 + 8 + 8 + 1, "cells, heat, lateness, 2011, difference");
+    assert_eq!(first.len(), 1 + 8 + 8 + 8 + 8 + 1, "cells, heat of both send times, lateness, 2011, difference");
     assert!(first == second);
     let names: std::collections::BTreeSet<&String> = first.iter().map(|(name, ..)| name).collect();
     assert_eq!(names.len(), first.len(), "{names:?}");

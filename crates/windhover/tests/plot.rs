@@ -81,8 +81,58 @@ fn without_a_wish_it_draws_what_answers_most_questions() {
     assert!(usual.iter().all(|name| all.contains(name)) && all.len() > usual.len() + 4, "{usual:?} {all:?}");
     // A cell by its number, and by a word of its key.
     for cell in ["1", "fifo:50", "policy=fifo:50"] {
-        assert_eq!(names(&["--figure", "heat", "--cell", cell]), ["heat-0002-rtt.png"], "{cell}");
+        assert_eq!(names(&["--figure", "heat", "--cell", cell]), ["heat-0001-rtt.png"], "{cell}");
     }
+    assert_eq!(names(&["--figure", "heat", "--cell", "2", "--repetition", "1"]), ["heat-0002-r1-rtt.png"]);
+}
+
+#[test]
+fn figures_have_the_numbers_of_their_cells() {
+    let folder = Folder::new("plot-numbers");
+    let path = made(&folder);
+    let listed = stdout(&run(&["plot", &path, "--list", "--figure", "heat"]));
+    // `heat-0001-rtt  … · fifo:50 · …` and `1  policy=fifo:50,…`: the order of keys, not that of measuring.
+    for (number, policy) in [("1", "fifo:50"), ("2", "other")] {
+        let line = |start: &str| listed.lines().find(|line| line.trim_start().starts_with(start)).unwrap().to_owned();
+        assert!(line(&format!("heat-000{number}-rtt")).contains(policy), "{listed}");
+        assert!(line(&format!("{number} ")).contains(&format!("policy={policy}")), "{listed}");
+    }
+}
+
+#[test]
+fn all_figures_have_the_maps_from_the_intended_send() {
+    let folder = Folder::new("plot-intended");
+    let path = made(&folder);
+    let listed = stdout(&run(&["plot", &path, "--list", "--all"]));
+    for name in ["heat-0001-rtt-intended", "heat-0002-rtt-intended"] {
+        assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
+    }
+    let wrong = ["plot", &path, "--figure", "heat", "--tag", "intended"];
+    assert_refused(&wrong, 2, &["the tag 'intended'", "lateness, rtt and rtt_intended"]);
+}
+
+#[test]
+fn a_difference_is_of_the_same_messages() {
+    let rule = |seq: u64, _: u64| Message { lateness_ns: 4_000, rtt_ns: Some(about(12_000, seq)) };
+    let cells = [("fifo:50", 500), ("fifo:50", 2_000), ("other", 2_000)]
+        .map(|(policy, rate)| files(&Cell { policy, rate, seconds: 1, events: Vec::new(), rule: &rule }));
+    let folder = Folder::new("plot-difference");
+    let path = synthetic::run(folder.0.as_path(), "plots", &cells).to_str().unwrap().to_owned();
+    let heading = |arguments: &[&str]| {
+        let output = run(&[&["plot", &path, "--list", "--figure", "difference"], arguments].concat());
+        assert_code(&output, 0);
+        let words = stdout(&output).split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        (words, stderr(&output))
+    };
+    let (words, notes) = heading(&[]);
+    assert!(words.contains("fifo:50 · 2,000/s · 1000 bytes against policy other · 2,000/s"), "{words}");
+    assert_eq!(notes, "");
+    // Nothing has the rate of the first: that is said, and what is named is drawn with a warning.
+    let alone = ["plot", &path, "--figure", "difference", "--cell", "rate=500"];
+    assert_refused(&alone, 2, &["same probe, protocol, size and rate", "--against"]);
+    let (words, notes) = heading(&["--cell", "rate=500", "--against", "policy=other"]);
+    assert!(words.contains("fifo:50 · 500/s · 1000 bytes against policy other"), "{words}");
+    assert!(notes.contains("different messages, as asked for: 500 and 2000"), "{notes}");
 }
 
 #[test]
@@ -107,6 +157,38 @@ fn a_report_of_several_runs_overwrites_that_of_none() {
     assert_code(&output, 0);
     assert!(stderr(&output).contains("0001.hlog: line"), "{}", stderr(&output));
     assert_refused(&["campaign", "list", folder.0.join("missing").to_str().unwrap()], 2, &["missing", "no folder"]);
+}
+
+#[test]
+fn the_ending_of_a_report_is_its_form() {
+    let folder = Folder::new("report-endings");
+    let path = made(&folder);
+    let file = |name: &str| folder.0.join(name).to_str().unwrap().to_owned();
+    for (name, start) in [
+        ("x.html", "<!DOCTYPE html>"),
+        ("x.md", "# synthetic"),
+        ("x.csv", "probe,"),
+        ("x.json", "["),
+        ("x.txt", "synthetic\n"),
+    ] {
+        assert_code(&run(&["report", &path, "-o", &file(name)]), 0);
+        let text = fs::read_to_string(file(name)).unwrap();
+        assert!(text.to_lowercase().starts_with(&start.to_lowercase()), "{name}: {}", &text[..text.len().min(80)]);
+    }
+    let picture = file("x.jpg");
+    assert_refused(&["report", &path, "-o", &picture], 2, &["x.jpg", ".html, .md, .csv, .json, .txt", "--format"]);
+    assert!(!fs::exists(&picture).unwrap());
+    // A form that is named needs no ending.
+    assert_code(&run(&["report", &path, "-o", &picture, "--format", "markdown"]), 0);
+    assert!(fs::read_to_string(&picture).unwrap().starts_with("# synthetic"));
+}
+
+#[test]
+fn a_size_that_was_not_measured_is_refused() {
+    let folder = Folder::new("report-size");
+    let path = made(&folder);
+    assert_refused(&["report", &path, "--size", "64", "--format", "table"], 2, &["--size 64", "name one of 1000"]);
+    assert_code(&run(&["report", &path, "--size", "1000", "--format", "table"]), 0);
 }
 
 #[test]
@@ -152,7 +234,7 @@ fn one_figure_goes_into_one_file_and_is_not_overwritten() {
         folder.path(),
     ];
     assert_code(&run(&short), 0);
-    let svg = fs::read_to_string(folder.0.join("lateness-0001.svg")).unwrap();
+    let svg = fs::read_to_string(folder.0.join("lateness-0002.svg")).unwrap();
     assert!(svg.contains(">above</text>"), "what lies above is not dropped: {svg}");
 }
 

@@ -50,6 +50,12 @@ impl<'a> Log<'a> {
         Self { lines, damaged, divisor }
     }
 
+    /// The tags of the lines, and those that stand for several reflectors'.
+    pub(super) fn tags(&self) -> impl Iterator<Item = &'a str> {
+        let of_line = |(_, _, line): &(u64, u64, hlog::Line<'a>)| line.tag.unwrap_or("rtt");
+        self.lines.iter().map(of_line).flat_map(|tag| [tag, tag.split_once('@').map_or(tag, |(bare, _)| bare)])
+    }
+
     /// The lines of a tag in the order of time; those of all reflectors where the log has no line of the tag itself.
     pub(super) fn of_tag(&self, tag: &str) -> Vec<(u64, u64, hlog::Line<'a>)> {
         let own = |line: &hlog::Line<'_>| line.tag.unwrap_or("rtt") == tag;

@@ -1,7 +1,7 @@
 //! Flags of `campaign`, `report` and `show`.
 
 use super::lab::Kind;
-use super::shared::{Form, FormArgs, pair};
+use super::shared::pair;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -83,9 +83,10 @@ pub(crate) enum ReportFormat {
     Html,
 }
 
-impl Form for ReportFormat {
-    const DEFAULT: &str = "html";
-    const JSON: Self = Self::Json;
+impl ReportFormat {
+    /// The forms by the endings of files.
+    pub(crate) const ENDINGS: [(&str, Self); 5] =
+        [("html", Self::Html), ("md", Self::Markdown), ("csv", Self::Csv), ("json", Self::Json), ("txt", Self::Table)];
 }
 
 /// `windhover report`
@@ -94,20 +95,24 @@ pub(crate) struct ReportCommand {
     /// Run directories; several are put side by side
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) form: FormArgs<ReportFormat>,
+    /// Form of the result [default: from the ending of --output (.html, .md, .csv, .json, .txt), else html]
+    #[arg(long, value_enum, value_name = "FORM", help_heading = "Output")]
+    pub(crate) format: Option<ReportFormat>,
+    /// As --format json, in the word of iperf3 and others
+    #[arg(long, short = 'J', hide = true, conflicts_with = "format")]
+    pub(crate) json: bool,
     /// File to write; never overwritten without --force [default: report.html in the first run for html, else standard output]
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
     /// Overwrite the file
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) force: bool,
     /// Add the papers' published rows, marked as measured on other hardware
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) reference: bool,
-    /// Message size of the papers' table in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 32)]
-    pub(crate) size: u64,
+    /// Message size of the papers' table in bytes [default: 32, or the nearest size that the runs have]
+    #[arg(long, value_name = "BYTES", help_heading = "Output")]
+    pub(crate) size: Option<u64>,
 }
 
 /// `windhover show`

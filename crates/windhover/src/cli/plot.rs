@@ -24,7 +24,7 @@ pub(crate) struct Plot {
     /// Only this cell: a number of --list, or a part of a key that no other has; of a difference the first
     #[arg(long, value_name = "CELL")]
     pub(crate) cell: Option<String>,
-    /// The second cell of a difference [default: the next]
+    /// The second cell of a difference [default: the next with the same probe, protocol, size and rate]
     #[arg(long, value_name = "CELL")]
     pub(crate) against: Option<String>,
     /// Which repetition of each cell [default: its first]

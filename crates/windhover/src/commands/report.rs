@@ -6,7 +6,8 @@ use anyhow::anyhow;
 
 /// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
-    if arguments.reference && matches!(arguments.form.get(), ReportFormat::Csv | ReportFormat::Json) {
+    let form = form(arguments)?;
+    if arguments.reference && matches!(form, ReportFormat::Csv | ReportFormat::Json) {
         return Err(Failure::usage(anyhow!(
             "--reference adds published rows, which are no results: use it with table, markdown, csv-cells or html"
         )));
@@ -18,9 +19,19 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     if let Some(mixed) = many.mixed() {
         output.warning(mixed);
     }
-    let options = report::Options { reference: arguments.reference, size: arguments.size, ..Default::default() };
+    let default = report::Options::default();
+    let size = arguments.size.unwrap_or(default.size);
+    let options = report::Options { reference: arguments.reference, size, ..default };
     let made = report::Report::from_runs(&many.runs, &options);
-    let text = match arguments.form.get() {
+    let sizes = made.table_sizes();
+    if arguments.size.is_some_and(|size| !sizes.contains(&size)) {
+        let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+        return Err(Failure::usage(anyhow!(
+            "--size {size}: the table has no cell of this size: name one of {}",
+            sizes.join(", ")
+        )));
+    }
+    let text = match form {
         ReportFormat::Table => made.table_text(width()),
         ReportFormat::Markdown => made.markdown(),
         ReportFormat::Csv => {
@@ -38,7 +49,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
             page.html
         }
     };
-    let default = (arguments.form.get() == ReportFormat::Html).then(|| arguments.runs.first()).flatten();
+    let default = (form == ReportFormat::Html).then(|| arguments.runs.first()).flatten();
     match (&arguments.output, default) {
         (Some(file), _) => write_file(file, text.as_bytes(), arguments.force)?,
         (None, Some(run)) => {
@@ -50,6 +61,22 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
         (None, None) => output.result(&text)?,
     }
     Ok(0)
+}
+
+/// The form that is named, else that of the file's ending.
+fn form(arguments: &ReportCommand) -> Result<ReportFormat, Failure> {
+    let named = if arguments.json { Some(ReportFormat::Json) } else { arguments.format };
+    let ending = arguments.output.as_deref().and_then(|file| file.extension()).map(|ending| ending.to_string_lossy());
+    let (None, Some(ending)) = (named, ending) else { return Ok(named.unwrap_or(ReportFormat::Html)) };
+    let found = ReportFormat::ENDINGS.into_iter().find(|(known, _)| *known == ending);
+    found.map(|(_, form)| form).ok_or_else(|| {
+        let known = ReportFormat::ENDINGS.map(|(ending, _)| format!(".{ending}")).join(", ");
+        let file = arguments.output.clone().unwrap_or_default();
+        Failure::usage(anyhow!(
+            "{}: report knows the endings {known}: choose one of them, or name the form with --format",
+            file.display()
+        ))
+    })
 }
 
 /// Shows one run in the terminal.
