@@ -167,7 +167,7 @@ fn the_ending_of_a_report_is_its_form() {
     for (name, start) in [
         ("x.html", "<!DOCTYPE html>"),
         ("x.md", "# synthetic"),
-        ("x.csv", "probe,"),
+        ("x.csv", "run,step,cell,repetition,"),
         ("x.json", "["),
         ("x.txt", "synthetic\n"),
     ] {
