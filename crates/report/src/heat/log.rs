@@ -1,5 +1,7 @@
 //! The lines of an interval log: which can be read, which belong to a tag, which are damaged.
 
+use crate::units::plain;
+use std::collections::BTreeSet;
 use std::path::Path;
 use store::hlog;
 
@@ -7,6 +9,12 @@ use store::hlog;
 const ABSOLUTE_S: f64 = 1e8;
 /// Damaged lines that are named one by one.
 const NAMED: usize = 3;
+
+/// The tags that the interval logs of a run have, in the order of their names.
+pub(crate) fn tags(run: &store::Run) -> BTreeSet<String> {
+    let logs = run.results.iter().filter_map(|(step, _)| hlog::text(&run.path, step.index).ok().flatten());
+    logs.flat_map(|(path, text)| Log::new(&path, &text).tags().map(plain).collect::<Vec<_>>()).collect()
+}
 
 /// The lines of a log that can be read.
 pub(super) struct Log<'a> {

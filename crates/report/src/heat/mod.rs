@@ -21,10 +21,10 @@ mod tally;
 mod ticks;
 
 pub use colour::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
+pub(crate) use log::tags;
 pub use look::Look;
 pub use map::{Column, Grid, Heat, Line, Map, Strip, Tagged};
 pub use pack::pack;
-pub(crate) use read::tags;
 pub use read::{of_input, of_run, of_step};
 pub use rows::{Layout, Place, ROWS_PER_OCTAVE, Rows};
 

@@ -11,7 +11,7 @@ use model::ResultDocument;
 use model::result::Outlier;
 use model::run::{RunDocument, RunStep};
 use stats::{Bucket, Decoder};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
@@ -52,12 +52,6 @@ const DETAIL_COLUMNS: usize = 4000;
 pub fn of_run(run: &store::Run, options: &Options) -> Heat {
     let steps = run.results.iter().map(|(step, result)| (step, result));
     of(&run.path, &run.run, steps, options)
-}
-
-/// The tags that the interval logs of a run have, in the order of their names.
-pub(crate) fn tags(run: &store::Run) -> BTreeSet<String> {
-    let logs = run.results.iter().filter_map(|(step, _)| hlog::text(&run.path, step.index).ok().flatten());
-    logs.flat_map(|(path, text)| Log::new(&path, &text).tags().map(plain).collect::<Vec<_>>()).collect()
 }
 
 /// The maps of a report's run; none where its folder is not known.
