@@ -138,7 +138,7 @@ fn here(state: &StateDir, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all:
     for (id, header) in chosen {
         if let Some(inode) = prepare::tune::other_namespace(header) {
             let file = host::netns::find(inode).unwrap_or_default();
-            child(state, &file, Some(id), "", arguments, all)?;
+            go_on(&id.0, child(state, &file, Some(id), "", arguments, all), all);
             continue;
         }
         let report = match state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE)) {
@@ -172,9 +172,20 @@ fn there(
         return Ok(());
     };
     for (id, _) in chosen {
-        child(&place.state, file, Some(id), &place.name, arguments, all)?;
+        let name = format!("{}{id}", place.name);
+        go_on(&name, child(&place.state, file, Some(id), &place.name, arguments, all), all);
     }
     Ok(())
+}
+
+/// Says what failed in another namespace: the other sets can be undone all the same.
+fn go_on(set: &str, result: Result<(), Failure>, all: &mut Done) {
+    if let Err(failure) = result {
+        let report = UndoReport { failed: vec![format!("{:#}", failure.error)], ..UndoReport::default() };
+        all.text.push_str(&words(set, &report));
+        all.failed = true;
+        all.documents.push(json!({ "set": set, "report": report }));
+    }
 }
 
 /// Runs this command in another network namespace, whose devices and sysctls only a process in it can see.
