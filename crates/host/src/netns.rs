@@ -26,6 +26,25 @@ pub fn is_initial() -> Option<bool> {
     }
 }
 
+/// Process ids and names of all processes in one of some network namespaces, by their inodes, as far as they may be looked at.
+#[must_use]
+pub fn processes(inodes: &[u64]) -> Vec<(u32, String)> {
+    let mut found: Vec<(u32, String)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let process = entry.path();
+            inode_of(&process.join("ns/net")).filter(|inode| inodes.contains(inode))?;
+            let name = std::fs::read_to_string(process.join("comm")).unwrap_or_default();
+            Some((pid, name.trim_end().to_owned()))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
 /// A file to enter a network namespace by, by its inode: a named one of /run/netns, or that of a process in it.
 #[must_use]
 pub fn find(inode: u64) -> Option<PathBuf> {

@@ -4,7 +4,7 @@
 use crate::{LabError, Owner, Subnet};
 use model::plan::{LabKind, LabPlan};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Name of the measured device in every host's namespace, unless it is a real port.
 pub const DEVICE: &str = "wh0";
@@ -213,6 +213,14 @@ impl LabRecord {
     /// All namespaces of the lab, the bridge's first.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.switch.as_deref().into_iter().chain(self.hosts.iter().filter_map(|host| host.netns.as_deref()))
+    }
+
+    /// Process ids and names of the programs that run in its namespaces now.
+    #[must_use]
+    pub fn processes(&self) -> Vec<(u32, String)> {
+        let inodes: Vec<u64> =
+            self.namespaces().filter_map(|netns| host::netns::inode_of(&Path::new(NETNS_FOLDER).join(netns))).collect();
+        host::netns::processes(&inodes)
     }
 
     /// What `ip` is told to make the lab, in this order.

@@ -156,9 +156,12 @@ fn total(flow: &FlowReport) -> Second {
 }
 
 impl Second {
-    fn bits_per_second(&self) -> f64 {
+    /// An amount a second. The last interval is what was left: of some ms no rate can be told, because what arrives at
+    /// once is not spread over them.
+    fn per_second(&self, amount: f64) -> Option<f64> {
+        const SHORTEST_S: f64 = 0.05;
         let length = self.to_s - self.from_s;
-        if length > 0.0 { self.bytes * 8.0 / length } else { 0.0 }
+        (length >= SHORTEST_S).then(|| amount / length)
     }
 }
 
@@ -191,17 +194,17 @@ fn count(value: Option<f64>) -> String {
 }
 
 fn cells(second: &Second, name: &str, datagrams: bool) -> Vec<String> {
-    let length = second.to_s - second.from_s;
+    let none = || "–".to_owned();
     let mut row = vec![
         format!("{:.2}–{:.2} s", second.from_s, second.to_s),
         name.to_owned(),
         format!("{:.2}", second.bytes / f64::from(1 << 20)),
-        mbit(second.bits_per_second()),
+        second.per_second(second.bytes * 8.0).map_or_else(none, mbit),
     ];
     if datagrams {
         let (received, lost) = (second.received.unwrap_or(0.0), second.lost.unwrap_or(0.0));
         let share = if received + lost > 0.0 { 100.0 * lost / (received + lost) } else { 0.0 };
-        let rate = if length > 0.0 { format!("{:.0}", received / length) } else { "–".to_owned() };
+        let rate = second.per_second(received).map_or_else(none, |rate| format!("{rate:.0}"));
         row.extend([count(second.received), rate, count(second.lost)]);
         row.push(if lost == 0.0 { "0".to_owned() } else { format!("{share:.3}") });
         row.extend([count(second.reordered), count(second.duplicated)]);
@@ -303,12 +306,12 @@ fn push_csv(out: &mut String, head: &str, flow: &FlowReport, row: &str, second: 
     let sent = sent.map(|sent| sent.to_string()).unwrap_or_default();
     let _ = writeln!(
         out,
-        "{head},{},{row},{:.3},{:.3},{:.0},{:.0},{sent},{},{},{},{},{},{},{}",
+        "{head},{},{row},{:.3},{:.3},{:.0},{},{sent},{},{},{},{},{},{},{}",
         flow.direction,
         second.from_s,
         second.to_s,
         second.bytes,
-        second.bits_per_second(),
+        maybe(second.per_second(second.bytes * 8.0)),
         maybe(second.received),
         maybe(second.lost),
         maybe(second.reordered),
@@ -317,4 +320,18 @@ fn push_csv(out: &mut String, head: &str, flow: &FlowReport, row: &str, second: 
         maybe(second.retransmits),
         maybe(second.rtt_ns)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_of_some_ms_has_no_rate() {
+        let of = |to_s: f64| cells(&Second { from_s: 2.0, to_s, bytes: 31_250.0, ..Second::default() }, "", true);
+        assert_eq!((of(3.0)[3].as_str(), of(3.0)[5].as_str()), ("0.250", "0"));
+        // What came at once at the end of a stream: not 1,250 Mbit/s.
+        assert_eq!((of(2.000_2)[3].as_str(), of(2.000_2)[5].as_str()), ("–", "–"));
+        assert_eq!(of(2.1)[3], "2.5");
+    }
 }

@@ -53,6 +53,22 @@ pub(crate) fn paragraph(lead: &str, text: &str) -> String {
     report::paragraph(lead, text, width())
 }
 
+/// Text whose lines are as wide as [`width`] at most: what is longer goes on below, two columns further in.
+pub(crate) fn wrapped(text: &str) -> String {
+    const FURTHER: usize = 2;
+    let width = width();
+    let mut out = String::new();
+    for line in text.lines() {
+        let (lead, rest) = line.split_at(line.len() - line.trim_start().len());
+        // As wide as the first line may be with its further indent, so that no later one is wider.
+        let lines = report::paragraph(&format!("{lead}{}", " ".repeat(FURTHER)), rest, width);
+        let fits = line.chars().count() <= width;
+        out.push_str(if fits { line } else { lead });
+        out.push_str(if fits { "\n" } else { lines.trim_start() });
+    }
+    out
+}
+
 /// Writes a file whole or not at all; one that exists only with `overwrites`. What is no regular file (/dev/null, a pipe)
 /// is written to and not replaced, and a symbolic link stays one.
 pub(crate) fn write_file(file: &Path, bytes: &[u8], overwrites: bool) -> Result<(), Failure> {

@@ -66,6 +66,48 @@ fn a_loopback_campaign_from_plan_to_report() {
     let reference = stdout(&run(&["show", path, "--reference"]));
     assert!(reference.contains("RedHawk") && reference.to_lowercase().contains("published"), "{reference}");
     assert!(stdout(&run(&["campaign", "list", folder.path()])).contains("8"), "listed");
+    assert_refused(&["campaign", "list", "/nonexistent/runs"], 2, &["by default the current folder"]);
+    // What happened is told within the columns there are, and a run that has everything says so.
+    let wide = "verdict of a first line that no terminal of eighty columns has room for beside the others";
+    let output = windhover(&["campaign", "run", &file, "--output", folder.path(), "--label", &format!("nic={wide}")])
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap();
+    let told = stderr(&output);
+    let cells = told.lines().filter(|line| !line.contains(folder.path()));
+    assert!(cells.clone().count() > 8, "{told}");
+    assert_eq!(cells.filter(|line| line.chars().count() > 80).collect::<Vec<_>>(), Vec::<&str>::new());
+    let again = run(&["campaign", "resume", path]);
+    assert_code(&again, 0);
+    assert!(stderr(&again).contains("has all its 8 cells: nothing was left to measure"), "{}", stderr(&again));
+}
+
+#[test]
+fn a_plan_shows_what_differs_between_its_cells() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");
+    let shown = |name: &str| -> Vec<String> {
+        let output = run(&["campaign", "plan", &folder.join(name).display().to_string()]);
+        assert_code(&output, 0);
+        stdout(&output).lines().skip(2).map(str::to_owned).collect()
+    };
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let lines = shown(&name);
+        let different: std::collections::BTreeSet<&String> = lines.iter().collect();
+        assert_eq!(different.len(), lines.len(), "{name}: {lines:#?}");
+        assert!(lines.iter().all(|line| line.trim_end() == line), "{name}: {lines:#?}");
+    }
+    let lines = shown("pgm.toml");
+    assert!(lines.iter().any(|line| line.contains("1 reflector")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("3 reflectors")), "{lines:#?}");
+    // Words of one axis stand below each other.
+    let places: std::collections::BTreeSet<Option<usize>> =
+        shown("shield.toml").iter().map(|line| line.find("no shield").or(line.find("shield "))).collect();
+    assert_eq!(places.len(), 1, "{places:?}");
+    let one = Folder::new("campaign-one");
+    let text = plan("loopback", "0.1", "protocol = [\"tcp\"]").replace("repetitions = 2", "repetitions = 1");
+    let output = stdout(&run(&["campaign", "plan", &one.file("one.toml", &text)]));
+    assert!(output.contains("1 cell, 1 repetition each"), "{output}");
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn negative_values_must_be_positive() {
         (&["tune", "try", "latency", "--rounds", "-3"], "--rounds"),
         (&["dump", "lo", "--count", "-3"], "--count"),
     ] {
-        assert_refused(arguments, 2, &[flag, "must be positive, not -"]);
+        assert_refused(arguments, 2, &[flag, "must not be negative, as -"]);
     }
     // A nice value may be negative, and so may a program's own arguments.
     assert_code(&run(&["--check-usage", "run", "-q", "-5", "true", "-1"]), 0);
@@ -235,4 +235,27 @@ fn help_by_purpose() {
     assert_eq!(help, stdout(&run(&["--help"])));
     assert_eq!(stdout(&run(&["help", "pgm", "send"])), stdout(&run(&["pgm", "send", "--help"])));
     assert!(stdout(&run(&["rr", "--help"])).contains("Examples:"));
+}
+
+#[test]
+fn text_and_table_are_one_form_everywhere() {
+    for arguments in [
+        &["report", "run"][..],
+        &["pingpong", "udp", "127.0.0.1"],
+        &["compare", "a", "b"],
+        &["undo"],
+        &["doctor"],
+        &["dump", "lo"],
+    ] {
+        for form in ["text", "table"] {
+            let with = [&["--check-usage"][..], arguments, &["--format", form]].concat();
+            assert_code(&run(&with), 0);
+        }
+    }
+}
+
+#[test]
+fn a_percentile_that_no_column_shows_is_refused() {
+    let arguments = ["pingpong", "udp", "--fork-both", "--percentile", "90", "--seconds", "0.1"];
+    assert_refused(&arguments, 2, &["--percentile 90", "--format sfnt"]);
 }

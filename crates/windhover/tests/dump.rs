@@ -125,12 +125,14 @@ fn a_damaged_file_says_where_after_what_came_before() {
     assert!(stderr(&output).contains("byte 88"), "{}", stderr(&output));
     assert_eq!(documents(&output).len(), 2, "the packet before, and the summary");
     let empty = write(&folder, "empty", b"");
-    for (path, words) in [(empty.as_str(), "ends at byte 0"), (&folder.file("text", "no capture"), "6e 6f 20 63")] {
+    // One that was cut off is damaged; what never was a capture was named by mistake.
+    let text = folder.file("text", "no capture");
+    for (path, code, words) in [(empty.as_str(), 1, "ends at byte 0"), (&text, 2, "6e 6f 20 63")] {
         let output = run(&["dump", path]);
-        assert_code(&output, 1);
+        assert_code(&output, code);
         assert!(stderr(&output).contains(words) && stderr(&output).contains(path), "{}", stderr(&output));
     }
-    assert_refused(&["dump", &format!("{}/none", folder.path())], 1, &["none", "No such file"]);
+    assert_refused(&["dump", &format!("{}/none", folder.path())], 2, &["none", "No such file"]);
     assert_refused(&["dump", "no-such-if0"], 2, &["no-such-if0", "interface"]);
 }
 
@@ -153,4 +155,24 @@ fn a_pipe_may_feed_it_and_a_reader_may_leave() {
     assert_eq!((rest.status.code(), stderr(&rest).as_str()), (Some(0), ""));
     // The feeder was not waited for either.
     let _ = feeder.join().unwrap();
+}
+
+#[test]
+fn what_is_no_capture_has_no_summary() {
+    let folder = Folder::new("dump-none");
+    let text = folder.file("plan.toml", "name = \"no capture\"\n");
+    for source in [text.as_str(), "/nonexistent/file.pcap"] {
+        let output = run(&["dump", source]);
+        assert_code(&output, 2);
+        assert_eq!(stdout(&output), "", "{source}");
+        assert!(stderr(&output).contains(source), "{}", stderr(&output));
+    }
+    // A capture of nothing is one.
+    let empty = write(&folder, "empty.pcap", &file(&[]));
+    let output = run(&["dump", &empty]);
+    assert_code(&output, 0);
+    assert!(stdout(&output).starts_with("0 packets, 0 messages in 0 flows"), "{}", stdout(&output));
+    let one = write(&folder, "one.pcap", &file(&session()));
+    support::fits_every_width(&["dump", &one, "--summary"]);
+    assert!(stdout(&run(&["dump", &one, "--summary"])).contains(" in 1 flow of"));
 }

@@ -237,6 +237,45 @@ fn without_privileges_it_says_what_is_missing() {
 }
 
 #[test]
+fn programs_that_a_lab_is_removed_from_are_named() {
+    if !support::can_make_namespaces("programs_that_a_lab_is_removed_from_are_named") {
+        return;
+    }
+    let name = format!("left{}", std::process::id());
+    assert_code(&run(&["lab", "up", &name]), 0);
+    let mut sleeps = support::windhover(&["lab", "exec", &format!("{name}/b"), "--", "sleep", "60"]).spawn().unwrap();
+    let namespace = std::path::PathBuf::from(format!("/run/netns/wh-{name}-b"));
+    let inode = |path: &std::path::Path| std::fs::metadata(path).map(|data| std::os::unix::fs::MetadataExt::ino(&data));
+    let wanted = inode(&namespace).unwrap();
+    let inside = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let is_ours = |path: &std::path::Path| {
+            let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+            inode(&path.join("ns/net")).is_ok_and(|found| found == wanted) && name.trim() == "sleep"
+        };
+        processes.map(|entry| entry.path()).find(|path| is_ours(path))
+    };
+    let begun = std::time::Instant::now();
+    let mut found = inside();
+    while found.is_none() && begun.elapsed().as_secs() < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        found = inside();
+    }
+    let down = run(&["lab", "down", &name]);
+    sleeps.kill().unwrap();
+    sleeps.wait().unwrap();
+    assert_code(&down, 0);
+    let (told, process) = (stderr(&down), found.unwrap());
+    let pid = process.file_name().unwrap().to_str().unwrap();
+    assert!(told.contains(&format!("removed the lab '{name}'")), "{told}");
+    assert!(told.contains(&format!("sleep ({pid})")) && told.contains(&format!("kill {pid}")), "{told}");
+    // One that is empty is removed without more words.
+    assert_code(&run(&["lab", "up", &name]), 0);
+    let told = stderr(&run(&["lab", "down", &name]));
+    assert!(told.contains("removed the lab") && !told.contains("still running"), "{told}");
+}
+
+#[test]
 fn a_damaged_record_is_named_and_removed_by_name() {
     if !support::can_make_namespaces("a_damaged_record_is_named_and_removed_by_name") {
         return;

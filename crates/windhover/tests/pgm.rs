@@ -411,3 +411,18 @@ fn what_is_refused_and_how() {
     assert_code(&output, 2);
     assert!(stderr(&output).contains("message 1 has 65536 bytes"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_route_without_a_source_address_asks_for_the_interface() {
+    if !support::can_make_namespaces("a_route_without_a_source_address_asks_for_the_interface") {
+        return;
+    }
+    let windhover = env!("CARGO_BIN_EXE_windhover");
+    let send = format!("ip link set lo up; $ROUTE {windhover} pgm send 239.192.0.1 --count 1");
+    for route in ["", "ip route add 239.0.0.0/8 dev lo;"] {
+        let script = send.replace("$ROUTE", route);
+        let output = std::process::Command::new("unshare").args(["--net", "sh", "-c", &script]).output().unwrap();
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains("say which way to take with --interface"), "{route}: {}", stderr(&output));
+    }
+}

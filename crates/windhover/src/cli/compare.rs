@@ -7,6 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompareFormat {
     /// Sentences and aligned tables
+    #[value(alias = "table")]
     Text,
     /// All of it as one document
     Json,

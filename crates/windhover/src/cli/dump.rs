@@ -53,6 +53,7 @@ pub(crate) struct Dump {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DumpFormat {
     /// One line a packet, then the summary
+    #[value(alias = "table")]
     Text,
     /// One JSON object a line; the last one is the summary
     Json,

@@ -32,7 +32,7 @@ pub(crate) enum LabCommand {
         #[arg(long, value_name = "PORT,PORT", value_delimiter = ',')]
         ports: Vec<String>,
     },
-    /// Remove a lab
+    /// Remove a lab; programs that still run in it lose their network and are named
     Down {
         /// Name of the lab
         #[arg(default_value = "lab")]

@@ -277,9 +277,9 @@ pub(crate) struct Output {
     /// with the intended send time before them)
     #[arg(long, value_name = "PREFIX")]
     pub(crate) raw: Option<PathBuf>,
-    /// The percentile of the %ile column of --format sfnt
-    #[arg(long, value_name = "P", default_value = "99", value_parser = percentile)]
-    pub(crate) percentile: f64,
+    /// The percentile of the %ile column of --format sfnt [default: 99]
+    #[arg(long, value_name = "P", value_parser = percentile)]
+    pub(crate) percentile: Option<f64>,
     /// Keep the worst so many messages one by one
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) worst: u32,

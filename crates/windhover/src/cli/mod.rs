@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 /// Exit codes: 0 done, 1 the run failed, 2 usage or plan error, 3 a gate failed, 4 measured but not to be trusted,
 /// 5 a remote host was lost, 130 interrupted (stopped in order by SIGINT, SIGTERM or SIGHUP; what was measured is printed,
 /// what was changed is put back). A second signal ends the command at once, 128 + its number to a shell; a keeper process
-/// then puts back what was changed.
+/// then puts back what was changed. `run` ends with its program's own code, and 125 to 127 as env(1).
 #[derive(Debug, Parser)]
 #[command(name = "windhover", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -120,6 +120,7 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Aligned text
+    #[value(alias = "text")]
     Table,
     /// One result document a line
     Json,

@@ -75,7 +75,7 @@ fn negative(argument: &str, value: &str) -> clap::Error {
     clap::Error::raw(
         ErrorKind::ValueValidation,
         format!(
-            "{argument} must be positive, not {value}
+            "{argument} must not be negative, as {value} is
 "
         ),
     )

@@ -43,6 +43,7 @@ impl<F: Form> FormArgs<F> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TextOrJson {
     /// For people
+    #[value(alias = "table")]
     Text,
     /// One JSON document
     Json,

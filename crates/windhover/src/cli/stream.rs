@@ -148,6 +148,6 @@ impl Stream {
 
     /// What comes out, in the form that all measuring commands share.
     pub(crate) fn output(&self) -> Output {
-        Output { form: self.form, raw: None, percentile: 99.0, worst: 0, over: None }
+        Output { form: self.form, raw: None, percentile: None, worst: 0, over: None }
     }
 }

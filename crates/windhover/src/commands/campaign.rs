@@ -4,7 +4,7 @@ use super::live::{DRAW, Sums, typed};
 use super::{identity, signals};
 use crate::cli::campaign::CampaignCommand;
 use crate::cli::lab::Kind;
-use crate::output::{Failure, Output, paragraph};
+use crate::output::{Failure, Output, paragraph, wrapped};
 use anyhow::Context as _;
 use campaign::{Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -40,7 +40,15 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
             let mut watcher = Watcher::new(output, axes).with_jsonl(jsonl);
             let ended = campaign::resume(&run, &options, &mut watcher);
             drop(stop);
-            finish(ended, watcher, output)
+            let code = finish(ended, watcher, output)?;
+            if begun.missing().is_empty() {
+                output.note(format_args!(
+                    "{} has all its {} cells: nothing was left to measure; windhover report {0} shows them",
+                    run.display(),
+                    begun.run.order.len()
+                ));
+            }
+            Ok(code)
         }
         CampaignCommand::List { folder } => list(&folder, output),
     }
@@ -172,11 +180,13 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
     let seconds = campaign::plan_ns(&plan).map_err(Failure::usage)? / 1_000_000_000;
     let mut text = paragraph(&format!("{}: ", plan.name), plan.title.as_deref().unwrap_or("(no title)"));
     let time = duration(seconds.saturating_mul(1_000_000_000));
-    let size = format!("{} cells, {} repetitions each, about {time}", cells.len(), plan.repetitions);
+    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let repetitions = counted(usize::try_from(plan.repetitions).unwrap_or(usize::MAX), "repetition");
+    let size = format!("{}, {repetitions} each, about {time}", counted(cells.len(), "cell"));
     text.push_str(&paragraph("", &size));
     let axes = varying(cells.iter().map(|cell| &cell.factors));
     for cell in &cells {
-        text.push_str(&paragraph("  ", words(&cell.factors, &axes).trim_end()));
+        text.push_str(&paragraph("  ", &words(&cell.factors, &axes)));
     }
     output.result(&text)?;
     if let Some(few) = campaign::too_few_repetitions(&plan, cells.len()) {
@@ -188,7 +198,7 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
 fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
     if !folder.is_dir() {
         return Err(Failure::usage(anyhow::anyhow!(
-            "{} is no folder: name the one that holds the runs (campaign run --output, by default 'runs')",
+            "{} is no folder: name the one that holds the runs (campaign run --output, by default the current folder)",
             folder.display()
         )));
     }
@@ -204,41 +214,57 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Axes in the order that people read them.
-const AXES: [&str; 11] =
-    ["probe", "protocol", "size", "rate", "load", "shield", "knob", "stack", "receive", "policy", "cpu"];
+/// Axes in the order that people read them; others stand behind these.
+const AXES: [&str; 12] =
+    ["probe", "protocol", "size", "rate", "reflectors", "load", "shield", "knob", "stack", "receive", "policy", "cpu"];
 
-type Factors = BTreeMap<String, serde_json::Value>;
+type Factors = BTreeMap<String, Value>;
 
-/// The axes that differ between cells; the others need no repeating.
-pub(crate) fn varying<'a>(cells: impl Iterator<Item = &'a Factors>) -> Vec<&'static str> {
+/// The axes that differ between cells, each with the width of its words, so that lines stand below each other; the others
+/// need no repeating.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Axes(Vec<(String, usize)>);
+
+pub(crate) fn varying<'a>(cells: impl Iterator<Item = &'a Factors>) -> Axes {
     let cells: Vec<&Factors> = cells.collect();
-    let differs = |name: &&str| cells.windows(2).any(|pair| pair[0].get(*name) != pair[1].get(*name));
-    AXES.into_iter().filter(differs).collect()
+    let place = |name: &str| AXES.iter().position(|known| *known == name).unwrap_or(AXES.len());
+    let names: BTreeSet<(usize, &String)> =
+        cells.iter().flat_map(|factors| factors.keys()).map(|name| (place(name), name)).collect();
+    let differs = |name: &String| cells.windows(2).any(|pair| pair[0].get(name) != pair[1].get(name));
+    let width =
+        |name: &String| cells.iter().map(|factors| word(factors, name).chars().count()).max().unwrap_or_default();
+    let shown = names.into_iter().filter(|(_, name)| differs(name));
+    Axes(shown.map(|(_, name)| (name.clone(), width(name))).collect())
 }
 
-/// A cell in words: the axes named, of one width so that lines stand below each other.
-fn words(factors: &Factors, axes: &[&str]) -> String {
-    let word = |name: &&str| {
-        let value = factors.get(*name)?;
-        let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Some(match *name {
-            "probe" => format!("{plain:<8}"),
-            "protocol" => format!("{plain:<4}"),
-            "size" => format!("{plain:>6} B"),
-            "rate" => format!("{plain:>7}/s"),
-            "load" if plain == "none" => format!("{:<11}", "no load"),
-            "load" => format!("{:<11}", format!("load {plain}")),
-            "cpu" => format!("CPU {plain}"),
-            "shield" if plain == "off" => format!("{:<15}", "no shield"),
-            "shield" => format!("{:<15}", format!("shield {plain}")),
-            "knob" if plain == "none" => "no knob".to_owned(),
-            "policy" => format!("{plain:<7}"),
-            _ => plain,
+/// A cell in words: the axes named.
+fn words(factors: &Factors, Axes(axes): &Axes) -> String {
+    let shown: Vec<String> = axes
+        .iter()
+        .map(|(name, width)| match (name.as_str(), word(factors, name)) {
+            ("size" | "rate", word) => format!("{word:>width$}"),
+            (_, word) => format!("{word:<width$}"),
         })
-    };
-    let shown: Vec<String> = axes.iter().filter_map(word).collect();
-    if shown.is_empty() { "the one cell".to_owned() } else { shown.join("  ") }
+        .collect();
+    let text = shown.join("  ").trim_end().to_owned();
+    if text.is_empty() { "the one cell".to_owned() } else { text }
+}
+
+/// A cell's value of an axis, as people say it; empty where the cell has none.
+fn word(factors: &Factors, name: &str) -> String {
+    let Some(value) = factors.get(name) else { return String::new() };
+    let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match (name, plain.as_str()) {
+        ("size", _) => format!("{plain} B"),
+        ("rate", _) => format!("{plain}/s"),
+        ("reflectors", "1") => "1 reflector".to_owned(),
+        ("reflectors", _) => format!("{plain} reflectors"),
+        ("load" | "knob", "none") | ("shield", "off") => format!("no {name}"),
+        ("load" | "shield", _) => format!("{name} {plain}"),
+        ("cpu", _) => format!("CPU {plain}"),
+        _ if AXES.contains(&name) => plain,
+        _ => format!("{name} {plain}"),
+    }
 }
 
 fn duration(ns: u64) -> String {
@@ -254,7 +280,7 @@ fn duration(ns: u64) -> String {
 pub(crate) struct Watcher<'a> {
     output: &'a Output,
     bar: ProgressBar,
-    axes: Vec<&'static str>,
+    axes: Axes,
     steps: usize,
     path: Option<PathBuf>,
     /// Notes that were shown.
@@ -267,7 +293,7 @@ pub(crate) struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    pub(crate) fn new(output: &'a Output, axes: Vec<&'static str>) -> Self {
+    pub(crate) fn new(output: &'a Output, axes: Axes) -> Self {
         let target = if output.shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         let watcher = Self {
@@ -343,11 +369,13 @@ impl<'a> Watcher<'a> {
         self.sums = Sums::default();
     }
 
+    /// What happened, as wide as the terminal.
     fn line(&self, text: &str) {
+        let text = wrapped(text);
         if self.bar.is_hidden() {
-            self.output.note(text);
+            self.output.note(text.trim_end());
         } else {
-            self.bar.println(text);
+            self.bar.println(text.trim_end());
         }
     }
 
@@ -445,7 +473,7 @@ fn prepared_line(prepared: &model::Prepared) -> String {
     format!("{}: {}", prepared.host, parts.join(", "))
 }
 
-fn cell_line(step: &RunStep, steps: usize, axes: &[&str], result: &ResultDocument) -> String {
+fn cell_line(step: &RunStep, steps: usize, axes: &Axes, result: &ResultDocument) -> String {
     let mut line = format!("{:>4}/{steps}  {}", step.index, words(&step.factors, axes));
     if let Some(latency) = &result.latency {
         let us = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns / 1e3));
@@ -461,15 +489,13 @@ fn cell_line(step: &RunStep, steps: usize, axes: &[&str], result: &ResultDocumen
     if let Some(rate) = &result.rate {
         let us = |latency: &Option<model::Latency>| {
             let p99 = latency.as_ref().and_then(|latency| latency.p99_ns);
-            p99.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+            p99.map(|ns| format!("{:.1}", ns as f64 / 1e3))
         };
-        let _ = write!(
-            line,
-            "  p99 {} (intended {}) µs  {:.2} % of the rate",
-            us(&result.latency),
-            us(&result.latency_intended),
-            100.0 * rate.achieved_pps / rate.asked_pps
-        );
+        if let Some(p99) = us(&result.latency) {
+            let intended = us(&result.latency_intended).map(|p99| format!(" (intended {p99})")).unwrap_or_default();
+            let _ = write!(line, "  p99 {p99}{intended} µs");
+        }
+        let _ = write!(line, "  {:.2} % of the rate", 100.0 * rate.achieved_pps / rate.asked_pps);
         if result.messages.lost > 0 {
             let _ = write!(line, "  lost {}", result.messages.lost);
         }

@@ -27,7 +27,11 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
                 }
                 name_damaged(&registry, output);
             } else {
+                // Of a damaged record nothing is known.
+                let inside = Lab::open(&registry, &name).map(|lab| lab.processes()).unwrap_or_default();
                 lab::down(&registry, &name).map_err(failed)?;
+                output.note(format_args!("removed the lab '{name}'"));
+                tell_left(&inside, output);
             }
             Ok(0)
         }
@@ -56,6 +60,20 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
 pub(super) fn name_damaged(registry: &Registry, output: &Output) {
     let damaged = lab::list(registry).map(|(_, damaged)| damaged).unwrap_or_default();
     damaged.iter().for_each(|damage| output.warning(damage));
+}
+
+/// Names the processes that a lab was removed from under: nobody reaches them, and no list shows them.
+fn tell_left(inside: &[(u32, String)], output: &Output) {
+    if inside.is_empty() {
+        return;
+    }
+    let names: Vec<String> = inside.iter().map(|(pid, name)| format!("{name} ({pid})")).collect();
+    let pids: Vec<String> = inside.iter().map(|(pid, _)| pid.to_string()).collect();
+    output.warning(format_args!(
+        "still running, and without a network now: {}; end what is not wanted with: kill {}",
+        names.join(", "),
+        pids.join(" ")
+    ));
 }
 
 fn hosts_text(record: &lab::LabRecord) -> String {

@@ -6,7 +6,7 @@
 use super::child::Worker;
 use super::signals;
 use crate::cli::serve::LoadCommand;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, paragraph};
 use anyhow::anyhow;
 use model::worker::WorkerEvent;
 use model::{LoadReport, WorkerSpec};
@@ -70,7 +70,8 @@ fn text(report: &LoadReport, json: bool) -> Result<String, Failure> {
     let _ = writeln!(text, "work done     {}", report.work);
     let _ = writeln!(text, "CPU busy      {:.1} % of the CPUs it may use", report.busy_percent);
     let cv = report.work_cv.map_or_else(|| "unknown (it ran too short)".to_owned(), |cv| format!("{cv:.3}"));
-    let _ = writeln!(text, "evenness      {cv} (coefficient of variation of work per 100 ms; 0 is perfectly even)");
+    let even = format!("{cv} (coefficient of variation of work per 100 ms; 0 is perfectly even)");
+    text.push_str(&paragraph("evenness      ", &even));
     let word = if report.steady { "" } else { " (not steady by then)" };
     let _ = writeln!(text, "steady after  {:.2} s{word}", seconds(report.steady_after_ns));
     Ok(text)

@@ -128,6 +128,11 @@ pub(super) fn run(
     output: &Output,
     started: Instant,
 ) -> Result<u8, Failure> {
+    if let Some(percentile) = wanted.percentile.filter(|_| wanted.form.get() != Format::Sfnt) {
+        return Err(Failure::usage(anyhow!(
+            "--percentile {percentile} names a column of --format sfnt: add that; the other forms have their percentiles"
+        )));
+    }
     if let Some(prefix) = &wanted.raw {
         super::raw::check(prefix)?;
     }
@@ -248,7 +253,7 @@ fn text(documents: &[ResultDocument], wanted: &Wanted) -> Result<String, Failure
         Format::Table => report::single_text(documents, crate::output::width()),
         Format::Markdown => report::single_markdown(documents),
         Format::Csv => report::single_csv(documents)?,
-        Format::Sfnt => report::sfnt_text(documents, &sfnt_facts(wanted.percentile)),
+        Format::Sfnt => report::sfnt_text(documents, &sfnt_facts(wanted.percentile.unwrap_or(99.0))),
         Format::Json => String::new(),
     })
 }

@@ -7,7 +7,7 @@ mod summary;
 
 use super::signals;
 use crate::cli::dump::{Dump, DumpFormat};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, wrapped};
 use anyhow::anyhow;
 use lines::Line;
 use net::capture::{CaptureError, Entry, Live, Reader, Way};
@@ -33,13 +33,17 @@ pub(crate) fn run(arguments: &Dump, output: &Output) -> Result<u8, Failure> {
     let ended = if source == "-" {
         dump.file(std::io::stdin().lock(), &stop)
     } else if Path::new(source).is_file() || source.contains('/') {
-        let file = File::open(source).map_err(|error| Failure::new(1, anyhow!("cannot read {source}: {error}")))?;
+        let file = File::open(source).map_err(|error| {
+            Failure::usage(anyhow!("cannot read {source}: {error}: name a capture, or a network interface ('ip link')"))
+        })?;
         dump.file(BufReader::with_capacity(1 << 18, file), &stop)
     } else {
         dump.live(source, &stop)
     };
-    // What was decoded before the damage is told all the same.
-    dump.finish()?;
+    // What was decoded before the damage is told all the same; of what is no capture nothing is.
+    if dump.opened {
+        dump.finish()?;
+    }
     ended?;
     Ok(if stop.load(Ordering::Relaxed) { 130 } else { 0 })
 }
@@ -64,6 +68,8 @@ struct Decoder<'a> {
     repairs: Repairs,
     summary: Summary,
     first_ns: Option<u64>,
+    /// The source is a capture.
+    opened: bool,
     /// Nobody reads what is written.
     deaf: bool,
     /// The columns have their names.
@@ -81,6 +87,7 @@ impl<'a> Decoder<'a> {
             repairs: Repairs::default(),
             summary: Summary::default(),
             first_ns: None,
+            opened: false,
             deaf: false,
             headed: false,
             buffer: String::new(),
@@ -90,7 +97,11 @@ impl<'a> Decoder<'a> {
     fn file(&mut self, input: impl Read, stop: &AtomicBool) -> Result<(), Failure> {
         let name = &self.arguments.source;
         let broken = |error: CaptureError| Failure::new(1, anyhow!("{name}: {error}"));
-        let mut reader = Reader::new(input).map_err(broken)?;
+        let mut reader = Reader::new(input).map_err(|error| match error {
+            CaptureError::NotACapture(_) => Failure { code: 2, ..broken(error) },
+            error => broken(error),
+        })?;
+        self.opened = true;
         while let Some(entry) = reader.next_entry().map_err(broken)? {
             match entry {
                 Entry::Packet(record) => {
@@ -124,6 +135,7 @@ impl<'a> Decoder<'a> {
             net::NetError::CaptureNotPermitted => Failure::new(2, error),
             other => Failure::new(1, other),
         })?;
+        self.opened = true;
         let link = live.link().link;
         let end = self.arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
         self.output.note(format_args!("listening on {}", live.link().name));
@@ -276,7 +288,11 @@ impl<'a> Decoder<'a> {
         let (streams, answers) = std::mem::take(&mut self.timeline).finish();
         let sources = std::mem::take(&mut self.repairs).finish();
         match self.arguments.form.get() {
-            DumpFormat::Text => self.summary.text(&streams, &answers, &sources, &mut self.buffer),
+            DumpFormat::Text => {
+                let mut text = String::new();
+                self.summary.text(&streams, &answers, &sources, &mut text);
+                self.buffer.push_str(&wrapped(&text));
+            }
             DumpFormat::Json => self.summary.json(&streams, &answers, &sources, &mut self.buffer),
         }
         self.flush()

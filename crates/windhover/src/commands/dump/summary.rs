@@ -108,15 +108,13 @@ impl Summary {
             let _ = writeln!(out, "# {}", plain(comment));
         }
         let mut line = format!(
-            "{} packets, {} messages in {} flows of Windhover's",
-            self.packets,
-            self.messages,
-            self.flows.len()
+            "{}, {} in {} of Windhover's",
+            counted(self.packets, "packet"),
+            counted(self.messages, "message"),
+            counted(self.flows.len() as u64, "flow")
         );
-        match self.sources.len() {
-            0 => {}
-            1 => line.push_str(", 1 PGM source"),
-            count => drop(write!(line, ", {count} PGM sources")),
+        if self.sources.len() > 0 {
+            let _ = write!(line, ", {}", counted(self.sources.len() as u64, "PGM source"));
         }
         for (count, what) in [
             (self.others, "packets of others"),
@@ -141,10 +139,10 @@ impl Summary {
         for (id, flow) in &self.flows {
             let _ = write!(out, "\n{} {} > {}", flow.protocol, flow.from, flow.to);
             for (count, what) in
-                [(flow.proofs, "proofs"), (flow.control, "control messages"), (flow.again, "segments sent again")]
+                [(flow.proofs, "proof"), (flow.control, "control message"), (flow.again, "repeated segment")]
             {
                 if count > 0 {
-                    let _ = write!(out, ", {count} {what}");
+                    let _ = write!(out, ", {}", counted(count, what));
                 }
             }
             out.push('\n');
@@ -216,6 +214,11 @@ impl Summary {
         });
         let _ = writeln!(out, "{value}");
     }
+}
+
+/// A count and its word, in the plural where it is one.
+pub(super) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Which way, seen where.

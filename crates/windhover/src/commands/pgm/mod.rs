@@ -118,11 +118,18 @@ fn own(flags: &WayFlags, group: IpAddr) -> Result<(IpAddr, Option<u32>), Failure
     }
     let same_family = |address: &IpAddr| address.is_ipv4() == group.is_ipv4();
     let Some(text) = &flags.interface else {
+        const REMEDY: &str = "say which way to take with --interface";
         let local = match flags.local {
             Some(local) => local,
-            None => net::route::source_for(SocketAddr::new(group, 9))
-                .context("say which way to take with --interface")
-                .map_err(Failure::usage)?,
+            None => {
+                let source = net::route::source_for(SocketAddr::new(group, 9));
+                let source = source.context(REMEDY).map_err(Failure::usage)?;
+                if source.is_unspecified() {
+                    let why = anyhow!("{REMEDY}: the route to {group} leads over an interface without an address");
+                    return Err(Failure::usage(why));
+                }
+                source
+            }
         };
         return Ok((local, None));
     };

@@ -5,7 +5,7 @@ use super::tell::{self, Steps};
 use super::{END, Hears, LOOK, MOST_BYTES, Publishes, open, random, reply_group};
 use crate::cli::pgm::Ping;
 use crate::commands::signals;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, wrapped};
 use anyhow::anyhow;
 use pgm::Tsi;
 use pgm::receiver::Event;
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
     if arguments.form.is_json() {
         output.result(&format!("{}\n", pinging.json(&counts)))?;
     } else {
-        output.result(&pinging.text(&counts))?;
+        output.result(&wrapped(&pinging.text(&counts)))?;
     }
     closed?;
     Ok(match (stop.load(Ordering::Relaxed), pinging.silent(&counts)) {
