@@ -1571,7 +1571,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --schedule --pacer --every --stamps --seed --beyond-saturation --sender-measured --seconds --maxms --count --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --back-off --repeat --data --retries --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --pcap --pcap-snap --format --json --raw --percentile --worst --over --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --schedule --pacer --every --stamps --seed --beyond-saturation --sender-measured --seconds --maxms --count --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --device --remote-bind --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --format --json --raw --percentile --worst --over --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1753,22 +1753,6 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --back-off)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --repeat)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --data)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --retries)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --ambient)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1786,6 +1770,22 @@ _windhover() {
                     return 0
                     ;;
                 --fec-pause)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --back-off)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --repeat)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --retries)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1847,7 +1847,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__ping)
-            opts="-J -h --reply-group --count --rate --size --linger --reflectors --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
+            opts="-J -h --reply-group --count --rate --size --linger --reflectors --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1953,6 +1953,14 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --packet)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1962,14 +1970,6 @@ _windhover() {
                     return 0
                     ;;
                 --ttl)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --packet)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --window)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1997,7 +1997,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__recv)
-            opts="-J -h --count --for --idle --until-fin --check --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --json --summary --repairs --color --quiet --help"
+            opts="-J -h --count --for --idle --until-fin --check --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --summary --repairs --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2055,6 +2055,14 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --packet)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2064,14 +2072,6 @@ _windhover() {
                     return 0
                     ;;
                 --ttl)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --packet)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --window)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2099,7 +2099,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__reflect)
-            opts="-J -h --reply-group --count --for --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
+            opts="-J -h --reply-group --count --for --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2193,6 +2193,14 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --packet)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2202,14 +2210,6 @@ _windhover() {
                     return 0
                     ;;
                 --ttl)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --packet)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --window)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2237,7 +2237,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__send)
-            opts="-J -h --file --count --size --rate --hex --wait --linger --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --interface --local --carrier --udp-port --data-port --port --ttl --no-loop --packet --window --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
+            opts="-J -h --file --count --size --rate --hex --wait --linger --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2319,6 +2319,14 @@ _windhover() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --packet)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --port)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2328,14 +2336,6 @@ _windhover() {
                     return 0
                     ;;
                 --ttl)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --packet)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --window)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

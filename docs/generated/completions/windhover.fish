@@ -136,7 +136,7 @@ csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep the worst so many messages one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -194,7 +194,7 @@ csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep the worst so many messages one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -227,7 +227,7 @@ csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep the worst so many messages one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -274,22 +274,22 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive-cpu
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-interface -d 'Interface of the group by name or address' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l reply-group -d 'Group that the far ends publish on [default: the next address]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l reply-group -d 'Group that answers are published on [default: the next address]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l group-interface -d 'Interface for the groups by name or address [default: that of the address to the first endpoint]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW at both ends) [default: udp]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l udp-port -d 'UDP port of the carrier [default: 3056]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l packet -d 'Longest packet in bytes, without headers of IP and UDP [default: 1472]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two [default: 8192]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l bandwidth -d 'Most bits a second of each source, such as 100M or 1G [default: 1G]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l back-off -d 'Longest random wait before the first NAK for a packet [default: 200us]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one [default: 2ms]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'How long a confirmed repair is waited for before the next NAK [default: 5ms]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up [default: 500]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ambient -d 'Time between two ambient SPMs [default: 1s]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last [default: 4ms]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec -d 'Repair by parity (forward error correction) at all ends, over groups of so many packets: a power of two from 2 to 128' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-proactive -d 'Send so many parity packets after each group without being asked [default: 0]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with pgm --zeromq its --port]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l bandwidth -d 'Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec -d 'Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use it, receivers of pgm with --use-fec' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
@@ -298,7 +298,7 @@ csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l percentile -d 'The percentile of the %ile column of --format sfnt' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l worst -d 'Keep the worst so many messages one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -383,20 +383,20 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l source-port -d 'Data-source port [default: random]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l bandwidth -d 'Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec -d 'Offer parity over groups of so many packets, a power of two from 2 to 128 (forward error correction; receivers use it with --use-fec)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec -d 'Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use it, receivers of pgm with --use-fec' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq --port]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with pgm --zeromq its --port]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
@@ -423,11 +423,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq --port]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with pgm --zeromq its --port]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l format -d 'Form of the result on standard output' -r -f -a "text\t'One line a message; what is no printable text is escaped. Parts of one ZeroMQ message have ` | ` between them'
@@ -447,7 +447,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repairs -d 'Tell of each repair too, with its times'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l reply-group -d 'Group of the answers [default: the next address]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l reply-group -d 'Group that answers are published on [default: the next address]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l count -d 'Messages to send' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l rate -d 'Messages a second, such as 10 or 10k' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l size -d 'Bytes of a message, 32 or more' -r
@@ -456,10 +456,10 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l source-port -d 'Data-source port [default: random]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l bandwidth -d 'Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec -d 'Offer parity over groups of so many packets, a power of two from 2 to 128 (forward error correction; receivers use it with --use-fec)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec -d 'Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use it, receivers of pgm with --use-fec' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
@@ -471,11 +471,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq --port]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with pgm --zeromq its --port]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
@@ -490,16 +490,16 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l reply-group -d 'Group to publish on [default: the next address]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l reply-group -d 'Group that answers are published on [default: the next address]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l count -d 'End after so many messages' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l for -d 'End after this time' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l source-port -d 'Data-source port [default: random]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l bandwidth -d 'Most bits a second of all packets, such as 100M or 1G' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l bandwidth -d 'Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec -d 'Offer parity over groups of so many packets, a power of two from 2 to 128 (forward error correction; receivers use it with --use-fec)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec -d 'Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use it, receivers of pgm with --use-fec' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
@@ -511,11 +511,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with --zeromq --port]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l udp-port -d 'UDP port of the carrier; one source an address can have it, for NAKs come to it [default: 3056, with pgm --zeromq its --port]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l port -l data-port -d 'Data-destination port of PGM; both ends need the same' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l ttl -d 'Time to live, or hop limit, of what goes to the group' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
@@ -790,7 +790,7 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "up" -d 'Make a lab that stays until `lab down`'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "down" -d 'Remove a lab'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "list" -d 'List labs, their hosts and addresses'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l hosts -d 'How many hosts' -r
@@ -857,14 +857,14 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand report" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l format -d 'Form of the result [default: from the ending of --output (.html, .md, .csv, .json, .txt), else html]' -r -f -a "table\t'Aligned text'
 markdown\t'Markdown'
 csv\t'CSV with one row a cell and repetition'
 csv-cells\t'CSV with one row a cell, its repetitions together: the report\'s figures'
 json\t'An array of result documents'
 html\t'One self-contained file'"
-complete -c windhover -n "__fish_windhover_using_subcommand report" -s o -l output -d 'File to write; never overwritten without --force [default: report.html in the first run for html, else standard output]' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand report" -l size -d 'Message size of the papers\' table in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand report" -s o -l output -d 'File to write; one that exists only with --force, but for a run\'s own report.html [default: report.html in the first run for html, else standard output]' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l size -d 'Message size of the papers\' table in bytes [default: 32, or the nearest size that the runs have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -906,7 +906,7 @@ rate\t'Latency, lateness and loss against rate'
 size\t'Mean time against message size'
 jitter\t'Jitter against message size'"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l cell -d 'Only this cell: a number of --list, or a part of a key that no other has; of a difference the first' -r
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l against -d 'The second cell of a difference [default: the next]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l against -d 'The second cell of a difference [default: the next with the same probe, protocol, size and rate]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l repetition -d 'Which repetition of each cell [default: its first]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, rtt_intended, lateness, or one reflector\'s, such as rtt@b' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l format -d 'Form of the files [default: from the ending of --output, else png]' -r -f -a "png\t'Pixels; a cell of a heat map is a whole number of them'
@@ -966,7 +966,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand undo" -s h -l help -
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l set -d 'The change set' -r
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l lab -d 'The lab' -r
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l owner -d 'Its owner: process id and start time' -r
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l state-dir -d 'Where the undo logs are, or the registry of labs' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l root -d 'A tree of files in the place of the running system' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -1031,7 +1031,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and say what helps here'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from doctor" -f -a "diff" -d 'Compare two saved documents: the two ends of a measurement, or one machine before and after'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "up" -d 'Make a lab that stays until `lab down`'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "down" -d 'Remove a lab'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "list" -d 'List labs, their hosts and addresses'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "plan" -d 'Check a plan and show its cells and how long it takes'
