@@ -25,7 +25,8 @@ impl Lab {
         let output = run(&["lab", "up", &name]);
         assert_code(&output, 0);
         let text = stdout(&output);
-        let device = text.split_whitespace().nth(2).unwrap().to_owned();
+        let row = text.lines().find(|line| line.starts_with(&format!("{name}/a"))).unwrap();
+        let device = row.split_whitespace().nth(2).unwrap().to_owned();
         Self { name, device }
     }
 

@@ -290,6 +290,8 @@ fn what_parity_makes_up_for_is_repaired() {
         let rebuilt: Vec<u64> = lines.iter().filter_map(|line| line["pgm"]["rebuilt"].as_u64()).collect();
         assert_eq!(rebuilt, [1, 3, 1]);
         let text = stdout(&run(&["dump", &path]));
+        // The summary is as wide as the terminal.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in
             ["[3 rebuilt by parity]", "5 rebuilt by parity", "gap to rebuilt, µs: 5 times", "0 without a repair"]
         {
