@@ -129,6 +129,13 @@ fn a_real_time_spinner_is_ended_by_its_budget() {
     assert_eq!(done.status.signal(), Some(libc::SIGXCPU));
 }
 
+/// In a frame of its own, whose pages are touched when it is entered.
+#[inline(never)]
+fn use_stack() {
+    let mut frame = [1_u8; 256 * 1024];
+    std::hint::black_box(&mut frame);
+}
+
 #[test]
 fn the_stack_can_be_touched_ahead() {
     prefault_stack(0);
@@ -140,8 +147,7 @@ fn the_stack_can_be_touched_ahead() {
             }
             let faults = || getrusage(UsageWho::RUSAGE_THREAD).unwrap().minor_page_faults();
             let before = faults();
-            let mut frame = [1_u8; 256 * 1024];
-            std::hint::black_box(&mut frame);
+            use_stack();
             faults() - before
         };
         std::thread::Builder::new().stack_size(stack_bytes).spawn(work).unwrap().join().unwrap()
