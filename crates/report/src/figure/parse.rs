@@ -52,6 +52,8 @@ pub(crate) fn path(data: &str) -> Vec<Vec<Point>> {
         command = match command {
             'M' => 'L',
             'm' => 'l',
+            // Nothing follows the end of a path but another command.
+            'Z' | 'z' => '\0',
             other => other,
         };
     }
@@ -334,6 +336,8 @@ mod tests {
         let circle = path("M0 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0 -6.4 0z");
         assert!(circle[0].iter().all(|(x, y)| ((x - 3.2).hypot(*y) - 3.2).abs() < 1e-6), "{circle:?}");
         assert!(path("Q nonsense").is_empty());
+        // What stands behind an end without a command was taken for another end, without end.
+        assert_eq!(path("M1 2L3 4Z\u{1}"), [vec![(1.0, 2.0), (3.0, 4.0), (1.0, 2.0)]]);
     }
 
     #[test]
