@@ -17,8 +17,10 @@
 //! autocorrelation ρ of the batches (corrected for its bias in short series by Kendall's (1+3ρ)/n) they are worth
 //! n(1-ρ)/(1+ρ), which widens the interval and lowers its degrees of freedom. The same is done with the batches joined two by
 //! two, and the wider interval counts: what lasts longer than a batch shows there. Where these are worth fewer than 10, the run is
-//! too short to have an interval, and there is none. Where ρ of single batches is above a half they must be worth 15, because ρ
-//! is then known too badly to tell 10 from 5: of runs about the limit those that seem longest would have an interval. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
+//! too short to have an interval, and there is none. Where ρ of single batches is above 0.45, they must be worth 10 by the upper
+//! end of the one-sided 99 % interval of their own ρ, whose standard error is sqrt((1-ρ²)/n): of runs about the limit those
+//! that seem longest would have an interval. (M. G. Kendall, "Note on bias in the estimation of autocorrelation", 1954;
+//! M. S. Bartlett, "On the theoretical specification and sampling properties of autocorrelated time-series", 1946;
 //! G. S. Fishman, "Grouping observations in digital simulation", 1978.)
 
 use crate::histogram::Bucket;
@@ -33,9 +35,9 @@ const ENOUGH: usize = 10;
 /// The same of batches that are worth fewer because they depend on each other.
 const WORTH: f64 = 10.0;
 /// Above this autocorrelation of single batches dependence lasts longer than a batch.
-const LASTING: f64 = 0.5;
-/// What batches must then be worth.
-const WORTH_IF_LASTING: f64 = 15.0;
+const LASTING: f64 = 0.45;
+/// Standard errors that are then added to the autocorrelation before it is judged: the normal quantile of 99 %.
+const CAUTION: f64 = 2.326;
 /// The interval of a median needs this many values.
 const MEDIAN_VALUES: u64 = 256;
 /// Levels at quantiles of the first 4096 values.
@@ -83,8 +85,7 @@ pub struct MedianInterval {
 pub enum NoInterval {
     /// Too few values.
     Few,
-    /// Values depend on each other for so long that the run is worth fewer than 10 independent batches (15 where dependence
-    /// lasts longer than a batch).
+    /// Values depend on each other for so long that the run is worth fewer than 10 independent batches, or may be.
     Short,
 }
 
@@ -428,9 +429,9 @@ impl Spreads {
     /// Half the width of the 95 % interval of the mean: the wider of both. What lasts longer than a batch shows in the longer
     /// ones.
     fn half_width(&self) -> Result<f64, NoInterval> {
-        let single = self.single.half_width(2.0)?;
+        let single = self.single.half_width(2.0, 0.0)?;
         let is_lasting = self.single.autocorrelation() > LASTING;
-        match self.joined.half_width(if is_lasting { WORTH_IF_LASTING } else { WORTH }) {
+        match self.joined.half_width(WORTH, if is_lasting { CAUTION } else { 0.0 }) {
             Ok(joined) => Ok(single.max(joined)),
             Err(NoInterval::Few) => Ok(single),
             Err(NoInterval::Short) => Err(NoInterval::Short),
@@ -467,16 +468,18 @@ impl Spread {
         (plain + (1.0 + 3.0 * plain) / count).clamp(0.0, 0.99)
     }
 
-    /// Half the width of the 95 % interval of the mean of values that are worth at least `enough` independent ones.
-    fn half_width(&self, enough: f64) -> Result<f64, NoInterval> {
+    /// Half the width of the 95 % interval of the mean of values that are worth at least `enough` independent ones, even if
+    /// their autocorrelation is larger by `caution` standard errors.
+    fn half_width(&self, enough: f64, caution: f64) -> Result<f64, NoInterval> {
         if self.count < ENOUGH {
             return Err(NoInterval::Few);
         }
         let (count, rho) = (self.count as f64, self.autocorrelation());
-        let worth = count * (1.0 - rho) / (1.0 + rho);
-        if worth < enough {
+        let worth_at = |rho: f64| count * (1.0 - rho) / (1.0 + rho);
+        if worth_at(rho + caution * ((1.0 - rho * rho) / count).sqrt()) < enough {
             return Err(NoInterval::Short);
         }
+        let worth = worth_at(rho);
         // The spread about their own mean is too small by what that mean is uncertain.
         let variance = self.squares / count * worth / (worth - 1.0);
         Ok(t_quantile(0.975, worth - 1.0) * (variance / worth).sqrt())
