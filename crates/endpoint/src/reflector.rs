@@ -367,7 +367,8 @@ fn open(
     };
     let deadline = Instant::now() + PROVE;
     let proved = if request.socket.protocol == Protocol::Tcp {
-        let listener = DataListener::bind(&request.socket, &request.end, local).map_err(failed)?;
+        let bind = if request.connect_each { DataListener::bind_for_transactions } else { DataListener::bind };
+        let listener = bind(&request.socket, &request.end, local).map_err(failed)?;
         settle(request, longest)?;
         opened(listener.local_address().port());
         if request.connect_each {

@@ -1,6 +1,7 @@
 //! Where a reflector waits for TCP data connections.
 
 use crate::NetError;
+use crate::bulk::be_patient;
 use crate::resolve::with_scope;
 use crate::socket::{DataSocket, bind, own_address, scope_of};
 use crate::{options, sys, tcp};
@@ -24,6 +25,24 @@ impl DataListener {
     /// # Errors
     /// An option was refused, or the address is in use or not of this host.
     pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
+        Self::listen(spec, end, local, |_| Ok(()))
+    }
+
+    /// The same for a [`crate::TransactionServer`], none of whose connections waits for longer than [`crate::bulk::PATIENCE`].
+    ///
+    /// # Errors
+    /// As [`DataListener::bind`].
+    pub fn bind_for_transactions(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
+        // Before it listens: a connection inherits what is set when it comes, not when it is accepted.
+        Self::listen(spec, end, local, be_patient)
+    }
+
+    fn listen(
+        spec: &SocketSpec,
+        end: &EndSpec,
+        local: SocketAddr,
+        prepare: impl FnOnce(RawFd) -> Result<(), NetError>,
+    ) -> Result<Self, NetError> {
         if spec.protocol != Protocol::Tcp {
             return Err(NetError::Unsupported { protocol: spec.protocol, why: "does not listen for connections" });
         }
@@ -43,6 +62,7 @@ impl DataListener {
             options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
         }
         bind(fd, local, "TCP")?;
+        prepare(fd)?;
         let failed = |cause| NetError::Bind { protocol: "TCP", address: local, cause };
         // SAFETY: no pointers.
         if unsafe { libc::listen(fd, 128) } < 0 {

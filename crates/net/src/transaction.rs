@@ -9,7 +9,7 @@
 
 use crate::NetError;
 use crate::address::RawAddress;
-use crate::bulk::{PATIENCE, be_patient};
+use crate::bulk::PATIENCE;
 use crate::listener::DataListener;
 use crate::path::{PathError, PathOptions, Received};
 use crate::wait::{Patience, Waited};
@@ -178,7 +178,7 @@ pub struct TransactionServer<'a> {
 }
 
 impl<'a> TransactionServer<'a> {
-    /// Serves the connections that come from `client` to `listener`. `options.receive` may be `block` or `spin`.
+    /// Serves the connections that come from `client` to `listener`, which [`DataListener::bind_for_transactions`] made. `options.receive` may be `block` or `spin`.
     ///
     /// # Errors
     /// Another receive mode, or the listener cannot be made to wait like that.
@@ -186,8 +186,6 @@ impl<'a> TransactionServer<'a> {
         let waiting = Waiting::new(options)?;
         let timeout_ns = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
         let serving = Waiting::new(&PathOptions { timeout_ns, ..*options })?;
-        // Accepted sockets inherit it.
-        be_patient(listener.fd())?;
         sys::set_nonblocking(listener.fd(), waiting.spin).map_err(|cause| NetError::Option {
             option: "O_NONBLOCK",
             value: options.receive.to_string(),

@@ -11,7 +11,7 @@ use windhover_net::{DataListener, NetError, PathError, PathOptions, Received, Tr
 fn transactions(receive: Receive, v6: bool, count: u32) {
     let spec = SocketSpec::new(Protocol::Tcp);
     let here = end(receive);
-    let listener = DataListener::bind(&spec, &end(receive), loopback(v6)).unwrap();
+    let listener = DataListener::bind_for_transactions(&spec, &end(receive), loopback(v6)).unwrap();
     let to = listener.local_address();
     let stop = AtomicBool::new(false);
     let serve = || {
@@ -72,7 +72,7 @@ fn ports_do_not_run_out() {
 fn a_server_that_is_gone_is_refused() {
     let spec = SocketSpec::new(Protocol::Tcp);
     let here = end(Receive::Block);
-    let listener = DataListener::bind(&spec, &here, loopback(false)).unwrap();
+    let listener = DataListener::bind_for_transactions(&spec, &here, loopback(false)).unwrap();
     let to = listener.local_address();
     drop(listener);
     let mut client = TransactionClient::new(&spec, &here, to, &options(Receive::Block, &NEVER)).unwrap();
@@ -92,7 +92,7 @@ fn other_ways_to_wait_are_refused() {
 fn silent_connections_do_not_hold_up_the_client() {
     let spec = SocketSpec::new(Protocol::Tcp);
     for receive in [Receive::Block, Receive::Spin] {
-        let listener = DataListener::bind(&spec, &end(receive), loopback(false)).unwrap();
+        let listener = DataListener::bind_for_transactions(&spec, &end(receive), loopback(false)).unwrap();
         let to = listener.local_address();
         let stop = AtomicBool::new(false);
         let serve = || {
@@ -101,12 +101,13 @@ fn silent_connections_do_not_hold_up_the_client() {
             server.abandoned()
         };
         let mut results = Vec::new();
+        // Before the server begins: these wait to be accepted.
+        let connect = |_| windhover_net::tcp::connect(to, None, None, common::PATIENCE).unwrap();
+        let mut silent: Vec<_> = (0..25).map(connect).collect();
+        for half in silent.iter_mut().step_by(3) {
+            std::io::Write::write_all(half, b"hel").unwrap();
+        }
         let abandoned = interrupted(serve, || {
-            let connect = |_| windhover_net::tcp::connect(to, None, None, common::PATIENCE).unwrap();
-            let mut silent: Vec<_> = (0..25).map(connect).collect();
-            for half in silent.iter_mut().step_by(3) {
-                std::io::Write::write_all(half, b"hel").unwrap();
-            }
             // Spinning, a client gives up by itself.
             let here = end(Receive::Spin);
             let options = PathOptions { timeout_ns: 20_000_000_000, ..options(Receive::Spin, &NEVER) };
@@ -122,7 +123,7 @@ fn silent_connections_do_not_hold_up_the_client() {
 #[test]
 fn strangers_are_not_served() {
     let spec = SocketSpec::new(Protocol::Tcp);
-    let listener = DataListener::bind(&spec, &end(Receive::Block), loopback(false)).unwrap();
+    let listener = DataListener::bind_for_transactions(&spec, &end(Receive::Block), loopback(false)).unwrap();
     let to = listener.local_address();
     let stop = AtomicBool::new(false);
     let serve = || {
