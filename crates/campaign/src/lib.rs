@@ -18,7 +18,6 @@ mod options;
 mod order;
 mod prepare;
 mod real;
-mod rng;
 mod runner;
 mod summary;
 mod trial;

@@ -13,9 +13,9 @@
 //! The same plan and seed give the same order on every machine.
 
 use crate::axes::{Cost, cost};
-use crate::rng::Rng;
 use model::run::RunStep;
 use model::{Cell, ModelError, Plan};
+use stats::SplitMix64;
 use std::collections::BTreeMap;
 
 /// One repetition of one cell in execution order.
@@ -66,7 +66,7 @@ const MAX_STEPS: u64 = 1_000_000;
 
 /// Places in `cells` with the repetition, in execution order.
 fn arrange(cells: &[Cell], repetitions: u32, seed: u64, cost: impl Fn(&str) -> Cost) -> Vec<(usize, u32)> {
-    let mut rng = Rng::new(seed);
+    let mut rng = SplitMix64::new(seed);
     let all: Vec<usize> = (0..cells.len()).collect();
     let big = plots(cells, &all, |axis| cost(axis) >= Cost::Reboot);
     let visits = if big.len() > 1 { repetitions.min(2) } else { 1 };
@@ -99,7 +99,7 @@ fn share(total: u32, parts: u32, so_far: u32) -> u32 {
 }
 
 /// Shuffled places; the one visited last does not come first again.
-fn visiting_order(rng: &mut Rng, count: usize, last: Option<usize>) -> Vec<usize> {
+fn visiting_order(rng: &mut SplitMix64, count: usize, last: Option<usize>) -> Vec<usize> {
     let mut places: Vec<usize> = (0..count).collect();
     rng.shuffle(&mut places);
     if count > 1 && places.first().copied() == last {

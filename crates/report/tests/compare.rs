@@ -6,7 +6,7 @@
 mod sample;
 
 use model::{Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ResultDocument, Substrate};
-use sample::{Recipe, Shape};
+use sample::{Chance, Recipe, Shape};
 use windhover_report::RunInput;
 use windhover_report::compare::{COMPARE_CSV_COLUMNS, CompareError, CompareOptions, Comparisons, Metric, Outcome};
 
@@ -23,24 +23,6 @@ const EMPTY: Recipe = Recipe {
     ping: false,
 };
 
-/// splitmix64, as the figures' noise.
-struct Noise(u64);
-
-impl Noise {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// About normal.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
-}
-
 /// One repetition whose median, p99, mean and deviation are scaled together, with a little noise of their own.
 fn result(
     base: &ResultDocument,
@@ -48,7 +30,7 @@ fn result(
     size: u64,
     repetition: u32,
     by: f64,
-    noise: &mut Noise,
+    noise: &mut Chance,
 ) -> ResultDocument {
     let mut result = base.clone();
     result.factors.insert("policy".into(), policy.into());
@@ -85,7 +67,7 @@ fn base() -> ResultDocument {
 
 /// A run whose cells are sizes; `by` scales each.
 fn run(name: &str, repetitions: u32, cells: &[(&str, u64, f64)], seed: u64) -> RunInput {
-    let (base, mut noise) = (base(), Noise(seed));
+    let (base, mut noise) = (base(), Chance::new(seed));
     let mut run = sample::run(&EMPTY);
     run.name = name.to_owned();
     for repetition in 1..=repetitions {
@@ -369,7 +351,7 @@ fn what_a_report_compares_by_itself() {
 
 /// What a million messages a repetition come to over PGM; `worse` scales all that loss and repair cost.
 fn over_pgm(name: &str, repetitions: u32, worse: f64, seed: u64) -> RunInput {
-    let mut noise = Noise(seed);
+    let mut noise = Chance::new(seed);
     let mut run = run(name, repetitions, &SIZES[..1], seed);
     for result in &mut run.results {
         result.factors.insert("protocol".into(), "pgm".into());
@@ -484,7 +466,7 @@ fn figures_of_pgm_are_compared_by_themselves_where_there_is_pgm() {
 /// The same with a parity packet unasked for every `group` packets, which rebuilds most of what was lost.
 fn with_parity(name: &str, group: u16, seed: u64) -> RunInput {
     let mut run = over_pgm(name, 6, 1.0, seed);
-    let mut noise = Noise(seed);
+    let mut noise = Chance::new(seed);
     for result in &mut run.results {
         result.factors.insert("fec".into(), format!("{group}+1").into());
         let Some(pgm) = &mut result.pgm else { continue };

@@ -6,7 +6,7 @@
 mod sample;
 
 use model::{Probe, ResultDocument, Substrate};
-use sample::{Recipe, Shape};
+use sample::{Chance, Recipe, Shape};
 use windhover_report::RunInput;
 use windhover_report::compare::{CompareOptions, Comparisons, Metric, MetricComparison, Outcome, Sample, Siblings};
 
@@ -22,24 +22,6 @@ const EMPTY: Recipe = Recipe {
     rr: false,
     ping: false,
 };
-
-/// splitmix64.
-struct Noise(u64);
-
-impl Noise {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// About normal.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
-    }
-}
 
 /// One result, made once: its figures are replaced.
 fn base() -> ResultDocument {
@@ -78,7 +60,7 @@ fn two() -> Vec<Metric> {
 const ORDINARY: Campaign = Campaign { cells: 3, repetitions: 5, between: 0.03, by: 1.0 };
 
 impl Campaign {
-    fn run(self, name: &str, noise: &mut Noise) -> RunInput {
+    fn run(self, name: &str, noise: &mut Chance) -> RunInput {
         let (base, mut run) = (base(), sample::run(&EMPTY));
         run.name = name.to_owned();
         let common = 1.0 + self.between * noise.normal();
@@ -106,7 +88,7 @@ impl Campaign {
         run
     }
 
-    fn runs(self, name: &str, count: u32, noise: &mut Noise) -> Vec<RunInput> {
+    fn runs(self, name: &str, count: u32, noise: &mut Chance) -> Vec<RunInput> {
         (1..=count).map(|place| self.run(&format!("{name}{place}"), noise)).collect()
     }
 }
@@ -136,7 +118,7 @@ fn identical_campaigns_seldom_differ_when_runs_are_the_samples() {
         let campaign = Campaign { between, ..ORDINARY };
         (0..100)
             .filter(|seed| {
-                let mut noise = Noise(*seed);
+                let mut noise = Chance::new(*seed);
                 let (a, b) = (campaign.runs("a", 5, &mut noise), campaign.runs("b", 5, &mut noise));
                 claims(&Comparisons::new(&a, &b, &options(&[], false)).unwrap())
             })
@@ -147,7 +129,7 @@ fn identical_campaigns_seldom_differ_when_runs_are_the_samples() {
         assert!(wrong <= 8, "spread of {between}: {wrong} of 100 pairs of equals claim a difference");
     }
     // What differs is still found.
-    let mut noise = Noise(1);
+    let mut noise = Chance::new(1);
     let (a, b) = (ORDINARY.runs("a", 5, &mut noise), Campaign { by: 1.3, ..ORDINARY }.runs("b", 5, &mut noise));
     let made = Comparisons::new(&a, &b, &options(&["p99 > +10%"], true)).unwrap();
     assert!(claims(&made) && made.broken() && made.comparisons[0].sample == Sample::Run);
@@ -156,7 +138,7 @@ fn identical_campaigns_seldom_differ_when_runs_are_the_samples() {
 
 #[test]
 fn one_run_a_side_claims_nothing_and_says_so_first() {
-    let mut noise = Noise(7);
+    let mut noise = Chance::new(7);
     let all = ORDINARY.runs("r", 12, &mut noise);
     for (at, a) in all.iter().enumerate() {
         for b in all.iter().skip(at + 1) {
@@ -186,7 +168,7 @@ fn one_run_a_side_claims_nothing_and_says_so_first() {
 
 #[test]
 fn siblings_widen_the_interval_of_one_run_a_side() {
-    let mut noise = Noise(3);
+    let mut noise = Chance::new(3);
     let all = ORDINARY.runs("r", 8, &mut noise);
     let of = |siblings: &[RunInput]| {
         let siblings = Siblings { groups: vec![siblings.to_vec()], place: "runs".to_owned() };
@@ -216,7 +198,7 @@ fn with_the_spread_between_runs_the_interval_covers_equality() {
     // Pairs of identical campaigns beside eight others: 95 % of the intervals hold "no difference"; of 300 at least 270.
     let held = (0..300)
         .filter(|seed| {
-            let mut noise = Noise(1000 + seed);
+            let mut noise = Chance::new(1000 + seed);
             let all = Campaign { cells: 1, ..ORDINARY }.runs("r", 10, &mut noise);
             let siblings = Siblings { groups: vec![all[2..].to_vec()], place: "runs".to_owned() };
             let options = CompareOptions { siblings, metrics: two(), ..options(&[], false) };
@@ -230,7 +212,7 @@ fn with_the_spread_between_runs_the_interval_covers_equality() {
 
 /// The second policy of one run, `by` times as slow, with other repetitions than the first.
 fn interleaved(repetitions: [u32; 2], by: f64) -> RunInput {
-    let mut noise = Noise(5);
+    let mut noise = Chance::new(5);
     let of = |repetitions: u32, by: f64| Campaign { cells: 1, repetitions, between: 0.0, by };
     let mut run = of(repetitions[0], 1.0).run("r", &mut noise);
     for mut result in of(repetitions[1], by).run("r", &mut noise).results {
@@ -283,7 +265,7 @@ fn absolute_gates_over_many_cells_are_corrected() {
     let campaign = Campaign { cells: 12, repetitions: 6, between: 0.0, by: 1.0 };
     let broken = (0..300)
         .filter(|seed| {
-            let run = campaign.run("r", &mut Noise(*seed));
+            let run = campaign.run("r", &mut Chance::new(*seed));
             let run = std::slice::from_ref(&run);
             let options = CompareOptions { metrics: two(), ..options(&["p50 > 5us"], true) };
             Comparisons::new(run, run, &options).unwrap().broken()
@@ -291,7 +273,7 @@ fn absolute_gates_over_many_cells_are_corrected() {
         .count();
     assert!(broken <= 24, "{broken} of 300 runs at the limit broke it");
     // What is beyond breaks it still.
-    let run = Campaign { by: 1.1, ..campaign }.run("r", &mut Noise(1));
+    let run = Campaign { by: 1.1, ..campaign }.run("r", &mut Chance::new(1));
     let made = Comparisons::new(std::slice::from_ref(&run), std::slice::from_ref(&run), &options(&["p50 > 5us"], true));
     assert!(made.unwrap().broken());
 }
@@ -300,9 +282,9 @@ fn absolute_gates_over_many_cells_are_corrected() {
 fn intervals_have_one_unit() {
     for by in [2.2, 2.6, 2.9, 3.1, 5.0] {
         for repetitions in [3, 6] {
-            let mut noise = Noise(9);
+            let mut noise = Chance::new(9);
             let run =
-                |by: f64, noise: &mut Noise| Campaign { cells: 1, repetitions: 1, between: 0.25, by }.run("r", noise);
+                |by: f64, noise: &mut Chance| Campaign { cells: 1, repetitions: 1, between: 0.25, by }.run("r", noise);
             let mut sides = [1.0, by].map(|by| (0..repetitions).map(|_| run(by, &mut noise)).collect::<Vec<_>>());
             for (place, run) in sides.iter_mut().flatten().enumerate() {
                 run.name = format!("r{place}");

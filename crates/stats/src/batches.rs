@@ -489,24 +489,7 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Histogram;
-
-    /// A small generator of our own, so that the traces are the same for ever (splitmix64).
-    struct Random(u64);
-
-    impl Random {
-        fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ (z >> 31)
-        }
-
-        fn unit(&mut self) -> f64 {
-            (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-        }
-    }
+    use crate::{Histogram, SplitMix64};
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
     fn whole(ns: f64) -> u64 {
@@ -595,7 +578,7 @@ mod tests {
     #[test]
     fn a_drift_away_from_every_level_keeps_an_interval() {
         // Half a second about 5 µs, then about 50 µs within 0.2 %: nothing lies near the levels of the beginning.
-        let mut random = Random(3);
+        let mut random = SplitMix64::new(3);
         let (batches, histogram) = feed((0..400_000).map(|at| {
             let about = if at < 5_000 { 5_000.0 } else { 50_000.0 };
             whole(about * (1.0 + 0.002 * random.unit()))

@@ -6,7 +6,8 @@
 //! and S. S. Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1.) The chance of even one false finding among the
 //! quantities stays below the level that a corrected p is compared with.
 
-use crate::permutation::{DRAWN, dealings, next, shuffle};
+use crate::SplitMix64;
+use crate::permutation::{DRAWN, dealings, next};
 
 /// Up to so many dealings all are looked at: two sets of 9. Many cells with many quantities are tested at once, so fewer than
 /// for a single quantity.
@@ -76,9 +77,9 @@ pub fn joint_permutation_test(first: &[Vec<f64>], second: &[Vec<f64>], seed: u64
         Box::new(move |count| count as f64 / ways as f64)
     } else {
         let mut places: Vec<usize> = (0..left + right).collect();
-        let mut state = seed;
+        let mut random = SplitMix64::new(seed);
         for _ in 0..DRAWN {
-            shuffle(&mut places, &mut state);
+            random.shuffle(&mut places);
             look(places.get(..left).unwrap_or_default());
         }
         Box::new(|count| (count + 1) as f64 / f64::from(DRAWN + 1))
@@ -157,12 +158,8 @@ mod tests {
     fn false_findings_are_as_rare_as_promised() {
         // Six quantities that depend on each other, both sets of one distribution, 400 times: at most 5 % may have even one
         // finding. 20 are expected; six deviations of a binomial are 26.
-        let mut state = 11_u64;
-        let mut draw = || {
-            let mut one = [0.0, 1.0];
-            shuffle(&mut one, &mut state);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        };
+        let mut random = SplitMix64::new(11);
+        let mut draw = || random.unit();
         let mut below = 0;
         for _ in 0..400 {
             let mut set = |count: usize| -> Vec<Vec<f64>> {

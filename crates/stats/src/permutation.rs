@@ -6,6 +6,8 @@
 //! (R. A. Fisher, The Design of Experiments, 1935; B. Phipson and G. K. Smyth, "Permutation P-values should never be zero",
 //! 2010, for the one that is added to both counts of a random sample of dealings.)
 
+use crate::SplitMix64;
+
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Centre {
@@ -79,10 +81,10 @@ pub fn permutation_test(first: &[f64], second: &[f64], centre: Centre, seed: u64
         }
         return Some(Permutation { difference, p: count as f64 / ways as f64, exact: true });
     }
-    let mut state = seed;
+    let mut random = SplitMix64::new(seed);
     let mut count = 0_u32;
     for _ in 0..DRAWN {
-        shuffle(&mut pool, &mut state);
+        random.shuffle(&mut pool);
         let far = reaches(&mut |left, right| {
             let (head, tail) = pool.split_at(left.len());
             left.copy_from_slice(head);
@@ -166,19 +168,6 @@ pub(crate) fn next(chosen: &mut [usize], all: usize) -> bool {
     true
 }
 
-/// Fisher-Yates by splitmix64 (Steele, Lea, Flood 2014). The share by which low places are preferred is below 1e-17.
-pub(crate) fn shuffle<T>(values: &mut [T], state: &mut u64) {
-    for last in (1..values.len()).rev() {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = *state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        let drawn = (u128::from(z) * (last as u128 + 1)) >> 64;
-        values.swap(last, usize::try_from(drawn).unwrap_or(last));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,12 +228,8 @@ mod tests {
     fn false_findings_are_as_rare_as_promised() {
         // Two sets of one distribution, 400 times: p must be uniform or larger. 5 % is 20; six deviations of a binomial
         // are 26.
-        let mut state = 7_u64;
-        let mut draw = || {
-            let mut one = [0.0, 1.0];
-            shuffle(&mut one, &mut state);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        };
+        let mut random = SplitMix64::new(7);
+        let mut draw = || random.unit();
         let below = (0..400)
             .filter(|_| {
                 let first: Vec<f64> = (0..6).map(|_| draw()).collect();

@@ -1,6 +1,7 @@
 //! One compilation: by a compiler where there is one, else by a shell that does what a compiler does to a kernel.
 
 use model::{CpuList, Policy};
+use stats::SplitMix64;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -68,20 +69,16 @@ impl Toolchain {
 /// An endless supply of different C files; the same for the same number.
 #[derive(Debug)]
 pub(super) struct Source {
-    state: u64,
+    random: SplitMix64,
 }
 
 impl Source {
     pub(super) fn new(number: u32) -> Self {
-        Self { state: u64::from(number).wrapping_mul(2).wrapping_add(1) }
+        Self { random: SplitMix64::new(u64::from(number).wrapping_mul(2).wrapping_add(1)) }
     }
 
-    /// Steele, Lea and Flood's SplitMix64.
     fn random(&mut self, below: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % below
+        self.random.next_u64() % below
     }
 
     /// The next file. Sizes differ, so that slots which start together do not stay in step.

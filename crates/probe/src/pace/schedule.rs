@@ -1,6 +1,7 @@
 //! When each message is meant to be sent. Pure: the same shape, rate and seed give the same times.
 
 use model::Shape;
+use stats::SplitMix64;
 
 /// The intended times of one run, in ns since its first; never going back.
 #[derive(Debug, Clone)]
@@ -22,7 +23,7 @@ enum Course<'a> {
         rate: f64,
     },
     Poisson {
-        random: Random,
+        random: SplitMix64,
         rate: f64,
         at_ns: f64,
     },
@@ -38,7 +39,7 @@ impl<'a> Schedule<'a> {
         let course = match shape {
             Shape::Even => Course::Even { burst: 1, rate },
             Shape::Burst { count } => Course::Even { burst: u64::from((*count).max(1)), rate },
-            Shape::Poisson => Course::Poisson { random: Random(seed), rate, at_ns: 0.0 },
+            Shape::Poisson => Course::Poisson { random: SplitMix64::new(seed), rate, at_ns: 0.0 },
             Shape::Times { offsets_ns } => {
                 Course::Times { offsets_ns, period_ns: offsets_ns.last().copied().unwrap_or(0) }
             }
@@ -66,7 +67,7 @@ impl<'a> Schedule<'a> {
             }
             Course::Poisson { random, rate, at_ns } => {
                 let now = whole(*at_ns);
-                *at_ns += random.exponential() * 1e9 / *rate;
+                *at_ns += exponential(random) * 1e9 / *rate;
                 now
             }
             Course::Times { offsets_ns, period_ns } => {
@@ -116,25 +117,11 @@ fn whole(ns: f64) -> u64 {
     ns.round() as u64
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014): small, and equal on all machines.
-#[derive(Debug, Clone)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Exponentially distributed with mean 1.
-    fn exponential(&mut self) -> f64 {
-        // 53 random bits above 0 and at most 1.
-        let unit = ((self.next() >> 11) + 1) as f64 / 9_007_199_254_740_992.0;
-        -unit.ln()
-    }
+/// Exponentially distributed with mean 1.
+fn exponential(random: &mut SplitMix64) -> f64 {
+    // 53 random bits above 0 and at most 1.
+    let unit = ((random.next_u64() >> 11) + 1) as f64 / 9_007_199_254_740_992.0;
+    -unit.ln()
 }
 
 #[cfg(test)]

@@ -13,24 +13,25 @@ use model::{
     LoadReport, LoadSpec, MachineFacts, NicFacts, Policy, Probe, ResultDocument, RunDocument, Substrate, TickRate,
     Verdict,
 };
+use stats::SplitMix64;
 use std::collections::BTreeMap;
 use windhover_report::RunInput;
 
-/// splitmix64: the same numbers everywhere.
-pub(crate) struct Chance(pub(crate) u64);
+/// What samples draw.
+pub(crate) struct Chance(SplitMix64);
 
 impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// 0 to 1.
     pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 
     /// About normal, from sums alone, so that no platform's logarithm matters.
@@ -166,7 +167,7 @@ pub(crate) fn result(shape: &Shape) -> ResultDocument {
     let seed = seed
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    let mut chance = Chance(seed);
+    let mut chance = Chance::new(seed);
     let drift = 1.0 + 0.012 * chance.normal();
     let mut histogram = stats::Histogram::new();
     let (mut sum, mut squares, mut low, mut high) = (0.0, 0.0, u64::MAX, 0);

@@ -107,7 +107,7 @@ impl Sums {
 
 /// Simulates a cell, message by message.
 pub(crate) fn measure(cell: &Cell) -> Measured {
-    let mut chance = Chance(cell.rate * 31 + u64::from(cell.repetition) * 7 + cell.policy.len() as u64);
+    let mut chance = Chance::new(cell.rate * 31 + u64::from(cell.repetition) * 7 + cell.policy.len() as u64);
     let (sender, reflector) = stalls(cell, &mut chance);
     let count = cell.rate * cell.seconds;
     let per_interval = cell.rate / 10;

@@ -8,6 +8,7 @@ use model::result::Outlier;
 use model::run::RunStep;
 use model::{Event, JournalLine, ResultDocument, RunDocument};
 use serde_json::{Value, json};
+use stats::SplitMix64;
 use stats::{CoarseTally, Encoder};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,12 +27,9 @@ pub(crate) struct Message {
     pub(crate) rtt_ns: Option<u64>,
 }
 
-/// splitmix64: the same numbers everywhere.
+/// The same number for the same `of` everywhere.
 pub(crate) fn chance(of: u64) -> u64 {
-    let mut z = of.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    SplitMix64::new(of.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64()
 }
 
 /// About normal, from a sum of four alone: mean 0, standard deviation 1000.

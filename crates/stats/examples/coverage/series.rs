@@ -1,22 +1,14 @@
 //! Synthetic series of times, and how often the interval of their median covers the truth.
 
-use windhover_stats::{BatchIntervals, Histogram, NoInterval};
+use windhover_stats::{BatchIntervals, Histogram, NoInterval, SplitMix64};
 
-/// splitmix64 (Steele, Lea, Flood 2014).
+/// What a series draws.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.unit()
     }
 
     /// Normal, by the sum of four uniform values: its tails are short, its centre is what a median sees.
@@ -74,7 +66,7 @@ struct Going {
 
 impl Going {
     fn new(series: Series, seed: u64) -> Self {
-        let mut random = Random(seed.wrapping_mul(0x1234_5678_9abc_def1));
+        let mut random = Random(SplitMix64::new(seed.wrapping_mul(0x1234_5678_9abc_def1)));
         let (last, left) = match series {
             Series::TwoStates => (f64::from(u8::from(random.unit() < 0.4)), 0.0),
             _ => (random.normal(), 0.0),

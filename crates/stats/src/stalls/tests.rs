@@ -1,6 +1,7 @@
 //! Synthetic traces: each known signature, and random ones that must stay unnamed.
 
 use super::*;
+use crate::SplitMix64;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -11,16 +12,15 @@ fn whole(ns: f64) -> u64 {
     ns as u64
 }
 
-/// A small generator of our own, so that the traces are the same for ever (splitmix64).
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.unit()
     }
 
     fn exponential(&mut self, mean: f64) -> f64 {
@@ -68,7 +68,7 @@ fn holes_at_odd_distances_are_not_throttling() {
 fn two_holes_in_a_crowd_of_all_widths_are_not_throttling() {
     let mut slow = vec![(100 * MS, 50 * MS), (1100 * MS, 50 * MS)];
     assert_eq!(find(&slow).len(), 1);
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     slow.extend(random.trace(30, 40e6, |random| 15e6 + random.unit() * 29e6));
     assert_eq!(find(&slow), []);
 }
@@ -76,7 +76,7 @@ fn two_holes_in_a_crowd_of_all_widths_are_not_throttling() {
 #[test]
 fn slices_of_each_tick_are_told_apart() {
     for (hz, slice) in [(250, 4 * MS), (100, 10 * MS), (125, 8 * MS)] {
-        let mut random = Random(u64::from(hz));
+        let mut random = Random::new(u64::from(hz));
         let slow = random.trace(60, 9e6, |random| {
             let times = if random.unit() < 0.7 { 1.0 } else { 2.0 };
             times * slice as f64 + random.unit() * 60e3
@@ -90,7 +90,7 @@ fn slices_of_each_tick_are_told_apart() {
 
 #[test]
 fn slices_are_found_beside_other_noise() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut slow = random.trace(40, 20e6, |random| 4e6 + random.unit() * 50e3);
     slow.extend(random.trace(20, 40e6, |random| 1e6 + random.exponential(3e6)));
     let found = find(&slow);
@@ -100,7 +100,7 @@ fn slices_are_found_beside_other_noise() {
 
 #[test]
 fn unknown_periods_are_measured() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let slow: Vec<(u64, u64)> = (0..40)
         .filter(|at| at % 7 != 3)
         .map(|at| (5 * MS + at * 25 * MS + whole(random.unit() * 4e5), 1_700 * US + whole(random.unit() * 2e5)))
@@ -141,7 +141,7 @@ fn a_drifting_period_with_a_foreign_stall_is_still_one() {
 fn random_stalls_are_hardly_ever_called_periodic() {
     let mut fired = 0;
     for seed in 0..3000_u64 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 5 + usize::try_from(seed % 200).unwrap();
         let slow = match seed % 4 {
             0 => random.trace(count, 10e6, |random| 1e6 + random.exponential(3e6)),

@@ -1,15 +1,19 @@
-//! A small random generator that gives the same order for the same seed on every machine and in every version.
+//! The random generator of everything that must come out the same again: orders, schedules, permutations, test series.
 
-/// splitmix64 (Steele, Lea, Flood 2014): a counter in steps of the golden ratio, mixed. Not for secrets.
+/// splitmix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014): the same numbers for the same
+/// seed on every machine and in every version. Not for secrets.
 #[derive(Debug, Clone)]
-pub(crate) struct Rng(u64);
+pub struct SplitMix64(u64);
 
-impl Rng {
-    pub(crate) fn new(seed: u64) -> Self {
+impl SplitMix64 {
+    /// Any seed is as good as any other.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next number.
+    pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,12 +21,20 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound` (which is above 0), each equally likely: draws from the last, incomplete stretch are
-    /// thrown away.
-    fn below(&mut self, bound: u64) -> u64 {
+    /// A number from 0 to below 1, of 53 random bits.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number below `bound`, each equally likely: draws from the last, incomplete stretch are thrown away. 0 where `bound`
+    /// is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 {
+            return 0;
+        }
         let last_whole = u64::MAX - u64::MAX % bound;
         loop {
-            let drawn = self.next();
+            let drawn = self.next_u64();
             if drawn < last_whole {
                 return drawn % bound;
             }
@@ -30,7 +42,7 @@ impl Rng {
     }
 
     /// Fisher-Yates: every order is equally likely.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let drawn = self.below(last as u64 + 1);
             items.swap(last, usize::try_from(drawn).unwrap_or(last));
@@ -45,8 +57,8 @@ mod tests {
     #[test]
     fn the_published_sequence() {
         // The first outputs of splitmix64 for seed 1234567, as published with the reference implementation.
-        let mut rng = Rng::new(1_234_567);
-        assert_eq!([rng.next(), rng.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        let mut random = SplitMix64::new(1_234_567);
+        assert_eq!([random.next_u64(), random.next_u64()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
     }
 
     #[test]
@@ -54,7 +66,7 @@ mod tests {
         let mut seen = [[0u32; 4]; 4];
         for seed in 0..4000 {
             let mut items = [0usize, 1, 2, 3];
-            Rng::new(seed).shuffle(&mut items);
+            SplitMix64::new(seed).shuffle(&mut items);
             for (place, &item) in items.iter().enumerate() {
                 seen[item][place] += 1;
             }
