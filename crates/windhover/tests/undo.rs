@@ -436,3 +436,82 @@ fn undo_finds_the_logs_of_namespaces_and_enters_them() {
     assert!(stdout(&gone).contains("is gone"), "{}", stdout(&gone));
     assert!(!folder.exists(), "a finished folder stays");
 }
+
+/// Runs windhover in a namespace.
+fn run_in(namespace: &Namespace, arguments: &[&str]) -> std::process::Output {
+    namespace.within(|| run(arguments))
+}
+
+#[test]
+fn settings_of_a_namespace_that_is_gone_are_forgotten_and_the_callers_stay() {
+    let test = "settings_of_a_namespace_that_is_gone_are_forgotten_and_the_callers_stay";
+    if !support::can_make_namespaces(test) {
+        return;
+    }
+    let ttl = Knob::sysctl("net.ipv4.ip_default_ttl");
+    let caller = Namespace::new("c");
+    let read = || caller.within(|| Machine::running().read(&ttl).unwrap());
+    // The value that the lost namespace had too: nothing but the namespace tells the two apart.
+    caller.within(|| Machine::running().write(&ttl, "78").unwrap());
+    for undo in [&["undo"][..], &["tune", "undo"]] {
+        let tree = tempfile::tempdir().unwrap();
+        let state = tree.path().join("state").display().to_string();
+        let lost = Namespace::new("g");
+        let set = ["tune", "apply", "--yes", "--set", "net.ipv4.ip_default_ttl=78", "--state-dir", &state];
+        assert_code(&run_in(&lost, &set), 0);
+        // While it is there, the set is undone in it or not at all.
+        let refused = run_in(&caller, &["tune", "undo", "--state-dir", &state]);
+        assert_code(&refused, 1);
+        assert!(stderr(&refused).contains("`windhover undo 0001` enters it"), "{}", stderr(&refused));
+        lost.remove();
+        let undone = run_in(&caller, &[undo, &["--state-dir", &state]].concat());
+        assert_eq!(read(), "78", "the caller's setting was changed by {undo:?}");
+        assert_code(&undone, 0);
+        let said = stdout(&undone);
+        assert!(said.contains("0001  0 put back, 1 forgotten\n"), "{said}");
+        assert!(
+            said.contains("its network namespace is gone, and with it /proc/sys/net/ipv4/ip_default_ttl\n"),
+            "{said}"
+        );
+        let again = run(&["undo", "--state-dir", &state]);
+        assert_code(&again, 0);
+        assert!(stderr(&again).contains("there is nothing to undo"), "{}", stderr(&again));
+    }
+}
+
+/// A namespace takes its own settings with it, and leaves the machine's to be put back: wherever the log is.
+#[test]
+fn of_a_namespace_that_is_gone_the_machines_settings_are_put_back() {
+    // No namespace has it: they are numbered from 4026531833 on.
+    const GONE: u64 = 17;
+    let header =
+        SetHeader { details: serde_json::json!({ "netns": GONE }), ..SetHeader::new("tune test", "cargo test", None) };
+    for (folder, header) in [("", header), ("netns-17", SetHeader::new("tune test", "cargo test", None))] {
+        let (tree, _) = plant();
+        let root = tree.path().display().to_string();
+        let files = ["net/ipv4/ip_default_ttl", "vm/swappiness"].map(|name| tree.path().join("proc/sys").join(name));
+        let state = tree.path().join("state");
+        let log = StateDir::at(state.join(folder));
+        let lock = log.lock(PATIENCE).unwrap();
+        let mut set = log.begin(&lock, &header).unwrap();
+        for file in &files {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "64\n").unwrap();
+        }
+        for name in ["net.ipv4.ip_default_ttl", "vm.swappiness"] {
+            set.set(&Machine::at(tree.path()), &change(Knob::sysctl(name), "7")).unwrap();
+        }
+        drop(set);
+        drop(lock);
+        let undone = run(&["undo", "--json", "--root", &root, "--state-dir", state.to_str().unwrap()]);
+        assert_code(&undone, 0);
+        let values = files.each_ref().map(|file| std::fs::read_to_string(file).unwrap().trim().to_owned());
+        assert_eq!(values, ["7", "64"], "{folder}");
+        let done: serde_json::Value = serde_json::from_slice(&undone.stdout).unwrap();
+        let report = &done[0]["report"];
+        assert_eq!((&report["restored"], report["forgotten"].as_array().unwrap().len()), (&1.into(), 1), "{done}");
+        assert_eq!((&done[0]["netns"], &done[0]["gone"]), (&GONE.into(), &true.into()), "{done}");
+        assert!(log.sets().unwrap().is_empty());
+        assert!(folder.is_empty() || !log.path().exists(), "a finished folder stays");
+    }
+}

@@ -183,6 +183,17 @@ impl Knob {
         }
     }
 
+    /// Whether each network namespace has its own: what is set of it goes with the namespace. Of /proc/sys/net that is what a
+    /// namespace other than the machine's first can write.
+    #[must_use]
+    pub fn is_of_network_namespace(&self) -> bool {
+        match self {
+            Self::Ethtool { .. } | Self::Flow { .. } | Self::Napi { .. } => true,
+            Self::File { path, .. } => path.starts_with("/proc/sys/net") || path.starts_with("/sys/class/net"),
+            _ => false,
+        }
+    }
+
     /// Other knobs that the kernel changes on its own when this one is written. Switching transparent huge pages on
     /// raises `vm.min_free_kbytes`, and switching them off does not lower it to what it was (mm/khugepaged.c,
     /// `set_recommended_min_free_kbytes`).

@@ -10,35 +10,35 @@ use std::time::{Duration, Instant};
 /// Between two attempts at a knob that is busy.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How a set is undone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    /// Its network namespace is gone.
+    pub(super) gone: bool,
+    /// Also what another has changed.
+    pub(super) force: bool,
+    /// Until when busy knobs are tried.
+    pub(super) deadline: Instant,
+}
+
 /// Undoes what a log still holds. `newer` are the sets made after it, oldest first.
 pub(super) fn take(
     settings: &dyn Settings,
     writer: &mut Writer,
     log: &Log,
     newer: &mut [(Writer, Log)],
-    force: bool,
-    patience: Duration,
+    manner: Manner,
 ) -> UndoReport {
     let mut report = UndoReport::default();
-    let deadline = Instant::now() + patience;
     for entry in log.entries.iter().rev().filter(|entry| !entry.undone) {
         fault_point();
-        let fate = match hand_over(entry, newer) {
-            Err(why) => Fate::Failed(why),
-            Ok(true) => Fate::HandedOver,
-            Ok(false) if in_own_group(entry, log) => {
-                // Best effort: what counts is that the group goes. A partition falls back to a member this way even
-                // when the group resists.
-                let _ = settings.write(&entry.change.knob, &entry.before);
-                Fate::Restored
-            }
-            Ok(false) => restore(settings, entry, newer, force, deadline),
-        };
+        let fate = undo_change(settings, entry, log, newer, manner);
         fault_point();
         match fate {
             Fate::Restored => report.restored += 1,
             Fate::Already => report.already += 1,
             Fate::HandedOver => report.handed_over += 1,
+            Fate::Forgotten => report.forgotten.push(entry.change.knob.clone()),
             Fate::Conflict(conflict) => report.conflicts.push(*conflict),
             Fate::Failed(why) => {
                 report.failed.push(why);
@@ -52,10 +52,28 @@ pub(super) fn take(
     report
 }
 
+fn undo_change(settings: &dyn Settings, entry: &Entry, log: &Log, newer: &mut [(Writer, Log)], manner: Manner) -> Fate {
+    if manner.gone && entry.change.knob.is_of_network_namespace() {
+        return Fate::Forgotten;
+    }
+    match hand_over(entry, newer) {
+        Err(why) => Fate::Failed(why),
+        Ok(true) => Fate::HandedOver,
+        Ok(false) if in_own_group(entry, log) => {
+            // Best effort: what counts is that the group goes. A partition falls back to a member this way even when
+            // the group resists.
+            let _ = settings.write(&entry.change.knob, &entry.before);
+            Fate::Restored
+        }
+        Ok(false) => restore(settings, entry, newer, manner),
+    }
+}
+
 enum Fate {
     Restored,
     Already,
     HandedOver,
+    Forgotten,
     Conflict(Box<Conflict>),
     Failed(String),
 }
@@ -160,13 +178,8 @@ fn in_own_group(entry: &Entry, log: &Log) -> bool {
     })
 }
 
-fn restore(
-    settings: &dyn Settings,
-    entry: &Entry,
-    newer: &mut [(Writer, Log)],
-    force: bool,
-    deadline: Instant,
-) -> Fate {
+fn restore(settings: &dyn Settings, entry: &Entry, newer: &mut [(Writer, Log)], manner: Manner) -> Fate {
+    let Manner { force, deadline, .. } = manner;
     let knob = &entry.change.knob;
     let failed = |error: &dyn std::fmt::Display| Fate::Failed(error.to_string());
     loop {

@@ -42,6 +42,14 @@ pub enum UndoError {
         /// As asked for.
         id: String,
     },
+    /// A change set belongs to another network namespace that still exists.
+    #[error("change set {set} was made in another network namespace (inode {netns}): `windhover undo {set}` enters it")]
+    OtherNamespace {
+        /// Which set.
+        set: String,
+        /// Inode of its namespace.
+        netns: u64,
+    },
     /// A knob cannot be read or written.
     #[error(transparent)]
     Knob(#[from] KnobError),

@@ -16,7 +16,8 @@
 //!
 //! **Several sets** may hold one knob. When the older one is undone first, the newer keeps its value and inherits the
 //! older's `before`; undone in the other order each puts back what it found. A set that found a value in place does
-//! not hold the knob: undoing the set that made the value takes it away from both.
+//! not hold the knob: undoing the set that made the value takes it away from both. A knob of two network namespaces is two
+//! knobs; those of a namespace that is gone are forgotten.
 //!
 //! **Groups.** What a set wrote into the files of a control group that it made itself is not put back one by one with
 //! all checks: removing the group undoes it.
@@ -41,5 +42,5 @@ pub use journal::{Change, Changes, Done};
 pub use lock::Lock;
 #[doc(hidden)]
 pub use log::exercise_log;
-pub use namespaces::NamespaceState;
+pub use namespaces::SetNamespace;
 pub use state::{Conflict, Held, SetHeader, SetId, StateDir, UndoReport};

@@ -1,14 +1,15 @@
 //! The directory of undo logs: its lock, its change sets, undoing one.
 
+use super::apart::Manner;
 use super::fault::fault_point;
 use super::log::{Entry, FORMAT, Log, Writer, sync_folder};
-use super::{Changes, Lock, UndoError};
+use super::{Changes, Lock, SetNamespace, UndoError};
 use crate::knob::{Knob, Settings, TaskKey};
 use crate::private;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The usual place.
 const USUAL: &str = "/run/windhover";
@@ -74,6 +75,9 @@ pub struct UndoReport {
     /// Knobs that a newer change set holds: it will put back the value that this set would have.
     #[serde(default)]
     pub handed_over: u32,
+    /// Knobs that went with their network namespace.
+    #[serde(default)]
+    pub forgotten: Vec<Knob>,
     /// Knobs that another changed meanwhile: left as they are.
     pub conflicts: Vec<Conflict>,
     /// Knobs that could not be put back, with the reason; their log is kept.
@@ -95,6 +99,7 @@ impl UndoReport {
         self.restored += other.restored;
         self.already += other.already;
         self.handed_over += other.handed_over;
+        self.forgotten.extend(other.forgotten);
         self.conflicts.extend(other.conflicts);
         self.failed.extend(other.failed);
         self.lost.extend(other.lost);
@@ -265,10 +270,12 @@ impl StateDir {
 
     /// Undoes a change set in strict reverse order: each knob only where its value is still ours (or with `force`),
     /// read back, retried while the kernel says EBUSY until `patience` is over. The log goes when nothing failed; a
-    /// conflict does not keep it. What the shield of this set told others (`shield.json`) goes first.
+    /// conflict does not keep it. What the shield of this set told others (`shield.json`) goes first. Knobs of a network
+    /// namespace that is gone are forgotten.
     ///
     /// # Errors
-    /// [`UndoError`] when the log cannot be read or written; knobs that resist are in the report.
+    /// [`UndoError`] when the log cannot be read or written; [`UndoError::OtherNamespace`], before anything is undone; knobs
+    /// that resist are in the report.
     pub fn undo(
         &self,
         _lock: &Lock,
@@ -290,14 +297,20 @@ impl StateDir {
             }
             Err(error) => return Err(error),
         };
+        let gone = self.require_namespace(id, &log.header)?;
         crate::shield::forget(self, id)?;
-        let mut newer = Vec::new();
+        let mut newer: Vec<(Writer, Log)> = Vec::new();
         // Numbers never return, so a higher one is newer.
         for number in numbers(&folder, LOG)?.into_iter().filter(|&number| number > number_of(id).unwrap_or(0)) {
             // One that cannot be opened is its own undo's to name.
             newer.extend(Writer::open(&folder.join(file_of(number))));
         }
-        let mut report = super::apart::take(settings, &mut writer, &log, &mut newer, force, patience);
+        // The same knob of another network namespace is another.
+        for (_, other) in newer.iter_mut().filter(|(_, other)| other.header.netns() != log.header.netns()) {
+            other.entries.retain(|entry| !entry.change.knob.is_of_network_namespace());
+        }
+        let manner = Manner { gone, force, deadline: Instant::now() + patience };
+        let mut report = super::apart::take(settings, &mut writer, &log, &mut newer, manner);
         report.lost = log.losses().iter().map(|loss| lost(&kept, loss)).collect();
         if report.failed.is_empty() {
             fault_point();
@@ -313,21 +326,28 @@ impl StateDir {
         Ok(report)
     }
 
+    /// Says whether the network namespace of a set is gone.
+    ///
+    /// # Errors
+    /// [`UndoError::OtherNamespace`] where it is another than the caller's.
+    pub fn require_namespace(&self, id: &SetId, header: &SetHeader) -> Result<bool, UndoError> {
+        match self.namespace_of(header) {
+            SetNamespace::This => Ok(false),
+            SetNamespace::Gone { .. } => Ok(true),
+            SetNamespace::Other { inode, .. } => Err(UndoError::OtherNamespace { set: id.to_string(), netns: inode }),
+        }
+    }
+
     /// Removes the state directory of a network namespace when no log is left in it.
     fn remove_if_finished(&self) -> Result<(), UndoError> {
         let Some(folder) = self.trusted_folder()?.filter(|_| self.inode_of_namespace().is_some()) else {
             return Ok(());
         };
         if numbers(&folder, LOG)?.is_empty() && numbers(&folder, DAMAGED)?.is_empty() {
-            self.remove()?;
+            let failed = |cause| UndoError::Log { path: self.path.clone(), step: "remove", cause };
+            std::fs::remove_dir_all(&self.path).map_err(failed)?;
         }
         Ok(())
-    }
-
-    /// Removes the state directory with all that is in it.
-    pub(super) fn remove(&self) -> Result<(), UndoError> {
-        let failed = |cause| UndoError::Log { path: self.path.clone(), step: "remove", cause };
-        std::fs::remove_dir_all(&self.path).map_err(failed)
     }
 
     /// The log of a set that exists.

@@ -2,7 +2,7 @@
 
 use super::tree::{PATIENCE, apply, change, header, machine, plant, state};
 use host::knob::{Knob, Settings};
-use host::undo::{StateDir, UndoError};
+use host::undo::{SetHeader, StateDir, UndoError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -40,6 +40,31 @@ fn sets_that_share_a_knob() {
             assert!(state.sets().unwrap().is_empty());
         }
     }
+}
+
+/// A knob of two network namespaces is two knobs: the newer set of another one holds nothing of ours.
+#[test]
+fn a_set_of_another_namespace_inherits_nothing() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = tree.path();
+    plant(root);
+    let machine = machine(root);
+    let state = state(root);
+    let lock = state.lock(PATIENCE).unwrap();
+    let knob = Knob::sysctl("net.core.busy_poll");
+    let make = |netns: Option<u64>| {
+        let header = SetHeader { details: serde_json::json!({ "netns": netns }), ..header() };
+        let mut set = state.begin(&lock, &header).unwrap();
+        set.set(&machine, &change(knob.clone(), "50")).unwrap();
+        set.id().clone()
+    };
+    let ours = make(host::netns::inode());
+    // In the other namespace it has its own value, the same one.
+    machine.write(&knob, "0").unwrap();
+    make(Some(17));
+    let report = state.undo(&lock, &machine, &ours, false, PATIENCE).unwrap();
+    assert_eq!((report.restored, report.handed_over), (1, 0));
+    assert_eq!(machine.read(&knob).unwrap(), "0");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Planned, Profile, Skipped, TuneError, TunePlan, plan_profile};
 use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
-use host::undo::{Done, Held, SetHeader, SetId, StateDir, UndoError, UndoReport};
+use host::undo::{Done, Held, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -82,11 +82,14 @@ pub fn applied(state: &StateDir, name: Option<&str>) -> Result<Vec<(SetId, SetHe
     Ok(sets.into_iter().filter(|(_, header)| meant(header)).collect())
 }
 
-/// What the sets of a profile hold, the newest of each knob.
+/// What the sets of a profile hold here, the newest of each knob: those of other network namespaces have others by the same
+/// names.
 fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, Held>, UndoError> {
     let mut held = BTreeMap::new();
-    for (id, _) in applied(state, Some(name))? {
-        held.extend(state.changes(&id)?.into_iter().map(|change| (change.knob.clone(), change)));
+    for (id, header) in applied(state, Some(name))? {
+        let is_here = state.namespace_of(&header) == SetNamespace::This;
+        let changes = state.changes(&id)?.into_iter().filter(|held| is_here || !held.knob.is_of_network_namespace());
+        held.extend(changes.map(|change| (change.knob.clone(), change)));
     }
     Ok(held)
 }
@@ -138,8 +141,8 @@ fn make(
     let lock = state.lock(LOCK)?;
     let owned = owner.is_some();
     let mut header = SetHeader::new(what(&profile.name), command, owner);
-    let netns =
-        plan.changes.iter().any(|planned| of_namespace(&planned.change.knob)).then(host::netns::inode).flatten();
+    let of_namespace = plan.changes.iter().any(|planned| planned.change.knob.is_of_network_namespace());
+    let netns = (of_namespace && kernel.machine().is_running()).then(host::netns::inode).flatten();
     header.details = serde_json::json!({ "device": device, "netns": netns });
     let mut changes = state.begin(&lock, &header)?;
     let keeper = if owned {
@@ -205,15 +208,6 @@ fn finish(report: &mut TuneReport, plan: TunePlan) {
     report.already = (plan.same.len() + plan.changes.len()).saturating_sub(report.changed.len());
     report.skipped = plan.skipped;
     report.warnings = plan.warnings;
-}
-
-/// Whether a knob is one of a network namespace and not of the machine.
-fn of_namespace(knob: &Knob) -> bool {
-    match knob {
-        Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => true,
-        Knob::File { path, .. } => path.starts_with("/proc/sys/net") || path.starts_with("/sys/class/net"),
-        _ => false,
-    }
 }
 
 fn reshapes(knob: &Knob) -> bool {
@@ -315,11 +309,11 @@ pub fn verify(
 /// Undoes what applying a profile changed, newest first; all profiles without a name.
 ///
 /// # Errors
-/// [`TuneError::OtherNamespace`] before anything is undone; [`TuneError::Undo`].
+/// [`UndoError::OtherNamespace`] before anything is undone; what else [`StateDir::undo`] says.
 pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) -> Result<Vec<Undone>, TuneError> {
     let sets = applied(state, name)?;
     for (id, header) in &sets {
-        require_namespace(id, header)?;
+        state.require_namespace(id, header)?;
     }
     if sets.is_empty() {
         return Ok(Vec::new());
@@ -335,24 +329,4 @@ pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) 
         }
     }
     Ok(undone)
-}
-
-/// Whether this network namespace is the one that a set was made in: names of devices mean others elsewhere. A namespace
-/// that is gone took its settings with it.
-///
-/// # Errors
-/// [`TuneError::OtherNamespace`].
-fn require_namespace(id: &SetId, header: &SetHeader) -> Result<(), TuneError> {
-    match other_namespace(header) {
-        Some(netns) => Err(TuneError::OtherNamespace { set: id.to_string(), netns }),
-        None => Ok(()),
-    }
-}
-
-/// The inode of a set's network namespace when it is another one than the caller's and still exists.
-#[must_use]
-pub fn other_namespace(header: &SetHeader) -> Option<u64> {
-    let netns = header.details.get("netns")?.as_u64()?;
-    let ours = host::netns::inode()?;
-    (netns != ours && host::netns::find(netns).is_some()).then_some(netns)
 }

@@ -75,14 +75,6 @@ pub enum TuneError {
         /// One line.
         left: String,
     },
-    /// A change set belongs to another network namespace that still exists.
-    #[error("change set {set} was made in another network namespace (inode {netns}): `windhover undo {set}` enters it")]
-    OtherNamespace {
-        /// Which set.
-        set: String,
-        /// Inode of its namespace.
-        netns: u64,
-    },
     /// Nobody would undo the settings when this process dies.
     #[error("no keeper, so nothing was changed: {why}")]
     Keeper {

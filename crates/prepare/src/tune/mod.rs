@@ -16,7 +16,7 @@ mod profile;
 mod resolve;
 mod sysctls;
 
-pub use apply::{Changed, Deviation, TuneReport, Undone, applied, apply, apply_kept, other_namespace, undo, verify};
+pub use apply::{Changed, Deviation, TuneReport, Undone, applied, apply, apply_kept, undo, verify};
 pub use emit::{Form, emit};
 pub use error::TuneError;
 pub use hold::open as hold_cpu_latency;

@@ -3,8 +3,8 @@
 use super::identity;
 use crate::cli::undo::{Keeper, Undo};
 use crate::output::{Failure, Output, paragraph};
-use anyhow::{Context as _, anyhow};
-use host::undo::{NamespaceState, SetHeader, SetId, StateDir, UndoReport};
+use anyhow::anyhow;
+use host::undo::{SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
         task::enter_network(file)?;
     }
     let state = arguments.place.state();
-    let mut places = vec![Place { name: String::new(), namespace: None, state: state.clone() }];
+    let mut places = vec![Place { name: String::new(), state: state.clone() }];
     if state.inode_of_namespace().is_none() {
         places.extend(state.namespaces()?.into_iter().map(Place::of));
     }
@@ -39,10 +39,7 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
         if arguments.list {
             place.list(&chosen, &mut all)?;
         } else if !chosen.is_empty() {
-            match &place.namespace {
-                None => here(&place.state, &chosen, arguments, &mut all)?,
-                Some(namespace) => there(place, namespace, &chosen, arguments, &mut all)?,
-            }
+            undo(place, &chosen, arguments, &mut all);
         }
         if arguments.ids.is_empty() {
             all.kept.extend(place.state.damaged()?);
@@ -71,7 +68,6 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
 struct Place {
     /// What stands before the numbers of its sets: nothing, or `netns-INODE/`.
     name: String,
-    namespace: Option<NamespaceState>,
     state: StateDir,
 }
 
@@ -84,10 +80,24 @@ struct Done {
     failed: bool,
 }
 
+impl Done {
+    /// Says what was done with a set.
+    fn add(&mut self, place: &Place, id: &SetId, report: &UndoReport, namespace: &SetNamespace) {
+        self.text.push_str(&words(&format!("{}{id}", place.name), report));
+        self.failed |= !report.is_clean();
+        let mut document = json!({ "set": id, "report": report });
+        if let SetNamespace::Other { inode, .. } | SetNamespace::Gone { inode } = namespace {
+            document["netns"] = json!(inode);
+            document["gone"] = json!(matches!(namespace, SetNamespace::Gone { .. }));
+        }
+        self.documents.push(document);
+    }
+}
+
 impl Place {
-    fn of(namespace: NamespaceState) -> Self {
-        let name = format!("netns-{}/", namespace.inode);
-        Self { name, state: namespace.state.clone(), namespace: Some(namespace) }
+    fn of(state: StateDir) -> Self {
+        let name = state.inode_of_namespace().map(|inode| format!("netns-{inode}/")).unwrap_or_default();
+        Self { name, state }
     }
 
     /// Whether a set is one of those asked for: all without any.
@@ -114,7 +124,7 @@ impl Place {
             for loss in &losses {
                 all.text.push_str(&paragraph(INDENT, &format!("the log is damaged: {loss}")));
             }
-            let inode = self.namespace.as_ref().map(|namespace| namespace.inode);
+            let inode = self.state.inode_of_namespace();
             let document = json!({ "set": id, "netns": inode, "header": header, "changes": changes, "damage": losses });
             all.documents.push(document);
         }
@@ -132,71 +142,37 @@ fn unknown(asked: &[String], places: &[Place]) -> Result<Option<String>, Failure
     Ok(left.into_iter().next())
 }
 
-/// Undoes sets of this state directory, newest first: each in the network namespace that it was made in.
-fn here(state: &StateDir, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &mut Done) -> Result<(), Failure> {
+/// Undoes sets of a state directory, newest first: each in the network namespace that it was made in, where that still is.
+fn undo(place: &Place, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &mut Done) {
     let kernel = arguments.place.kernel();
+    let state = &place.state;
     for (id, header) in chosen {
-        if let Some(inode) = prepare::tune::other_namespace(header) {
-            let file = host::netns::find(inode).unwrap_or_default();
-            go_on(&id.0, child(state, &file, Some(id), "", arguments, all), all);
-            continue;
-        }
-        let report = match state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE)) {
-            Ok(report) => report,
-            // Its keeper was faster.
-            Err(host::undo::UndoError::NoSuchSet { .. }) => continue,
-            // The others can be undone all the same.
-            Err(error) => UndoReport { failed: vec![error.to_string()], ..UndoReport::default() },
+        let namespace = state.namespace_of(header);
+        let undone = match &namespace {
+            SetNamespace::Other { file, .. } => {
+                child(state, file, id, arguments).map_err(|failure| format!("{:#}", failure.error))
+            }
+            SetNamespace::This | SetNamespace::Gone { .. } => {
+                let undone =
+                    state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE));
+                match undone {
+                    // Its keeper was faster.
+                    Err(UndoError::NoSuchSet { .. }) => Ok(None),
+                    undone => undone.map(Some).map_err(|error| error.to_string()),
+                }
+            }
         };
-        all.text.push_str(&words(&id.0, &report));
-        all.failed |= !report.is_clean();
-        all.documents.push(json!({ "set": id, "report": report }));
-    }
-    Ok(())
-}
-
-/// Undoes the sets of another network namespace, where that still is.
-fn there(
-    place: &Place,
-    namespace: &NamespaceState,
-    chosen: &[&(SetId, SetHeader)],
-    arguments: &Undo,
-    all: &mut Done,
-) -> Result<(), Failure> {
-    let Some(file) = &namespace.file else {
-        namespace.remove()?;
-        let gone =
-            format!("the network namespace is gone, and its settings with it: {} change sets forgotten", chosen.len());
-        all.text.push_str(&paragraph(&format!("{}  ", place.name.trim_end_matches('/')), &gone));
-        all.documents.push(json!({ "netns": namespace.inode, "gone": true }));
-        return Ok(());
-    };
-    for (id, _) in chosen {
-        let name = format!("{}{id}", place.name);
-        go_on(&name, child(&place.state, file, Some(id), &place.name, arguments, all), all);
-    }
-    Ok(())
-}
-
-/// Says what failed in another namespace: the other sets can be undone all the same.
-fn go_on(set: &str, result: Result<(), Failure>, all: &mut Done) {
-    if let Err(failure) = result {
-        let report = UndoReport { failed: vec![format!("{:#}", failure.error)], ..UndoReport::default() };
-        all.text.push_str(&words(set, &report));
-        all.failed = true;
-        all.documents.push(json!({ "set": set, "report": report }));
+        // After a failure the others can be undone all the same.
+        let failed = |why| Some(UndoReport { failed: vec![why], ..UndoReport::default() });
+        if let Some(report) = undone.unwrap_or_else(failed) {
+            all.add(place, id, &report, &namespace);
+        }
     }
 }
 
-/// Runs this command in another network namespace, whose devices and sysctls only a process in it can see.
-fn child(
-    state: &StateDir,
-    netns: &Path,
-    id: Option<&SetId>,
-    name: &str,
-    arguments: &Undo,
-    all: &mut Done,
-) -> Result<(), Failure> {
+/// Runs this command in another network namespace, whose devices and sysctls only a process in it can see. No report when
+/// the set's keeper was faster.
+fn child(state: &StateDir, netns: &Path, id: &SetId, arguments: &Undo) -> Result<Option<UndoReport>, Failure> {
     let mut launch = task::Launch::new(identity::executable()?)
         .args(["undo", "--json", "--quiet", "--netns"])
         .arg(netns)
@@ -205,32 +181,32 @@ fn child(
     if arguments.force {
         launch = launch.arg("--force");
     }
-    let finished = launch.args(id.map(|id| id.0.as_str())).finish(b"", CHILD)?;
-    let documents: Vec<Value> = serde_json::from_slice(&finished.stdout).map_err(|_| {
+    let finished = launch.arg(&id.0).finish(b"", CHILD)?;
+    let mut documents: Value = serde_json::from_slice(&finished.stdout).map_err(|_| {
         let said = String::from_utf8_lossy(&finished.stderr).trim().replace('\n', " ");
         Failure::from(anyhow!("undo in network namespace {} failed: {said}", netns.display()))
     })?;
-    for mut document in documents {
-        let report: UndoReport = serde_json::from_value(document["report"].clone()).context("the answer of an undo")?;
-        let set = SetId(document["set"].as_str().unwrap_or_default().to_owned());
-        all.text.push_str(&words(&format!("{name}{set}"), &report));
-        all.failed |= !report.is_clean();
-        document["netns"] = json!(host::netns::inode_of(netns));
-        all.documents.push(document);
-    }
-    Ok(())
+    let report = documents.get_mut(0).map(|document| serde_json::from_value(document["report"].take()));
+    Ok(report.transpose()?)
 }
 
 /// What was done with a set: one line, and one for each setting that is not as it was.
 pub(super) fn words(set: &str, report: &UndoReport) -> String {
     let mut done = format!("{} put back", report.restored);
-    for (count, what) in [(report.already, "already as before"), (report.handed_over, "held by a newer set")] {
+    let forgotten = u32::try_from(report.forgotten.len()).unwrap_or(u32::MAX);
+    for (count, what) in
+        [(report.already, "already as before"), (report.handed_over, "held by a newer set"), (forgotten, "forgotten")]
+    {
         if count > 0 {
             let _ = write!(done, ", {count} {what}");
         }
     }
     let mut text = paragraph(&format!("{set}  "), &done);
     let mut say = |line: &str| text.push_str(&paragraph(INDENT, line));
+    if !report.forgotten.is_empty() {
+        let names: Vec<String> = report.forgotten.iter().map(ToString::to_string).collect();
+        say(&format!("its network namespace is gone, and with it {}", names.join(", ")));
+    }
     for conflict in &report.conflicts {
         let who = conflict.who.as_deref().unwrap_or("not known by whom");
         say(&format!(
