@@ -203,7 +203,7 @@ impl Span {
     }
 }
 
-/// Whether two spans tell of one and the same rate.
+/// Whether two spans have the same rate.
 fn agree(first: Span, second: Span) -> bool {
     let difference = (first.hz - second.hz).abs() / first.hz;
     difference <= first.uncertainty + second.uncertainty + AGREEMENT_PPM / 1e6

@@ -56,7 +56,7 @@ pub enum EndpointError {
     /// An inherited session that ended with a refusal.
     #[error("{reason}")]
     Refused {
-        /// The reason that the client was told.
+        /// The reason that the client got.
         reason: String,
     },
 }

@@ -8,11 +8,11 @@
 //! May not: print, start processes, change settings of the system.
 
 mod address;
-mod door;
+mod data_accept;
 mod error;
 mod halt;
+mod handshakes;
 mod inherited;
-mod lobby;
 mod pace;
 mod pgm;
 mod reflect;

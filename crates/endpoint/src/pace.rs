@@ -5,7 +5,7 @@
 //! answer. An answer is as long as its message.
 
 use crate::halt::Halt;
-use crate::reflect::{Outcome, TAG, Tally};
+use crate::reflect::{MessageCounts, SizeOutcome, TAG};
 use clock::Clock;
 use host::{CounterSampler, UsageSampler};
 use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError};
@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::data::{self, FarStamps};
 
-mod telling;
+mod tx_stamp_feedback;
 
-pub(crate) use telling::Telling;
+pub(crate) use tx_stamp_feedback::TxStampFeedback;
 
 /// Messages between two looks at the CPU that the thread is on.
 const BATCH: u32 = 1024;
@@ -26,7 +26,7 @@ const MOST_STALE: u32 = 100_000;
 
 /// What one size asks of the loop.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct LoopShape {
     pub(crate) size: usize,
     /// Messages whose number is a multiple of it are answered; never 0.
     pub(crate) every: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Shape {
 /// bursts and a sender that catches up are answered as long as their mean is within the limit (the generic cell rate
 /// algorithm, ITU-T I.371, with a second of tolerance).
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RateBudget {
     /// Ticks that a message is worth, and the part of one below it, in 1/2^32.
     cost: u64,
     part: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Budget {
     due: u64,
 }
 
-impl Budget {
+impl RateBudget {
     pub(crate) fn new(clock: Clock, pps: u32) -> Self {
         let second = clock.ticks(1_000_000_000);
         let wide = (u128::from(second) << 32) / u128::from(pps.max(1));
@@ -78,11 +78,11 @@ impl Budget {
 }
 
 /// The loop over one size.
-pub(crate) struct Answer<'a, F> {
-    pub(crate) shape: Shape,
+pub(crate) struct AnswerLoop<'a, F> {
+    pub(crate) shape: LoopShape,
     pub(crate) clock: Clock,
-    pub(crate) budget: Budget,
-    pub(crate) telling: Telling,
+    pub(crate) budget: RateBudget,
+    pub(crate) stamp_feedback: TxStampFeedback,
     pub(crate) buffer: &'a mut [u8],
     pub(crate) halt: &'a Halt,
     /// The CPU that the thread is pinned to.
@@ -91,39 +91,40 @@ pub(crate) struct Answer<'a, F> {
     pub(crate) started: F,
 }
 
-impl<F: FnOnce()> DuplexVisitor for Answer<'_, F> {
-    type Output = Outcome;
+impl<F: FnOnce()> DuplexVisitor for AnswerLoop<'_, F> {
+    type Output = SizeOutcome;
 
-    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Outcome {
-        let Self { shape, clock, mut budget, mut telling, buffer, halt, cpu, started } = self;
+    fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> SizeOutcome {
+        let Self { shape, clock, mut budget, mut stamp_feedback, buffer, halt, cpu, started } = self;
         let message = buffer.get_mut(..shape.size).unwrap_or_default();
         if shape.datagrams
             && let Err(broken) = clear(inbox, message)
         {
-            // The client is told of its start all the same: the end follows, with the reason.
+            // The client gets its start all the same: the end follows, with the reason.
             started();
             halt.leave();
-            return Outcome { broken: Some(broken), ..Outcome::default() };
+            return SizeOutcome { broken: Some(broken), ..SizeOutcome::default() };
         }
         let foreign = inbox.foreign();
         let counters = CounterSampler::start();
         started();
         let mut usage = UsageSampler::start(cpu);
-        let mut tally = Tally::default();
-        let end = answer(outbox, inbox, shape, clock, message, &mut budget, &mut telling, halt, &mut tally, || {
-            usage.observe_cpu();
-        });
+        let mut counts = MessageCounts::default();
+        let end =
+            answer(outbox, inbox, shape, clock, message, &mut budget, &mut stamp_feedback, halt, &mut counts, || {
+                usage.observe_cpu();
+            });
         halt.leave();
         let usage = usage.finish();
         let counters = counters.finish();
-        tally.ignored += inbox.foreign() - foreign;
-        Outcome { tally, usage, counters, broken: end.err() }
+        counts.ignored += inbox.foreign() - foreign;
+        SizeOutcome { counts, usage, counters, broken: end.err() }
     }
 }
 
 /// Drops what came before the size was announced: proofs sent twice, stragglers of the size before.
 fn clear<I: Inbox>(inbox: &mut I, scratch: &mut [u8]) -> Result<(), PathError> {
-    // An ICMP error that waits is reported once by the next call; more than a few of them are somebody's flood.
+    // A pending ICMP error is reported once by the next call; more than a few of them are a flood.
     let mut refused = 0;
     for _ in 0..MOST_STALE {
         match inbox.look(scratch) {
@@ -141,13 +142,13 @@ fn clear<I: Inbox>(inbox: &mut I, scratch: &mut [u8]) -> Result<(), PathError> {
 fn answer<O: Outbox, I: Inbox>(
     outbox: &mut O,
     inbox: &mut I,
-    shape: Shape,
+    shape: LoopShape,
     clock: Clock,
     buffer: &mut [u8],
-    budget: &mut Budget,
-    telling: &mut Telling,
+    budget: &mut RateBudget,
+    stamp_feedback: &mut TxStampFeedback,
     halt: &Halt,
-    tally: &mut Tally,
+    counts: &mut MessageCounts,
     mut between: impl FnMut(),
 ) -> Result<(), PathError> {
     let mut unsent = outbox.unsent();
@@ -156,16 +157,16 @@ fn answer<O: Outbox, I: Inbox>(
             let Some(Message { bytes, stack_ns, repaired, .. }) = receive(inbox, buffer, halt)? else { return Ok(()) };
             let rx = clock.now();
             if bytes != shape.size || shape.tag.is_some_and(|tag| buffer.get(TAG) != Some(&tag[..])) {
-                tally.ignored += 1;
+                counts.ignored += 1;
                 continue;
             }
             if shape.repairs {
                 data::write_repaired(repaired, buffer);
             }
             let received_ns = if shape.wall { clock::realtime_ns() } else { 0 };
-            tally.received += 1;
+            counts.received += 1;
             if !budget.allows(rx) {
-                tally.over_rate += 1;
+                counts.over_rate += 1;
                 if shape.datagrams {
                     continue;
                 }
@@ -178,7 +179,7 @@ fn answer<O: Outbox, I: Inbox>(
                 continue;
             }
             let tx = if shape.wall {
-                data::write_told(telling.next(), buffer);
+                data::write_told(stamp_feedback.next(), buffer);
                 let sent_ns = clock::realtime_ns();
                 let stamps = FarStamps { rx, tx: clock.now(), stack_ns, received_ns, sent_ns };
                 data::write_stamps(&stamps, buffer);
@@ -188,16 +189,16 @@ fn answer<O: Outbox, I: Inbox>(
                 0
             };
             let given = give(outbox, buffer, halt)?;
-            if given == Given::Not {
+            if given == AnswerSent::Not {
                 return Ok(());
             }
-            tally.sent += 1;
+            counts.sent += 1;
             if shape.wall {
-                if shape.datagrams && (given == Given::Unsure || outbox.unsent() != unsent) {
+                if shape.datagrams && (given == AnswerSent::Unsure || outbox.unsent() != unsent) {
                     unsent = outbox.unsent();
-                    telling.lose_count();
+                    stamp_feedback.lose_count();
                 }
-                telling.sent(tx);
+                stamp_feedback.sent(tx);
             }
         }
         between();
@@ -220,7 +221,7 @@ fn receive<I: Inbox>(inbox: &mut I, buffer: &mut [u8], halt: &Halt) -> Result<Op
                     return Ok(None);
                 }
             }
-            // The initiator's socket was closed for a moment, or somebody claims so; its control connection will tell.
+            // An ICMP error, perhaps forged: the control connection decides whether the initiator is gone.
             Err(PathError::Refused) => {}
             Err(error) => return Err(error),
         }
@@ -229,7 +230,7 @@ fn receive<I: Inbox>(inbox: &mut I, buffer: &mut [u8], halt: &Halt) -> Result<Op
 
 /// What became of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Given {
+enum AnswerSent {
     Sent,
     /// Perhaps not, or not by one call.
     Unsure,
@@ -239,17 +240,17 @@ enum Given {
 
 /// Sends one answer.
 #[inline(always)]
-fn give<O: Outbox>(outbox: &mut O, answer: &[u8], halt: &Halt) -> Result<Given, PathError> {
-    let mut given = Given::Sent;
+fn give<O: Outbox>(outbox: &mut O, answer: &[u8], halt: &Halt) -> Result<AnswerSent, PathError> {
+    let mut given = AnswerSent::Sent;
     loop {
         match outbox.send(0, answer) {
             Ok(()) => return Ok(given),
-            Err(PathError::Refused) => return Ok(Given::Unsure),
+            Err(PathError::Refused) => return Ok(AnswerSent::Unsure),
             Err(PathError::Interrupted) => {
                 if halt.flag().load(Ordering::Relaxed) {
-                    return Ok(Given::Not);
+                    return Ok(AnswerSent::Not);
                 }
-                given = Given::Unsure;
+                given = AnswerSent::Unsure;
             }
             Err(error) => return Err(error),
         }

@@ -5,10 +5,11 @@
 //! dropped; they and messages without the tag are counted as ignored. Between two sizes the source is driven all the same,
 //! so that it stays heard and repairs.
 
-use crate::pace::{self, Answer, Budget, Telling};
+use crate::pace::{self, AnswerLoop, RateBudget, TxStampFeedback};
 use crate::reflect::wanted_tag;
 use crate::reflector::{
-    Failure, Link, PROVE, Plan, Report, STACK_TOUCHED, Source, Start, failed, late, settle, summary,
+    DataSource, Failure, PROVE, ReflectorConfig, ReflectorEvent, STACK_TOUCHED, SessionLink, StartCommand, failed,
+    late, place_thread, summary,
 };
 use clock::Clock;
 use net::{NetError, PathOptions};
@@ -26,13 +27,13 @@ const LOOK: Duration = Duration::from_millis(2);
 /// How long the end of the session is announced and repaired.
 const CLOSE: Duration = Duration::from_millis(300);
 
-/// Opens the way, has it proved, and reflects one size after the other.
-pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(), Failure> {
+/// Opens the transport, has it proved, and reflects one size after the other.
+pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: &SessionLink) -> Result<(), Failure> {
     let longest = plan.longest();
-    let Plan { request, source, token, clock, limits, notes } = plan;
+    let ReflectorConfig { request, source, token, clock, limits, notes } = plan;
     let (Some(spec), Some(asked)) = (&request.socket.pgm, &request.pace) else { return Err(needs("its groups")) };
     let Some(peer) = asked.pgm else { return Err(needs("the initiator's source")) };
-    let Source::Network { local, .. } = source else { return Err(needs("a network")) };
+    let DataSource::Network { local, .. } = source else { return Err(needs("a network")) };
     let own = tsi()?;
     let options = WayOptions::of(&Ends {
         spec,
@@ -47,11 +48,11 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
     });
     let mut way = options.and_then(|options| open(&options, link)).map_err(|error| unsupported(&error))?;
     way.set_peers(&[peer.source.into()]).map_err(failed)?;
-    settle(&request, longest)?;
+    place_thread(&request, longest)?;
     let address = Some(way.local());
     let port = if spec.carrier == model::PgmCarrier::Udp { spec.udp_port } else { 0 };
     let (shown, machine) = (token.clone(), host::boot_id());
-    link.report(Report::Opened(Opened {
+    link.report(ReflectorEvent::Opened(Opened {
         port,
         address,
         token: shown,
@@ -65,9 +66,9 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
     if !prove(&mut way, &token, &mut buffer, link)? {
         return Ok(());
     }
-    link.report(Report::Proved(address.map(|address| SocketAddr::new(address, port))));
+    link.report(ReflectorEvent::Proved(address.map(|address| SocketAddr::new(address, port))));
     task::prefault_stack(STACK_TOUCHED);
-    while let Some(Start { size, .. }) = next(orders, &mut way)? {
+    while let Some(StartCommand { size, .. }) = next(orders, &mut way)? {
         let options = PathOptions {
             receive: request.end.receive,
             idle: request.end.idle,
@@ -77,8 +78,8 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
         };
         way.clear_log();
         let before = way.counts();
-        let loop_ = Answer {
-            shape: pace::Shape {
+        let loop_ = AnswerLoop {
+            shape: pace::LoopShape {
                 size: usize::try_from(size).map_err(failed)?,
                 every: u64::from(asked.every),
                 wall: false,
@@ -87,30 +88,30 @@ pub(crate) fn run(plan: Plan, orders: &Receiver<Start>, link: &Link) -> Result<(
                 repairs: true,
             },
             clock,
-            budget: Budget::new(clock, limits.max_rate_pps),
-            telling: Telling::new(None),
+            budget: RateBudget::new(clock, limits.max_rate_pps),
+            stamp_feedback: TxStampFeedback::new(None),
             buffer: &mut buffer,
             halt: &link.halt,
             cpu: request.end.cpu,
-            started: || link.report(Report::Started),
+            started: || link.report(ReflectorEvent::Started),
         };
         let outcome = way.with_duplex(&options, loop_).map_err(failed)?;
         let after = way.counts();
         let mut report = summary(outcome, &notes, clock);
         report.counters.socket_overflow += after.overflowed.saturating_sub(before.overflowed);
         report.pgm = Some(far_end(&way, (&before, &after), clock, peer.tag));
-        link.report(Report::Stopped(Box::new(report)));
+        link.report(ReflectorEvent::Stopped(Box::new(report)));
         if link.halt.is_over() {
             break;
         }
     }
-    // A receiver that is gone too needs no farewell; the others forget this source then.
+    // A receiver that is gone needs no announcement.
     let _ = way.close(CLOSE);
     Ok(())
 }
 
-/// The session before this one may still be saying farewell from the same address.
-fn open(options: &WayOptions, link: &Link) -> Result<Way, PgmIoError> {
+/// The session before this one may still be closing its source at the same address.
+fn open(options: &WayOptions, link: &SessionLink) -> Result<Way, PgmIoError> {
     let begin = Instant::now();
     loop {
         match Way::open(options) {
@@ -130,7 +131,7 @@ fn unsupported(error: &PgmIoError) -> Failure {
     (RefuseCode::Unsupported, error.to_string())
 }
 
-/// A source that nobody else is.
+/// A unique source.
 fn tsi() -> Result<Tsi, Failure> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(failed)?;
@@ -139,7 +140,7 @@ fn tsi() -> Result<Tsi, Failure> {
 }
 
 /// The next order. The source is driven meanwhile; `None` when the session is over.
-fn next(orders: &Receiver<Start>, way: &mut Way) -> Result<Option<Start>, Failure> {
+fn next(orders: &Receiver<StartCommand>, way: &mut Way) -> Result<Option<StartCommand>, Failure> {
     loop {
         match orders.try_recv() {
             Ok(order) => return Ok(Some(order)),
@@ -154,7 +155,7 @@ fn next(orders: &Receiver<Start>, way: &mut Way) -> Result<Option<Start>, Failur
 }
 
 /// Waits for the token as a message of the initiator's source; `false` when the session ended meanwhile.
-fn prove(way: &mut Way, token: &Token, buffer: &mut [u8], link: &Link) -> Result<bool, Failure> {
+fn prove(way: &mut Way, token: &Token, buffer: &mut [u8], link: &SessionLink) -> Result<bool, Failure> {
     let deadline = Instant::now() + PROVE;
     while !link.halt.is_over() {
         if Instant::now() >= deadline {

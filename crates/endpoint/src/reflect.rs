@@ -23,7 +23,7 @@ const SLEEP: Duration = Duration::from_millis(5);
 
 /// What one size asks of the loop.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct LoopShape {
     pub(crate) size: usize,
     pub(crate) response: usize,
     pub(crate) pings: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Shape {
     pub(crate) tag: Option<[u8; 8]>,
 }
 
-impl Shape {
+impl LoopShape {
     /// Whether what came is one of the initiator's messages.
     #[inline(always)]
     fn fits(&self, bytes: usize, message: &[u8]) -> bool {
@@ -52,7 +52,7 @@ pub(crate) fn wanted_tag(size: usize, tag: u64) -> Option<[u8; 8]> {
 
 /// What a loop counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct MessageCounts {
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) ignored: u64,
@@ -61,8 +61,8 @@ pub(crate) struct Tally {
 
 /// What one size left behind.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) tally: Tally,
+pub(crate) struct SizeOutcome {
+    pub(crate) counts: MessageCounts,
     pub(crate) usage: EndUsage,
     pub(crate) counters: Counters,
     /// Why the path can carry no more; absent when the loop was halted.
@@ -71,7 +71,7 @@ pub(crate) struct Outcome {
 
 /// Keeps the owner's limit of messages a second, looking at the clock once a batch only.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimiter {
     clock: Clock,
     /// Ticks that a batch must last.
     least: u64,
@@ -79,7 +79,7 @@ pub(crate) struct Pace {
     rounds: u32,
 }
 
-impl Pace {
+impl RateLimiter {
     /// A limit of `pps` messages a second, for rounds of `pings` messages.
     pub(crate) fn new(clock: Clock, pps: u32, pings: u32) -> Self {
         let pps = pps.max(1);
@@ -125,9 +125,9 @@ impl Pace {
 }
 
 /// The loop over one size.
-pub(crate) struct Reflect<'a, F> {
-    pub(crate) shape: Shape,
-    pub(crate) pace: Pace,
+pub(crate) struct ReflectLoop<'a, F> {
+    pub(crate) shape: LoopShape,
+    pub(crate) pace: RateLimiter,
     pub(crate) buffer: &'a mut [u8],
     pub(crate) halt: &'a Halt,
     /// The CPU that the thread is pinned to.
@@ -136,34 +136,34 @@ pub(crate) struct Reflect<'a, F> {
     pub(crate) started: F,
 }
 
-impl<F: FnOnce()> PathVisitor for Reflect<'_, F> {
-    type Output = Outcome;
+impl<F: FnOnce()> PathVisitor for ReflectLoop<'_, F> {
+    type Output = SizeOutcome;
 
-    fn visit<P: Path>(self, path: &mut P) -> Outcome {
+    fn visit<P: Path>(self, path: &mut P) -> SizeOutcome {
         let Self { shape, mut pace, buffer, halt, cpu, started } = self;
         if let Err(broken) = clear(path, buffer) {
-            // The client is told of its start all the same: the end follows, with the reason.
+            // The client gets its start all the same: the end follows, with the reason.
             started();
             halt.leave();
-            return Outcome { broken: Some(broken), ..Outcome::default() };
+            return SizeOutcome { broken: Some(broken), ..SizeOutcome::default() };
         }
         let foreign = path.foreign();
         let counters = CounterSampler::start();
         started();
         let mut usage = UsageSampler::start(cpu);
-        let mut tally = Tally::default();
-        let end = reflect(path, shape, buffer, &mut pace, halt, &mut tally, || usage.observe_cpu());
+        let mut counts = MessageCounts::default();
+        let end = reflect(path, shape, buffer, &mut pace, halt, &mut counts, || usage.observe_cpu());
         halt.leave();
         let usage = usage.finish();
         let counters = counters.finish();
-        tally.ignored += path.foreign() - foreign;
-        Outcome { tally, usage, counters, broken: end.err() }
+        counts.ignored += path.foreign() - foreign;
+        SizeOutcome { counts, usage, counters, broken: end.err() }
     }
 }
 
 /// Drops what came before the size was announced: proofs sent twice, stragglers of the size before.
 fn clear<P: Path>(path: &mut P, scratch: &mut [u8]) -> Result<(), PathError> {
-    // An ICMP error that waits is reported once by the next call; more than a few of them are somebody's flood.
+    // A pending ICMP error is reported once by the next call; more than a few of them are a flood.
     for _ in 0..8 {
         match path.drain(scratch) {
             Err(PathError::Refused) => {}
@@ -175,16 +175,16 @@ fn clear<P: Path>(path: &mut P, scratch: &mut [u8]) -> Result<(), PathError> {
 
 fn reflect<P: Path>(
     path: &mut P,
-    shape: Shape,
+    shape: LoopShape,
     buffer: &mut [u8],
-    pace: &mut Pace,
+    pace: &mut RateLimiter,
     halt: &Halt,
-    tally: &mut Tally,
+    counts: &mut MessageCounts,
     mut between: impl FnMut(),
 ) -> Result<(), PathError> {
     loop {
         for _ in 0..pace.rounds() {
-            if !take_pings(path, shape, buffer, halt, tally)? {
+            if !take_pings(path, shape, buffer, halt, counts)? {
                 return Ok(());
             }
             for pong in 1..=shape.pongs {
@@ -193,7 +193,7 @@ fn reflect<P: Path>(
                     return Ok(());
                 }
             }
-            tally.sent += u64::from(shape.pongs);
+            counts.sent += u64::from(shape.pongs);
         }
         between();
         if halt.flag().load(Ordering::Relaxed) {
@@ -202,13 +202,13 @@ fn reflect<P: Path>(
         let Some(earliest) = pace.look() else { continue };
         if shape.datagrams {
             while pace.is_before(earliest) {
-                if !take_pings(path, Shape { pings: 1, ..shape }, buffer, halt, tally)? {
+                if !take_pings(path, LoopShape { pings: 1, ..shape }, buffer, halt, counts)? {
                     return Ok(());
                 }
-                tally.over_rate += 1;
+                counts.over_rate += 1;
             }
         } else {
-            tally.over_rate += 1;
+            counts.over_rate += 1;
             pace.sleep_until(earliest, halt);
         }
     }
@@ -218,10 +218,10 @@ fn reflect<P: Path>(
 #[inline(always)]
 fn take_pings<P: Path>(
     path: &mut P,
-    shape: Shape,
+    shape: LoopShape,
     buffer: &mut [u8],
     halt: &Halt,
-    tally: &mut Tally,
+    counts: &mut MessageCounts,
 ) -> Result<bool, PathError> {
     let request = buffer.get_mut(..shape.size).unwrap_or_default();
     let mut left = shape.pings;
@@ -229,7 +229,7 @@ fn take_pings<P: Path>(
     while left > 0 {
         match path.receive(request) {
             Ok(Received::Bytes(bytes)) if shape.fits(bytes, request) => {
-                tally.received += 1;
+                counts.received += 1;
                 if shape.pings > 1 && shape.datagrams {
                     // All pings of a round carry one number. Another one means that a ping of the round before was
                     // lost: count anew, or every later round would be answered too early.
@@ -242,7 +242,7 @@ fn take_pings<P: Path>(
                 left -= 1;
             }
             Ok(Received::Bytes(_)) => {
-                tally.ignored += 1;
+                counts.ignored += 1;
                 // A flood of them must not hide the halt.
                 if halt.flag().load(Ordering::Relaxed) {
                     return Ok(false);
@@ -254,7 +254,7 @@ fn take_pings<P: Path>(
                     return Ok(false);
                 }
             }
-            // The initiator's socket was closed for a moment, or somebody claims so; its control connection will tell.
+            // An ICMP error, perhaps forged: the control connection decides whether the initiator is gone.
             Err(PathError::Refused) => {}
             Err(error) => return Err(error),
         }
@@ -338,19 +338,19 @@ mod tests {
         }
     }
 
-    fn shape(size: usize, response: usize, pings: u32, pongs: u32) -> Shape {
-        Shape { size, response, pings, pongs, more: true, datagrams: true, tag: wanted_tag(size, 9) }
+    fn shape(size: usize, response: usize, pings: u32, pongs: u32) -> LoopShape {
+        LoopShape { size, response, pings, pongs, more: true, datagrams: true, tag: wanted_tag(size, 9) }
     }
 
-    fn play(shape: Shape, pps: u32, acts: Vec<Act>) -> (Outcome, Vec<(Vec<u8>, bool)>) {
+    fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<(Vec<u8>, bool)>) {
         let halt = Halt::default();
         halt.enter();
         let mut path = Script { acts: acts.into(), sent: Vec::new(), drains: VecDeque::new(), halt: &halt };
         let told = AtomicU64::new(0);
         let clock = Clock::raw();
-        let plan = Reflect {
+        let plan = ReflectLoop {
             shape,
-            pace: Pace::new(clock, pps, shape.pings),
+            pace: RateLimiter::new(clock, pps, shape.pings),
             buffer: &mut [0; 64],
             halt: &halt,
             cpu: None,
@@ -373,7 +373,7 @@ mod tests {
     fn an_answer_carries_the_number_that_came() {
         let acts = vec![numbered(5, 20), Act::Interrupt, Act::Fail(PathError::Refused), numbered(6, 20)];
         let (outcome, sent) = play(shape(20, 30, 1, 2), u32::MAX, acts);
-        assert_eq!(outcome.tally, Tally { received: 2, sent: 4, ..Tally::default() });
+        assert_eq!(outcome.counts, MessageCounts { received: 2, sent: 4, ..MessageCounts::default() });
         assert_eq!(outcome.broken, None);
         let numbers: Vec<u64> = sent.iter().map(|(message, _)| head(message)).collect();
         assert_eq!(numbers, [5, 5, 6, 6]);
@@ -385,10 +385,10 @@ mod tests {
     fn another_size_is_ignored_and_never_answered() {
         let acts = vec![numbered(1, 19), numbered(1, 21), numbered(1, 0), numbered(2, 20)];
         let (outcome, sent) = play(shape(20, 20, 1, 1), u32::MAX, acts);
-        assert_eq!(outcome.tally, Tally { received: 1, sent: 1, ignored: 3, over_rate: 0 });
+        assert_eq!(outcome.counts, MessageCounts { received: 1, sent: 1, ignored: 3, over_rate: 0 });
         assert_eq!(sent.len(), 1);
         let (outcome, sent) = play(shape(0, 0, 1, 1), u32::MAX, vec![numbered(1, 1), numbered(1, 0)]);
-        assert_eq!((outcome.tally.sent, outcome.tally.ignored, sent.len()), (1, 1, 1));
+        assert_eq!((outcome.counts.sent, outcome.counts.ignored, sent.len()), (1, 1, 1));
     }
 
     #[test]
@@ -400,9 +400,9 @@ mod tests {
         };
         let acts = vec![tagged(8, 16), tagged(9, 16), tagged(9 << 8, 16)];
         let (outcome, sent) = play(shape(16, 60, 1, 1), u32::MAX, acts);
-        assert_eq!((outcome.tally.received, outcome.tally.ignored, sent.len()), (1, 2, 1));
+        assert_eq!((outcome.counts.received, outcome.counts.ignored, sent.len()), (1, 2, 1));
         let (outcome, _) = play(shape(15, 15, 1, 1), u32::MAX, vec![tagged(8, 15)]);
-        assert_eq!(outcome.tally.sent, 1);
+        assert_eq!(outcome.counts.sent, 1);
     }
 
     #[test]
@@ -418,9 +418,9 @@ mod tests {
         // At 64 a second each message has its own look at the clock, so of a burst only the first is answered.
         let acts = (0..50).map(|number| numbered(number, 16)).collect();
         let (outcome, sent) = play(shape(16, 16, 1, 1), 64, acts);
-        assert_eq!(outcome.tally.received, 50);
-        assert!(outcome.tally.over_rate > 0 && sent.len() < 50, "{:?}", outcome.tally);
-        assert_eq!(outcome.tally.over_rate + outcome.tally.sent, 50);
+        assert_eq!(outcome.counts.received, 50);
+        assert!(outcome.counts.over_rate > 0 && sent.len() < 50, "{:?}", outcome.counts);
+        assert_eq!(outcome.counts.over_rate + outcome.counts.sent, 50);
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(clear(&mut path, &mut [0]), Err(PathError::Closed));
     }
 
-    /// Echoes so many messages from nothing, then halts.
+    /// Echoes `n` messages from nothing, then halts.
     struct Endless<'a> {
         left: u32,
         halt: &'a Halt,
@@ -472,20 +472,20 @@ mod tests {
     fn the_loop_allocates_nothing() {
         let halt = Halt::default();
         let clock = Clock::raw();
-        let mut tally = Tally::default();
+        let mut counts = MessageCounts::default();
         let mut buffer = [0; 64];
-        let mut pace = Pace::new(clock, u32::MAX, 2);
+        let mut pace = RateLimiter::new(clock, u32::MAX, 2);
         let mut path = Endless { left: 100_000, halt: &halt };
-        let shape = Shape { datagrams: false, tag: Some([0; 8]), ..shape(32, 64, 2, 3) };
+        let shape = LoopShape { datagrams: false, tag: Some([0; 8]), ..shape(32, 64, 2, 3) };
         let looks = AtomicU64::new(0);
         let counted = allocation_counter::measure(|| {
-            let end = reflect(&mut path, shape, &mut buffer, &mut pace, &halt, &mut tally, || {
+            let end = reflect(&mut path, shape, &mut buffer, &mut pace, &halt, &mut counts, || {
                 looks.fetch_add(1, Ordering::Relaxed);
             });
             assert_eq!(end, Ok(()));
         });
         assert_eq!(counted.count_total, 0);
-        assert!(tally.received > 80_000 && looks.load(Ordering::Relaxed) > 20, "{tally:?}");
+        assert!(counts.received > 80_000 && looks.load(Ordering::Relaxed) > 20, "{counts:?}");
         // The counter counts, or the figure above says nothing.
         assert!(allocation_counter::measure(|| drop(std::hint::black_box(vec![1; 10]))).count_total > 0);
     }

@@ -5,11 +5,11 @@
 //! while messages are reflected.
 
 use crate::EndpointError;
-use crate::door;
+use crate::data_accept;
 use crate::halt::Halt;
 use crate::inherited::InheritedData;
-use crate::pace::{self, Answer, Budget, Telling};
-use crate::reflect::{Outcome, Pace, Reflect, Shape, wanted_tag};
+use crate::pace::{self, AnswerLoop, RateBudget, TxStampFeedback};
+use crate::reflect::{LoopShape, RateLimiter, ReflectLoop, SizeOutcome, wanted_tag};
 use crate::transactions;
 use clock::Clock;
 use model::stream::StreamInterval;
@@ -39,7 +39,7 @@ pub(crate) const STACK_TOUCHED: usize = 128 << 10;
 const SPARE: Duration = Duration::from_secs(60);
 
 /// Where data comes from.
-pub(crate) enum Source {
+pub(crate) enum DataSource {
     /// The network.
     Network {
         /// Our address on the control connection, with port 0.
@@ -54,9 +54,9 @@ pub(crate) enum Source {
 }
 
 /// What a reflector is to do.
-pub(crate) struct Plan {
+pub(crate) struct ReflectorConfig {
     pub(crate) request: OpenRequest,
-    pub(crate) source: Source,
+    pub(crate) source: DataSource,
     pub(crate) token: Token,
     pub(crate) clock: Clock,
     pub(crate) limits: Limits,
@@ -64,7 +64,7 @@ pub(crate) struct Plan {
     pub(crate) notes: Vec<Finding>,
 }
 
-impl Plan {
+impl ReflectorConfig {
     /// The longest session.
     pub(crate) fn longest(&self) -> Duration {
         Duration::from_secs(u64::from(self.limits.max_session_s))
@@ -72,7 +72,7 @@ impl Plan {
 }
 
 /// What a reflector says.
-pub(crate) enum Report {
+pub(crate) enum ReflectorEvent {
     Opened(Opened),
     Proved(Option<SocketAddr>),
     Started,
@@ -85,15 +85,15 @@ pub(crate) enum Report {
     Failed(RefuseCode, String),
 }
 
-pub(crate) struct Start {
+pub(crate) struct StartCommand {
     pub(crate) size: u32,
     response_size: u32,
 }
 
 /// The control thread's handle. Dropping it ends the thread.
 pub(crate) struct Reflector {
-    commands: Option<mpsc::Sender<Start>>,
-    reports: mpsc::Receiver<Report>,
+    commands: Option<mpsc::Sender<StartCommand>>,
+    reports: mpsc::Receiver<ReflectorEvent>,
     wake: UnixStream,
     halt: Arc<Halt>,
     thread: Option<JoinHandle<()>>,
@@ -101,7 +101,7 @@ pub(crate) struct Reflector {
 
 impl Reflector {
     /// Starts the thread. Its first report is `Opened` or `Failed`.
-    pub(crate) fn start_thread(plan: Plan) -> Result<Self, EndpointError> {
+    pub(crate) fn start_thread(plan: ReflectorConfig) -> Result<Self, EndpointError> {
         let system = |step| move |cause| EndpointError::System { step, cause };
         let (wake, bell) = UnixStream::pair().map_err(system("making a socket pair"))?;
         wake.set_nonblocking(true).map_err(system("preparing a socket pair"))?;
@@ -109,14 +109,14 @@ impl Reflector {
         let (commands, orders) = mpsc::channel();
         let (sender, reports) = mpsc::channel();
         let halt = Arc::new(Halt::default());
-        let link = Link { reports: sender, bell, halt: Arc::clone(&halt) };
+        let link = SessionLink { reports: sender, bell, halt: Arc::clone(&halt) };
         let thread = std::thread::Builder::new()
             .name("reflector".to_owned())
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 if let Err((code, reason)) = run(plan, &orders, &link) {
                     link.halt.leave();
-                    link.report(Report::Failed(code, reason));
+                    link.report(ReflectorEvent::Failed(code, reason));
                 }
                 link.halt.leave();
             })
@@ -127,7 +127,7 @@ impl Reflector {
     /// Begins a size.
     pub(crate) fn start(&self, size: u32, response_size: u32) {
         self.halt.enter();
-        let command = Start { size, response_size };
+        let command = StartCommand { size, response_size };
         if self.commands.as_ref().is_none_or(|commands| commands.send(command).is_err()) {
             // The thread has given up; its last report says why.
             self.halt.leave();
@@ -140,7 +140,7 @@ impl Reflector {
     }
 
     /// The next thing it says.
-    pub(crate) fn hear(&mut self) -> Option<Report> {
+    pub(crate) fn hear(&mut self) -> Option<ReflectorEvent> {
         // First the bells, then the report: one that rings in between is heard the next time.
         let mut bells = [0; 16];
         while matches!((&self.wake).read(&mut bells), Ok(1..)) {}
@@ -173,14 +173,14 @@ impl Drop for Reflector {
 }
 
 /// The reflector's side.
-pub(crate) struct Link {
-    reports: mpsc::Sender<Report>,
+pub(crate) struct SessionLink {
+    reports: mpsc::Sender<ReflectorEvent>,
     bell: UnixStream,
     pub(crate) halt: Arc<Halt>,
 }
 
-impl Link {
-    pub(crate) fn report(&self, report: Report) {
+impl SessionLink {
+    pub(crate) fn report(&self, report: ReflectorEvent) {
         // Without a listener the session is over, and a full bell rings already.
         let _ = self.reports.send(report);
         let _ = (&self.bell).write(&[1]);
@@ -194,12 +194,12 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
 }
 
 /// What carries the messages once it is proved.
-enum Data {
+enum DataPath {
     Socket(DataSocket),
     Transactions { listener: DataListener, client: IpAddr },
 }
 
-fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Failure> {
+fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &SessionLink) -> Result<(), Failure> {
     if plan.request.stream.is_some() {
         return crate::stream::run(plan, orders, link);
     }
@@ -207,12 +207,12 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
         return crate::pgm::run(plan, orders, link);
     }
     let longest = plan.longest();
-    let Plan { request, source, token, clock, limits, notes } = plan;
+    let ReflectorConfig { request, source, token, clock, limits, notes } = plan;
     let max_rate_pps = limits.max_rate_pps;
     link.halt.attach(Interrupter::for_current_thread().map_err(failed)?);
     let Some(mut data) = open(&request, source, &token, longest, link)? else { return Ok(()) };
     let unsupported = |error: NetError| (RefuseCode::Unsupported, error.to_string());
-    if let (Some(pace), Data::Socket(socket)) = (&request.pace, &mut data) {
+    if let (Some(pace), DataPath::Socket(socket)) = (&request.pace, &mut data) {
         socket.stamp(pace.stamps, true).map_err(unsupported)?;
     }
     let bytes = usize::try_from(request.max_size).map_err(failed)?.max(PROVE_BYTES);
@@ -220,14 +220,14 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
     let mut buffer = vec![0x5a; bytes];
     task::prefault_stack(STACK_TOUCHED);
     let protocol = request.socket.protocol;
-    // Only there can others send. Reflectors of one group that are told no common tag cannot know the one used.
+    // Only UDP takes data from others. Reflectors of one group without a common tag cannot know the one used.
     let tag = match &request.pace {
         _ if protocol != Protocol::Udp => None,
         Some(pace) if pace.port.is_some() => pace.group.as_ref().map(Token::tag),
         _ => Some(token.tag()),
     };
-    while let Ok(Start { size, response_size }) = orders.recv() {
-        let shape = Shape {
+    while let Ok(StartCommand { size, response_size }) = orders.recv() {
+        let shape = LoopShape {
             size: usize::try_from(size).map_err(failed)?,
             response: usize::try_from(response_size).map_err(failed)?,
             pings: request.pings,
@@ -244,22 +244,22 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
             stop: link.halt.flag(),
         };
         let dropped = data.dropped();
-        let started = || link.report(Report::Started);
-        let loop_ = Reflect {
+        let started = || link.report(ReflectorEvent::Started);
+        let loop_ = ReflectLoop {
             shape,
-            pace: Pace::new(clock, max_rate_pps, request.pings),
+            pace: RateLimiter::new(clock, max_rate_pps, request.pings),
             buffer: &mut buffer,
             halt: &link.halt,
             cpu: request.end.cpu,
             started,
         };
         let outcome = match (&mut data, &request.pace) {
-            (Data::Socket(socket), Some(asked)) => {
+            (DataPath::Socket(socket), Some(asked)) => {
                 // The numbers of what is sent begin anew with each size.
                 socket.stamp(asked.stamps, true).map_err(failed)?;
-                let loop_ = Answer {
-                    telling: Telling::new(socket.sent_stamps(shape.size).map_err(failed)?),
-                    shape: pace::Shape {
+                let loop_ = AnswerLoop {
+                    stamp_feedback: TxStampFeedback::new(socket.sent_stamps(shape.size).map_err(failed)?),
+                    shape: pace::LoopShape {
                         size: shape.size,
                         every: u64::from(asked.every),
                         wall: asked.stamps != Stamps::None,
@@ -268,7 +268,7 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
                         repairs: false,
                     },
                     clock,
-                    budget: Budget::new(clock, max_rate_pps),
+                    budget: RateBudget::new(clock, max_rate_pps),
                     buffer: loop_.buffer,
                     halt: &link.halt,
                     cpu: request.end.cpu,
@@ -276,15 +276,15 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
                 };
                 net::with_duplex(std::slice::from_mut(socket), &options, loop_).map_err(failed)?
             }
-            (Data::Socket(socket), None) => net::with_path(socket, &options, loop_).map_err(failed)?,
-            (Data::Transactions { listener, client }, _) => {
+            (DataPath::Socket(socket), None) => net::with_path(socket, &options, loop_).map_err(failed)?,
+            (DataPath::Transactions { listener, client }, _) => {
                 transactions::serve(listener, *client, &options, loop_).map_err(failed)?
             }
         };
         let mut report = summary(outcome, &notes, clock);
         report.stamps = data.stamp_clock();
         report.counters.socket_overflow += u64::from(data.dropped().saturating_sub(dropped));
-        link.report(Report::Stopped(Box::new(report)));
+        link.report(ReflectorEvent::Stopped(Box::new(report)));
         if link.halt.is_over() {
             break;
         }
@@ -292,7 +292,7 @@ fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Fa
     Ok(())
 }
 
-pub(crate) fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> StopReport {
+pub(crate) fn summary(outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> StopReport {
     let mut notes = notes.to_vec();
     match outcome.broken {
         // An initiator that closes its data connection first does so because it is done or broken itself: it knows.
@@ -305,10 +305,10 @@ pub(crate) fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> Stop
     StopReport {
         usage: outcome.usage,
         counters: outcome.counters,
-        received: outcome.tally.received,
-        sent: outcome.tally.sent,
-        ignored: outcome.tally.ignored,
-        over_rate: outcome.tally.over_rate,
+        received: outcome.counts.received,
+        sent: outcome.counts.sent,
+        ignored: outcome.counts.ignored,
+        over_rate: outcome.counts.over_rate,
         clock_read_ns: Some(clock.read_cost_ns()),
         ticks: Some(clock.rate()),
         clock: Some(clock.source()),
@@ -321,7 +321,7 @@ pub(crate) fn summary(outcome: Outcome, notes: &[Finding], clock: Clock) -> Stop
     }
 }
 
-impl Data {
+impl DataPath {
     /// What it stamps with.
     fn stamp_clock(&self) -> Option<StampClock> {
         match self {
@@ -343,60 +343,60 @@ impl Data {
 /// meanwhile.
 fn open(
     request: &OpenRequest,
-    source: Source,
+    source: DataSource,
     token: &Token,
     longest: Duration,
-    link: &Link,
-) -> Result<Option<Data>, Failure> {
+    link: &SessionLink,
+) -> Result<Option<DataPath>, Failure> {
     // A wildcard is no address to send to: then the client keeps the one that it found us at.
     let address = request.end.bind.filter(|bind| !bind.is_unspecified());
     let opened = |port| {
         let (token, machine) = (token.clone(), host::boot_id());
-        link.report(Report::Opened(Opened { port, address, token, machine, ports: Vec::new(), source: None }));
+        link.report(ReflectorEvent::Opened(Opened { port, address, token, machine, ports: Vec::new(), source: None }));
     };
     let (local, client) = match source {
-        Source::Inherited(data) => {
+        DataSource::Inherited(data) => {
             let (read, write) = data.into_fds();
             let socket = DataSocket::inherit(request.socket.protocol, read, write).map_err(failed)?;
-            settle(request, longest)?;
+            place_thread(request, longest)?;
             opened(0);
-            link.report(Report::Proved(None));
-            return Ok(Some(Data::Socket(socket)));
+            link.report(ReflectorEvent::Proved(None));
+            return Ok(Some(DataPath::Socket(socket)));
         }
-        Source::Network { local, peer, anywhere } => (local, Client { address: peer, anywhere }),
+        DataSource::Network { local, peer, anywhere } => (local, Client { address: peer, anywhere }),
     };
     let deadline = Instant::now() + PROVE;
     let proved = if request.socket.protocol == Protocol::Tcp {
         let bind = if request.connect_each { DataListener::bind_for_transactions } else { DataListener::bind };
         let listener = bind(&request.socket, &request.end, local).map_err(failed)?;
-        settle(request, longest)?;
+        place_thread(request, longest)?;
         opened(listener.local_address().port());
         if request.connect_each {
             // A token in each connection would add 20 bytes and a receive call to every transaction, so it would
             // change what is measured. Connections are taken from the client's own address instead, which the
             // control connection's handshake has proved.
-            link.report(Report::Proved(None));
-            return Ok(Some(Data::Transactions { listener, client: client.address }));
+            link.report(ReflectorEvent::Proved(None));
+            return Ok(Some(DataPath::Transactions { listener, client: client.address }));
         }
         let place = |shown: &[u8; PROVE_BYTES]| (read_prove(shown).as_ref() == Some(token)).then_some(0);
-        door::accept(&listener, client, 1, deadline, link, place)?.and_then(|sockets| sockets.into_iter().next())
+        data_accept::accept(&listener, client, 1, deadline, link, place)?.and_then(|sockets| sockets.into_iter().next())
     } else {
         let mut local = local;
         local.set_port(request.pace.as_ref().and_then(|pace| pace.port).unwrap_or(0));
         let mut socket = DataSocket::bind(&request.socket, &request.end, local).map_err(failed)?;
-        settle(request, longest)?;
+        place_thread(request, longest)?;
         let port = socket.local_address().map_or(0, |address| address.port());
         opened(port);
         prove(&mut socket, client, token, deadline, link)?.map(|()| socket)
     };
     let Some(socket) = proved else { return Ok(None) };
-    link.report(Report::Proved(socket.peer_address()));
-    Ok(Some(Data::Socket(socket)))
+    link.report(ReflectorEvent::Proved(socket.peer_address()));
+    Ok(Some(DataPath::Socket(socket)))
 }
 
 /// Puts this thread where the client wants it. It is the last thing before the client hears that the path is open, so
 /// what is not permitted is refused there and then.
-pub(crate) fn settle(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
+pub(crate) fn place_thread(request: &OpenRequest, longest: Duration) -> Result<(), Failure> {
     let end = &request.end;
     let words = |error: task::TaskError| {
         use task::TaskError;
@@ -451,7 +451,7 @@ fn prove(
     client: Client,
     token: &Token,
     deadline: Instant,
-    link: &Link,
+    link: &SessionLink,
 ) -> Result<Option<()>, Failure> {
     // One byte more than a proof, so that a longer datagram is not taken for one.
     let mut datagram = [0; PROVE_BYTES + 1];

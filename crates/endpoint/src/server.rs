@@ -1,7 +1,7 @@
 //! The listening end: takes control connections and gives each a thread.
 
 use crate::address::is_closed;
-use crate::lobby::{self, Guest, Lobby};
+use crate::handshakes::{self, Handshakes, PendingClient};
 use crate::session;
 use crate::{EndpointError, Stop};
 use clock::Clock;
@@ -45,7 +45,7 @@ impl Shared {
         // An idle pipe, UNIX or connected TCP socket has another end, which is a descriptor too.
         let descriptors = u64::from(limits.max_sessions) * (2 * u64::from(limits.max_idle_descriptors) + 16)
             + 256
-            + lobby::MOST as u64;
+            + handshakes::MOST as u64;
         let _ = task::raise_open_files(descriptors);
         let unlocked = task::lock_memory().err().map(|error| error.to_string());
         let (lab, sessions, next) = (lab.to_vec(), AtomicU32::new(0), AtomicU64::new(1));
@@ -58,12 +58,12 @@ impl Shared {
     }
 }
 
-/// A place among the accepted sessions, given back when dropped.
+/// One of the accepted sessions; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat(Arc<Shared>);
+pub(crate) struct SessionSlot(Arc<Shared>);
 
-impl Seat {
-    /// Takes a place unless all are taken.
+impl SessionSlot {
+    /// Takes a slot unless all are taken.
     fn take(shared: &Arc<Shared>) -> Option<Self> {
         let more = |taken: u32| (taken < shared.limits.max_sessions).then_some(taken + 1);
         let taken = shared.sessions.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
@@ -71,13 +71,13 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         self.0.sessions.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// A bound server. Bind first, tell the address, then serve.
+/// A bound server. Bind first, publish the address, then serve.
 #[derive(Debug)]
 pub struct Endpoint {
     listener: TcpListener,
@@ -123,7 +123,7 @@ impl Endpoint {
         self.address
     }
 
-    /// How many sessions are under way.
+    /// Sessions now running.
     #[must_use]
     pub fn sessions(&self) -> u32 {
         self.shared.sessions.load(Ordering::Acquire)
@@ -135,21 +135,21 @@ impl Endpoint {
     /// [`EndpointError::System`] when waiting for clients fails. What a client does never ends it.
     pub fn serve(&self, stop: &Stop) -> Result<(), EndpointError> {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
-        let mut lobby = Lobby::default();
+        let mut handshakes = Handshakes::default();
         let outcome = loop {
-            let ready = match self.wait(&lobby, stop) {
+            let ready = match self.wait(&handshakes, stop) {
                 Ok(Some(ready)) => ready,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
             threads.retain(|thread| !thread.is_finished());
             // Before anybody new: who has answered meanwhile is not pushed out by who just came.
-            for client in lobby.hear(&ready.guests) {
+            for client in handshakes.hear(&ready.pending) {
                 threads.extend(self.begin(client, stop));
             }
-            lobby.expire();
+            handshakes.expire();
             if ready.listener {
-                self.accept(&mut lobby);
+                self.accept(&mut handshakes);
             }
         };
         stop.stop();
@@ -161,7 +161,7 @@ impl Endpoint {
     }
 
     /// Waits for clients; absent when the server is to end.
-    fn wait(&self, lobby: &Lobby, stop: &Stop) -> Result<Option<Ready>, EndpointError> {
+    fn wait(&self, handshakes: &Handshakes, stop: &Stop) -> Result<Option<Readiness>, EndpointError> {
         loop {
             if stop.is_stopped() {
                 return Ok(None);
@@ -170,15 +170,18 @@ impl Endpoint {
                 PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
                 PollFd::new(stop.as_fd(), PollFlags::POLLIN),
             ];
-            waiting.extend(lobby.waiting());
+            waiting.extend(handshakes.waiting());
             // One millisecond more, because poll cuts the rest of one off.
-            let patience = lobby.patience().map(|left| PollTimeout::try_from(left + Duration::from_millis(1)));
+            let patience = handshakes.patience().map(|left| PollTimeout::try_from(left + Duration::from_millis(1)));
             match poll(&mut waiting, patience.map_or(PollTimeout::NONE, |left| left.unwrap_or(PollTimeout::MAX))) {
                 Ok(_) => {
                     let any = |fd: &PollFd<'_>| fd.any().unwrap_or(false);
-                    let [listener, stopping, guests @ ..] = waiting.as_slice() else { continue };
+                    let [listener, stopping, pending @ ..] = waiting.as_slice() else { continue };
                     if !any(stopping) {
-                        return Ok(Some(Ready { listener: any(listener), guests: guests.iter().map(any).collect() }));
+                        return Ok(Some(Readiness {
+                            listener: any(listener),
+                            pending: pending.iter().map(any).collect(),
+                        }));
                     }
                 }
                 Err(Errno::EINTR) => stop.look(),
@@ -189,18 +192,18 @@ impl Endpoint {
         }
     }
 
-    /// Greets the next connection.
-    fn accept(&self, lobby: &mut Lobby) {
+    /// Accepts the next connection.
+    fn accept(&self, handshakes: &mut Handshakes) {
         match self.listener.accept() {
             Ok((stream, peer)) => {
                 // Without random numbers there is no hello, and the connection is hung up on.
                 if let Ok(machine) = session::machine(true, &self.shared) {
-                    lobby.admit(stream, peer, machine);
+                    handshakes.admit(stream, peer, machine);
                 }
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(_) => {
-                if !lobby.drop_oldest() {
+                if !handshakes.drop_oldest() {
                     std::thread::sleep(REST);
                 }
             }
@@ -208,8 +211,8 @@ impl Endpoint {
     }
 
     /// Gives a client its session.
-    fn begin(&self, client: Guest, stop: &Stop) -> Option<JoinHandle<()>> {
-        let Some(seat) = Seat::take(&self.shared) else {
+    fn begin(&self, client: PendingClient, stop: &Stop) -> Option<JoinHandle<()>> {
+        let Some(slot) = SessionSlot::take(&self.shared) else {
             let most = self.shared.limits.max_sessions;
             let reason = format!("it has its {most} sessions already: wait, or raise its --max-sessions");
             client.refuse(RefuseCode::Busy, &reason);
@@ -218,7 +221,7 @@ impl Endpoint {
         let (shared, stop) = (Arc::clone(&self.shared), stop.clone());
         let thread = std::thread::Builder::new().name("session".to_owned()).stack_size(STACK_BYTES);
         let run = move || {
-            let _seat = seat;
+            let _slot = slot;
             session::run_client(client, &shared, &stop);
         };
         // Without a thread for it the connection is dropped, which hangs up.
@@ -227,8 +230,8 @@ impl Endpoint {
 }
 
 /// What poll(2) found.
-struct Ready {
+struct Readiness {
     listener: bool,
-    /// Of each guest.
-    guests: Vec<bool>,
+    /// Of each pending client.
+    pending: Vec<bool>,
 }

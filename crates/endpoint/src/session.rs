@@ -2,9 +2,9 @@
 //! between that and the reflector. While messages are reflected it sleeps in poll(2).
 
 use crate::address::is_closed;
+use crate::handshakes::{HANDSHAKE, PendingClient};
 use crate::inherited::InheritedData;
-use crate::lobby::{Guest, HANDSHAKE};
-use crate::reflector::{Plan, Reflector, Report, Source};
+use crate::reflector::{DataSource, Reflector, ReflectorConfig, ReflectorEvent};
 use crate::server::Shared;
 use crate::{EndpointError, Stop};
 use model::{Finding, FindingId};
@@ -20,17 +20,17 @@ use wire::{
     Nonce, OpenRequest, RefuseCode, ServerConfig, ServerEvent, ServerSession, SessionError, StopReport, Token, Versions,
 };
 
-/// An accepted client that has not asked for a data path by then is dropped: others want its place.
+/// An accepted client that has not asked for a data path by then is dropped, to free its slot.
 const READY: Duration = Duration::from_secs(10);
-/// After so many seconds without a packet the kernel asks whether the client's host is still there. While messages are
+/// Seconds without a packet after which the kernel probes the client's host. While messages are
 /// reflected the connection is silent, so this is no more often than a measurement can bear.
 const QUIET_S: u32 = 20;
-/// A client whose host does not acknowledge what we sent for so long, in ms, is gone.
+/// A client whose host acknowledges nothing for this time, in ms, is gone.
 const UNACKNOWLEDGED_MS: u32 = 15_000;
 /// A client that promised a sign of life each so often may miss four, and at least this long.
 const SILENCE: Duration = Duration::from_secs(1);
 const MISSED: u32 = 5;
-/// A client that says nothing so long between two sizes is dropped.
+/// A client that is silent for this time between two sizes is dropped.
 const IDLE: Duration = Duration::from_secs(60);
 /// A client that does not take a message of ours within this time is dropped.
 const WRITE: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ const HALT: Duration = Duration::from_secs(5);
 const PORTION: usize = 16 << 10;
 
 /// Where a session's client and data are.
-pub(crate) enum Place {
+pub(crate) enum ClientConnection {
     /// Behind a control connection over TCP.
     Network {
         /// Our address on it.
@@ -59,26 +59,26 @@ pub(crate) trait Connection: Read + Write + AsFd {}
 impl<T: Read + Write + AsFd> Connection for T {}
 
 /// Why a session ended, beside the client's wish.
-enum End {
-    /// The connection is gone or unusable, or the client was told all there is to tell.
+enum SessionEnd {
+    /// The connection is gone or unusable, or the client already has the reason.
     Gone,
-    /// To be told to the client.
+    /// To be sent to the client.
     Refuse(RefuseCode, String),
-    /// The protocol machine has told the client.
+    /// The protocol machine has informed the client.
     Told(SessionError),
 }
 
-impl From<SessionError> for End {
+impl From<SessionError> for SessionEnd {
     fn from(error: SessionError) -> Self {
         Self::Told(error)
     }
 }
 
-/// Runs a session of an accepted client to its end. Failures are the client's to hear; nobody here waits for them.
-pub(crate) fn run_client(client: Guest, shared: &Shared, stop: &Stop) {
-    let Guest { stream, peer, machine, .. } = client;
+/// Runs a session of an accepted client to its end. Failures are reported to the client only.
+pub(crate) fn run_client(client: PendingClient, shared: &Shared, stop: &Stop) {
+    let PendingClient { stream, peer, machine, .. } = client;
     // All best effort: without them the session works, only slower to notice a client that was switched off. What is
-    // under way and not acknowledged suspends the probes, so it has a limit of its own.
+    // sent and not acknowledged suspends the probes, so it has a limit of its own.
     let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
     let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &QUIET_S);
     let _ = setsockopt(&stream, sockopt::TcpKeepInterval, &5);
@@ -86,15 +86,15 @@ pub(crate) fn run_client(client: Guest, shared: &Shared, stop: &Stop) {
     let _ = setsockopt(&stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED_MS);
     let configured = stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(Some(WRITE)));
     if let (Ok(()), Ok(local)) = (configured, stream.local_addr()) {
-        let place = Place::Network { local, peer, keyed: shared.key.is_some() };
-        let _ = run(stream, place, machine, shared, stop);
+        let client = ClientConnection::Network { local, peer, keyed: shared.key.is_some() };
+        let _ = run(stream, client, machine, shared, stop);
     }
 }
 
 /// Runs a session to its end.
 fn run(
     connection: impl Connection,
-    place: Place,
+    client: ClientConnection,
     machine: ServerSession,
     shared: &Shared,
     stop: &Stop,
@@ -102,7 +102,7 @@ fn run(
     let now = Instant::now();
     let mut session = Session {
         connection,
-        place,
+        client,
         shared,
         stop,
         machine,
@@ -159,7 +159,7 @@ fn random<const N: usize>() -> Result<[u8; N], EndpointError> {
 
 struct Session<'a, C> {
     connection: C,
-    place: Place,
+    client: ClientConnection,
     shared: &'a Shared,
     stop: &'a Stop,
     machine: ServerSession,
@@ -167,7 +167,7 @@ struct Session<'a, C> {
     started: Instant,
     /// When the client last said something whole.
     heard: Instant,
-    /// When there was last a sign of life while we send: a word of the client, or data with its tag.
+    /// The last sign of life while we send: a message of the client, or data with its tag.
     alive: Instant,
     /// How long it may be without one while we send unasked.
     silence: Option<Duration>,
@@ -179,17 +179,17 @@ struct Session<'a, C> {
 
 /// What poll(2) found.
 #[derive(Default)]
-struct Ready {
+struct Readiness {
     control: bool,
     reflector: bool,
     stopping: bool,
 }
 
 impl<C: Connection> Session<'_, C> {
-    fn serve(&mut self) -> Result<(), End> {
+    fn serve(&mut self) -> Result<(), SessionEnd> {
         let mut portion = vec![0; PORTION];
         // What the client said right behind its handshake.
-        self.obey_all()?;
+        self.handle_events()?;
         loop {
             self.flush()?;
             if self.machine.is_done() {
@@ -197,54 +197,54 @@ impl<C: Connection> Session<'_, C> {
             }
             let ready = self.wait()?;
             if ready.stopping {
-                return Err(End::Refuse(RefuseCode::Stopping, "the reflector is being stopped".to_owned()));
+                return Err(SessionEnd::Refuse(RefuseCode::Stopping, "the reflector is being stopped".to_owned()));
             }
             if ready.reflector {
                 self.hear_reflector()?;
             }
             if ready.control {
                 match self.connection.read(&mut portion) {
-                    // A client that hung up without a word vanished: nobody is left to tell.
-                    Ok(0) => return self.machine.handle_end().map_err(|_| End::Gone),
+                    // A client that hung up without closing the session vanished.
+                    Ok(0) => return self.machine.handle_end().map_err(|_| SessionEnd::Gone),
                     Ok(bytes) => {
                         self.alive = Instant::now();
                         self.machine.handle_bytes(portion.get(..bytes).unwrap_or_default())?;
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    Err(_) => return Err(End::Gone),
+                    Err(_) => return Err(SessionEnd::Gone),
                 }
-                self.obey_all()?;
+                self.handle_events()?;
             }
         }
     }
 
-    fn obey_all(&mut self) -> Result<(), End> {
+    fn handle_events(&mut self) -> Result<(), SessionEnd> {
         while let Some(event) = self.machine.poll_event() {
             self.heard = Instant::now();
-            self.obey(event)?;
+            self.handle_event(event)?;
         }
         Ok(())
     }
 
     /// Tells the client how it ended, and brings the reflector down.
-    fn finish(mut self, end: Result<(), End>) -> Result<(), EndpointError> {
+    fn finish(mut self, end: Result<(), SessionEnd>) -> Result<(), EndpointError> {
         // The reflector first: when the client hears of the end, nothing reflects any more.
         drop(self.reflector.take());
         let outcome = match end {
-            Ok(()) | Err(End::Gone) => Ok(()),
-            Err(End::Refuse(code, reason)) => {
+            Ok(()) | Err(SessionEnd::Gone) => Ok(()),
+            Err(SessionEnd::Refuse(code, reason)) => {
                 self.machine.refuse(code, &reason);
                 Err(EndpointError::Refused { reason })
             }
-            Err(End::Told(error)) => Err(EndpointError::Session(error)),
+            Err(SessionEnd::Told(error)) => Err(EndpointError::Session(error)),
         };
         let _ = self.flush();
         outcome
     }
 
-    fn flush(&mut self) -> Result<(), End> {
+    fn flush(&mut self) -> Result<(), SessionEnd> {
         while let Some(bytes) = self.machine.poll_transmit() {
-            self.connection.write_all(&bytes).map_err(|_| End::Gone)?;
+            self.connection.write_all(&bytes).map_err(|_| SessionEnd::Gone)?;
         }
         Ok(())
     }
@@ -269,12 +269,12 @@ impl<C: Connection> Session<'_, C> {
         }
     }
 
-    fn wait(&self) -> Result<Ready, End> {
+    fn wait(&self) -> Result<Readiness, SessionEnd> {
         loop {
             let (deadline, reason) = self.deadline();
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(End::Refuse(RefuseCode::TimedOut, reason));
+                return Err(SessionEnd::Refuse(RefuseCode::TimedOut, reason));
             }
             // One millisecond more, because poll cuts the rest of one off.
             let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
@@ -285,28 +285,28 @@ impl<C: Connection> Session<'_, C> {
                 Ok(0) | Err(Errno::EINTR) => {}
                 Ok(_) => {
                     let any = |at: usize| waiting.get(at).and_then(PollFd::any).unwrap_or(false);
-                    return Ok(Ready { control: any(0), stopping: any(1), reflector: any(2) });
+                    return Ok(Readiness { control: any(0), stopping: any(1), reflector: any(2) });
                 }
-                Err(_) => return Err(End::Gone),
+                Err(_) => return Err(SessionEnd::Gone),
             }
         }
     }
 
-    fn obey(&mut self, event: ServerEvent) -> Result<(), End> {
+    fn handle_event(&mut self, event: ServerEvent) -> Result<(), SessionEnd> {
         match event {
             ServerEvent::Accepted { .. } | ServerEvent::Alive | ServerEvent::Closed => {}
             ServerEvent::Open(request) => self.open(*request)?,
             ServerEvent::Start { size, response_size } => {
-                let Some(reflector) = &self.reflector else { return Err(End::Gone) };
+                let Some(reflector) = &self.reflector else { return Err(SessionEnd::Gone) };
                 reflector.start(size, response_size);
                 self.running = true;
                 self.alive = Instant::now();
             }
             ServerEvent::Stop => {
-                let Some(reflector) = &self.reflector else { return Err(End::Gone) };
+                let Some(reflector) = &self.reflector else { return Err(SessionEnd::Gone) };
                 if !reflector.halt(HALT) {
                     let reason = "its reflector did not come to a stop within 5 s".to_owned();
-                    return Err(End::Refuse(RefuseCode::Failed, reason));
+                    return Err(SessionEnd::Refuse(RefuseCode::Failed, reason));
                 }
                 self.running = false;
                 if let Some(report) = self.early.take() {
@@ -317,25 +317,25 @@ impl<C: Connection> Session<'_, C> {
         Ok(())
     }
 
-    fn open(&mut self, request: OpenRequest) -> Result<(), End> {
-        let refuse = |code, reason: String| Err(End::Refuse(code, reason));
+    fn open(&mut self, request: OpenRequest) -> Result<(), SessionEnd> {
+        let refuse = |code, reason: String| Err(SessionEnd::Refuse(code, reason));
         let protocol = request.socket.protocol;
-        let source = match &mut self.place {
-            Place::Network { .. } if protocol.is_local() => {
+        let source = match &mut self.client {
+            ClientConnection::Network { .. } if protocol.is_local() => {
                 let reason = format!("{protocol} needs both ends on one machine, started by one windhover");
                 return refuse(RefuseCode::Unsupported, reason);
             }
-            Place::Network { local, peer, keyed } => {
+            ClientConnection::Network { local, peer, keyed } => {
                 let bind = request.end.bind.unwrap_or(local.ip());
                 if !*keyed && !is_closed(bind, &self.shared.lab) {
                     let reason = format!("binding data to {bind} needs a key, because others can reach it");
                     return refuse(RefuseCode::KeyRequired, reason);
                 }
                 let anywhere = *keyed && self.shared.limits.allow_other_addresses;
-                Source::Network { local: data_address(*local), peer: peer.ip(), anywhere }
+                DataSource::Network { local: data_address(*local), peer: peer.ip(), anywhere }
             }
-            Place::Inherited(data) => match data.take() {
-                Some(data) if data.fits(protocol) => Source::Inherited(data),
+            ClientConnection::Inherited(data) => match data.take() {
+                Some(data) if data.fits(protocol) => DataSource::Inherited(data),
                 Some(_) => {
                     let reason = format!("the inherited descriptors do not carry {protocol}");
                     return refuse(RefuseCode::BadRequest, reason);
@@ -343,7 +343,7 @@ impl<C: Connection> Session<'_, C> {
                 None => return refuse(RefuseCode::BadRequest, "the data path was opened before".to_owned()),
             },
         };
-        let token = random().map_err(|error| End::Refuse(RefuseCode::Failed, error.to_string()))?;
+        let token = random().map_err(|error| SessionEnd::Refuse(RefuseCode::Failed, error.to_string()))?;
         let notes = self.notes();
         if let Some(cpu) = request.end.cpu {
             // This thread must not wait behind a reflector that spins in a real-time class.
@@ -353,7 +353,7 @@ impl<C: Connection> Session<'_, C> {
         let beat = unasked.and_then(|stream| stream.heartbeat_ms);
         self.silence = beat.map(|ms| (Duration::from_millis(u64::from(ms)) * MISSED).max(SILENCE));
         let (clock, limits) = (self.shared.clock, self.shared.limits.clone());
-        let plan = Plan { request, source, token: Token(token), clock, limits, notes };
+        let plan = ReflectorConfig { request, source, token: Token(token), clock, limits, notes };
         match Reflector::start_thread(plan) {
             Ok(reflector) => self.reflector = Some(reflector),
             Err(error) => return refuse(RefuseCode::Failed, error.to_string()),
@@ -366,17 +366,17 @@ impl<C: Connection> Session<'_, C> {
         self.shared.unlocked.iter().map(note).collect()
     }
 
-    fn hear_reflector(&mut self) -> Result<(), End> {
+    fn hear_reflector(&mut self) -> Result<(), SessionEnd> {
         while let Some(report) = self.reflector.as_mut().and_then(Reflector::hear) {
             match report {
-                Report::Opened(opened) => self.machine.opened(opened)?,
-                Report::Proved(address) => self.machine.proved(address)?,
-                Report::Started => self.machine.started()?,
-                Report::Interval(interval) => self.machine.interval(interval)?,
-                Report::Fed => self.alive = Instant::now(),
-                Report::Stopped(report) if self.running => self.early = Some(report),
-                Report::Stopped(report) => self.machine.stopped(*report)?,
-                Report::Failed(code, reason) => return Err(End::Refuse(code, reason)),
+                ReflectorEvent::Opened(opened) => self.machine.opened(opened)?,
+                ReflectorEvent::Proved(address) => self.machine.proved(address)?,
+                ReflectorEvent::Started => self.machine.started()?,
+                ReflectorEvent::Interval(interval) => self.machine.interval(interval)?,
+                ReflectorEvent::Fed => self.alive = Instant::now(),
+                ReflectorEvent::Stopped(report) if self.running => self.early = Some(report),
+                ReflectorEvent::Stopped(report) => self.machine.stopped(*report)?,
+                ReflectorEvent::Failed(code, reason) => return Err(SessionEnd::Refuse(code, reason)),
             }
             // The client may take the same time again for its next word.
             self.heard = Instant::now();
@@ -408,5 +408,5 @@ pub(crate) fn run_inherited(
     control
         .set_write_timeout(Some(WRITE))
         .map_err(|cause| EndpointError::System { step: "preparing the inherited control socket", cause })?;
-    run(control, Place::Inherited(Some(data)), machine(false, shared)?, shared, stop)
+    run(control, ClientConnection::Inherited(Some(data)), machine(false, shared)?, shared, stop)
 }

@@ -22,7 +22,7 @@ struct Inner {
 pub struct Stop(Arc<Inner>);
 
 impl Stop {
-    /// A wish that nobody has uttered yet.
+    /// A stop request that is not set.
     ///
     /// # Errors
     /// [`EndpointError::System`] when no socket pair can be made.

@@ -9,9 +9,9 @@
 mod flow;
 mod open;
 
-use crate::reflector::{Failure, Link, Plan, Report, Start, failed, settle};
+use crate::reflector::{Failure, ReflectorConfig, ReflectorEvent, SessionLink, StartCommand, failed, place_thread};
 use clock::Clock;
-use flow::{Flow, FlowEnd, Job};
+use flow::{FlowProgress, FlowResult, FlowTask};
 use host::CounterSampler;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::{EndUsage, Finding, FindingId, Limits, StreamSpec};
@@ -26,7 +26,7 @@ use wire::{OpenRequest, RefuseCode, StopReport, StreamEnd, StreamRequest};
 /// Between two looks of the manager.
 const LOOK: Duration = Duration::from_millis(5);
 const SECOND: Duration = Duration::from_secs(1);
-/// How often the session is told that data came: more often than it may lack a sign of life.
+/// How often the session gets [`ReflectorEvent::Fed`]: more often than its silence limit.
 const FED: Duration = Duration::from_millis(250);
 /// Stack of a flow's thread, and what of it is touched beforehand.
 const STACK_BYTES: usize = 256 << 10;
@@ -45,20 +45,24 @@ struct Stream<'a> {
 }
 
 /// Serves a session with a stream.
-pub(crate) fn run(plan: Plan, orders: &mpsc::Receiver<Start>, link: &Link) -> Result<(), Failure> {
+pub(crate) fn run(
+    plan: ReflectorConfig,
+    orders: &mpsc::Receiver<StartCommand>,
+    link: &SessionLink,
+) -> Result<(), Failure> {
     let longest = plan.longest();
-    let Plan { request, source, token, clock, limits, notes } = plan;
+    let ReflectorConfig { request, source, token, clock, limits, notes } = plan;
     let Some(stream) = request.stream.clone() else { return Err(bad("no stream was asked for")) };
     link.halt.attach(Interrupter::for_current_thread().map_err(failed)?);
     // Tried on a thread of its own, so that what is not permitted is refused before the client hears of a path.
-    let tried = std::thread::scope(|scope| scope.spawn(|| settle(&request, longest)).join());
+    let tried = std::thread::scope(|scope| scope.spawn(|| place_thread(&request, longest)).join());
     tried.unwrap_or_else(|_| Err(bad("the flow's thread failed")))?;
     let Some(sockets) = open::open(&request, &stream, &source, &token, link)? else { return Ok(()) };
     let (tag, limits) = (token.tag(), &limits);
     let ready = Stream { request: &request, stream: &stream, clock, tag, limits, longest, notes: &notes };
-    let Ok(Start { size, .. }) = orders.recv() else { return Ok(()) };
+    let Ok(StartCommand { size, .. }) = orders.recv() else { return Ok(()) };
     let report = ready.once(&sockets, size, link)?;
-    link.report(Report::Stopped(Box::new(report)));
+    link.report(ReflectorEvent::Stopped(Box::new(report)));
     if orders.recv().is_ok() && !link.halt.is_over() {
         return Err(bad("a session carries one stream: open another session for another size"));
     }
@@ -70,7 +74,7 @@ fn bad(reason: &str) -> Failure {
 }
 
 /// What the manager and the flows share.
-pub(super) struct Shared {
+pub(super) struct FlowControl {
     /// Ends all flows.
     pub(super) stop: AtomicBool,
     /// Lets those send that send.
@@ -81,9 +85,10 @@ pub(super) struct Shared {
 
 impl Stream<'_> {
     /// One stream from its start to its end.
-    fn once(&self, sockets: &[DataSocket], size: u32, link: &Link) -> Result<StopReport, Failure> {
-        let shared = Shared { stop: AtomicBool::new(false), go: AtomicBool::new(false), origin_ns: AtomicU64::new(0) };
-        let flows: Vec<Flow> = sockets.iter().map(|_| Flow::default()).collect();
+    fn once(&self, sockets: &[DataSocket], size: u32, link: &SessionLink) -> Result<StopReport, Failure> {
+        let shared =
+            FlowControl { stop: AtomicBool::new(false), go: AtomicBool::new(false), origin_ns: AtomicU64::new(0) };
+        let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let counters = CounterSampler::start();
         let ends = std::thread::scope(|scope| {
             let (ready, heard) = mpsc::channel();
@@ -96,7 +101,7 @@ impl Stream<'_> {
                 let request = self.request;
                 let paced = self.stream.spec.flow_pps(size).is_some();
                 let run = move || {
-                    settle(request, longest)?;
+                    place_thread(request, longest)?;
                     task::prefault_stack(STACK_BYTES / 4);
                     if paced {
                         // Without it a sleep ends up to 50 µs late, and so would every datagram that waits for its time.
@@ -116,16 +121,16 @@ impl Stream<'_> {
             // One that failed has let go of its end of the channel.
             let began = heard.iter().take(sockets.len()).count();
             if began == sockets.len() {
-                link.report(Report::Started);
+                link.report(ReflectorEvent::Started);
                 shared.go.store(true, Ordering::Release);
-                self.attend(sockets, &flows, &shared, link);
+                self.watch_flows(sockets, &flows, &shared, link);
             }
             shared.stop.store(true, Ordering::Release);
             let ends = threads.into_iter().map(|thread| match thread.join() {
                 Ok(end) => end,
                 Err(_) => Err(failed("a flow's thread failed")),
             });
-            ends.collect::<Result<Vec<FlowEnd>, Failure>>()
+            ends.collect::<Result<Vec<FlowResult>, Failure>>()
         })?;
         link.halt.leave();
         Ok(self.summary(sockets, &flows, ends, counters))
@@ -136,9 +141,9 @@ impl Stream<'_> {
         number: usize,
         socket: &'a DataSocket,
         size: u32,
-        shared: &'a Shared,
-        flow: &'a Flow,
-    ) -> Job<'a> {
+        shared: &'a FlowControl,
+        flow: &'a FlowProgress,
+    ) -> FlowTask<'a> {
         let spec = &self.stream.spec;
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let datagrams = !self.request.socket.protocol.is_stream();
@@ -153,7 +158,7 @@ impl Stream<'_> {
         } else {
             bytes
         };
-        Job {
+        FlowTask {
             socket,
             spec,
             size,
@@ -171,8 +176,8 @@ impl Stream<'_> {
         }
     }
 
-    /// While it runs: looks for the halt, and once a second at what TCP tells and what has arrived.
-    fn attend(&self, sockets: &[DataSocket], flows: &[Flow], shared: &Shared, link: &Link) {
+    /// While it runs: checks for the halt, and samples TCP's state and the received data once a second.
+    fn watch_flows(&self, sockets: &[DataSocket], flows: &[FlowProgress], shared: &FlowControl, link: &SessionLink) {
         let spec = &self.stream.spec;
         let senders = sockets.iter().zip(0..).filter(|(_, number)| !spec.is_up(*number)).map(|(socket, _)| socket);
         let mut watch = TcpWatch::new(senders);
@@ -187,7 +192,7 @@ impl Stream<'_> {
                 let received = so_far(flows, spec).received;
                 if received > fed {
                     fed = received;
-                    link.report(Report::Fed);
+                    link.report(ReflectorEvent::Fed);
                 }
             }
             if began.elapsed() < SECOND * (seconds + 1) {
@@ -197,7 +202,7 @@ impl Stream<'_> {
             watch.sample();
             if self.stream.live && spec.goes_up() {
                 let now = so_far(flows, spec);
-                link.report(Report::Interval(StreamInterval {
+                link.report(ReflectorEvent::Interval(StreamInterval {
                     bytes: now.bytes - told.bytes,
                     received: now.received - told.received,
                     lost: now.lost.saturating_sub(told.lost),
@@ -221,14 +226,14 @@ impl Stream<'_> {
     fn summary(
         &self,
         sockets: &[DataSocket],
-        flows: &[Flow],
-        ends: Vec<FlowEnd>,
+        flows: &[FlowProgress],
+        ends: Vec<FlowResult>,
         counters: CounterSampler,
     ) -> StopReport {
         let spec = &self.stream.spec;
         let mut notes = self.notes.to_vec();
         let mut usage = EndUsage::default();
-        let mut sent = flows.first().map(Flow::kept).unwrap_or_default();
+        let mut sent = flows.first().map(FlowProgress::kept).unwrap_or_default();
         let mut counted = Vec::new();
         let (mut first, mut last) = (u64::MAX, 0);
         for end in ends {
@@ -275,9 +280,9 @@ impl Stream<'_> {
 }
 
 /// What the flows that receive have received so far.
-fn so_far(flows: &[Flow], spec: &StreamSpec) -> StreamInterval {
+fn so_far(flows: &[FlowProgress], spec: &StreamSpec) -> StreamInterval {
     let up = || flows.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(flow, _)| flow);
-    let sum = |pick: fn(&Flow) -> u64| up().map(pick).sum();
+    let sum = |pick: fn(&FlowProgress) -> u64| up().map(pick).sum();
     StreamInterval {
         bytes: sum(|flow| flow.gauge.bytes()),
         received: sum(|flow| flow.gauge.messages()),

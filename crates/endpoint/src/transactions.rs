@@ -1,6 +1,6 @@
 //! The reflector's loop for a TCP connection a transaction.
 
-use crate::reflect::{Outcome, Reflect, Tally};
+use crate::reflect::{MessageCounts, ReflectLoop, SizeOutcome};
 use host::{CounterSampler, UsageSampler};
 use net::{DataListener, NetError, PathOptions, Received, TransactionServer};
 use std::net::IpAddr;
@@ -12,22 +12,22 @@ pub(crate) fn serve<F: FnOnce()>(
     listener: &DataListener,
     client: IpAddr,
     options: &PathOptions<'_>,
-    plan: Reflect<'_, F>,
-) -> Result<Outcome, NetError> {
-    let Reflect { shape, mut pace, buffer, halt, cpu, started } = plan;
+    plan: ReflectLoop<'_, F>,
+) -> Result<SizeOutcome, NetError> {
+    let ReflectLoop { shape, mut pace, buffer, halt, cpu, started } = plan;
     let mut server = TransactionServer::new(listener, client, options)?;
     let answer = vec![0x5a; shape.response];
     let counters = CounterSampler::start();
     started();
     let mut usage = UsageSampler::start(cpu);
-    let mut tally = Tally::default();
+    let mut counts = MessageCounts::default();
     let request = buffer.get_mut(..shape.size).unwrap_or_default();
     let broken = 'serve: loop {
         for _ in 0..pace.rounds() {
             match server.serve(request, &answer) {
                 Ok(Received::Bytes(_)) => {
-                    tally.received += 1;
-                    tally.sent += 1;
+                    counts.received += 1;
+                    counts.sent += 1;
                 }
                 Ok(Received::Stopped) => break 'serve None,
                 Ok(Received::Interrupted | Received::TimedOut) => {
@@ -40,13 +40,13 @@ pub(crate) fn serve<F: FnOnce()>(
         }
         usage.observe_cpu();
         if let Some(earliest) = pace.look() {
-            tally.over_rate += 1;
+            counts.over_rate += 1;
             pace.sleep_until(earliest, halt);
         }
     };
     halt.leave();
     let usage = usage.finish();
     let counters = counters.finish();
-    tally.ignored += server.foreign() + server.abandoned();
-    Ok(Outcome { tally, usage, counters, broken })
+    counts.ignored += server.foreign() + server.abandoned();
+    Ok(SizeOutcome { counts, usage, counters, broken })
 }

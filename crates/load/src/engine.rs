@@ -3,7 +3,7 @@
 use crate::LoadError;
 use crate::evenness;
 use crate::profile;
-use crate::sampler::{Look, Measure, Sampler, busy_share};
+use crate::sampler::{LoadSample, Measure, Sampler, busy_share};
 use crate::scratch::Scratch;
 use model::{CpuList, LoadProfile, LoadReport, LoadSpec, Policy};
 use std::path::Path;
@@ -58,12 +58,12 @@ impl Shared {
 }
 
 /// One thread's work: runs until [`Shared::stopping`].
-pub(crate) type Job = Box<dyn FnOnce(&Shared) -> Result<(), LoadError> + Send>;
+pub(crate) type WorkerTask = Box<dyn FnOnce(&Shared) -> Result<(), LoadError> + Send>;
 
 /// From when on a load is measured.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
-    look: Look,
+struct SteadySince {
+    look: LoadSample,
     steady: bool,
 }
 
@@ -76,8 +76,8 @@ pub struct Load {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     sampler: Sampler,
-    start: Look,
-    mark: Option<Mark>,
+    start: LoadSample,
+    mark: Option<SteadySince>,
     // Last, so that it is removed after all who write to it are gone.
     scratch: Option<Scratch>,
 }
@@ -87,7 +87,7 @@ impl Load {
     /// had at first, whatever the calling thread has.
     ///
     /// # Errors
-    /// [`LoadError`]: what cannot be used and what to do. Nothing is left running or lying about then.
+    /// [`LoadError`]: what cannot be used and what to do. Nothing is left running or on disk then.
     pub fn start(spec: &LoadSpec) -> Result<Self, LoadError> {
         if spec.command.is_some() && spec.profile != LoadProfile::Build {
             return Err(LoadError::Command { profile: spec.profile });
@@ -107,24 +107,24 @@ impl Load {
         }
         let shared =
             Arc::new(Shared { cpus, work: AtomicU64::new(0), stop: AtomicBool::new(false), failure: Mutex::new(None) });
-        let crew = profile::crew(spec, count, &shared.cpus)?;
-        let sampler = Sampler::start(&shared, crew.measure)?;
+        let workers = profile::workers(spec, count, &shared.cpus)?;
+        let sampler = Sampler::start(&shared, workers.measure)?;
         let start = sampler.now()?;
         let mut load = Self {
             spec: spec.clone(),
-            measure: crew.measure,
-            method: crew.method,
+            measure: workers.measure,
+            method: workers.method,
             shared,
-            threads: Vec::with_capacity(crew.jobs.len()),
+            threads: Vec::with_capacity(workers.jobs.len()),
             sampler,
             start,
             mark: None,
-            scratch: crew.scratch,
+            scratch: workers.scratch,
         };
         // From here on dropping `load` ends what was started.
         let (tell, told) = mpsc::channel();
-        let started = crew.jobs.len();
-        for job in crew.jobs {
+        let started = workers.jobs.len();
+        for job in workers.jobs {
             load.add_thread(job, tell.clone())?;
         }
         drop(tell);
@@ -134,7 +134,7 @@ impl Load {
         Ok(load)
     }
 
-    fn add_thread(&mut self, job: Job, tell: mpsc::Sender<Result<(), LoadError>>) -> Result<(), LoadError> {
+    fn add_thread(&mut self, job: WorkerTask, tell: mpsc::Sender<Result<(), LoadError>>) -> Result<(), LoadError> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new()
             .name("load".to_owned())
@@ -196,7 +196,7 @@ impl Load {
             }
             std::thread::sleep(PAUSE);
         };
-        self.mark = Some(Mark { look: self.sampler.now()?, steady });
+        self.mark = Some(SteadySince { look: self.sampler.now()?, steady });
         Ok(steady)
     }
 
@@ -216,9 +216,9 @@ impl Load {
         if !sound {
             return Err(LoadError::Broken);
         }
-        let mark = self.mark.unwrap_or(Mark { look: self.start, steady: false });
+        let mark = self.mark.unwrap_or(SteadySince { look: self.start, steady: false });
         let from = mark.look;
-        let since: Vec<Look> =
+        let since: Vec<LoadSample> =
             looks.into_iter().filter(|look| look.at_ns >= from.at_ns && look.at_ns <= end.at_ns).collect();
         Ok(LoadReport {
             spec: self.spec.clone(),

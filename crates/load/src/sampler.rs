@@ -13,7 +13,7 @@ pub(crate) const INTERVAL_NS: u64 = 100_000_000;
 
 /// One look: sums since the start of the load, or of the machine.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct LoadSample {
     /// CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     /// Units of work.
@@ -36,14 +36,14 @@ pub(crate) enum Measure {
 
 impl Measure {
     /// Rates between neighbouring looks.
-    pub(crate) fn rates(self, looks: &[Look]) -> Vec<f64> {
+    pub(crate) fn rates(self, looks: &[LoadSample]) -> Vec<f64> {
         // A look that missed its CPU time makes the interval longer, rather than being compared by other means.
         let told = self == Self::Cpu && looks.iter().any(|look| look.cpu_ns.is_some());
-        let looks: Vec<&Look> = looks.iter().filter(|look| !told || look.cpu_ns.is_some()).collect();
+        let looks: Vec<&LoadSample> = looks.iter().filter(|look| !told || look.cpu_ns.is_some()).collect();
         looks.windows(2).filter_map(|pair| if let [from, to] = pair { self.rate(from, to) } else { None }).collect()
     }
 
-    fn rate(self, from: &Look, to: &Look) -> Option<f64> {
+    fn rate(self, from: &LoadSample, to: &LoadSample) -> Option<f64> {
         let elapsed = to.at_ns.checked_sub(from.at_ns).filter(|&elapsed| elapsed > 0)?;
         match (self, from.cpu_ns.zip(to.cpu_ns)) {
             (Self::Work, _) => Some(to.work.saturating_sub(from.work) as f64 * 1e9 / elapsed as f64),
@@ -54,7 +54,7 @@ impl Measure {
 }
 
 /// Share of the CPUs' time that was busy between two looks, 0 to 1.
-pub(crate) fn busy_share(from: &Look, to: &Look) -> Option<f64> {
+pub(crate) fn busy_share(from: &LoadSample, to: &LoadSample) -> Option<f64> {
     let whole = to.times.whole.checked_sub(from.times.whole).filter(|&whole| whole > 0)?;
     Some(to.times.busy.saturating_sub(from.times.busy) as f64 / whole as f64)
 }
@@ -64,7 +64,7 @@ pub(crate) fn busy_share(from: &Look, to: &Look) -> Option<f64> {
 pub(crate) struct Sampler {
     shared: Arc<Shared>,
     measure: Measure,
-    looks: Arc<Mutex<Vec<Look>>>,
+    looks: Arc<Mutex<Vec<LoadSample>>>,
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -97,12 +97,12 @@ impl Sampler {
     }
 
     /// All looks so far.
-    pub(crate) fn looks(&self) -> Vec<Look> {
+    pub(crate) fn looks(&self) -> Vec<LoadSample> {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A look at this moment, outside the raster.
-    pub(crate) fn now(&self) -> Result<Look, LoadError> {
+    pub(crate) fn now(&self) -> Result<LoadSample, LoadError> {
         look(&self.shared, self.measure, &mut String::new())
     }
 }
@@ -116,11 +116,11 @@ impl Drop for Sampler {
     }
 }
 
-fn look(shared: &Shared, measure: Measure, buffer: &mut String) -> Result<Look, LoadError> {
+fn look(shared: &Shared, measure: Measure, buffer: &mut String) -> Result<LoadSample, LoadError> {
     let times = cpustat::read(&shared.cpus, buffer)?;
     let tree = (measure == Measure::Cpu).then(cputime::of_tree).flatten();
     let at_ns = tree.map_or_else(clock::monotonic_ns, |(_, at_ns)| at_ns);
-    Ok(Look { at_ns, work: shared.work(), times, cpu_ns: tree.map(|(cpu_ns, _)| cpu_ns) })
+    Ok(LoadSample { at_ns, work: shared.work(), times, cpu_ns: tree.map(|(cpu_ns, _)| cpu_ns) })
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn rates_are_by_time_not_by_look() {
-        let look = |ms: u64, work, busy, whole| Look {
+        let look = |ms: u64, work, busy, whole| LoadSample {
             at_ns: ms * 1_000_000,
             work,
             times: CpuTimes { busy, whole },
@@ -140,8 +140,8 @@ mod tests {
         assert_eq!(Measure::Work.rates(&looks), [500.0, 500.0]);
         assert_eq!(Measure::Cpu.rates(&looks), [0.25, 0.5]);
         // What the load itself got decides where it is known, however busy the machine was.
-        let cpu = |look: Look, ms: u64| Look { cpu_ns: Some(ms * 1_000_000), ..look };
-        let missed = Look { at_ns: 200_000_000, ..looks[1] };
+        let cpu = |look: LoadSample, ms: u64| LoadSample { cpu_ns: Some(ms * 1_000_000), ..look };
+        let missed = LoadSample { at_ns: 200_000_000, ..looks[1] };
         let looks = [cpu(looks[0], 0), cpu(looks[1], 150), missed, cpu(looks[2], 200)];
         assert_eq!(Measure::Cpu.rates(&looks), [1.5, 0.25]);
     }

@@ -10,7 +10,7 @@ fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ProbeError> {
 }
 
 /// Checks the initiator's side against this machine. The policy is tried on a thread of its own, so that a refusal is
-/// told before the peer hears of us.
+/// reported before the peer is contacted.
 pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
     if let Some(cpu) = spec.initiator.cpu {
         let wanted: CpuList = [cpu].into_iter().collect();
@@ -160,7 +160,7 @@ fn longest_us(spec: &ProbeSpec) -> u64 {
 
 /// How long one rate of one size of `pace` may take: of a count alone what the lowest rate makes of it.
 pub(crate) fn longest_pace_us(spec: &ProbeSpec) -> u64 {
-    /// A sender that is behind may catch up for so long, and its last messages are waited for.
+    /// Catching up of a sender that is behind, and the wait for the last answers.
     const END_US: u64 = 1_100_000;
     let stop = &spec.stop;
     let time_us = if stop.max_ms == u32::MAX { u64::MAX / 4 } else { u64::from(stop.max_ms) * 1000 };

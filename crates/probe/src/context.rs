@@ -1,4 +1,4 @@
-//! What a measurement is told by the program that runs it, and what it says at the end.
+//! What the calling program gives to a measurement, and the outcome it gets back.
 
 use crate::ProbeError;
 use model::{LiveInterval, PgmCarrier, ProbeSpec, Protocol};
@@ -33,9 +33,9 @@ pub struct Context {
     /// Takes each interval of a running measurement once it is over, when the task asks for them
     /// ([`model::worker::ProbeTask::live`]).
     pub live: Option<LiveSink>,
-    /// What the measuring thread of a closed loop tells between batches.
-    pub(crate) seen: Arc<Seen>,
-    /// Takes the packets of the measurement. It is told of each connection and data path before its first packet.
+    /// Progress of a closed loop, updated between batches.
+    pub(crate) progress_seen: Arc<LiveProgress>,
+    /// Captures the packets of the measurement. Each connection and data path is registered before its first packet.
     pub capture: Option<Arc<Capture>>,
 }
 
@@ -43,7 +43,7 @@ pub struct Context {
 /// calling one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Seen {
+pub(crate) struct LiveProgress {
     /// Sizes begun.
     sizes: AtomicU32,
     /// Bytes of the present one.
@@ -53,7 +53,7 @@ pub(crate) struct Seen {
     elapsed_ns: AtomicU64,
 }
 
-impl Seen {
+impl LiveProgress {
     /// The measured part of a size begins.
     pub(crate) fn begin(&self, size: u32) {
         self.size.store(size, Ordering::Relaxed);
@@ -69,10 +69,10 @@ impl Seen {
     }
 
     /// What came since `before`, which goes on; nothing before the first size and while nothing new is known.
-    pub(crate) fn since(&self, before: &mut SeenBefore) -> Option<LiveInterval> {
+    pub(crate) fn since(&self, before: &mut LiveCursor) -> Option<LiveInterval> {
         let sizes = self.sizes.load(Ordering::Acquire);
         if sizes != before.sizes {
-            *before = SeenBefore { sizes, ..SeenBefore::default() };
+            *before = LiveCursor { sizes, ..LiveCursor::default() };
         }
         let elapsed_ns = self.elapsed_ns.load(Ordering::Acquire);
         let (rounds, lost) = (self.rounds.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed));
@@ -94,9 +94,9 @@ impl Seen {
     }
 }
 
-/// What was told of [`Seen`] already.
+/// What was already reported of [`LiveProgress`].
 #[derive(Debug, Default)]
-pub(crate) struct SeenBefore {
+pub(crate) struct LiveCursor {
     sizes: u32,
     rounds: u64,
     lost: u64,
@@ -138,7 +138,7 @@ impl Context {
             started: Instant::now(),
             claims_loopback: false,
             live: None,
-            seen: Arc::default(),
+            progress_seen: Arc::default(),
             capture: None,
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct Parts<'a> {
     /// Messages a second asked for, of `pace`.
     pub rate: Option<f64>,
     /// The initiator's name of its host, and both data addresses, where there are some.
-    pub place: &'a Place,
+    pub path_info: &'a PathInfo,
     /// The recorder's figures.
     pub recorded: Recorded,
     /// The initiator's clocks.
@@ -51,7 +51,7 @@ pub(crate) struct Parts<'a> {
 
 /// Where messages go. The same for all sizes of a session.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
+pub(crate) struct PathInfo {
     /// The initiator's host name.
     pub host: Option<String>,
     /// The initiator's data address.
@@ -68,7 +68,7 @@ pub(crate) struct Place {
 
 /// What `latency` is reported as.
 pub(crate) fn kind(spec: &ProbeSpec) -> LatencyKind {
-    // Out and back differ in an open loop: half of both is nobody's time.
+    // Out and back differ in an open loop: so half of the sum has no meaning.
     if spec.rtt || spec.probe == Probe::Pace { LatencyKind::Rtt } else { LatencyKind::RttHalf }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         task,
         size,
         rate: pps,
-        place,
+        path_info,
         mut recorded,
         map,
         usage,
@@ -112,10 +112,10 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         clock: Some(&map),
         recorded: &recorded,
         path: PathFacts {
-            is_local: place.is_local,
-            loopback_intended: place.loopback_intended,
-            one_machine: place.one_machine,
-            peer: place.peer.as_deref().unwrap_or("this machine"),
+            is_local: path_info.is_local,
+            loopback_intended: path_info.loopback_intended,
+            one_machine: path_info.one_machine,
+            peer: path_info.peer.as_deref().unwrap_or("this machine"),
         },
         found: &found,
         interval_percent: rate_width(spec, rates).or(width_percent),
@@ -127,8 +127,8 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
     let ends = Ends {
         initiator: EndReport {
             spec: spec.initiator.clone(),
-            host: place.host.clone(),
-            address: place.local.clone(),
+            host: path_info.host.clone(),
+            address: path_info.local.clone(),
             usage,
             counters,
             stack_environment: host::stack_environment(),
@@ -136,7 +136,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         },
         reflector: Some(if spec.probe == Probe::Ping {
             // A kernel answers, of which only the address is known.
-            EndReport { address: place.peer.clone(), ..EndReport::default() }
+            EndReport { address: path_info.peer.clone(), ..EndReport::default() }
         } else {
             let mut report = reflector.unwrap_or_default();
             report.usage.transactions =
@@ -144,7 +144,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
             EndReport {
                 spec: spec.reflector.clone(),
                 host: None,
-                address: place.peer.clone(),
+                address: path_info.peer.clone(),
                 usage: report.usage,
                 counters: report.counters,
                 stack_environment: report.stack_environment,
@@ -274,7 +274,7 @@ mod tests {
             task: &task,
             size: 64,
             rate: None,
-            place: &Place { loopback_intended: true, ..Place::default() },
+            path_info: &PathInfo { loopback_intended: true, ..PathInfo::default() },
             recorded: recorder.finish(Some(&map)),
             map,
             usage: EndUsage::default(),

@@ -1,9 +1,9 @@
 //! The measuring thread: prepares itself, then measures size after size against one peer.
 
 use crate::connect_each::ConnectEach;
-use crate::document::{self, Parts, Place};
+use crate::document::{self, Parts, PathInfo};
 use crate::echo::{self, EchoPath};
-use crate::rounds::{Broken, Plan, Rounds};
+use crate::rounds::{PathFailure, Plan, Rounds};
 use crate::session::Session;
 use crate::size::{End, SizeDone, SizeLoop};
 use crate::stop::BATCH_ROUNDS;
@@ -20,13 +20,13 @@ use std::time::Duration;
 use task::{Interrupter, Progress, Watchdog};
 use wire::{StopReport, Tier};
 
-/// Raw samples are kept up to so many.
+/// Raw samples kept at most.
 const MOST_RAW: u64 = 4_000_000;
 /// Beyond the time that a size may take, what a real-time thread may run without blocking before the kernel ends it.
 const RT_SLACK: Duration = Duration::from_secs(30);
 
 /// How messages reach the peer.
-pub(crate) enum Way {
+pub(crate) enum DataPath {
     /// A data socket to a reflector.
     Data(Box<DataSocket>),
     /// A connection for each transaction with a reflector.
@@ -35,16 +35,16 @@ pub(crate) enum Way {
     Echo(SocketAddr),
 }
 
-/// The peer: its control session, absent for ICMP echo, and the way to it.
+/// The peer: its control session (absent for ICMP echo) and the data path to it.
 pub(crate) struct Peer {
     /// The control session.
     pub session: Option<Session>,
-    /// The way.
-    pub way: Way,
+    /// The data path.
+    pub data_path: DataPath,
     /// The tag of messages that have room for one.
     pub tag: u64,
     /// Addresses, and whether they are one host's.
-    pub place: Place,
+    pub path_info: PathInfo,
     /// The reflector's process, when it is ours. Last, so that its data path is closed before it is waited for.
     pub _child: Option<local::Reflector>,
 }
@@ -132,13 +132,13 @@ impl<'a> Engine<'a> {
             ended = session.as_mut().and_then(Session::ended);
             ended.is_some()
         };
-        let dropped_before = dropped(&peer.way);
+        let dropped_before = dropped(&peer.data_path);
         let visitor = SizeLoop {
             spec,
             clock: self.clock,
             rounds: &mut rounds,
             recorder: &mut recorder,
-            seen: context.live.is_some().then(|| &*context.seen),
+            progress_seen: context.live.is_some().then(|| &*context.progress_seen),
             size,
             began: 0,
             width_percent: None,
@@ -151,13 +151,13 @@ impl<'a> Engine<'a> {
             timeout_ns: plan.timeout_ns,
             stop,
         };
-        let mut done = travel(spec, &mut peer.way, &options, size, visitor)?;
+        let mut done = travel(spec, &mut peer.data_path, &options, size, visitor)?;
         self.number = rounds.next_number();
-        done.counters.socket_overflow = dropped(&peer.way).saturating_sub(dropped_before);
+        done.counters.socket_overflow = dropped(&peer.data_path).saturating_sub(dropped_before);
         if self.outcome.sizes == 0 {
             self_cost.startup_ns = Some(self.startup_ns(done.first_message));
         }
-        let (report, failure) = self.farewell(peer, size, &done, ended, recorder.received());
+        let (report, failure) = self.collect_reports(peer, size, &done, ended, recorder.received());
         self.give(peer, size, done, recorder, self_cost, report, failure.as_ref(), &rounds, give);
         match failure {
             Some(failure) => Err(failure),
@@ -183,11 +183,11 @@ impl<'a> Engine<'a> {
             interval_ns: u64::from(spec.interval_us.unwrap_or(0)) * 1000,
             pace_ns: peer.session.as_ref().map_or(0, |session| pace_ns(session.max_rate_pps(), spec.pings)),
         };
-        match peer.way {
-            Way::Data(_) => plan,
+        match peer.data_path {
+            DataPath::Data(_) => plan,
             // The server's answer is not made from the request.
-            Way::ConnectEach(_) => Plan { tier: Tier::Nothing, stream: false, fresh: true, ..plan },
-            Way::Echo(_) => {
+            DataPath::ConnectEach(_) => Plan { tier: Tier::Nothing, stream: false, fresh: true, ..plan },
+            DataPath::Echo(_) => {
                 let bytes = echo::buffer_bytes(send_bytes);
                 let tier = Tier::Truncated(echo::NUMBER_BYTES);
                 Plan { send_bytes: bytes, receive_bytes: bytes, tier, pings: 1, pongs: 1, stream: false, ..plan }
@@ -215,7 +215,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Takes the reflector's report, and says what went wrong if something did.
-    fn farewell(
+    fn collect_reports(
         &mut self,
         peer: &mut Peer,
         size: u32,
@@ -239,7 +239,7 @@ impl<'a> Engine<'a> {
             let note = report.notes.iter().find(|note| note.id == model::FindingId::PathBroken)?;
             Some(ProbeError::Reflector { address: name.clone(), size, why: note.detail.clone() })
         });
-        // What the endpoint said about its end tells more than the broken path.
+        // The endpoint's own reason is more precise than the broken path.
         let because = |seen: String| last_words.as_ref().map_or(seen, ProbeError::last_words);
         let failure = match done.end {
             End::Met if peer.session.is_none() && rounds_answered == 0 => {
@@ -247,10 +247,10 @@ impl<'a> Engine<'a> {
             }
             End::Met | End::Stopped => last_words.map(|words| vanished(words.last_words())),
             End::PeerEnded => Some(vanished(because("the control connection ended".to_owned()))),
-            End::Broken(Broken::Path(cause)) if cause.peer_is_gone() => Some(vanished(because(cause.to_string()))),
-            End::Broken(Broken::Path(cause)) => Some(ProbeError::Path { address: name, size, cause }),
-            End::Broken(Broken::Silent) if stuck.is_some() => stuck,
-            End::Broken(Broken::Silent) => {
+            End::Broken(PathFailure::Path(cause)) if cause.peer_is_gone() => Some(vanished(because(cause.to_string()))),
+            End::Broken(PathFailure::Path(cause)) => Some(ProbeError::Path { address: name, size, cause }),
+            End::Broken(PathFailure::Silent) if stuck.is_some() => stuck,
+            End::Broken(PathFailure::Silent) => {
                 let silence = format!("no answer for {} ms and more", self.task.spec.timeout_ms);
                 let words = last_words.as_ref().map(|words| format!(", and {}", words.last_words()));
                 Some(vanished(silence + &words.unwrap_or_default()))
@@ -276,11 +276,11 @@ impl<'a> Engine<'a> {
         let done_end = done.end;
         let recorded = recorder.finish(Some(&done.map));
         let mut found = self.found.clone();
-        found.extend(overrun(rounds.strays().overrun));
+        found.extend(overrun(rounds.unmatched().overrun));
         if let Some(session) = &peer.session {
             found.extend(paced(pace_ns(session.max_rate_pps(), self.task.spec.pings), session.max_rate_pps()));
         }
-        found.extend(whereabouts(&self.task.spec, &recorded, reflector.as_ref(), rounds));
+        found.extend(loss_by_direction(&self.task.spec, &recorded, reflector.as_ref(), rounds));
         let vanished = match failure {
             Some(ProbeError::PeerVanished { why, .. }) => Some(why.clone()),
             // Its own note says it already.
@@ -296,7 +296,7 @@ impl<'a> Engine<'a> {
             task: self.task,
             size,
             rate: None,
-            place: &peer.place,
+            path_info: &peer.path_info,
             recorded,
             map: done.map,
             usage: done.usage,
@@ -324,7 +324,7 @@ fn not_locked(refused: &task::TaskError) -> Finding {
 
 impl Peer {
     fn name(&self) -> String {
-        match (&self.session, &self.place.peer) {
+        match (&self.session, &self.path_info.peer) {
             (Some(session), _) => session.name().to_owned(),
             (None, Some(address)) => address.clone(),
             (None, None) => "this machine".to_owned(),
@@ -356,31 +356,31 @@ fn paced(pace_ns: u64, max_rate_pps: u32) -> Option<Finding> {
     })
 }
 
-/// Runs the visitor on the way's path.
+/// Runs the visitor on the data path.
 fn travel(
     spec: &ProbeSpec,
-    way: &mut Way,
+    data_path: &mut DataPath,
     options: &PathOptions<'_>,
     size: u32,
     visitor: SizeLoop<'_, '_>,
 ) -> Result<SizeDone, ProbeError> {
-    match way {
-        Way::Data(socket) => Ok(net::with_path(socket, options, visitor)?),
-        Way::ConnectEach(to) => {
+    match data_path {
+        DataPath::Data(socket) => Ok(net::with_path(socket, options, visitor)?),
+        DataPath::ConnectEach(to) => {
             let client = TransactionClient::new(&spec.socket, &spec.initiator, *to, options)?;
             Ok(visitor.visit(&mut ConnectEach::new(client, size as usize)))
         }
-        Way::Echo(to) => {
+        DataPath::Echo(to) => {
             let socket = EchoSocket::open(*to, &spec.socket, &spec.initiator, options, size as usize)?;
             Ok(visitor.visit(&mut EchoPath::new(socket, size as usize)))
         }
     }
 }
 
-fn dropped(way: &Way) -> u64 {
-    match way {
-        Way::Data(socket) => socket.dropped().map_or(0, u64::from),
-        Way::ConnectEach(_) | Way::Echo(_) => 0,
+fn dropped(data_path: &DataPath) -> u64 {
+    match data_path {
+        DataPath::Data(socket) => socket.dropped().map_or(0, u64::from),
+        DataPath::ConnectEach(_) | DataPath::Echo(_) => 0,
     }
 }
 
@@ -403,8 +403,8 @@ fn overrun(samples: u64) -> Option<Finding> {
     })
 }
 
-/// On which half of the way messages were lost, as far as the reflector's counts tell.
-fn whereabouts(
+/// In which direction messages were lost, by the reflector's counts.
+fn loss_by_direction(
     spec: &ProbeSpec,
     recorded: &record::Recorded,
     report: Option<&StopReport>,

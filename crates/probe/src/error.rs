@@ -36,7 +36,7 @@ pub enum ProbeError {
     /// A name, an address or the data socket.
     #[error(transparent)]
     Net(#[from] net::NetError),
-    /// The way over PGM.
+    /// The PGM transport.
     #[error(transparent)]
     Pgm(#[from] pgm_io::PgmIoError),
     /// A system without random numbers.
@@ -57,7 +57,7 @@ pub enum ProbeError {
         /// Where.
         address: String,
     },
-    /// No way to the endpoint from here.
+    /// No route to the endpoint.
     #[error(
         "there is no route to {address} ({cause}): check the address, 'ip route get' and that the link is up, on both hosts"
     )]

@@ -1,7 +1,7 @@
 //! The initiator's loops: ping-pong, request/response, ICMP echo.
 //!
 //! [`run`] makes one measurement: it opens a session with an endpoint (or starts a reflector as a child, for protocols
-//! within one machine), warms up, measures each size, and hands one [`Measured`] a size to its caller as soon as the
+//! within one machine), warms up, measures each size, and gives its caller one [`Measured`] a size as soon as the
 //! size is done. This crate prints nothing and stores nothing.
 //!
 //! All three probes are one loop (`rounds`) over different paths: a data socket, a connection for each transaction, an
@@ -18,14 +18,14 @@ mod document;
 mod echo;
 mod engine;
 mod error;
-mod ledger;
 mod local;
+mod measuring_thread;
 mod pace;
 mod peer;
+mod round_matcher;
 mod rounds;
 mod session;
 mod size;
-mod stage;
 mod stop;
 mod stream;
 
@@ -39,7 +39,7 @@ pub use error::ProbeError;
 /// `peer-vanished` finding and is followed by the error.
 ///
 /// The calling thread keeps its policy; while this runs it is kept off the measuring CPU. The process' memory is locked
-/// and stays so, and its allocator is told to keep what it has.
+/// and stays so, and its allocator keeps freed memory.
 ///
 /// # Errors
 /// [`ProbeError`], one line that names the thing and the remedy; [`ProbeError::exit_code`] says how a program ends.
@@ -52,7 +52,7 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
     if task.spec.probe == model::Probe::Stream {
         return stream::run(task, context, clock, sink);
     }
-    stage::on_its_own_thread(&task.spec, context, sink, |give| {
+    measuring_thread::run_on_measuring_thread(&task.spec, context, sink, |give| {
         if task.spec.probe == model::Probe::Pace {
             return pace::measure(task, context, clock, give);
         }

@@ -1,7 +1,7 @@
 //! The reflector of protocols within one machine: a child of this process, which inherits its end of the data path.
 
-use crate::document::Place;
-use crate::engine::{Peer, Way};
+use crate::document::PathInfo;
+use crate::engine::{DataPath, Peer};
 use crate::peer;
 use crate::session::Session;
 use crate::{Context, ProbeError};
@@ -18,7 +18,7 @@ const READ: i32 = 4;
 const WRITE: i32 = 5;
 
 /// How long the child may take to end once the session is closed.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CHILD_EXIT: Duration = Duration::from_secs(2);
 
 /// The reflector's process. It ends when its control connection does; what does not end is killed.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Reflector(Child);
 
 impl Drop for Reflector {
     fn drop(&mut self) {
-        if !matches!(self.0.wait_timeout(FAREWELL), Ok(Some(_))) {
+        if !matches!(self.0.wait_timeout(CHILD_EXIT), Ok(Some(_))) {
             let _ = self.0.kill();
         }
     }
@@ -54,12 +54,13 @@ pub(crate) fn open(spec: &ProbeSpec, context: &Context) -> Result<Peer, ProbeErr
     let mut session = Session::over(control, "the local reflector".to_owned())?;
     let opened = session.open(peer::request(spec))?;
     session.prove(protocol, || Ok(()))?;
-    let place = Place { host: peer::host_name(), loopback_intended: true, one_machine: true, ..Place::default() };
+    let path_info =
+        PathInfo { host: peer::host_name(), loopback_intended: true, one_machine: true, ..PathInfo::default() };
     Ok(Peer {
         session: Some(session),
-        way: Way::Data(Box::new(here)),
+        data_path: DataPath::Data(Box::new(here)),
         tag: opened.token.tag(),
-        place,
+        path_info,
         _child: Some(child),
     })
 }

@@ -1,7 +1,7 @@
-//! Opening the way to the peer: control session, data path, its proof, and what the addresses tell.
+//! Opens the connection to the peer: control session, data path, its proof, and the facts about its addresses.
 
-use crate::document::Place;
-use crate::engine::{Peer, Way};
+use crate::document::PathInfo;
+use crate::engine::{DataPath, Peer};
 use crate::pace::mean_rate;
 use crate::session::Session;
 use crate::{Context, ProbeError, check, local};
@@ -17,12 +17,12 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long the token may take to leave.
 const SHOW: Duration = Duration::from_secs(1);
 
-/// Opens the way that the task asks for.
+/// Opens the data path that the task asks for.
 pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeError> {
     open_at(&task.spec, &task.target, context, request(&task.spec))
 }
 
-/// Opens the way to one of several targets.
+/// Opens the data path to one of several targets.
 pub(crate) fn open_at(
     spec: &ProbeSpec,
     target: &Target,
@@ -34,10 +34,10 @@ pub(crate) fn open_at(
         let target = net::resolve(&target.control, 0, None)?;
         return Ok(Peer {
             session: None,
-            way: Way::Echo(target),
+            data_path: DataPath::Echo(target),
             tag: 0,
             // Echoes have no port.
-            place: Place { peer: Some(target.ip().to_string()), ..place(context, None, target) },
+            path_info: PathInfo { peer: Some(target.ip().to_string()), ..path_info(context, None, target) },
             _child: None,
         });
     }
@@ -51,12 +51,12 @@ pub(crate) fn open_at(
         check::same_machine(spec)?;
         return local::open(spec, context);
     }
-    let asked = ask(spec, target, context, request)?;
-    over_network(spec, context, asked)
+    let unproved = request_path(spec, target, context, request)?;
+    over_network(spec, context, unproved)
 }
 
 /// A data path that a reflector has opened and that is not proved yet.
-pub(crate) struct Asked {
+pub(crate) struct UnprovedPath {
     pub session: Session,
     pub opened: Opened,
     /// The reflector's data address.
@@ -66,12 +66,12 @@ pub(crate) struct Asked {
 }
 
 /// Opens a control session and asks for a data path.
-pub(crate) fn ask(
+pub(crate) fn request_path(
     spec: &ProbeSpec,
     target: &Target,
     context: &Context,
     request: OpenRequest,
-) -> Result<Asked, ProbeError> {
+) -> Result<UnprovedPath, ProbeError> {
     let key = target.key.as_deref().map(Key::from_hex).transpose()?;
     let control = net::resolve(&target.control, net::DEFAULT_PORT, None)?;
     if net::route::is_local(control.ip()).unwrap_or(false) {
@@ -91,7 +91,7 @@ pub(crate) fn ask(
         return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
     };
     context.capture_data(spec, address, None)?;
-    Ok(Asked { session, opened, address, one_machine })
+    Ok(UnprovedPath { session, opened, address, one_machine })
 }
 
 /// What the reflector is asked for.
@@ -120,14 +120,20 @@ fn pace_request(spec: &ProbeSpec) -> Option<PaceRequest> {
     Some(PaceRequest { rate_pps, every: pace.every, stamps: pace.stamps, ..PaceRequest::default() })
 }
 
-fn over_network(spec: &ProbeSpec, context: &Context, asked: Asked) -> Result<Peer, ProbeError> {
-    let Asked { mut session, opened, address, one_machine } = asked;
+fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> Result<Peer, ProbeError> {
+    let UnprovedPath { mut session, opened, address, one_machine } = unproved;
     let protocol = spec.socket.protocol;
     let tag = opened.token.tag();
     if spec.connect_each {
         session.prove(protocol, || Ok(()))?;
-        let place = Place { one_machine, ..place(context, None, address) };
-        return Ok(Peer { session: Some(session), way: Way::ConnectEach(address), tag, place, _child: None });
+        let path_info = PathInfo { one_machine, ..path_info(context, None, address) };
+        return Ok(Peer {
+            session: Some(session),
+            data_path: DataPath::ConnectEach(address),
+            tag,
+            path_info,
+            _child: None,
+        });
     }
     let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, CONNECT)?;
     session.check_source(socket.local_address())?;
@@ -142,16 +148,16 @@ fn over_network(spec: &ProbeSpec, context: &Context, asked: Asked) -> Result<Pee
         Ok(socket.send_once(&proof, SHOW)?)
     })?;
     let local = socket.local_address().filter(|own| !own.ip().is_unspecified()).or(seen_as);
-    let place = Place { one_machine, ..place(context, local, address) };
-    Ok(Peer { session: Some(session), way: Way::Data(Box::new(socket)), tag, place, _child: None })
+    let path_info = PathInfo { one_machine, ..path_info(context, local, address) };
+    Ok(Peer { session: Some(session), data_path: DataPath::Data(Box::new(socket)), tag, path_info, _child: None })
 }
 
-pub(crate) fn place(context: &Context, local: Option<SocketAddr>, peer: SocketAddr) -> Place {
-    Place {
+pub(crate) fn path_info(context: &Context, local: Option<SocketAddr>, peer: SocketAddr) -> PathInfo {
+    PathInfo {
         host: host_name(),
         local: local.map(|address| address.to_string()),
         peer: Some(peer.to_string()),
-        // Where the kernel does not tell, nothing is claimed.
+        // Unknown counts as not local.
         is_local: net::route::is_local(peer.ip()).unwrap_or(false),
         loopback_intended: context.claims_loopback || peer.ip().to_canonical().is_loopback(),
         one_machine: false,

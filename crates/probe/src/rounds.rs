@@ -4,7 +4,7 @@
 //! is made beside the path's own (and the gap's sleep, when one is asked for). The clock is read directly before the
 //! first send and directly after the last receive of a round. Samples go into memory that was touched before.
 
-use crate::ledger::{Answer, Ledger};
+use crate::round_matcher::{Answer, RoundMatcher};
 use clock::Clock;
 use model::{Gap, Sample, SampleFlags};
 use net::{Path, PathError, Received};
@@ -16,7 +16,7 @@ use wire::{Tier, data};
 /// Samples that a batch has room for beyond its rounds, for late and double answers.
 const SPARE_SAMPLES: usize = 1024;
 
-/// From so many ns on, a paced round sleeps; shorter times it spins, for a sleep is longer than asked.
+/// From this length on a wait between rounds sleeps; shorter waits spin, because sleeps end late.
 const SLEEP_FROM_NS: u64 = 200_000;
 
 /// Longest single sleep in a gap, so that a request to end is seen in time.
@@ -26,7 +26,7 @@ const SLEEP_SLICE: Duration = Duration::from_millis(50);
 const SILENT_ROUNDS: u32 = 10;
 const SILENT_NS: u64 = 5_000_000_000;
 
-/// Drains give up on a path that does not fall silent after so many time-outs.
+/// Time-outs after which draining a path that does not fall silent is given up.
 const MOST_DRAINS: u32 = 8;
 
 /// What a round is made of.
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
     pub fresh: bool,
     /// The session's tag in messages that have room for it.
     pub tag: u64,
-    /// After so many ns without a whole answer a round is lost.
+    /// A round without its whole answer is lost after this time, in ns.
     pub timeout_ns: u64,
     /// Idle time between two rounds.
     pub gap: Gap,
@@ -93,14 +93,14 @@ pub(crate) enum Ended {
 
 /// Why no further round can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub(crate) enum PathFailure {
     /// The path failed.
     Path(PathError),
     /// A stream was silent for the whole time-out, or datagrams were lost one after the other for 10 rounds and 5 s.
     Silent,
 }
 
-impl From<PathError> for Broken {
+impl From<PathError> for PathFailure {
     fn from(error: PathError) -> Self {
         Self::Path(error)
     }
@@ -108,7 +108,7 @@ impl From<PathError> for Broken {
 
 /// What was received and belongs to no round of this size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Strays {
+pub(crate) struct UnmatchedCounts {
     /// Datagrams of another length or another session's tag.
     pub foreign: u64,
     /// Late or double answers that found no room among the samples.
@@ -126,7 +126,7 @@ pub(crate) struct Rounds<'a> {
     timeout: u64,
     spin: u64,
     sleep: Duration,
-    ledger: Ledger,
+    matcher: RoundMatcher,
     out: Vec<u8>,
     input: Vec<u8>,
     samples: Vec<Sample>,
@@ -141,7 +141,7 @@ pub(crate) struct Rounds<'a> {
     seq: u64,
     /// Messages of rounds in flight that came in time.
     taken: u64,
-    strays: Strays,
+    unmatched: UnmatchedCounts,
     /// Rounds lost in a row, and when the first of them was sent.
     unanswered: u32,
     unanswered_since: u64,
@@ -182,7 +182,7 @@ impl<'a> Rounds<'a> {
             timeout: clock.ticks(plan.timeout_ns),
             spin: clock.ticks((u64::from(plan.gap.spin_us) * 1000).max(spin_ns)),
             sleep: Duration::from_micros(u64::from(plan.gap.sleep_us)).max(Duration::from_nanos(sleep_ns)),
-            ledger: Ledger::new(tier.bytes().min(8)),
+            matcher: RoundMatcher::new(tier.bytes().min(8)),
             out: pattern(plan.send_bytes),
             input: pattern(plan.receive_bytes),
             samples,
@@ -193,7 +193,7 @@ impl<'a> Rounds<'a> {
             number: first_number,
             seq: 0,
             taken: 0,
-            strays: Strays::default(),
+            unmatched: UnmatchedCounts::default(),
             unanswered: 0,
             unanswered_since: 0,
             lost: 0,
@@ -231,15 +231,15 @@ impl<'a> Rounds<'a> {
     }
 
     /// What came and belongs to no round.
-    pub(crate) fn strays(&self) -> Strays {
-        self.strays
+    pub(crate) fn unmatched(&self) -> UnmatchedCounts {
+        self.unmatched
     }
 
     /// Makes rounds until `limit`. The samples of the batch before are forgotten.
     ///
     /// # Errors
     /// The path is broken; the samples up to then are kept.
-    pub(crate) fn batch<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, Broken> {
+    pub(crate) fn batch<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, PathFailure> {
         self.samples.clear();
         self.lost = 0;
         self.progress.arm();
@@ -248,7 +248,7 @@ impl<'a> Rounds<'a> {
         ended
     }
 
-    fn rounds<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, Broken> {
+    fn rounds<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, PathFailure> {
         let full = self.samples.capacity() - SPARE_SAMPLES / 2;
         let idle = (phase != Phase::WarmUp || self.plan.pace_ns > 0) && (self.spin > 0 || !self.sleep.is_zero());
         let timed = phase == Phase::Timed;
@@ -278,7 +278,7 @@ impl<'a> Rounds<'a> {
             let now = match round? {
                 Round::Answered(now) => now,
                 Round::Lost(now) => {
-                    if !self.ledger.numbered() && !self.plan.fresh && self.settle(path)? == Ended::Stopped {
+                    if !self.matcher.numbered() && !self.plan.fresh && self.wait_for_silence(path)? == Ended::Stopped {
                         return Ok(Ended::Stopped);
                     }
                     now
@@ -293,12 +293,12 @@ impl<'a> Rounds<'a> {
     }
 
     #[inline(always)]
-    fn round<P: Path>(&mut self, path: &mut P, timed: bool) -> Result<Round, Broken> {
+    fn round<P: Path>(&mut self, path: &mut P, timed: bool) -> Result<Round, PathFailure> {
         let number = self.number;
         self.number += 1;
         let seq = self.seq;
         self.seq += u64::from(timed);
-        self.ledger.begin(number, seq, self.plan.pongs, timed);
+        self.matcher.begin(number, seq, self.plan.pongs, timed);
         data::write(number, self.plan.tag, &mut self.out);
         let mut flags = if timed { SampleFlags::default() } else { SampleFlags::WARMUP };
         self.progress.advance();
@@ -352,7 +352,7 @@ impl<'a> Rounds<'a> {
     #[inline(always)]
     fn take(&mut self, bytes: usize, received: u64) -> bool {
         if bytes != self.plan.receive_bytes {
-            self.strays.foreign += 1;
+            self.unmatched.foreign += 1;
             return false;
         }
         let number = match self.tier {
@@ -360,12 +360,12 @@ impl<'a> Rounds<'a> {
             tier => match data::read(tier, self.plan.tag, &self.input) {
                 Some(number) => number,
                 None => {
-                    self.strays.foreign += 1;
+                    self.unmatched.foreign += 1;
                     return false;
                 }
             },
         };
-        match self.ledger.answer(number) {
+        match self.matcher.answer(number) {
             Answer::Whole => {
                 self.taken += 1;
                 true
@@ -375,14 +375,14 @@ impl<'a> Rounds<'a> {
                 false
             }
             other => {
-                self.stray(other, received);
+                self.record_unmatched(other, received);
                 false
             }
         }
     }
 
     #[cold]
-    fn stray(&mut self, answer: Answer, received: u64) {
+    fn record_unmatched(&mut self, answer: Answer, received: u64) {
         let sample = match answer {
             Answer::Late { seq, sent, reordered, timed: true } => {
                 let flags = if reordered { SampleFlags::LATE.with(SampleFlags::REORDERED) } else { SampleFlags::LATE };
@@ -402,13 +402,13 @@ impl<'a> Rounds<'a> {
         if self.samples.len() < self.samples.capacity() {
             self.samples.push(sample);
         } else {
-            self.strays.overrun += 1;
+            self.unmatched.overrun += 1;
         }
     }
 
     /// A wait ended without an answer: the round is lost if its time is over.
     #[cold]
-    fn overdue(&mut self, seq: u64, sent: u64, flags: SampleFlags) -> Result<Option<Round>, Broken> {
+    fn overdue(&mut self, seq: u64, sent: u64, flags: SampleFlags) -> Result<Option<Round>, PathFailure> {
         if self.stop.load(Ordering::Relaxed) {
             return Ok(Some(Round::Stopped));
         }
@@ -417,9 +417,9 @@ impl<'a> Rounds<'a> {
             return Ok(None);
         }
         if self.plan.stream {
-            return Err(Broken::Silent);
+            return Err(PathFailure::Silent);
         }
-        self.ledger.lose(sent);
+        self.matcher.lose(sent);
         self.lost += 1;
         // The signal that ended the wait is ours; the round has no latency that it could falsify.
         let flags = SampleFlags(flags.0 & !SampleFlags::INTERRUPTED.0).with(SampleFlags::LOST);
@@ -430,7 +430,7 @@ impl<'a> Rounds<'a> {
         }
         self.unanswered += 1;
         if self.unanswered >= SILENT_ROUNDS && self.clock.ns(now.wrapping_sub(self.unanswered_since)) >= SILENT_NS {
-            return Err(Broken::Silent);
+            return Err(PathFailure::Silent);
         }
         Ok(Some(Round::Lost(now)))
     }
@@ -441,14 +441,14 @@ impl<'a> Rounds<'a> {
         if self.samples.len() < self.samples.capacity() {
             self.samples.push(sample);
         } else {
-            self.strays.overrun += 1;
+            self.unmatched.overrun += 1;
         }
     }
 
     /// After a loss at a size without numbers: waits until the path was silent for a whole time-out, so that the lost
     /// round's answer is not taken for the next one's.
     #[cold]
-    fn settle<P: Path>(&mut self, path: &mut P) -> Result<Ended, Broken> {
+    fn wait_for_silence<P: Path>(&mut self, path: &mut P) -> Result<Ended, PathFailure> {
         for _ in 0..MOST_DRAINS {
             path.drain(&mut self.input)?;
             self.progress.advance();
@@ -518,7 +518,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// A message of so many bytes, touched: neither zeros (which a stack or a disk may treat specially) nor secret.
+/// A prefaulted message of `bytes` bytes: neither zeros (which a stack or a disk may treat specially) nor secret.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..=u8::MAX).cycle().take(bytes).collect()
 }

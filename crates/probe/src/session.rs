@@ -19,15 +19,15 @@ const PROVE_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two showings of the token.
 const PROVE_AGAIN: Duration = Duration::from_millis(50);
 /// How long a broken peer is waited for when it is asked for its last report.
-const FAREWELL: Duration = Duration::from_millis(500);
+const LAST_REPORT: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-enum Stream {
+enum ControlStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
+impl ControlStream {
     fn set_read_timeout(&self, timeout: Duration) -> std::io::Result<()> {
         let timeout = Some(timeout.max(Duration::from_millis(1)));
         match self {
@@ -54,15 +54,15 @@ impl Stream {
 /// An open control session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    stream: Stream,
+    stream: ControlStream,
     machine: ClientSession,
     /// The endpoint as people write it, for errors.
     name: String,
     /// The control connection's far end; absent for a child.
     peer: Option<SocketAddr>,
-    /// Messages a second that the endpoint's owner allows, as told in the handshake.
+    /// Messages a second that the endpoint allows, from the handshake.
     max_rate_pps: u32,
-    /// Seconds that a session may last, as told in the handshake.
+    /// Seconds that a session may last, from the handshake.
     max_session_s: u32,
 }
 
@@ -81,17 +81,22 @@ impl Session {
         let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
         let configured = stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         configured.map_err(|cause| ProbeError::Connect { address: name.clone(), cause })?;
-        Self::greet(Stream::Tcp(stream), name, Some(address), key)
+        Self::greet(ControlStream::Tcp(stream), name, Some(address), key)
     }
 
     /// Makes the handshake with a reflector that was started as a child.
     pub(crate) fn over(stream: UnixStream, name: String) -> Result<Self, ProbeError> {
         let configured = stream.set_write_timeout(Some(PATIENCE));
         configured.map_err(|cause| ProbeError::Connect { address: name.clone(), cause })?;
-        Self::greet(Stream::Unix(stream), name, None, None)
+        Self::greet(ControlStream::Unix(stream), name, None, None)
     }
 
-    fn greet(stream: Stream, name: String, peer: Option<SocketAddr>, key: Option<Key>) -> Result<Self, ProbeError> {
+    fn greet(
+        stream: ControlStream,
+        name: String,
+        peer: Option<SocketAddr>,
+        key: Option<Key>,
+    ) -> Result<Self, ProbeError> {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
@@ -124,8 +129,8 @@ impl Session {
     /// Our end of the control connection; absent for a child.
     pub(crate) fn own_address(&self) -> Option<SocketAddr> {
         match &self.stream {
-            Stream::Tcp(stream) => stream.local_addr().ok(),
-            Stream::Unix(_) => None,
+            ControlStream::Tcp(stream) => stream.local_addr().ok(),
+            ControlStream::Unix(_) => None,
         }
     }
 
@@ -161,7 +166,7 @@ impl Session {
         })
     }
 
-    /// A second of a stream that goes up, as the endpoint tells it; none within `patience` (at least 1 ms).
+    /// The endpoint's report of one second of an upstream; none within `patience` (at least 1 ms).
     pub(crate) fn hear_interval(&mut self, patience: Duration) -> Result<Option<StreamInterval>, ProbeError> {
         match self.wait(patience)? {
             Some(ClientEvent::Interval(interval)) => Ok(Some(interval)),
@@ -236,10 +241,10 @@ impl Session {
     /// long.
     pub(crate) fn stop(&mut self, broken: bool) -> Result<StopReport, ProbeError> {
         self.machine.stop().map_err(|cause| self.failed(cause))?;
-        let mut event = self.wait(if broken { FAREWELL } else { PATIENCE })?;
+        let mut event = self.wait(if broken { LAST_REPORT } else { PATIENCE })?;
         while let Some(ClientEvent::Interval(_)) = event {
-            // It was under way.
-            event = self.wait(if broken { FAREWELL } else { PATIENCE })?;
+            // It was sent before the stop.
+            event = self.wait(if broken { LAST_REPORT } else { PATIENCE })?;
         }
         match event {
             Some(ClientEvent::Stopped(report)) => Ok(*report),
@@ -258,7 +263,7 @@ impl Session {
         }
     }
 
-    /// Says good-bye; failures no longer matter.
+    /// Closes the session; failures no longer matter.
     pub(crate) fn close(mut self) {
         let _ = self.machine.close();
         let _ = self.flush();
@@ -267,7 +272,7 @@ impl Session {
     fn flush(&mut self) -> Result<(), ProbeError> {
         while let Some(bytes) = self.machine.poll_transmit() {
             if let Err(cause) = self.stream.write_all(&bytes) {
-                // What the endpoint said before it hung up tells more than the broken pipe.
+                // The endpoint's last message is more precise than the broken pipe.
                 let _ = self.read_once(Duration::from_millis(10));
                 return Err(ProbeError::Control { address: self.name.clone(), cause });
             }
@@ -290,7 +295,7 @@ impl Session {
         }
     }
 
-    /// Reads what there is, waiting for it at most so long (at least 1 ms); says whether something came.
+    /// Reads what there is, waiting at most `patience` (at least 1 ms); returns whether something came.
     fn read_once(&mut self, patience: Duration) -> Result<bool, ProbeError> {
         let control = |name: &str, cause| ProbeError::Control { address: name.to_owned(), cause };
         self.stream.set_read_timeout(patience).map_err(|cause| control(&self.name, cause))?;

@@ -1,7 +1,7 @@
 //! One size on one path: warm-up, then batches until the stop rule, with the samplers around exactly the measured part.
 
-use crate::context::Seen;
-use crate::rounds::{Broken, Ended, Limit, Phase, Rounds};
+use crate::context::LiveProgress;
+use crate::rounds::{Ended, Limit, PathFailure, Phase, Rounds};
 use crate::stop::{self, BATCH_NS, BATCH_ROUNDS, Next};
 use clock::{Clock, MapRecorder};
 use host::{CounterSampler, UsageSampler};
@@ -17,8 +17,8 @@ pub(crate) struct SizeLoop<'r, 'a> {
     pub clock: Clock,
     /// The loop and its memory.
     pub rounds: &'r mut Rounds<'a>,
-    /// Told between batches how far the size is, when somebody watches.
-    pub seen: Option<&'r Seen>,
+    /// Updated between batches for the live view.
+    pub progress_seen: Option<&'r LiveProgress>,
     /// The message size in bytes.
     pub size: u32,
     /// Where samples go between batches.
@@ -34,7 +34,7 @@ pub(crate) struct SizeLoop<'r, 'a> {
 /// Batches of fewer rounds are on a path so slow that the pause between two batches is nothing beside a round.
 const BRISK_ROUNDS: u64 = 100;
 
-/// A warm-up does not wait for its count any more when so many of its messages were lost.
+/// Losses after which a warm-up no longer waits for its count.
 const WARM_UP_LOSSES: u64 = 10;
 
 /// How a size ended.
@@ -45,7 +45,7 @@ pub(crate) enum End {
     /// The program was asked to end.
     Stopped,
     /// The path is broken or the peer does not answer any more.
-    Broken(Broken),
+    Broken(PathFailure),
     /// The control connection ended.
     PeerEnded,
 }
@@ -82,8 +82,8 @@ impl PathVisitor for SizeLoop<'_, '_> {
         let counters = CounterSampler::start();
         task::prefault_stack(128 * 1024);
         let mut usage = UsageSampler::start(self.spec.initiator.cpu);
-        if let Some(seen) = self.seen {
-            seen.begin(self.size);
+        if let Some(progress_seen) = self.progress_seen {
+            progress_seen.begin(self.size);
         }
         self.began = self.clock.now();
         let end = match warm {
@@ -100,7 +100,7 @@ impl PathVisitor for SizeLoop<'_, '_> {
 impl SizeLoop<'_, '_> {
     /// Untimed rounds until both the time and the count asked for are reached. The recorder sees them too, so that its
     /// code and memory are warm; it does not count them.
-    fn warm_up<P: Path>(&mut self, path: &mut P) -> Result<Ended, Broken> {
+    fn warm_up<P: Path>(&mut self, path: &mut P) -> Result<Ended, PathFailure> {
         let warmup = self.spec.warmup;
         let end = self.clock.now().saturating_add(self.clock.ticks(u64::from(warmup.time_ms) * 1_000_000));
         let mut left = u64::from(warmup.count);
@@ -132,7 +132,7 @@ impl SizeLoop<'_, '_> {
     /// The measured part's own code for some rounds, untimed: where memory is not locked, pages of the program are mapped
     /// when they are first executed, and that shall not be in the measured part. A single echo for `ping`, which has
     /// the address resolved by it too; nothing where no warm-up is wanted.
-    fn rehearse<P: Path>(&mut self, path: &mut P) -> Result<Ended, Broken> {
+    fn rehearse<P: Path>(&mut self, path: &mut P) -> Result<Ended, PathFailure> {
         let rounds = match (self.spec.probe, self.spec.warmup) {
             (Probe::Ping, _) => 1,
             (_, Warmup { time_ms: 0, count: 0 }) => return Ok(Ended::Done),
@@ -232,9 +232,9 @@ impl SizeLoop<'_, '_> {
             pass.active_ticks += ticks;
             map.push_if_due(self.clock.now());
             usage.observe_cpu();
-            if let Some(seen) = self.seen.filter(|_| phase == Phase::Timed) {
+            if let Some(progress_seen) = self.progress_seen.filter(|_| phase == Phase::Timed) {
                 let elapsed_ns = self.clock.ns(self.clock.now().saturating_sub(self.began));
-                seen.update(self.rounds_of(phase), self.recorder.lost(), elapsed_ns);
+                progress_seen.update(self.rounds_of(phase), self.recorder.lost(), elapsed_ns);
             }
             outcome?;
             if self.rounds.lost_in_batch() > 0 && (self.peer_ended)() {

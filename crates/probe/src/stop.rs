@@ -22,7 +22,7 @@ pub(crate) struct Progress {
 /// Whether the size goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Another batch of at most so many rounds, for at most so many ns.
+    /// Another batch, limited by rounds and by ns.
     Batch {
         /// Rounds.
         rounds: u64,
@@ -42,10 +42,10 @@ pub(crate) fn next(rule: &StopRule, progress: Progress) -> Next {
     if progress.rounds >= rule.max_count || progress.elapsed_ns >= max_ns {
         return Next::Full;
     }
-    if let (Some(asked), Some(width)) = (rule.interval_percent, progress.width_percent)
+    if let (Some(unproved), Some(width)) = (rule.interval_percent, progress.width_percent)
         && progress.rounds >= rule.min_count
         && progress.elapsed_ns >= min_ns
-        && width <= asked
+        && width <= unproved
     {
         return Next::Narrow;
     }
@@ -102,12 +102,12 @@ pub(crate) fn pass_rule(whole: &StopRule, rounds_left: u64) -> StopRule {
 
 /// Whether `rr` makes another pass, with so much behind it. As in netperf's `-I`, the interval asked for is the whole width.
 pub(crate) fn another_pass(rule: &StopRule, rates: &[f64], behind: Progress) -> bool {
-    let Some(asked) = rule.interval_percent else { return rates.is_empty() };
+    let Some(unproved) = rule.interval_percent else { return rates.is_empty() };
     if rates.len() >= MAX_PASSES || !matches!(next(rule, behind), Next::Batch { .. }) {
         return false;
     }
     let early = behind.rounds < rule.min_count || behind.elapsed_ns < u64::from(rule.min_ms) * 1_000_000;
-    early || rate_interval(rates).half_width_percent.is_none_or(|half| 2.0 * half > asked)
+    early || rate_interval(rates).half_width_percent.is_none_or(|half| 2.0 * half > unproved)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! The calling thread manages: it opens the session and the sockets, starts one thread a flow, and looks after them while
 //! data flows. The flows' threads get the policy and the CPU asked for; the manager keeps off that CPU. What goes up is
-//! counted at the far end, which tells each second's figures over the control connection: when it vanishes, what it told
-//! is kept. What goes down is counted here. With `working_latency` a UDP ping-pong of its own runs first alone, then
+//! counted by the endpoint, which reports each second over the control connection: when it vanishes, these reports are
+//! kept. What goes down is counted here. With `working_latency` a UDP ping-pong of its own runs first alone, then
 //! beside the stream.
 
 mod document;
@@ -15,15 +15,15 @@ use crate::session::Session;
 use crate::{Context, Outcome, ProbeError, check};
 use clock::{Clock, MapRecorder};
 use document::Parts;
-use flow::{Flow, FlowEnd, Job, Shared};
+use flow::{FlowControl, FlowProgress, FlowResult, FlowTask};
 use host::CounterSampler;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::worker::{Measured, ProbeTask};
 use model::{EndUsage, Finding, FindingId, Latency, LiveInterval, StreamSpec};
 use net::DataSocket;
 use net::bulk::{self, TcpWatch};
-use open::Opened;
-use pinger::{Beats, Pinger};
+use open::OpenStream;
+use pinger::{Pinger, RecentRtts};
 use stats::Histogram;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -33,11 +33,11 @@ use wire::StopReport;
 /// Between two looks of the manager; the control connection is listened to meanwhile.
 const LOOK: Duration = Duration::from_millis(5);
 const SECOND: Duration = Duration::from_secs(1);
-/// What is under way when sending ends: datagrams get so long to arrive.
+/// How long datagrams in flight may take to arrive after the last send.
 const TAIL: Duration = Duration::from_millis(100);
-/// After the end, the far end's last second is waited for so long.
+/// How long the endpoint's last second is waited for after the end.
 const LAST: Duration = Duration::from_millis(20);
-/// TCP gets so long to have everything acknowledged.
+/// How long TCP may take to have everything acknowledged.
 const DRAIN: Duration = Duration::from_secs(3);
 /// Beyond its duration, what a real-time flow may run without blocking before the kernel ends it.
 const RT_SLACK: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ const RT_SLACK: Duration = Duration::from_secs(30);
 const STACK_BYTES: usize = 256 << 10;
 /// Between two signs of life.
 const HEARTBEAT_MS: u32 = 1000;
-/// Beside a stream's own time: opening, idle latency, what is under way at the end.
+/// Time beside the stream's own: opening, idle latency, draining.
 const OVERHEAD_MS: u64 = 5000;
 
 /// Measures each size.
@@ -59,7 +59,7 @@ pub(crate) fn run(
     if let Err(refused) = task::lock_memory() {
         found.push(Finding::at(FindingId::NotPermitted, "initiator", refused.to_string()));
     }
-    let _aside = crate::stage::StepAside::from(task.spec.initiator.cpu);
+    let _affinity = crate::measuring_thread::AffinityGuard::from(task.spec.initiator.cpu);
     let mut outcome = Outcome::default();
     for size in task.spec.sizes.iter() {
         if context.stopping() {
@@ -109,8 +109,8 @@ fn one(
     };
     let found = found.to_vec();
     let stream = Stream { task, context, clock, size, opened: &mut opened };
-    let ran = stream.run(pinger)?;
-    let (measured, failure) = ran.finish(task, clock, size, &opened, idle, found);
+    let run = stream.run(pinger)?;
+    let (measured, failure) = run.finish(task, clock, size, &opened, idle, found);
     opened.session.close();
     Ok((measured, failure))
 }
@@ -125,20 +125,20 @@ struct Stream<'a> {
     context: &'a Context,
     clock: Clock,
     size: u32,
-    opened: &'a mut Opened,
+    opened: &'a mut OpenStream,
 }
 
 /// What a stream left.
-struct Ran {
+struct StreamRun {
     started_ns: u64,
-    ends: Vec<FlowEnd>,
+    ends: Vec<FlowResult>,
     tcp: StreamSent,
     counters: model::Counters,
     /// Datagrams that our sockets had no room for.
     overflow: u64,
     map: model::ClockMap,
     report: Option<StopReport>,
-    /// What the far end told while it ran.
+    /// Intervals that the endpoint reported while it ran.
     told: Vec<StreamInterval>,
     working: Option<Latency>,
     hlog: String,
@@ -147,23 +147,23 @@ struct Ran {
 }
 
 impl Stream<'_> {
-    fn run(self, mut pinger: Option<Pinger>) -> Result<Ran, ProbeError> {
+    fn run(self, mut pinger: Option<Pinger>) -> Result<StreamRun, ProbeError> {
         let (task, size, clock) = (self.task, self.size, self.clock);
-        let Opened { session, sockets, stream, limit, tag, datagrams, .. } = self.opened;
+        let OpenStream { session, sockets, stream, limit, tag, datagrams, .. } = self.opened;
         let (sockets, spec, limit, tag, datagrams): (&[DataSocket], &StreamSpec, _, _, _) =
             (sockets, stream, *limit, *tag, *datagrams);
-        let shared = Shared::default();
-        let beats = Beats::default();
-        let flows: Vec<Flow> = sockets.iter().map(|_| Flow::default()).collect();
+        let shared = FlowControl::default();
+        let recent_rtts = RecentRtts::default();
+        let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let senders: Vec<&DataSocket> =
             sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(socket, _)| socket).collect();
         std::thread::scope(|scope| {
             // Whatever fails below, no flow goes on.
-            let _ending = Ending(&shared);
+            let _ending = StopOnDrop(&shared);
             let (ready, heard) = mpsc::channel();
             let mut threads = Vec::with_capacity(sockets.len());
             for ((number, socket), flow) in (0..).zip(sockets.iter()).zip(&flows) {
-                let job = Job {
+                let job = FlowTask {
                     task,
                     spec,
                     socket,
@@ -198,12 +198,13 @@ impl Stream<'_> {
             if heard.iter().take(sockets.len()).count() == sockets.len() {
                 let mut watch = TcpWatch::new(senders.iter().copied());
                 session.start(size, size)?;
-                let (pinging, beats) = (&shared.pinging, &beats);
+                let (pinging, recent_rtts) = (&shared.pinging, &recent_rtts);
                 let pings = pinger.is_some();
-                let beside = pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging, beats)));
+                let beside =
+                    pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging, recent_rtts)));
                 started_ns = clock::realtime_ns();
                 shared.go.store(true, Ordering::Release);
-                let attended = Attending {
+                let attended = StreamWatch {
                     context: self.context,
                     clock,
                     live: task.live,
@@ -211,10 +212,10 @@ impl Stream<'_> {
                     spec,
                     asked_pps: record::stream::asked(spec, size, datagrams).1,
                     flows: &flows,
-                    beats: pings.then_some(beats),
+                    recent_rtts: pings.then_some(recent_rtts),
                     longest: longest(task),
                 }
-                .attend(session, &mut watch, &mut map, &mut told);
+                .watch_flows(session, &mut watch, &mut map, &mut told);
                 shared.pinging.store(false, Ordering::Release);
                 shared.stop_sending.store(true, Ordering::Release);
                 if let Err(error) = attended {
@@ -244,7 +245,7 @@ impl Stream<'_> {
             });
             let ends = ends.collect::<Result<Vec<_>, _>>()?;
             let (working, hlog) = working.map_or((None, String::new()), |(latency, hlog)| (Some(latency), hlog));
-            Ok(Ran {
+            Ok(StreamRun {
                 started_ns,
                 ends,
                 tcp,
@@ -262,9 +263,9 @@ impl Stream<'_> {
     }
 }
 
-type FlowThread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<FlowEnd, ProbeError>>;
+type FlowThread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<FlowResult, ProbeError>>;
 
-/// The threads of the flows that go one way.
+/// The threads of the flows of one direction.
 fn threads_of<'a, 'scope>(
     threads: &'a [FlowThread<'scope>],
     spec: &StreamSpec,
@@ -291,41 +292,41 @@ fn await_tail(tcp: bool, senders: &[&DataSocket], threads: &[&FlowThread<'_>]) {
 }
 
 /// Ends all flows when it goes.
-struct Ending<'a>(&'a Shared);
+struct StopOnDrop<'a>(&'a FlowControl);
 
-impl Drop for Ending<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
 /// What the manager looks at while data flows.
-struct Attending<'a> {
+struct StreamWatch<'a> {
     context: &'a Context,
     clock: Clock,
     live: bool,
     size: u32,
     spec: &'a StreamSpec,
     asked_pps: Option<f64>,
-    flows: &'a [Flow],
+    flows: &'a [FlowProgress],
     /// The round trips of the ping-pong beside.
-    beats: Option<&'a Beats>,
+    recent_rtts: Option<&'a RecentRtts>,
     longest: Duration,
 }
 
-/// What was told of the seconds so far.
+/// What the live view has got so far.
 #[derive(Debug, Default)]
-struct Told {
-    before: Sums,
-    /// Round trips of the ping-pong that were told.
+struct LiveState {
+    before: FlowTotals,
+    /// Round trips of the ping-pong that were reported.
     rounds: u64,
-    /// A second whose word from the far end had not come when it was told.
+    /// A second that was reported before the endpoint's report of it had come.
     unsettled: Option<LiveInterval>,
 }
 
-impl Attending<'_> {
+impl StreamWatch<'_> {
     /// Until the time is over, the program is asked to end, or every flow has ended by itself.
-    fn attend(
+    fn watch_flows(
         &self,
         session: &mut Session,
         watch: &mut TcpWatch<'_>,
@@ -334,10 +335,10 @@ impl Attending<'_> {
     ) -> Result<(), ProbeError> {
         let began = Instant::now();
         let mut seconds = 0_u32;
-        let mut before = Told::default();
-        let mut beats = 0;
+        let mut before = LiveState::default();
+        let mut recent_rtts = 0;
         while began.elapsed() < self.longest && !self.context.stopping() {
-            if self.flows.iter().all(Flow::has_ended) {
+            if self.flows.iter().all(FlowProgress::has_ended) {
                 break;
             }
             let patience = LOOK.min(self.longest.saturating_sub(began.elapsed()));
@@ -347,13 +348,13 @@ impl Attending<'_> {
                     self.tell(began, &mut before, interval);
                 }
             }
-            if began.elapsed() >= Duration::from_millis(u64::from(HEARTBEAT_MS)) * (beats + 1) {
-                beats += 1;
+            if began.elapsed() >= Duration::from_millis(u64::from(HEARTBEAT_MS)) * (recent_rtts + 1) {
+                recent_rtts += 1;
                 session.alive()?;
             }
             map.push_if_due(self.clock.now());
             if self.spec.goes_up() && before.unsettled.is_none() && began.elapsed() >= before.next() + SECOND / 2 {
-                // Its word comes over the same way as the data, which may be full; who watches need not wait for it.
+                // The endpoint's report shares a path with the data, which may be full; the live view does not wait for it.
                 let second = self.second_so_far(began, &mut before);
                 self.say(second.clone());
                 before.unsettled = Some(second);
@@ -381,7 +382,7 @@ impl Attending<'_> {
     }
 
     /// A second is over at this end.
-    fn second(&self, began: Instant, before: &mut Told, watch: &mut TcpWatch<'_>) {
+    fn second(&self, began: Instant, before: &mut LiveState, watch: &mut TcpWatch<'_>) {
         watch.sample();
         if !self.spec.goes_up() {
             self.tell(began, before, StreamInterval::default());
@@ -389,7 +390,7 @@ impl Attending<'_> {
     }
 
     /// Tells who watches: what came down here, and what the far end says came up there.
-    fn tell(&self, began: Instant, told: &mut Told, up: StreamInterval) {
+    fn tell(&self, began: Instant, told: &mut LiveState, up: StreamInterval) {
         let second = match told.unsettled.take() {
             Some(second) => second,
             None => self.second_so_far(began, told),
@@ -410,10 +411,10 @@ impl Attending<'_> {
     }
 
     /// What this end knows of the time since the last second.
-    fn second_so_far(&self, began: Instant, told: &mut Told) -> LiveInterval {
-        let (before, now) = (told.before, Sums::of(self.flows, self.spec, began));
+    fn second_so_far(&self, began: Instant, told: &mut LiveState) -> LiveInterval {
+        let (before, now) = (told.before, FlowTotals::of(self.flows, self.spec, began));
         told.before = now;
-        let rtt = self.beats.map(|beats| beats.since(&mut told.rounds));
+        let rtt = self.recent_rtts.map(|recent_rtts| recent_rtts.since(&mut told.rounds));
         let at = |q: f64| rtt.as_ref().and_then(|rtt| rtt.quantile(q));
         LiveInterval {
             size: self.size,
@@ -433,8 +434,8 @@ impl Attending<'_> {
     }
 }
 
-impl Told {
-    /// The end of the second that is told next.
+impl LiveState {
+    /// The end of the second that is reported next.
     fn next(&self) -> Duration {
         Duration::from_nanos(self.before.at_ns) + SECOND
     }
@@ -442,7 +443,7 @@ impl Told {
 
 /// What this end counted so far.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct FlowTotals {
     at_ns: u64,
     sent: u64,
     received: u64,
@@ -450,8 +451,8 @@ struct Sums {
     lost: u64,
 }
 
-impl Sums {
-    fn of(flows: &[Flow], spec: &StreamSpec, began: Instant) -> Self {
+impl FlowTotals {
+    fn of(flows: &[FlowProgress], spec: &StreamSpec, began: Instant) -> Self {
         let mut sums = Self { at_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX), ..Self::default() };
         for (flow, number) in flows.iter().zip(0..) {
             if spec.is_up(number) {
@@ -466,14 +467,14 @@ impl Sums {
     }
 }
 
-impl Ran {
+impl StreamRun {
     /// Puts all that is known together.
     fn finish(
         self,
         task: &ProbeTask,
         clock: Clock,
         size: u32,
-        opened: &Opened,
+        opened: &OpenStream,
         idle: Option<Latency>,
         mut found: Vec<Finding>,
     ) -> (Measured, Option<ProbeError>) {

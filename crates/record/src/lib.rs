@@ -23,7 +23,7 @@ pub use corrected::corrected;
 pub use evidence::{EndEvidence, Evidence, PathFacts};
 pub use latency::{Distribution, latency};
 pub use paced::{
-    Arrears, Delivered, FarEnd, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, RepairFigures,
+    Arrears, Delivered, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, RemoteEnd, RepairFigures,
     RepairNote, SenderCounts, saturated,
 };
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};

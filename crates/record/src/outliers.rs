@@ -9,7 +9,7 @@ pub(crate) const MOST: usize = 10_000;
 
 /// One message, still in ticks, with whatever else is told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Kept<More = ()> {
+pub(crate) struct OutlierCandidate<OutlierDetail = ()> {
     /// The time that decides whether it is kept.
     pub(crate) worth_ns: u64,
     /// Of equal times the earlier message counts as the worse one, whatever the batches were.
@@ -17,15 +17,15 @@ pub(crate) struct Kept<More = ()> {
     pub(crate) sent: u64,
     pub(crate) lateness_ns: u64,
     pub(crate) lost: bool,
-    pub(crate) more: More,
+    pub(crate) more: OutlierDetail,
 }
 
 /// Fixed memory, touched by [`Outliers::new`].
 #[derive(Debug)]
-pub(crate) struct Outliers<More = ()> {
-    worst: BinaryHeap<Reverse<Kept<More>>>,
+pub(crate) struct Outliers<OutlierDetail = ()> {
+    worst: BinaryHeap<Reverse<OutlierCandidate<OutlierDetail>>>,
     places: usize,
-    listed: Vec<Kept<More>>,
+    listed: Vec<OutlierCandidate<OutlierDetail>>,
     /// Whether lost messages and those over the threshold are listed.
     lists: bool,
     over_ns: u64,
@@ -41,11 +41,11 @@ pub(crate) fn touched<T: Clone + Default>(capacity: usize) -> Vec<T> {
     memory
 }
 
-impl<More: Copy + Ord + Default> Outliers<More> {
+impl<OutlierDetail: Copy + Ord + Default> Outliers<OutlierDetail> {
     pub(crate) fn new(rule: OutlierRule) -> Self {
         let places = usize::try_from(rule.worst).unwrap_or(MOST).min(MOST);
         Self {
-            worst: BinaryHeap::from(touched::<Reverse<Kept<More>>>(places)),
+            worst: BinaryHeap::from(touched::<Reverse<OutlierCandidate<OutlierDetail>>>(places)),
             places,
             listed: touched(MOST),
             lists: true,
@@ -70,7 +70,7 @@ impl<More: Copy + Ord + Default> Outliers<More> {
     }
 
     /// Keeps a message if it belongs to those worth keeping. Does not allocate.
-    pub(crate) fn offer(&mut self, kept: Kept<More>) {
+    pub(crate) fn offer(&mut self, kept: OutlierCandidate<OutlierDetail>) {
         if self.lists && (kept.lost || kept.worth_ns > self.over_ns) {
             if self.listed.len() < MOST {
                 self.listed.push(kept);
@@ -91,7 +91,7 @@ impl<More: Copy + Ord + Default> Outliers<More> {
     }
 
     /// All kept messages in order of sending, and how many found no room.
-    pub(crate) fn finish(self) -> (Vec<Kept<More>>, u64) {
+    pub(crate) fn finish(self) -> (Vec<OutlierCandidate<OutlierDetail>>, u64) {
         let mut all = self.listed;
         all.extend(self.worst.into_iter().map(|kept| kept.0));
         all.sort_unstable_by_key(|kept| (kept.sent, kept.seq.0, kept.lost, kept.more));
@@ -101,14 +101,16 @@ impl<More: Copy + Ord + Default> Outliers<More> {
 }
 
 /// What several kept of the same messages, each once, and how many found no room. The time that decided is of any of them.
-pub(crate) fn merged<More: Copy + Ord + Default>(several: [Outliers<More>; 3]) -> (Vec<Kept<More>>, u64) {
+pub(crate) fn merged<OutlierDetail: Copy + Ord + Default>(
+    several: [Outliers<OutlierDetail>; 3],
+) -> (Vec<OutlierCandidate<OutlierDetail>>, u64) {
     let (mut all, mut dropped) = (Vec::new(), 0);
     for outliers in several {
         let (mut kept, without_room) = outliers.finish();
         all.append(&mut kept);
         dropped += without_room;
     }
-    let key = |kept: &Kept<More>| (kept.sent, kept.seq.0, kept.lost, kept.more);
+    let key = |kept: &OutlierCandidate<OutlierDetail>| (kept.sent, kept.seq.0, kept.lost, kept.more);
     all.sort_by_key(key);
     all.dedup_by_key(|kept| key(kept));
     (all, dropped)
@@ -118,11 +120,11 @@ pub(crate) fn merged<More: Copy + Ord + Default>(several: [Outliers<More>; 3]) -
 mod tests {
     use super::*;
 
-    fn kept(seq: u64, rtt_ns: u64) -> Kept {
-        Kept { worth_ns: rtt_ns, seq: Reverse(seq), sent: seq, lateness_ns: 0, lost: false, more: () }
+    fn kept(seq: u64, rtt_ns: u64) -> OutlierCandidate {
+        OutlierCandidate { worth_ns: rtt_ns, seq: Reverse(seq), sent: seq, lateness_ns: 0, lost: false, more: () }
     }
 
-    fn run(rule: OutlierRule, messages: &[Kept]) -> Vec<(u64, u64)> {
+    fn run(rule: OutlierRule, messages: &[OutlierCandidate]) -> Vec<(u64, u64)> {
         let mut outliers = Outliers::new(rule);
         messages.iter().for_each(|&message| outliers.offer(message));
         outliers.finish().0.iter().map(|kept| (kept.seq.0, kept.worth_ns)).collect()

@@ -2,10 +2,10 @@
 
 use crate::hlog::Log;
 use crate::latency::{Distribution, latency};
-use crate::outliers::{Kept, Outliers, touched};
+use crate::outliers::{OutlierCandidate, Outliers, touched};
 use crate::paced::{PaceFigures, RateEvidence, saturated};
 use crate::realtime::realtime_at;
-use crate::series::Timeline;
+use crate::series::IntervalSeries;
 use model::result::{Outlier, Series};
 use model::{ClockMap, Latency, LatencyKind, Messages, OutlierRule, Sample, SampleFlags, TickRate};
 use stats::{BatchIntervals, Histogram, Moments};
@@ -55,7 +55,7 @@ pub(crate) const SLOW_MEDIANS: u64 = 20;
 pub(crate) const SLOW_NS: u64 = 1_000_000;
 /// Candidates at most; later ones are not looked at.
 pub(crate) const MOST_SLOW: usize = 4096;
-/// The median is first looked at after so many messages.
+/// Messages after which the median is first looked at.
 pub(crate) const FIRST_LOOK: u64 = 64;
 /// Raw samples at most, whatever is asked for (232 MB).
 pub(crate) const MOST_RAW: usize = 4 << 20;
@@ -66,18 +66,18 @@ pub struct Recorder {
     config: RecorderConfig,
     moments: Moments,
     batches: BatchIntervals,
-    timeline: Timeline,
+    series: IntervalSeries,
     outliers: Outliers,
     slow: Vec<(u64, u64)>,
     slow_from: u64,
-    /// Messages at least this slow take the way through [`Recorder::look_at`].
+    /// Messages at least this slow go through [`Recorder::look_at`].
     notable_from: u64,
     /// Tick at which the open interval of the timeline ends; 0 before the first sample.
     interval_end: u64,
     first: Option<u64>,
     last: u64,
     messages: Counts,
-    scheduled: Option<Box<Scheduled>>,
+    scheduled: Option<Box<ScheduleRecorder>>,
     raw: Vec<Sample>,
     raw_overrun: u64,
 }
@@ -94,7 +94,7 @@ struct Counts {
 }
 
 #[derive(Debug, Default)]
-struct Scheduled {
+struct ScheduleRecorder {
     intended: Distribution,
     lateness: Distribution,
     own_lateness: Histogram,
@@ -102,7 +102,7 @@ struct Scheduled {
     free_from: u64,
 }
 
-impl Scheduled {
+impl ScheduleRecorder {
     /// A timed round, answered or lost.
     fn sent(&mut self, sample: &Sample, rate: TickRate) {
         self.lateness.record(rate.ns(sample.sent.saturating_sub(sample.intended)));
@@ -191,7 +191,7 @@ impl Recorder {
             config,
             moments: Moments::new(),
             batches: BatchIntervals::new(),
-            timeline: Timeline::new(config.max_ms, config.interval_ns),
+            series: IntervalSeries::new(config.max_ms, config.interval_ns),
             outliers: Outliers::new(config.outliers),
             slow: touched(MOST_SLOW),
             slow_from: SLOW_NS,
@@ -224,7 +224,7 @@ impl Recorder {
             self.last = self.last.max(sample.received);
             self.moments.add(rtt_ns);
             self.batches.push(rtt_ns);
-            self.timeline.received(rtt_ns);
+            self.series.received(rtt_ns);
             if rtt_ns >= self.notable_from {
                 self.look_at(sample, rtt_ns);
             }
@@ -260,7 +260,7 @@ impl Recorder {
             self.last = self.last.max(sample.received);
             let waited = sample.received.saturating_sub(sample.sent);
             self.messages.timed_out = self.messages.timed_out.saturating_add(waited);
-            self.timeline.lost();
+            self.series.lost();
             // It was sent like any other, and the wait for it holds the next ones up.
             if let Some(scheduled) = &mut self.scheduled {
                 scheduled.sent(sample, self.config.rate);
@@ -278,9 +278,9 @@ impl Recorder {
         self.config.rate.ns(sample.received.saturating_sub(sample.sent))
     }
 
-    fn kept(&self, sample: &Sample, rtt_ns: u64, lost: bool) -> Kept {
+    fn kept(&self, sample: &Sample, rtt_ns: u64, lost: bool) -> OutlierCandidate {
         let lateness_ns = self.config.rate.ns(sample.sent.saturating_sub(sample.intended));
-        Kept { worth_ns: rtt_ns, seq: Reverse(sample.seq), sent: sample.sent, lateness_ns, lost, more: () }
+        OutlierCandidate { worth_ns: rtt_ns, seq: Reverse(sample.seq), sent: sample.sent, lateness_ns, lost, more: () }
     }
 
     #[cold]
@@ -310,10 +310,10 @@ impl Recorder {
     #[cold]
     fn enter_interval(&mut self, tick: u64) {
         let first = *self.first.get_or_insert(tick);
-        self.timeline.advance(self.since_first(tick));
+        self.series.advance(self.since_first(tick));
         self.set_slow();
         // The first tick that is not before the end.
-        let end_ns = self.timeline.end_ns();
+        let end_ns = self.series.end_ns();
         let ticks = self.config.rate.ticks(end_ns);
         let ticks = ticks.saturating_add(u64::from(self.config.rate.ns(ticks) < end_ns));
         self.interval_end = first.saturating_add(ticks);
@@ -344,8 +344,8 @@ impl Recorder {
     /// tens of µs, so ask once a batch.
     #[must_use]
     pub fn interval_percent(&self) -> Option<f64> {
-        let interval = self.batches.median_interval(|q| self.timeline.bucket_at(q)).ok()?;
-        let median = self.timeline.median()?;
+        let interval = self.batches.median_interval(|q| self.series.bucket_at(q)).ok()?;
+        let median = self.series.median()?;
         (median > 0).then(|| (interval.high - interval.low) as f64 * 100.0 / median as f64)
     }
 
@@ -361,7 +361,7 @@ impl Recorder {
         let timed_out_ns = rate.ns(self.messages.timed_out).saturating_mul(waits).min(elapsed_ns);
         let wall = |tick: u64| clock.and_then(|map| realtime_at(map, tick));
         let started_ns = self.first.and_then(wall).unwrap_or(0);
-        let mut done = self.timeline.finish();
+        let mut done = self.series.finish();
         if let (Some(min), Some(max)) = (self.moments.min(), self.moments.max()) {
             done.histogram.set_exact_range(min, max);
         }
@@ -374,7 +374,7 @@ impl Recorder {
             log.add("lateness", 0, elapsed_ns, &scheduled.lateness.histogram);
         }
         let (kept, outliers_dropped) = self.outliers.finish();
-        let outlier = |kept: &Kept| Outlier {
+        let outlier = |kept: &OutlierCandidate| Outlier {
             seq: kept.seq.0,
             at_ns: rate.ns(kept.sent.saturating_sub(first_tick)),
             realtime_ns: wall(kept.sent),

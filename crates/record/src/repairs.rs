@@ -8,7 +8,7 @@
 mod parity;
 
 use crate::timeline::{Order, Span};
-pub use parity::GroupTold;
+pub use parity::GroupOptions;
 use parity::Groups;
 use stats::Histogram;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const MOST_SESSIONS: usize = 64;
 
 /// What kind of packet it is. Their order is that of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum PacketKind {
     /// New data.
     Odata,
     /// A repair.
@@ -55,7 +55,7 @@ pub enum Kind {
 
 /// A message of ours within the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carried {
+pub struct CarriedMessage {
     /// Its number.
     pub seq: u64,
     /// The session's tag.
@@ -66,17 +66,17 @@ pub struct Carried {
 
 /// One packet as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight<'a> {
+pub struct CapturedPacket<'a> {
     /// Its source.
     pub source: u32,
     /// What it is.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// The numbers that it is about: one of data, all that a NAK or NCF lists. Of an SPM: trail and lead.
     pub numbers: &'a [u32],
     /// Parity: its numbers name groups, not data.
     pub parity: bool,
     /// What it tells of groups.
-    pub group: GroupTold,
+    pub group: GroupOptions,
     /// Bytes of payload.
     pub bytes: u64,
     /// Whether it left the machine, where that is known.
@@ -86,12 +86,12 @@ pub struct Sight<'a> {
     /// When, in ns since 1970.
     pub time_ns: Option<u64>,
     /// A message of ours in it.
-    pub carried: Option<Carried>,
+    pub carried: Option<CarriedMessage>,
 }
 
 /// What is known of a packet by those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct PacketNotes {
     /// To the packet of the same type before it, of the same source and point, in ns; negative when the clock was set back.
     pub delta_ns: Option<i64>,
     /// What its number says at this point. Of an SPM: how many numbers its lead shows to be missing.
@@ -160,7 +160,7 @@ pub struct PointFigures {
     /// Leaving, arriving or not known.
     pub leaving: Option<bool>,
     /// Packets by type.
-    pub packets: BTreeMap<Kind, u64>,
+    pub packets: BTreeMap<PacketKind, u64>,
     /// Payload of new data, in bytes.
     pub bytes: u64,
     /// First to last new data, in ns.
@@ -191,7 +191,7 @@ impl PointFigures {
     /// New data a second, first to last; absent for fewer than two.
     #[must_use]
     pub fn per_second(&self) -> Option<f64> {
-        let packets = self.packets.get(&Kind::Odata).copied().unwrap_or(0);
+        let packets = self.packets.get(&PacketKind::Odata).copied().unwrap_or(0);
         (packets > 1 && self.span_ns > 0).then(|| (packets - 1) as f64 * 1e9 / self.span_ns as f64)
     }
 }
@@ -236,7 +236,7 @@ fn between(from: Option<Time>, now: Option<Time>) -> Option<u64> {
 
 /// A number in trouble.
 #[derive(Debug, Default)]
-struct Trouble {
+struct NumberHistory {
     data: Option<Time>,
     gap: Option<Time>,
     nak: Option<Time>,
@@ -248,13 +248,13 @@ struct Trouble {
     counts: [[u32; 3]; 3],
 }
 
-impl Trouble {
+impl NumberHistory {
     /// The most that one point saw.
     fn most(&self, what: usize) -> u32 {
         self.counts.iter().filter_map(|point| point.get(what)).copied().max().unwrap_or(0)
     }
 
-    fn told(&self, number: u32) -> Repair {
+    fn notes(&self, number: u32) -> Repair {
         let ns = |time: Option<Time>| time.map(|(_, ns)| ns);
         Repair {
             number,
@@ -323,7 +323,7 @@ impl Missing {
 #[derive(Debug)]
 struct Point {
     figures: PointFigures,
-    last: BTreeMap<Kind, Time>,
+    last: BTreeMap<PacketKind, Time>,
     first_data: Option<Time>,
     /// Numbers before it were sent before the capture began.
     first: u64,
@@ -361,21 +361,21 @@ impl Point {
     }
 
     /// Counts a packet; the time to the one of its type before.
-    fn count(&mut self, sight: &Sight<'_>, now: Option<Time>) -> Option<i64> {
+    fn count(&mut self, packet: &CapturedPacket<'_>, now: Option<Time>) -> Option<i64> {
         let figures = &mut self.figures;
-        *figures.packets.entry(sight.kind).or_default() += 1;
-        figures.parity += u64::from(sight.parity);
-        let before = now.and_then(|now| self.last.insert(sight.kind, now));
+        *figures.packets.entry(packet.kind).or_default() += 1;
+        figures.parity += u64::from(packet.parity);
+        let before = now.and_then(|now| self.last.insert(packet.kind, now));
         let ahead = between(before, now);
-        if sight.kind == Kind::Odata {
-            figures.bytes = figures.bytes.saturating_add(sight.bytes);
+        if packet.kind == PacketKind::Odata {
+            figures.bytes = figures.bytes.saturating_add(packet.bytes);
             self.first_data = self.first_data.or(now);
             figures.span_ns = figures.span_ns.max(between(self.first_data, now).unwrap_or(0));
         }
         if let Some(ahead) = ahead {
-            match sight.kind {
-                Kind::Odata => figures.between.record(ahead),
-                Kind::Spm => figures.between_spms.record(ahead),
+            match packet.kind {
+                PacketKind::Odata => figures.between.record(ahead),
+                PacketKind::Spm => figures.between_spms.record(ahead),
                 _ => {}
             }
         }
@@ -439,7 +439,7 @@ struct Source {
     points: [Option<Box<Point>>; 3],
     /// The highest number in 64 bits, which do not wrap around.
     highest: Option<u64>,
-    troubles: BTreeMap<u64, Trouble>,
+    histories: BTreeMap<u64, NumberHistory>,
     /// Data packets of a transmission group, where its SPMs tell.
     group_packets: Option<u64>,
     /// When the newest data were first seen, by number modulo the length.
@@ -456,7 +456,7 @@ impl Source {
             id,
             points: [None, None, None],
             highest: None,
-            troubles: BTreeMap::new(),
+            histories: BTreeMap::new(),
             group_packets: None,
             recent: vec![None; Self::RECENT],
             figures: SourceFigures {
@@ -504,21 +504,21 @@ impl Source {
     }
 
     fn finish(mut self) -> SourceFigures {
-        let troubles = std::mem::take(&mut self.troubles);
-        for (number, trouble) in &troubles {
-            self.close(trouble);
+        let histories = std::mem::take(&mut self.histories);
+        for (number, history) in &histories {
+            self.close(history);
             #[expect(clippy::cast_possible_truncation, reason = "the low half is the number")]
-            self.figures.repairs.push(trouble.told(*number as u32));
+            self.figures.repairs.push(history.notes(*number as u32));
         }
         self.figures.points = self.points.into_iter().flatten().map(|point| point.finish()).collect();
         self.figures
     }
 
-    fn close(&mut self, trouble: &Trouble) {
-        let asked = trouble.most(0);
+    fn close(&mut self, history: &NumberHistory) {
+        let asked = history.most(0);
         self.figures.asked += u64::from(asked > 0);
         self.figures.asked_again += u64::from(asked > 1);
-        self.figures.unrepaired += u64::from(asked > 0 && trouble.most(2) == 0 && trouble.rebuilt.is_none());
+        self.figures.unrepaired += u64::from(asked > 0 && history.most(2) == 0 && history.rebuilt.is_none());
     }
 }
 
@@ -527,7 +527,7 @@ impl Source {
 pub struct Repairs {
     sources: BTreeMap<u32, Source>,
     /// Numbers in trouble of all sources.
-    troubles: usize,
+    histories: usize,
     /// Questions by number, of each session and point.
     waiting: BTreeMap<(u64, usize), BTreeMap<u64, Time>>,
     answers: BTreeMap<(u32, Span), Histogram>,
@@ -543,42 +543,42 @@ fn place(leaving: Option<bool>) -> usize {
 
 impl Repairs {
     /// One more packet.
-    pub fn see(&mut self, sight: &Sight<'_>) -> Told {
+    pub fn see(&mut self, packet: &CapturedPacket<'_>) -> PacketNotes {
         let known = self.sources.len();
-        if known >= MOST_SOURCES && !self.sources.contains_key(&sight.source) {
-            return Told::default();
+        if known >= MOST_SOURCES && !self.sources.contains_key(&packet.source) {
+            return PacketNotes::default();
         }
-        let now = sight.time_ns.map(|ns| (sight.clock, ns));
-        let at = place(sight.leaving);
-        let source = self.sources.entry(sight.source).or_insert_with(|| Source::new(sight.source));
-        let new = || Box::new(Point::new(sight.leaving));
-        let Some(slot) = source.points.get_mut(at) else { return Told::default() };
+        let now = packet.time_ns.map(|ns| (packet.clock, ns));
+        let at = place(packet.leaving);
+        let source = self.sources.entry(packet.source).or_insert_with(|| Source::new(packet.source));
+        let new = || Box::new(Point::new(packet.leaving));
+        let Some(slot) = source.points.get_mut(at) else { return PacketNotes::default() };
         let mut point = slot.take().unwrap_or_else(new);
-        let mut told = Told { delta_ns: point.count(sight, now), ..Told::default() };
-        source.offered(&sight.group);
-        self.troubles += if sight.parity {
-            source.parity(sight, &mut point, at, now, &mut told)
+        let mut notes = PacketNotes { delta_ns: point.count(packet, now), ..PacketNotes::default() };
+        source.offered(&packet.group);
+        self.histories += if packet.parity {
+            source.parity(packet, &mut point, at, now, &mut notes)
         } else {
-            source.numbers(sight, &mut point, at, now, &mut told)
+            source.numbers(packet, &mut point, at, now, &mut notes)
         };
         if let Some(slot) = source.points.get_mut(at) {
             *slot = Some(point);
         }
         // The oldest of this source give way.
-        while self.troubles > MOST_NUMBERS {
-            let Some((_, trouble)) = source.troubles.pop_first() else { break };
-            source.close(&trouble);
+        while self.histories > MOST_NUMBERS {
+            let Some((_, history)) = source.histories.pop_first() else { break };
+            source.close(&history);
             source.figures.forgotten += 1;
-            self.troubles -= 1;
+            self.histories -= 1;
         }
-        if let Some(carried) = sight.carried.filter(|_| told.order != Order::Repeated) {
-            told.answer = self.session(sight.source, at, carried, now);
+        if let Some(carried) = packet.carried.filter(|_| notes.order != Order::Repeated) {
+            notes.answer = self.session(packet.source, at, carried, now);
         }
-        told
+        notes
     }
 
     /// Questions and answers of ours within the data.
-    fn session(&mut self, source: u32, at: usize, carried: Carried, now: Option<Time>) -> Option<(Span, u64)> {
+    fn session(&mut self, source: u32, at: usize, carried: CarriedMessage, now: Option<Time>) -> Option<(Span, u64)> {
         if !carried.answer {
             if self.waiting.len() >= MOST_SESSIONS && !self.waiting.contains_key(&(carried.tag, at)) {
                 return None;
@@ -625,15 +625,15 @@ impl Source {
     /// What a packet's numbers say; how many numbers are new in trouble.
     fn numbers(
         &mut self,
-        sight: &Sight<'_>,
+        packet: &CapturedPacket<'_>,
         point: &mut Point,
         at: usize,
         now: Option<Time>,
-        told: &mut Told,
+        notes: &mut PacketNotes,
     ) -> usize {
-        let before = self.troubles.len();
-        match (sight.kind, sight.numbers) {
-            (Kind::Odata, [number, ..]) => {
+        let before = self.histories.len();
+        match (packet.kind, packet.numbers) {
+            (PacketKind::Odata, [number, ..]) => {
                 let number = self.widen(*number);
                 self.highest = Some(self.highest.map_or(number, |highest| highest.max(number)));
                 let (order, _) = point.data(number, now);
@@ -643,12 +643,12 @@ impl Source {
                     Order::Repeated => point.figures.repeated += 1,
                     Order::Next | Order::Jump => {}
                 }
-                told.order = order;
+                notes.order = order;
                 self.remember(number, now);
-                self.short(number, &sight.group, point);
-                self.rebuilt(number, point, now, told);
+                self.short(number, &packet.group, point);
+                self.rebuilt(number, point, now, notes);
             }
-            (Kind::Rdata, [number, ..]) => {
+            (PacketKind::Rdata, [number, ..]) => {
                 let number = self.widen(*number);
                 self.highest = Some(self.highest.map_or(number, |highest| highest.max(number)));
                 let (order, gap) = point.data(number, now);
@@ -658,12 +658,12 @@ impl Source {
                     Order::Repeated => point.figures.unneeded += 1,
                     Order::Next | Order::Jump => {}
                 }
-                told.order = order;
-                self.rdata(number, gap, at, now, told);
-                self.short(number, &sight.group, point);
-                self.rebuilt(number, point, now, told);
+                notes.order = order;
+                self.rdata(number, gap, at, now, notes);
+                self.short(number, &packet.group, point);
+                self.rebuilt(number, point, now, notes);
             }
-            (Kind::Spm, [trail, lead]) => {
+            (PacketKind::Spm, [trail, lead]) => {
                 let (trail, lead) = (self.widen(*trail), self.widen(*lead));
                 // An empty window has its trail one behind its lead, and no window at all a lead 2^31 away.
                 if lead.wrapping_sub(trail) < 1 << 31 && lead.abs_diff(point.highest.unwrap_or(lead)) <= JUMP {
@@ -671,74 +671,84 @@ impl Source {
                     let missing = point.expect(lead, now);
                     if known && missing > 0 {
                         point.figures.gaps += missing;
-                        told.order = Order::Gap(missing);
+                        notes.order = Order::Gap(missing);
                     }
                     self.highest = Some(self.highest.map_or(lead, |highest| highest.max(lead)));
                 }
             }
-            (Kind::Nak | Kind::Ncf, numbers) => {
+            (PacketKind::Nak | PacketKind::Ncf, numbers) => {
                 for (index, number) in numbers.iter().enumerate() {
                     let number = self.widen(*number);
-                    let mut one = Told::default();
-                    self.asked(sight.kind, number, point, at, now, &mut one);
+                    let mut one = PacketNotes::default();
+                    self.asked(packet.kind, number, point, at, now, &mut one);
                     if index == 0 {
-                        *told = Told { delta_ns: told.delta_ns, ..one };
+                        *notes = PacketNotes { delta_ns: notes.delta_ns, ..one };
                     }
                 }
             }
             _ => {}
         }
-        self.troubles.len() - before
+        self.histories.len() - before
     }
 
-    fn asked(&mut self, kind: Kind, number: u64, point: &Point, at: usize, now: Option<Time>, told: &mut Told) {
+    fn asked(
+        &mut self,
+        kind: PacketKind,
+        number: u64,
+        point: &Point,
+        at: usize,
+        now: Option<Time>,
+        notes: &mut PacketNotes,
+    ) {
         let data = self.recent(number);
-        let trouble = self.troubles.entry(number).or_insert_with(|| Trouble { data, ..Trouble::default() });
-        if trouble.gap.is_none() {
-            trouble.gap = point.missing.when(number).flatten();
+        let history =
+            self.histories.entry(number).or_insert_with(|| NumberHistory { data, ..NumberHistory::default() });
+        if history.gap.is_none() {
+            history.gap = point.missing.when(number).flatten();
         }
-        let what = usize::from(kind == Kind::Ncf);
-        if let Some(count) = trouble.counts.get_mut(at).and_then(|counts| counts.get_mut(what)) {
-            told.times_before = *count;
+        let what = usize::from(kind == PacketKind::Ncf);
+        if let Some(count) = history.counts.get_mut(at).and_then(|counts| counts.get_mut(what)) {
+            notes.times_before = *count;
             *count = count.saturating_add(1);
         }
-        if kind == Kind::Nak {
-            if trouble.nak.is_none() {
-                trouble.nak = now;
-                told.since_gap_ns = between(trouble.gap, now);
-                told.since_data_ns = between(trouble.data, now);
+        if kind == PacketKind::Nak {
+            if history.nak.is_none() {
+                history.nak = now;
+                notes.since_gap_ns = between(history.gap, now);
+                notes.since_data_ns = between(history.data, now);
             }
-        } else if trouble.ncf.is_none() {
-            trouble.ncf = now;
-            told.since_nak_ns = between(trouble.nak, now);
-            if let Some(ns) = told.since_nak_ns {
+        } else if history.ncf.is_none() {
+            history.ncf = now;
+            notes.since_nak_ns = between(history.nak, now);
+            if let Some(ns) = notes.since_nak_ns {
                 self.figures.nak_to_ncf.record(ns);
             }
         }
     }
 
-    fn rdata(&mut self, number: u64, gap: Option<Time>, at: usize, now: Option<Time>, told: &mut Told) {
+    fn rdata(&mut self, number: u64, gap: Option<Time>, at: usize, now: Option<Time>, notes: &mut PacketNotes) {
         let data = self.recent(number);
-        let trouble = self.troubles.entry(number).or_insert_with(|| Trouble { data, ..Trouble::default() });
-        trouble.gap = trouble.gap.or(gap);
-        if let Some(count) = trouble.counts.get_mut(at).and_then(|counts| counts.get_mut(2)) {
-            told.times_before = *count;
+        let history =
+            self.histories.entry(number).or_insert_with(|| NumberHistory { data, ..NumberHistory::default() });
+        history.gap = history.gap.or(gap);
+        if let Some(count) = history.counts.get_mut(at).and_then(|counts| counts.get_mut(2)) {
+            notes.times_before = *count;
             *count = count.saturating_add(1);
         }
-        trouble.last_rdata = now;
-        if trouble.rdata.is_some() {
+        history.last_rdata = now;
+        if history.rdata.is_some() {
             return;
         }
-        trouble.rdata = now;
-        told.since_data_ns = between(trouble.data, now);
-        told.since_gap_ns = between(trouble.gap, now);
-        told.since_nak_ns = between(trouble.nak, now);
-        told.since_ncf_ns = between(trouble.ncf, now);
+        history.rdata = now;
+        notes.since_data_ns = between(history.data, now);
+        notes.since_gap_ns = between(history.gap, now);
+        notes.since_nak_ns = between(history.nak, now);
+        notes.since_ncf_ns = between(history.ncf, now);
         let figures = &mut self.figures;
         for (times, ns) in [
-            (&mut figures.gap_to_rdata, told.since_gap_ns),
-            (&mut figures.nak_to_rdata, told.since_nak_ns),
-            (&mut figures.ncf_to_rdata, told.since_ncf_ns),
+            (&mut figures.gap_to_rdata, notes.since_gap_ns),
+            (&mut figures.nak_to_rdata, notes.since_nak_ns),
+            (&mut figures.ncf_to_rdata, notes.since_ncf_ns),
         ] {
             if let Some(ns) = ns {
                 times.record(ns);

@@ -33,9 +33,9 @@ impl Slot {
     }
 }
 
-/// What happened when. Times are ns since the first timed send. All memory is taken and touched by [`Timeline::new`].
+/// What happened when. Times are ns since the first timed send. All memory is taken and touched by [`IntervalSeries::new`].
 #[derive(Debug)]
-pub(crate) struct Timeline {
+pub(crate) struct IntervalSeries {
     closed: Vec<Slot>,
     most: usize,
     length_ns: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Timeline {
     total: Histogram,
 }
 
-impl Timeline {
+impl IntervalSeries {
     pub(crate) fn new(max_ms: u32, length_ns: u64) -> Self {
         let length_ns = length_ns.max(1_000_000);
         let max_ns = u64::from(max_ms) * 1_000_000;
@@ -138,8 +138,8 @@ impl Timeline {
         self.total.bucket_at(q).or_else(|| self.tally.bucket_at(q))
     }
 
-    /// Closes the open interval and hands everything out.
-    pub(crate) fn finish(mut self) -> Finished {
+    /// Closes the open interval and returns everything.
+    pub(crate) fn finish(mut self) -> SeriesResult {
         if self.tally.total() > 0 || self.open.lost > 0 {
             self.close();
         }
@@ -161,12 +161,12 @@ impl Timeline {
             tally.add_to_histogram(&mut histogram);
             seconds.push((at as u64 * self.second_ns, histogram));
         }
-        Finished { series, histogram: self.total, seconds, second_ns: self.second_ns }
+        SeriesResult { series, histogram: self.total, seconds, second_ns: self.second_ns }
     }
 }
 
 /// A finished timeline.
-pub(crate) struct Finished {
+pub(crate) struct SeriesResult {
     pub(crate) series: Vec<Series>,
     pub(crate) histogram: Histogram,
     /// Start of each interval of the log that holds messages, and its times.
@@ -178,17 +178,17 @@ pub(crate) struct Finished {
 mod tests {
     use super::*;
 
-    fn fill(max_ms: u32, messages: impl Iterator<Item = (u64, u64)>) -> Finished {
-        let mut timeline = Timeline::new(max_ms, 100_000_000);
-        let mut end = timeline.end_ns();
+    fn fill(max_ms: u32, messages: impl Iterator<Item = (u64, u64)>) -> SeriesResult {
+        let mut series = IntervalSeries::new(max_ms, 100_000_000);
+        let mut end = series.end_ns();
         for (at, rtt) in messages {
             if at >= end {
-                timeline.advance(at);
-                end = timeline.end_ns();
+                series.advance(at);
+                end = series.end_ns();
             }
-            timeline.received(rtt);
+            series.received(rtt);
         }
-        timeline.finish()
+        series.finish()
     }
 
     #[test]

@@ -21,7 +21,7 @@ const NO_NUMBER: u64 = u64::MAX;
 
 /// One message as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sight {
+pub struct CapturedMessage {
     /// Its flow.
     pub flow: u32,
     /// A question: from the initiator to the reflector.
@@ -65,7 +65,7 @@ pub enum Order {
 
 /// What is known of a message by those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct MessageNotes {
     /// To the message before it in the same flow, direction and point, in ns; negative when the clock was set back.
     pub delta_ns: Option<i64>,
     /// The time that this answer ends, in ns.
@@ -147,12 +147,12 @@ struct Stream {
 }
 
 impl Stream {
-    fn new(sight: &Sight) -> Self {
+    fn new(message: &CapturedMessage) -> Self {
         Self {
             figures: StreamFigures {
-                flow: sight.flow,
-                forward: sight.forward,
-                leaving: sight.leaving,
+                flow: message.flow,
+                forward: message.forward,
+                leaving: message.leaving,
                 messages: 0,
                 bytes: 0,
                 span_ns: 0,
@@ -169,23 +169,23 @@ impl Stream {
         }
     }
 
-    fn see(&mut self, sight: &Sight) -> (Option<i64>, Order) {
+    fn see(&mut self, message: &CapturedMessage) -> (Option<i64>, Order) {
         let figures = &mut self.figures;
         figures.messages += 1;
-        figures.bytes = figures.bytes.saturating_add(sight.bytes);
+        figures.bytes = figures.bytes.saturating_add(message.bytes);
         let mut delta = None;
-        if let Some(now) = sight.time_ns {
-            if let Some((_, before)) = self.last.filter(|(clock, _)| *clock == sight.clock) {
+        if let Some(now) = message.time_ns {
+            if let Some((_, before)) = self.last.filter(|(clock, _)| *clock == message.clock) {
                 delta = i64::try_from(i128::from(now) - i128::from(before)).ok();
                 if let Some(ahead) = now.checked_sub(before) {
                     figures.between.record(ahead);
                 }
             }
-            self.last = Some((sight.clock, now));
+            self.last = Some((message.clock, now));
             let first = *self.first_ns.get_or_insert(now);
             figures.span_ns = figures.span_ns.max(now.saturating_sub(first));
         }
-        let order = sight.seq.map_or(Order::Next, |seq| self.number(seq));
+        let order = message.seq.map_or(Order::Next, |seq| self.number(seq));
         match order {
             Order::Late => self.figures.late += 1,
             Order::Repeated => self.figures.repeated += 1,
@@ -246,41 +246,41 @@ pub struct Timeline {
 
 impl Timeline {
     /// One more message.
-    pub fn see(&mut self, sight: &Sight) -> Told {
-        let point = Point::of(sight.leaving);
-        let key = (sight.flow, sight.forward, point);
+    pub fn see(&mut self, message: &CapturedMessage) -> MessageNotes {
+        let point = Point::of(message.leaving);
+        let key = (message.flow, message.forward, point);
         if self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(&key) {
-            return Told::default();
+            return MessageNotes::default();
         }
-        let stream = self.streams.entry(key).or_insert_with(|| Stream::new(sight));
-        let (delta_ns, order) = stream.see(sight);
-        let number = sight.seq.unwrap_or(NO_NUMBER);
-        let Some(now) = sight.time_ns else { return Told { delta_ns, answer: None, order } };
-        if sight.forward {
-            let waiting = self.waiting.entry((sight.flow, point)).or_default();
+        let stream = self.streams.entry(key).or_insert_with(|| Stream::new(message));
+        let (delta_ns, order) = stream.see(message);
+        let number = message.seq.unwrap_or(NO_NUMBER);
+        let Some(now) = message.time_ns else { return MessageNotes { delta_ns, answer: None, order } };
+        if message.forward {
+            let waiting = self.waiting.entry((message.flow, point)).or_default();
             // Of several messages of one round the first counts; one without a number replaces the one before.
             if number == NO_NUMBER || !waiting.contains_key(&number) {
-                waiting.insert(number, (sight.clock, now));
+                waiting.insert(number, (message.clock, now));
             }
             if waiting.len() > MOST_WAITING {
                 waiting.pop_first();
             }
-            return Told { delta_ns, answer: None, order };
+            return MessageNotes { delta_ns, answer: None, order };
         }
         let (asked_at, span) = match point {
             Point::Arriving => (Point::Leaving, Span::RoundTrip),
             Point::Leaving => (Point::Arriving, Span::Turnaround),
             Point::Unknown => (Point::Unknown, Span::RoundTrip),
         };
-        let asked = self.waiting.get_mut(&(sight.flow, asked_at)).and_then(|waiting| waiting.remove(&number));
+        let asked = self.waiting.get_mut(&(message.flow, asked_at)).and_then(|waiting| waiting.remove(&number));
         let answer = asked
-            .filter(|(clock, _)| *clock == sight.clock)
+            .filter(|(clock, _)| *clock == message.clock)
             .and_then(|(_, asked)| now.checked_sub(asked))
             .map(|ns| (span, ns));
         if let Some((span, ns)) = answer {
-            self.answers.entry((sight.flow, span)).or_default().record(ns);
+            self.answers.entry((message.flow, span)).or_default().record(ns);
         }
-        Told { delta_ns, answer, order }
+        MessageNotes { delta_ns, answer, order }
     }
 
     /// All figures, by flow.
@@ -298,20 +298,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn question(seq: u64, time: u64) -> Sight {
-        Sight { forward: true, leaving: Some(true), time_ns: Some(time), seq: Some(seq), bytes: 10, ..Sight::default() }
+    fn question(seq: u64, time: u64) -> CapturedMessage {
+        CapturedMessage {
+            forward: true,
+            leaving: Some(true),
+            time_ns: Some(time),
+            seq: Some(seq),
+            bytes: 10,
+            ..CapturedMessage::default()
+        }
     }
 
-    fn answer(seq: u64, time: u64) -> Sight {
-        Sight { forward: false, leaving: Some(false), ..question(seq, time) }
+    fn answer(seq: u64, time: u64) -> CapturedMessage {
+        CapturedMessage { forward: false, leaving: Some(false), ..question(seq, time) }
     }
 
     #[test]
     fn times_between_messages_and_round_trips() {
         let mut line = Timeline::default();
-        assert_eq!(line.see(&question(1, 1000)), Told::default());
-        let told = line.see(&answer(1, 1400));
-        assert_eq!((told.delta_ns, told.answer), (None, Some((Span::RoundTrip, 400))));
+        assert_eq!(line.see(&question(1, 1000)), MessageNotes::default());
+        let notes = line.see(&answer(1, 1400));
+        assert_eq!((notes.delta_ns, notes.answer), (None, Some((Span::RoundTrip, 400))));
         assert_eq!(line.see(&question(2, 3000)).delta_ns, Some(2000));
         assert_eq!(line.see(&answer(2, 3500)).answer, Some((Span::RoundTrip, 500)));
         assert_eq!(line.see(&answer(2, 3600)).answer, None, "only the first answer ends it");
@@ -327,8 +334,8 @@ mod tests {
     fn on_loopback_both_points_stay_apart() {
         let mut line = Timeline::default();
         line.see(&question(1, 100));
-        line.see(&Sight { leaving: Some(false), ..question(1, 105) });
-        let back = line.see(&Sight { leaving: Some(true), ..answer(1, 130) });
+        line.see(&CapturedMessage { leaving: Some(false), ..question(1, 105) });
+        let back = line.see(&CapturedMessage { leaving: Some(true), ..answer(1, 130) });
         assert_eq!(back.answer, Some((Span::Turnaround, 25)));
         assert_eq!(line.see(&answer(1, 140)).answer, Some((Span::RoundTrip, 40)));
         let (streams, _) = line.finish();
@@ -340,10 +347,10 @@ mod tests {
     fn two_clocks_are_never_subtracted() {
         let mut line = Timeline::default();
         line.see(&question(1, 100));
-        assert_eq!(line.see(&Sight { clock: 1, ..answer(1, 150) }).answer, None);
-        assert_eq!(line.see(&Sight { clock: 1, ..question(2, 200) }).delta_ns, None);
-        assert_eq!(line.see(&Sight { clock: 1, ..question(3, 190) }).delta_ns, Some(-10), "set back");
-        assert_eq!(line.see(&Sight { time_ns: None, ..question(4, 0) }), Told::default());
+        assert_eq!(line.see(&CapturedMessage { clock: 1, ..answer(1, 150) }).answer, None);
+        assert_eq!(line.see(&CapturedMessage { clock: 1, ..question(2, 200) }).delta_ns, None);
+        assert_eq!(line.see(&CapturedMessage { clock: 1, ..question(3, 190) }).delta_ns, Some(-10), "set back");
+        assert_eq!(line.see(&CapturedMessage { time_ns: None, ..question(4, 0) }), MessageNotes::default());
     }
 
     #[test]
@@ -374,15 +381,15 @@ mod tests {
     #[test]
     fn messages_without_numbers_are_paired_in_turn() {
         let mut line = Timeline::default();
-        line.see(&Sight { seq: None, ..question(0, 100) });
-        assert_eq!(line.see(&Sight { seq: None, ..answer(0, 130) }).answer, Some((Span::RoundTrip, 30)));
+        line.see(&CapturedMessage { seq: None, ..question(0, 100) });
+        assert_eq!(line.see(&CapturedMessage { seq: None, ..answer(0, 130) }).answer, Some((Span::RoundTrip, 30)));
     }
 
     #[test]
     fn too_many_flows_cost_no_memory() {
         let mut line = Timeline::default();
         for flow in 0..10_000 {
-            line.see(&Sight { flow, ..question(1, 1) });
+            line.see(&CapturedMessage { flow, ..question(1, 1) });
         }
         assert_eq!(line.finish().0.len(), MOST_STREAMS);
     }

@@ -71,22 +71,22 @@ impl Outbox for Sent {
     }
 }
 
-fn shape(size: usize, every: u64, wall: bool) -> Shape {
-    Shape { size, every, wall, datagrams: true, tag: None, repairs: false }
+fn shape(size: usize, every: u64, wall: bool) -> LoopShape {
+    LoopShape { size, every, wall, datagrams: true, tag: None, repairs: false }
 }
 
-fn play(shape: Shape, pps: u32, acts: Vec<Act>) -> (Outcome, Vec<Vec<u8>>) {
+fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<Vec<u8>>) {
     let halt = Halt::default();
     halt.enter();
     let mut inbox = Script { acts: acts.into(), stale: 4, halt: &halt };
     let mut outbox = Sent::default();
     let clock = Clock::raw();
     let mut told = 0;
-    let plan = Answer {
-        telling: Telling::new(None),
+    let plan = AnswerLoop {
+        stamp_feedback: TxStampFeedback::new(None),
         shape,
         clock,
-        budget: Budget::new(clock, pps),
+        budget: RateBudget::new(clock, pps),
         buffer: &mut [0; 64],
         halt: &halt,
         cpu: None,
@@ -109,7 +109,7 @@ fn only_the_asked_are_answered_and_answers_are_stamped() {
     let acts =
         (0..10).map(|number| numbered(number, 56)).chain([Act::Interrupt, Act::Fail(PathError::Refused)]).collect();
     let (outcome, sent) = play(shape(56, 4, true), u32::MAX, acts);
-    assert_eq!(outcome.tally, Tally { received: 10, sent: 3, ..Tally::default() });
+    assert_eq!(outcome.counts, MessageCounts { received: 10, sent: 3, ..MessageCounts::default() });
     assert_eq!(outcome.broken, None);
     assert_eq!(sent.iter().map(|answer| number(answer)).collect::<Vec<_>>(), [0, 4, 8]);
     for answer in &sent {
@@ -130,21 +130,21 @@ fn on_a_group_only_what_carries_the_tag_is_answered_and_answers_say_what_repairs
         data::write(number, 8, &mut message);
         Act::Message(message)
     };
-    let group = |tag, repairs| Shape { tag, repairs, ..shape(64, 1, false) };
+    let group = |tag, repairs| LoopShape { tag, repairs, ..shape(64, 1, false) };
     let (outcome, sent) =
         play(group(wanted_tag(64, 9), true), u32::MAX, vec![stranger(1), numbered(2, 64), stranger(3)]);
-    assert_eq!(outcome.tally, Tally { received: 1, sent: 1, ignored: 2, over_rate: 0 });
+    assert_eq!(outcome.counts, MessageCounts { received: 1, sent: 1, ignored: 2, over_rate: 0 });
     assert_eq!((number(&sent[0]), data::read_repaired(&sent[0])), (2, REPAIRED));
     // Elsewhere these bytes are payload.
     let (outcome, sent) = play(group(None, false), u32::MAX, vec![stranger(1)]);
-    assert_eq!((outcome.tally.sent, data::read_repaired(&sent[0])), (1, model::Repaired::default()));
+    assert_eq!((outcome.counts.sent, data::read_repaired(&sent[0])), (1, model::Repaired::default()));
 }
 
 #[test]
 fn another_size_is_ignored_and_never_answered() {
     let acts = vec![numbered(0, 9), numbered(0, 7), numbered(0, 0), numbered(0, 8)];
     let (outcome, sent) = play(shape(8, 1, false), u32::MAX, acts);
-    assert_eq!(outcome.tally, Tally { received: 1, sent: 1, ignored: 3, over_rate: 0 });
+    assert_eq!(outcome.counts, MessageCounts { received: 1, sent: 1, ignored: 3, over_rate: 0 });
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].len(), 8);
 }
@@ -161,16 +161,16 @@ fn a_budget_holds_the_mean_and_lets_a_second_s_worth_come_at_once() {
     // Ticks are ns here.
     let clock = Clock::raw();
     let second = clock.ticks(1_000_000_000);
-    let mut budget = Budget::new(clock, 1000);
-    let allowed = |budget: &mut Budget, at: u64, count: u32| (0..count).filter(|_| budget.allows(at)).count();
+    let mut budget = RateBudget::new(clock, 1000);
+    let allowed = |budget: &mut RateBudget, at: u64, count: u32| (0..count).filter(|_| budget.allows(at)).count();
     let start = 100 * second;
     assert_eq!(allowed(&mut budget, start, 5000), 1001);
     assert_eq!(allowed(&mut budget, start + second / 2, 5000), 500);
     assert_eq!(allowed(&mut budget, start + 50 * second, 5000), 1001, "no more than a second is saved up");
-    let mut steady = Budget::new(clock, 3);
+    let mut steady = RateBudget::new(clock, 3);
     let taken = (0..300_u64).filter(|at| steady.allows(start + at * second / 3)).count();
     assert_eq!(taken, 300, "a third of a second is no whole number of ticks, and none is refused for it");
-    let mut open = Budget::new(clock, u32::MAX);
+    let mut open = RateBudget::new(clock, u32::MAX);
     assert_eq!(allowed(&mut open, start, 100_000), 100_000);
 }
 
@@ -178,7 +178,7 @@ fn a_budget_holds_the_mean_and_lets_a_second_s_worth_come_at_once() {
 fn messages_above_the_owner_s_limit_are_counted() {
     let acts = (0..200).map(|number| numbered(number, 16)).collect();
     let (outcome, sent) = play(shape(16, 1, false), 100, acts);
-    assert_eq!((outcome.tally.received, outcome.tally.over_rate + outcome.tally.sent), (200, 200));
+    assert_eq!((outcome.counts.received, outcome.counts.over_rate + outcome.counts.sent), (200, 200));
     assert!((100..120).contains(&sent.len()), "{}", sent.len());
 }
 
@@ -229,9 +229,9 @@ impl Outbox for Nowhere {
 fn the_loop_allocates_nothing() {
     let halt = Halt::default();
     let clock = Clock::raw();
-    let (mut tally, mut buffer, mut outbox) = (Tally::default(), [0; 64], Nowhere(0));
+    let (mut counts, mut buffer, mut outbox) = (MessageCounts::default(), [0; 64], Nowhere(0));
     let mut inbox = Endless { left: 100_000, halt: &halt };
-    let mut budget = Budget::new(clock, u32::MAX);
+    let mut budget = RateBudget::new(clock, u32::MAX);
     let mut looks = 0;
     let counted = allocation_counter::measure(|| {
         let end = answer(
@@ -241,15 +241,15 @@ fn the_loop_allocates_nothing() {
             clock,
             &mut buffer,
             &mut budget,
-            &mut Telling::new(None),
+            &mut TxStampFeedback::new(None),
             &halt,
-            &mut tally,
+            &mut counts,
             || looks += 1,
         );
         assert_eq!(end, Ok(()));
     });
     assert_eq!(counted.count_total, 0);
-    assert_eq!((tally.received, tally.sent, outbox.0), (100_000, 50_000, 50_000));
+    assert_eq!((counts.received, counts.sent, outbox.0), (100_000, 50_000, 50_000));
     assert!(looks > 90);
     // The counter counts, or the figure above says nothing.
     assert!(allocation_counter::measure(|| drop(std::hint::black_box(vec![1; 10]))).count_total > 0);

@@ -1,6 +1,6 @@
-//! One flow on one thread, one way.
+//! One flow on one thread, in one direction.
 
-use super::Shared;
+use super::FlowControl;
 use crate::reflector::{Failure, failed};
 use clock::Clock;
 use host::UsageSampler;
@@ -14,14 +14,14 @@ use std::sync::{Mutex, PoisonError, mpsc};
 
 /// What a flow shows while it runs.
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct FlowProgress {
     pub(super) gauge: Gauge,
     /// Numbers that are missing so far.
     pub(super) missing: AtomicU64,
     kept: Mutex<Option<StreamSent>>,
 }
 
-impl Flow {
+impl FlowProgress {
     pub(super) fn keep(&self, sent: StreamSent) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
     }
@@ -33,7 +33,7 @@ impl Flow {
 
 /// What a flow left.
 #[derive(Debug, Default)]
-pub(super) struct FlowEnd {
+pub(super) struct FlowResult {
     pub(super) usage: Option<EndUsage>,
     pub(super) sent: Option<SendDone>,
     pub(super) counted: Option<FlowCounted>,
@@ -41,7 +41,7 @@ pub(super) struct FlowEnd {
 }
 
 /// What a flow is to do.
-pub(super) struct Job<'a> {
+pub(super) struct FlowTask<'a> {
     pub(super) socket: &'a DataSocket,
     pub(super) spec: &'a StreamSpec,
     pub(super) size: u32,
@@ -55,13 +55,13 @@ pub(super) struct Job<'a> {
     pub(super) clock: Clock,
     pub(super) tag: u64,
     pub(super) longest_ms: u32,
-    pub(super) shared: &'a Shared,
-    pub(super) flow: &'a Flow,
+    pub(super) shared: &'a FlowControl,
+    pub(super) flow: &'a FlowProgress,
 }
 
-impl Job<'_> {
+impl FlowTask<'_> {
     /// Says that it is ready and works until the stop.
-    pub(super) fn run(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, Failure> {
+    pub(super) fn run(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, Failure> {
         if self.receives { self.receive(ready) } else { self.send(ready) }
     }
 
@@ -69,7 +69,7 @@ impl Job<'_> {
     fn begin(&self, ready: mpsc::Sender<()>) -> Option<UsageSampler> {
         let usage = (self.number == 0).then(|| UsageSampler::start(self.cpu));
         let _ = ready.send(());
-        // Whoever counts those that are ready must see when one fails; so nobody keeps an end of the channel.
+        // The counter of ready flows must notice one that failed, so no end of the channel is kept.
         drop(ready);
         usage
     }
@@ -78,7 +78,7 @@ impl Job<'_> {
         FlowShape::new(self.spec, self.size, self.datagrams)
     }
 
-    fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, Failure> {
+    fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, Failure> {
         let counter = FlowCounter::new(self.longest_ms, self.spec.gro);
         let mut sink = FlowSink::new(counter, self.size as usize, &self.shared.origin_ns, &self.flow.missing);
         let mut usage = None;
@@ -107,10 +107,10 @@ impl Job<'_> {
         let usage = usage.map(UsageSampler::finish);
         // A client that ends its connection first does so because it is done, or broken itself: it knows.
         let broken = done.broken.filter(|error| *error != PathError::Closed);
-        Ok(FlowEnd { usage, counted: Some(sink.finish()), broken, sent: None })
+        Ok(FlowResult { usage, counted: Some(sink.finish()), broken, sent: None })
     }
 
-    fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, Failure> {
+    fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, Failure> {
         let longest = self.clock.ticks(u64::from(self.longest_ms) * 1_000_000);
         let mut usage = None;
         let ready = || {
@@ -126,10 +126,10 @@ impl Job<'_> {
         };
         let head = |seq, stamp, message: &mut [u8]| wire::stream::write(seq, self.tag, stamp, message);
         let Some(done) = bulk::send(self.socket, self.shape(), ready, head).map_err(failed)? else {
-            return Ok(FlowEnd::default());
+            return Ok(FlowResult::default());
         };
         let usage = usage.map(UsageSampler::finish);
         let broken = done.broken.filter(|error| *error != PathError::Closed);
-        Ok(FlowEnd { usage, sent: Some(done), broken, counted: None })
+        Ok(FlowResult { usage, sent: Some(done), broken, counted: None })
     }
 }

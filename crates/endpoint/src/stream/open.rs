@@ -1,7 +1,7 @@
 //! The sockets of a stream, each proved the client's.
 
-use crate::door;
-use crate::reflector::{Client, Failure, Link, PROVE, Report, Source, failed, late};
+use crate::data_accept;
+use crate::reflector::{Client, DataSource, Failure, PROVE, ReflectorEvent, SessionLink, failed, late};
 use model::{EndSpec, SocketSpec};
 use net::{DataListener, DataSocket, NetError};
 use nix::errno::Errno;
@@ -19,20 +19,20 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) fn open(
     request: &OpenRequest,
     stream: &StreamRequest,
-    source: &Source,
+    source: &DataSource,
     token: &Token,
-    link: &Link,
+    link: &SessionLink,
 ) -> Result<Option<Vec<DataSocket>>, Failure> {
-    let &Source::Network { local, peer, anywhere } = source else {
+    let &DataSource::Network { local, peer, anywhere } = source else {
         return Err(super::bad("a stream needs a network"));
     };
     let client = Client { address: peer, anywhere };
-    // Only a connected socket sends to nobody else and takes from nobody else.
+    // Only a connected socket sends to, and receives from, one peer alone.
     let spec = SocketSpec { connected: true, multicast: None, ..request.socket.clone() };
     let address = request.end.bind.filter(|bind| !bind.is_unspecified());
     let opened = |port, ports| {
         let (token, machine) = (token.clone(), host::boot_id());
-        link.report(Report::Opened(Opened { port, address, token, machine, ports, source: None }));
+        link.report(ReflectorEvent::Opened(Opened { port, address, token, machine, ports, source: None }));
     };
     let count = stream.spec.sockets();
     let deadline = Instant::now() + PROVE;
@@ -43,7 +43,7 @@ pub(super) fn open(
             let (found, number) = read_prove(shown)?;
             (&found == token).then_some(number as usize)
         };
-        door::accept(&listener, client, count as usize, deadline, link, place)?
+        data_accept::accept(&listener, client, count as usize, deadline, link, place)?
     } else {
         let mut sockets = bind(&spec, &request.end, local, count)?;
         let port = |socket: &DataSocket| socket.local_address().map_or(0, |address| address.port());
@@ -52,7 +52,7 @@ pub(super) fn open(
         prove(&mut sockets, client, token, deadline, link)?.then_some(sockets)
     };
     let Some(sockets) = proved else { return Ok(None) };
-    link.report(Report::Proved(sockets.first().and_then(DataSocket::peer_address)));
+    link.report(ReflectorEvent::Proved(sockets.first().and_then(DataSocket::peer_address)));
     Ok(Some(sockets))
 }
 
@@ -66,7 +66,7 @@ fn prove(
     client: Client,
     token: &Token,
     deadline: Instant,
-    link: &Link,
+    link: &SessionLink,
 ) -> Result<bool, Failure> {
     let mut proved = vec![false; sockets.len()];
     // One byte more than a proof, so that a longer datagram is not taken for one.

@@ -4,10 +4,10 @@
 //!
 //! Its evenness is judged by the CPU time that it gets: a run or a file takes longer than 100 ms.
 
-use super::Crew;
+use super::Workers;
 use super::compile::{Source, Toolchain};
 use crate::LoadError;
-use crate::engine::{Job, Shared};
+use crate::engine::{Shared, WorkerTask};
 use crate::sampler::Measure;
 use crate::scratch::Scratch;
 use model::{CpuList, LoadSpec, Policy};
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Longest part of a program's words that an error repeats.
 const WORDS: usize = 300;
 
-pub(super) fn crew(spec: &LoadSpec, count: u32, cpus: &CpuList) -> Result<Crew, LoadError> {
+pub(super) fn workers(spec: &LoadSpec, count: u32, cpus: &CpuList) -> Result<Workers, LoadError> {
     if let Some(command) = &spec.command {
         return command_crew(command, spec.directory.as_deref());
     }
@@ -32,13 +32,13 @@ pub(super) fn crew(spec: &LoadSpec, count: u32, cpus: &CpuList) -> Result<Crew, 
     let jobs = (0..count)
         .map(|number| {
             let slot = Slot { toolchain: toolchain.clone(), folder: scratch.path().to_owned(), number };
-            Box::new(move |shared: &Shared| slot.work(shared)) as Job
+            Box::new(move |shared: &Shared| slot.work(shared)) as WorkerTask
         })
         .collect();
-    Ok(Crew { jobs, measure: Measure::Cpu, method, scratch: Some(scratch) })
+    Ok(Workers { jobs, measure: Measure::Cpu, method, scratch: Some(scratch) })
 }
 
-fn command_crew(command: &str, directory: Option<&Path>) -> Result<Crew, LoadError> {
+fn command_crew(command: &str, directory: Option<&Path>) -> Result<Workers, LoadError> {
     // For what the command says; it works in its own folder, where it may find what it left.
     let scratch = Scratch::new(None)?;
     let log = scratch.path().join("stderr");
@@ -56,10 +56,10 @@ fn command_crew(command: &str, directory: Option<&Path>) -> Result<Crew, LoadErr
         }
         Ok(())
     };
-    Ok(Crew { jobs: vec![Box::new(work) as Job], measure: Measure::Cpu, method, scratch: Some(scratch) })
+    Ok(Workers { jobs: vec![Box::new(work) as WorkerTask], measure: Measure::Cpu, method, scratch: Some(scratch) })
 }
 
-/// One place in which one file after the other is compiled.
+/// One compile slot: one file after the other.
 struct Slot {
     toolchain: Toolchain,
     folder: PathBuf,

@@ -1,9 +1,9 @@
 //! Context switches: groups of senders and receivers over UNIX socket pairs, as hackbench has them. A unit of work is one
 //! message of 100 bytes received. Each job is a group in which every sender writes to every receiver.
 
-use super::Crew;
+use super::Workers;
 use crate::LoadError;
-use crate::engine::{Job, Shared};
+use crate::engine::{Shared, WorkerTask};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const FAN: usize = 8;
 /// Messages that a receiver counts together, because one counter for all would itself be the load.
 const TOGETHER: u64 = 64;
 
-pub(super) fn crew(count: u32) -> Result<Crew, LoadError> {
+pub(super) fn workers(count: u32) -> Result<Workers, LoadError> {
     let failed = |cause| LoadError::Socket { what: "pair", path: "UNIX sockets", cause };
     let mut jobs = Vec::new();
     for _ in 0..count {
@@ -23,15 +23,15 @@ pub(super) fn crew(count: u32) -> Result<Crew, LoadError> {
         for _ in 0..FAN {
             let (input, output) = UnixStream::pair().map_err(failed)?;
             inputs.push(input);
-            jobs.push(Box::new(move |shared: &Shared| receive(shared, output)) as Job);
+            jobs.push(Box::new(move |shared: &Shared| receive(shared, output)) as WorkerTask);
         }
         let inputs: Arc<[UnixStream]> = inputs.into();
         for _ in 0..FAN {
             let inputs = Arc::clone(&inputs);
-            jobs.push(Box::new(move |shared: &Shared| send(shared, &inputs)) as Job);
+            jobs.push(Box::new(move |shared: &Shared| send(shared, &inputs)) as WorkerTask);
         }
     }
-    Ok(Crew::of_threads(jobs, format!("groups of {FAN} senders and {FAN} receivers over UNIX sockets")))
+    Ok(Workers::of_threads(jobs, format!("groups of {FAN} senders and {FAN} receivers over UNIX sockets")))
 }
 
 /// Receivers drain their sockets until all senders of the group have let go of them: neither can hang.

@@ -1,15 +1,15 @@
 //! Arithmetic. A unit of work is 2^18 rounds of a mixing function, well under a millisecond.
 
-use super::Crew;
+use super::Workers;
 use crate::LoadError;
-use crate::engine::{Job, Shared};
+use crate::engine::{Shared, WorkerTask};
 use std::hint::black_box;
 
 const ROUNDS: u32 = 1 << 18;
 
-pub(super) fn crew(count: u32) -> Crew {
-    let jobs = (0..count).map(|number| Box::new(move |shared: &Shared| work(shared, number)) as Job).collect();
-    Crew::of_threads(jobs, "multiplications and shifts".to_owned())
+pub(super) fn workers(count: u32) -> Workers {
+    let jobs = (0..count).map(|number| Box::new(move |shared: &Shared| work(shared, number)) as WorkerTask).collect();
+    Workers::of_threads(jobs, "multiplications and shifts".to_owned())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the shape of a job")]

@@ -1,8 +1,8 @@
 //! File writes with fsync. A unit of work is one MiB that the kernel says is on the disk.
 
-use super::Crew;
+use super::Workers;
 use crate::LoadError;
-use crate::engine::{Job, Shared};
+use crate::engine::{Shared, WorkerTask};
 use crate::sampler::Measure;
 use crate::scratch::Scratch;
 use model::LoadSpec;
@@ -14,16 +14,16 @@ const MIB: usize = 1 << 20;
 /// A job's file starts over at this size, so that the load never fills a disk.
 const MOST_MIB: u64 = 64;
 
-pub(super) fn crew(spec: &LoadSpec, count: u32) -> Result<Crew, LoadError> {
+pub(super) fn workers(spec: &LoadSpec, count: u32) -> Result<Workers, LoadError> {
     let scratch = Scratch::new(spec.directory.as_deref())?;
     let jobs = (0..count)
         .map(|number| {
             let path = scratch.path().join(format!("data-{number}"));
-            Box::new(move |shared: &Shared| work(shared, &path)) as Job
+            Box::new(move |shared: &Shared| work(shared, &path)) as WorkerTask
         })
         .collect();
     let method = format!("writes of 1 MiB with fdatasync, at most {MOST_MIB} MiB a job");
-    Ok(Crew { jobs, measure: Measure::Work, method, scratch: Some(scratch) })
+    Ok(Workers { jobs, measure: Measure::Work, method, scratch: Some(scratch) })
 }
 
 fn work(shared: &Shared, path: &Path) -> Result<(), LoadError> {

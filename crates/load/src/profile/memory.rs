@@ -1,8 +1,8 @@
 //! Memory bandwidth. A unit of work is one MiB copied from one half of a big buffer to the other.
 
-use super::Crew;
+use super::Workers;
 use crate::LoadError;
-use crate::engine::{Job, Shared};
+use crate::engine::{Shared, WorkerTask};
 use std::hint::black_box;
 
 const MIB: usize = 1 << 20;
@@ -11,12 +11,12 @@ const BUFFER: usize = 64 * MIB;
 /// All jobs together take at most this part of the memory that is available.
 const PART: usize = 8;
 
-pub(super) fn crew(count: u32) -> Crew {
+pub(super) fn workers(count: u32) -> Workers {
     let most = available().map_or(BUFFER, |bytes| bytes / PART / count.max(1) as usize);
     // Two chunks at least, or there is nothing to copy.
     let size = BUFFER.min(most / (2 * MIB) * (2 * MIB)).max(2 * MIB);
-    let jobs = (0..count).map(|_| Box::new(move |shared: &Shared| work(shared, size)) as Job).collect();
-    Crew::of_threads(jobs, format!("copies within {} MiB a job", size / MIB))
+    let jobs = (0..count).map(|_| Box::new(move |shared: &Shared| work(shared, size)) as WorkerTask).collect();
+    Workers::of_threads(jobs, format!("copies within {} MiB a job", size / MIB))
 }
 
 /// MemAvailable in bytes (proc_meminfo(5)).

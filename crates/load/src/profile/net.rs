@@ -1,22 +1,22 @@
 //! TCP streams over loopback. A unit of work is 64 KiB received. Each job is a sender and a receiver.
 
-use super::Crew;
+use super::Workers;
 use crate::LoadError;
-use crate::engine::{Job, Shared};
+use crate::engine::{Shared, WorkerTask};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 const BLOCK: usize = 64 * 1024;
 
-pub(super) fn crew(count: u32) -> Result<Crew, LoadError> {
+pub(super) fn workers(count: u32) -> Result<Workers, LoadError> {
     let mut jobs = Vec::new();
     for _ in 0..count {
         let (sender, receiver) =
             pair().map_err(|cause| LoadError::Socket { what: "connection", path: "loopback", cause })?;
-        jobs.push(Box::new(move |shared: &Shared| send(shared, sender)) as Job);
-        jobs.push(Box::new(move |shared: &Shared| receive(shared, receiver)) as Job);
+        jobs.push(Box::new(move |shared: &Shared| send(shared, sender)) as WorkerTask);
+        jobs.push(Box::new(move |shared: &Shared| receive(shared, receiver)) as WorkerTask);
     }
-    Ok(Crew::of_threads(jobs, "TCP streams over 127.0.0.1".to_owned()))
+    Ok(Workers::of_threads(jobs, "TCP streams over 127.0.0.1".to_owned()))
 }
 
 fn pair() -> io::Result<(TcpStream, TcpStream)> {

@@ -1,10 +1,10 @@
-//! What the tool itself costs a message: both loops around a way that does nothing, and counting and recording it.
+//! Self-cost of a message: both loops around a path that does nothing, and the counting and recording.
 
-use super::book::{Book, Terms};
-use super::loops::{Course, GOT_WORDS, Receiver, SENT_WORDS, Sender};
+use super::in_flight::{InFlight, InFlightConfig};
+use super::loop_clock::LoopClock;
+use super::loops::{LoopConfig, RECEIVED_WORDS, Receiver, SENT_WORDS, Sender};
 use super::ring::Ring;
 use super::schedule::Schedule;
-use super::time::Time;
 use clock::Clock;
 use model::result::SelfCost;
 use model::{SampleFlags, Shape};
@@ -16,12 +16,12 @@ use wire::data;
 /// Messages of one trial; the quickest of [`TRIALS`] is taken, because only disturbances make one slower.
 const MESSAGES: u64 = 1024;
 const TRIALS: usize = 5;
-/// Longest message that the empty way is tried with: the loops touch the header only, whatever the size.
+/// Longest message for the null path: the loops touch only the header, whatever the size.
 const MOST_BYTES: usize = 64;
 
-struct Nowhere;
+struct NullOutbox;
 
-impl Outbox for Nowhere {
+impl Outbox for NullOutbox {
     #[inline]
     fn send(&mut self, _to: u16, message: &[u8]) -> Result<(), PathError> {
         std::hint::black_box(message);
@@ -38,10 +38,10 @@ impl Outbox for Nowhere {
     }
 }
 
-/// Brings so many answers, then stops.
-struct FromNowhere(u64);
+/// Delivers [`MESSAGES`] answers, then stops.
+struct NullInbox(u64);
 
-impl Inbox for FromNowhere {
+impl Inbox for NullInbox {
     #[inline]
     fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
         if self.0 == MESSAGES {
@@ -62,9 +62,9 @@ impl Inbox for FromNowhere {
 }
 
 /// The clock, without waiting for anything.
-struct Never(Clock);
+struct NoWait(Clock);
 
-impl Time for Never {
+impl LoopClock for NoWait {
     #[inline(always)]
     fn now(&self) -> u64 {
         self.0.now()
@@ -87,7 +87,7 @@ impl Time for Never {
 pub(crate) fn measure(clock: Clock, config: &PacedConfig, size: u32) -> SelfCost {
     let bytes = (size as usize).min(MOST_BYTES);
     let wall = config.stamps != model::Stamps::None;
-    let course = Course {
+    let loop_config = LoopConfig {
         begin: 0,
         until: u64::MAX,
         rate: clock.rate(),
@@ -98,7 +98,7 @@ pub(crate) fn measure(clock: Clock, config: &PacedConfig, size: u32) -> SelfCost
         peers: 1,
         repairs: false,
     };
-    let trials = || (0..TRIALS).map(|_| trial(clock, config, &course));
+    let trials = || (0..TRIALS).map(|_| trial(clock, config, &loop_config));
     let quickest = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::min).unwrap_or(0.0);
     let all: Vec<(f64, f64)> = trials().collect();
     SelfCost {
@@ -110,32 +110,33 @@ pub(crate) fn measure(clock: Clock, config: &PacedConfig, size: u32) -> SelfCost
 }
 
 /// ns a message: in the loops, and in counting and recording.
-fn trial(clock: Clock, config: &PacedConfig, course: &Course) -> (f64, f64) {
+fn trial(clock: Clock, config: &PacedConfig, loop_config: &LoopConfig) -> (f64, f64) {
     let room = usize::try_from(MESSAGES).unwrap_or(0);
-    let (mut sent, mut got) = (Ring::<SENT_WORDS>::new(room), Ring::<GOT_WORDS>::new(room));
-    let ((sent_in, mut sent_out), (got_in, mut got_out)) = (sent.ends(), got.ends());
+    let (mut sent, mut received) = (Ring::<SENT_WORDS>::new(room), Ring::<RECEIVED_WORDS>::new(room));
+    let ((sent_in, mut sent_out), (received_in, mut received_out)) = (sent.ends(), received.ends());
     let halt = AtomicBool::new(false);
     let shape = Shape::Even;
     let schedule = Schedule::new(&shape, 1e9, 0, u64::MAX, MESSAGES);
-    let (mut nowhere, mut from_nowhere) = (Nowhere, FromNowhere(0));
-    let sender = Sender::new(course, &mut nowhere, sent_in);
-    let receiver = Receiver::new(course, &mut from_nowhere, got_in);
+    let (mut null_outbox, mut null_inbox) = (NullOutbox, NullInbox(0));
+    let sender = Sender::new(loop_config, &mut null_outbox, sent_in);
+    let receiver = Receiver::new(loop_config, &mut null_inbox, received_in);
     let each = |from: u64, to: u64| clock.ns(to.saturating_sub(from)) as f64 / MESSAGES as f64;
     let start = clock.now();
-    std::hint::black_box(sender.run(&mut Never(clock), schedule, &halt, || {}));
-    std::hint::black_box(receiver.run(&Never(clock), &halt, || {}));
+    std::hint::black_box(sender.run(&mut NoWait(clock), schedule, &halt, || {}));
+    std::hint::black_box(receiver.run(&NoWait(clock), &halt, || {}));
     let looped = each(start, clock.now());
-    let terms = Terms { first_number: 0, every: 1, peers: 1, timeout: u64::MAX, flags: SampleFlags::default(), room };
-    let (mut book, mut samples) = (Book::new(terms), Vec::with_capacity(2 * room));
+    let in_flight_config =
+        InFlightConfig { first_number: 0, every: 1, peers: 1, timeout: u64::MAX, flags: SampleFlags::default(), room };
+    let (mut in_flight, mut samples) = (InFlight::new(in_flight_config), Vec::with_capacity(2 * room));
     let mut paced = Paced::new(PacedConfig { raw_capacity: 0, ..config.clone() });
     paced.begin(start);
-    let (sent_until, got_until) = (sent_out.written(), got_out.written());
+    let (sent_until, received_until) = (sent_out.written(), received_out.written());
     let start = clock.now();
     while let Some(entry) = sent_out.pop(sent_until) {
-        book.sent(&entry, &mut samples);
+        in_flight.sent(&entry, &mut samples);
     }
-    while let Some(entry) = got_out.pop(got_until) {
-        book.got(&entry, &mut samples);
+    while let Some(entry) = received_out.pop(received_until) {
+        in_flight.on_answer(&entry, &mut samples);
     }
     paced.ingest(&samples);
     (looped, each(start, clock.now()))

@@ -1,7 +1,7 @@
-//! What the counting thread does with the samples: records them, tells intervals, and notices that a peer is gone.
+//! What the counting thread does with the samples: records them, reports intervals, and detects a peer that is gone.
 
-use super::open::Far;
-use super::phase::{Count, Cut, Seen};
+use super::open::Remote;
+use super::phase::{EarlyEnd, PhaseProgress, PhaseSink};
 use crate::context::LiveSink;
 use crate::{Context, ProbeError};
 use clock::Clock;
@@ -10,18 +10,18 @@ use record::Paced;
 
 /// Between two looks at the control connections, while messages are being lost.
 const ASK_NS: u64 = 500_000_000;
-/// So many messages must be lost, and nothing come back for so long, before the peer counts as gone.
+/// A peer counts as gone after this many lost messages and this long without an answer.
 const SILENT_MESSAGES: u64 = 10;
 const SILENT_NS: u64 = 5_000_000_000;
 
 /// Counts one phase.
-pub(crate) struct Counting<'a> {
+pub(crate) struct PhaseCounter<'a> {
     /// Absent while warming up.
     paced: Option<&'a mut Paced>,
     live: Option<&'a LiveSink>,
     context: &'a Context,
     clock: Clock,
-    fars: &'a mut [Far],
+    remotes: &'a mut [Remote],
     /// Which control session ended, and why.
     ended: &'a mut Option<(usize, ProbeError)>,
     ask_at: u64,
@@ -32,13 +32,13 @@ pub(crate) struct Counting<'a> {
     heard_at: u64,
 }
 
-impl<'a> Counting<'a> {
+impl<'a> PhaseCounter<'a> {
     pub(crate) fn new(
         paced: Option<&'a mut Paced>,
         live: Option<&'a LiveSink>,
         context: &'a Context,
         clock: Clock,
-        fars: &'a mut [Far],
+        remotes: &'a mut [Remote],
         ended: &'a mut Option<(usize, ProbeError)>,
     ) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl<'a> Counting<'a> {
             live,
             context,
             clock,
-            fars,
+            remotes,
             ended,
             ask_at: 0,
             lost_when_asked: 0,
@@ -57,7 +57,7 @@ impl<'a> Counting<'a> {
     }
 
     /// Tells who watches the intervals that are over.
-    fn tell(&mut self, seen: Seen) {
+    fn tell(&mut self, seen: PhaseProgress) {
         let (Some(paced), Some(live)) = (&mut self.paced, self.live) else { return };
         paced.look(seen.now, seen.known, seen.all_sent);
         for interval in paced.intervals() {
@@ -65,7 +65,7 @@ impl<'a> Counting<'a> {
         }
     }
 
-    fn is_silent(&mut self, seen: Seen) -> bool {
+    fn is_silent(&mut self, seen: PhaseProgress) -> bool {
         if seen.answered > self.answered || self.heard_at == 0 {
             (self.answered, self.lost, self.heard_at) = (seen.answered, seen.lost, seen.now);
         }
@@ -74,13 +74,13 @@ impl<'a> Counting<'a> {
     }
 
     /// Whether a control session has ended. Asked only while messages are lost, so that it stays quiet else.
-    fn has_peer_ended(&mut self, seen: Seen) -> bool {
+    fn has_peer_ended(&mut self, seen: PhaseProgress) -> bool {
         if seen.now < self.ask_at || seen.lost == self.lost_when_asked {
             return false;
         }
         self.ask_at = seen.now.saturating_add(self.clock.ticks(ASK_NS));
         self.lost_when_asked = seen.lost;
-        let ended = self.fars.iter_mut().enumerate().find_map(|(at, far)| Some((at, far.session.ended()?)));
+        let ended = self.remotes.iter_mut().enumerate().find_map(|(at, remote)| Some((at, remote.session.ended()?)));
         if ended.is_some() {
             *self.ended = ended;
         }
@@ -88,7 +88,7 @@ impl<'a> Counting<'a> {
     }
 }
 
-impl Count for Counting<'_> {
+impl PhaseSink for PhaseCounter<'_> {
     fn begin(&mut self, tick: u64) {
         if let Some(paced) = &mut self.paced {
             paced.begin(tick);
@@ -107,14 +107,14 @@ impl Count for Counting<'_> {
         }
     }
 
-    fn look(&mut self, seen: Seen) -> Option<Cut> {
+    fn look(&mut self, seen: PhaseProgress) -> Option<EarlyEnd> {
         self.tell(seen);
         if self.context.stopping() {
-            Some(Cut::Stopped)
+            Some(EarlyEnd::Stopped)
         } else if self.is_silent(seen) {
-            Some(Cut::Silent)
+            Some(EarlyEnd::Silent)
         } else if self.has_peer_ended(seen) {
-            Some(Cut::PeerEnded)
+            Some(EarlyEnd::PeerEnded)
         } else {
             None
         }

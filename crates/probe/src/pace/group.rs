@@ -1,9 +1,9 @@
-//! PGM as the way to one or several reflectors: one source for all of them, one receiver of all of theirs; and what the
+//! PGM as the transport to one or several reflectors: one source for all of them, one receiver of all of theirs; and what the
 //! protocol did, at both ends, when a pass is over.
 
-use super::open::Far;
-use crate::document::Place;
-use crate::peer::{self, Asked};
+use super::open::Remote;
+use crate::document::PathInfo;
+use crate::peer::{self, UnprovedPath};
 use crate::session::Session;
 use crate::{Context, ProbeError};
 use clock::Clock;
@@ -15,12 +15,12 @@ use record::{Paced, RepairFigures, RepairNote};
 use std::time::Duration;
 use wire::{PgmRequest, StopReport, Tier, data};
 
-/// How long the way is served between two showings of the token.
+/// How long the transport is served between two transmissions of the token.
 const SERVE: Duration = Duration::from_millis(10);
 /// How long the end of the session is announced.
 const CLOSE: Duration = Duration::from_millis(300);
 
-/// The way over PGM.
+/// The PGM transport.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub way: Way,
@@ -29,8 +29,8 @@ pub(crate) struct Group {
     spec: PgmSpec,
 }
 
-/// A pass that is over, and what it is told by.
-pub(super) struct Pass<'a> {
+/// A finished pass and its reports.
+pub(super) struct PgmPass<'a> {
     /// The counts when it began.
     pub before: WayCounts,
     pub clock: Clock,
@@ -39,7 +39,7 @@ pub(super) struct Pass<'a> {
     /// Number of its first message on the wire, and how many there were.
     pub first_number: u64,
     pub sent: u64,
-    pub fars: &'a [Far],
+    pub remotes: &'a [Remote],
     pub reports: &'a [Option<StopReport>],
     /// Whether a reflector's ticks are ours.
     pub same_ticks: &'a [bool],
@@ -47,19 +47,19 @@ pub(super) struct Pass<'a> {
 
 /// What the protocol did in a pass.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct PgmOutcome {
     pub ends: Vec<PgmEnd>,
     pub events: Vec<Event>,
     pub found: Vec<Finding>,
 }
 
-/// Opens a session with each target, then the one way for all, and has it proved to each.
+/// Opens a session with each target, then one transport for all, and proves it to each.
 pub(super) fn open(
     task: &ProbeTask,
     targets: &[&Target],
     context: &Context,
     clock: Clock,
-) -> Result<(Group, Vec<Far>), ProbeError> {
+) -> Result<(Group, Vec<Remote>), ProbeError> {
     let spec = &task.spec;
     let Some(pgm) = &spec.socket.pgm else {
         return Err(ProbeError::Conflict {
@@ -78,14 +78,14 @@ pub(super) fn open(
         if let Some(pace) = &mut request.pace {
             pace.pgm = Some(PgmRequest { source: own.into(), tag });
         }
-        asked.push(peer::ask(spec, target, context, request)?);
+        asked.push(peer::request_path(spec, target, context, request)?);
     }
     let silent = |session: &Session| ProbeError::OutOfOrder {
         address: session.name().to_owned(),
         during: "opening the data path over pgm",
     };
     let mut sources = Vec::with_capacity(asked.len());
-    for Asked { session, opened, .. } in &asked {
+    for UnprovedPath { session, opened, .. } in &asked {
         sources.push(Tsi::from(opened.source.ok_or_else(|| silent(session))?));
     }
     let Some(control) = asked.first().and_then(|first| first.session.own_address()) else {
@@ -107,18 +107,18 @@ pub(super) fn open(
     let mut way = Way::open(&options)?;
     way.set_peers(&sources)?;
     let local = std::net::SocketAddr::new(way.local(), if pgm.carrier == PgmCarrier::Udp { pgm.udp_port } else { 0 });
-    let mut fars = Vec::with_capacity(asked.len());
-    for Asked { mut session, opened, address, one_machine } in asked {
+    let mut remotes = Vec::with_capacity(asked.len());
+    for UnprovedPath { mut session, opened, address, one_machine } in asked {
         let proof = data::prove(&opened.token);
         session.prove(spec.socket.protocol, || {
             way.send(&proof)?;
             // A token that is lost is asked for again.
             Ok(way.drive(SERVE)?)
         })?;
-        let place = Place { one_machine, ..peer::place(context, Some(local), address) };
-        fars.push(Far { session, place, _child: None });
+        let path_info = PathInfo { one_machine, ..peer::path_info(context, Some(local), address) };
+        remotes.push(Remote { session, path_info, _child: None });
     }
-    Ok((Group { way, tag, spec: pgm.clone() }, fars))
+    Ok((Group { way, tag, spec: pgm.clone() }, remotes))
 }
 
 impl Group {
@@ -135,16 +135,16 @@ impl Group {
 
     /// Announces the end of the own source.
     pub(super) fn close(mut self) {
-        // Those who are gone need no farewell.
+        // A peer that is gone needs no announcement.
         let _ = self.way.close(CLOSE);
     }
 
-    /// Gives the recorder the notes of all repairs, and tells the rest.
-    pub(super) fn finish(&self, pass: &Pass<'_>, paced: &mut Paced) -> Told {
+    /// Gives the repairs to the recorder and returns the rest.
+    pub(super) fn finish(&self, pass: &PgmPass<'_>, paced: &mut Paced) -> PgmOutcome {
         let (repairs_dropped, events_dropped) = self.way.log().dropped();
         let mut counts = self.way.counts().since(&pass.before);
         counts.unlogged += repairs_dropped + events_dropped;
-        let mut told = Told::default();
+        let mut told = PgmOutcome::default();
         let there = pass.reports.iter().map(|report| Some(report.as_ref()?.pgm.as_ref()?.counts.naks_received));
         let naks_heard = there.sum::<Option<u64>>();
         told.ends.push(PgmEnd { host: "initiator".to_owned(), counts, naks_heard });
@@ -162,15 +162,15 @@ impl Group {
                 });
             }
         }
-        let several = pass.fars.len() > 1;
+        let several = pass.remotes.len() > 1;
         let begin_ns = pass.clock.ns(pass.begin);
         let notes = self.way.events();
-        told.events.extend(notes.iter().filter_map(|note| event(note, begin_ns, pass.fars, several)));
-        let heard = if events_dropped == 0 { heard(&notes, pass.fars.len()) } else { None };
-        for (at, (far, report)) in pass.fars.iter().zip(pass.reports).enumerate() {
+        told.events.extend(notes.iter().filter_map(|note| event(note, begin_ns, pass.remotes, several)));
+        let heard = if events_dropped == 0 { heard(&notes, pass.remotes.len()) } else { None };
+        for (at, (remote, report)) in pass.remotes.iter().zip(pass.reports).enumerate() {
             let reflector = u16::try_from(at).unwrap_or(u16::MAX);
             let naks_heard = heard.as_ref().and_then(|heard| heard.get(at).copied());
-            let mut end = PgmEnd { host: far.name(), naks_heard, ..PgmEnd::default() };
+            let mut end = PgmEnd { host: remote.name(), naks_heard, ..PgmEnd::default() };
             if let Some(there) = report.as_ref().and_then(|report| report.pgm.as_ref()) {
                 end.counts = there.counts;
                 for repair in &there.repairs {
@@ -231,7 +231,7 @@ impl Group {
     }
 }
 
-impl Pass<'_> {
+impl PgmPass<'_> {
     /// The message of a number on the wire, when it is one of this pass.
     fn seq(&self, number: u64) -> Option<u64> {
         number.checked_sub(self.first_number).filter(|seq| *seq < self.sent)
@@ -251,8 +251,8 @@ fn heard(notes: &[EventNote], reflectors: usize) -> Option<Vec<u64>> {
     Some(heard)
 }
 
-/// What happened here, as an event; nothing for what tells of no loss.
-fn event(note: &EventNote, begin_ns: u64, fars: &[Far], several: bool) -> Option<Event> {
+/// A protocol event for the document; nothing where it is not about a loss.
+fn event(note: &EventNote, begin_ns: u64, remotes: &[Remote], several: bool) -> Option<Event> {
     let packets = |count: u32| if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") };
     let numbers = |count: u32, parity| match (parity, count) {
         (false, _) => packets(count),
@@ -281,7 +281,7 @@ fn event(note: &EventNote, begin_ns: u64, fars: &[Far], several: bool) -> Option
         EventKind::SourceFound | EventKind::Finished | EventKind::Refused => return None,
     };
     let at_ns = note.at_ns.checked_sub(begin_ns)?;
-    let host = fars.get(usize::from(note.from)).filter(|_| several).map(Far::name);
+    let host = remotes.get(usize::from(note.from)).filter(|_| several).map(Remote::name);
     Some(Event { at_ns: Some(at_ns), host, detail, ..blank(kind) })
 }
 

@@ -1,12 +1,12 @@
 //! The measured loops: a sender and a receiver, on a thread each, or both in one thread that spins.
 //!
 //! Between their first and last lines nothing is allocated, locked, printed or logged, and no system call is made beside
-//! the way's own and the sleep until a message's time. They judge nothing: what was sent and what came goes through two
-//! rings to the thread that counts ([`super::book`]).
+//! the path's own and the sleep until a message's time. They judge nothing: sends and answers go through two rings to the
+//! counting thread ([`super::in_flight`]).
 
+use super::loop_clock::LoopClock;
 use super::ring::Producer;
 use super::schedule::Schedule;
-use super::time::Time;
 use model::{EndUsage, TickRate};
 use net::{Arrival, Inbox, Message, Outbox, PathError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,14 +26,14 @@ pub(crate) type SentEntry = [u64; 6];
 pub(crate) const SENT_WORDS: usize = 6;
 
 /// An answer: number, reflector, time in ticks, the reflector's two ticks, wall clock (stack, here), the far wall clock
-/// (stack, received, sent), what repairs cost there and back, what it tells of an earlier answer (the reflector's tick,
+/// (stack, received, sent), what repairs cost there and back, what it reports about an earlier answer (the reflector's tick,
 /// when it was sent).
-pub(crate) type GotEntry = [u64; 14];
-pub(crate) const GOT_WORDS: usize = 14;
+pub(crate) type ReceivedEntry = [u64; 14];
+pub(crate) const RECEIVED_WORDS: usize = 14;
 
-/// What both loops must know.
+/// Settings of both loops.
 #[derive(Debug, Clone)]
-pub(crate) struct Course {
+pub(crate) struct LoopConfig {
     /// When the schedule begins, in ticks.
     pub begin: u64,
     /// No message is sent from this tick on: the schedule was over long ago.
@@ -48,7 +48,7 @@ pub(crate) struct Course {
     pub wall: bool,
     /// Reflectors.
     pub peers: u16,
-    /// Whether answers tell what repairs cost.
+    /// Whether answers carry the cost of repairs.
     pub repairs: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Ended {
     Done,
     /// It was halted.
     Halted,
-    /// The way is broken.
+    /// The path is broken.
     Broken(PathError),
 }
 
@@ -99,15 +99,15 @@ pub(crate) struct ReceiveDone {
     pub dropped: u64,
 }
 
-/// What follows one attempt to send.
-enum Step {
+/// Outcome of one attempt to send.
+enum SendStep {
     Sent,
     End(Ended),
 }
 
 /// Sends what is due.
 pub(crate) struct Sender<'a, O> {
-    course: &'a Course,
+    config: &'a LoopConfig,
     outbox: &'a mut O,
     ring: Producer<'a, SENT_WORDS>,
     message: Vec<u8>,
@@ -124,16 +124,16 @@ pub(crate) struct Sender<'a, O> {
 
 impl<'a, O: Outbox> Sender<'a, O> {
     /// Takes and touches its memory.
-    pub(crate) fn new(course: &'a Course, outbox: &'a mut O, ring: Producer<'a, SENT_WORDS>) -> Self {
-        let mut message = pattern(course.bytes);
+    pub(crate) fn new(config: &'a LoopConfig, outbox: &'a mut O, ring: Producer<'a, SENT_WORDS>) -> Self {
+        let mut message = pattern(config.bytes);
         // Where the reflector's stamps will be: 0 is none.
         data::write_stamps(&data::FarStamps::default(), &mut message);
         data::write_repaired(model::Repaired::default(), &mut message);
         data::write_told(data::Told::default(), &mut message);
         let unsent = outbox.unsent();
         Self {
-            number: course.first_number,
-            course,
+            number: config.first_number,
+            config,
             outbox,
             ring,
             message,
@@ -146,7 +146,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
     }
 
     /// Sends all messages of the schedule, each at its time or, when that is past, at once.
-    pub(crate) fn run<T: Time>(
+    pub(crate) fn run<T: LoopClock>(
         mut self,
         time: &mut T,
         mut schedule: Schedule<'_>,
@@ -156,7 +156,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
         let mut ended = Ended::Done;
         let mut unsent = 0;
         while let Some(offset_ns) = schedule.next() {
-            let due = self.course.begin + self.course.rate.ticks(offset_ns);
+            let due = self.config.begin + self.config.rate.ticks(offset_ns);
             self.write();
             let now = time.now();
             if now < due {
@@ -164,14 +164,14 @@ impl<'a, O: Outbox> Sender<'a, O> {
                     (ended, unsent) = (Ended::Halted, 1);
                     break;
                 }
-            } else if now >= self.course.until || halt.load(Ordering::Relaxed) {
-                ended = if now >= self.course.until { Ended::Done } else { Ended::Halted };
+            } else if now >= self.config.until || halt.load(Ordering::Relaxed) {
+                ended = if now >= self.config.until { Ended::Done } else { Ended::Halted };
                 unsent = 1;
                 break;
             }
             match self.send(time, due, halt) {
-                Step::Sent => {}
-                Step::End(end) => {
+                SendStep::Sent => {}
+                SendStep::End(end) => {
                     (ended, unsent) = (end, 1);
                     break;
                 }
@@ -189,7 +189,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
         let left = if unsent > 0 { rest.left(MOST) } else { 0 };
         SendDone {
             ended,
-            sent: self.number - self.course.first_number,
+            sent: self.number - self.config.first_number,
             unsent: unsent + left,
             blocked: self.blocked,
             blocked_ticks: self.blocked_ticks,
@@ -201,41 +201,41 @@ impl<'a, O: Outbox> Sender<'a, O> {
     /// The next message's number, before its time comes.
     #[inline]
     fn write(&mut self) {
-        data::write(self.number, self.course.tags.first().copied().unwrap_or(0), &mut self.message);
+        data::write(self.number, self.config.tags.first().copied().unwrap_or(0), &mut self.message);
     }
 
     /// Sends one message to all.
     #[inline(always)]
-    fn send<T: Time>(&mut self, time: &T, due: u64, halt: &AtomicBool) -> Step {
-        let course = self.course;
-        let single = course.tags.len() <= 1;
-        let times = if single { 1 } else { course.peers };
+    fn send<T: LoopClock>(&mut self, time: &T, due: u64, halt: &AtomicBool) -> SendStep {
+        let config = self.config;
+        let single = config.tags.len() <= 1;
+        let times = if single { 1 } else { config.peers };
         for to in 0..times {
             if to > 0 {
-                data::write(self.number, course.tags.get(usize::from(to)).copied().unwrap_or(0), &mut self.message);
+                data::write(self.number, config.tags.get(usize::from(to)).copied().unwrap_or(0), &mut self.message);
             }
-            let wall = if course.wall { time.realtime_ns() } else { 0 };
+            let wall = if config.wall { time.realtime_ns() } else { 0 };
             let sent = time.now();
-            // What was made up for was nobody's doing any more.
+            // Lateness that was caught up no longer counts as held.
             self.held = self.held.min(sent.saturating_sub(due));
             let held = self.held;
             match self.outbox.try_send(to, &self.message) {
                 Ok(true) => {}
                 refused => {
-                    if let Some(end) = self.insist(time, to, refused, halt) {
-                        return Step::End(end);
+                    if let Some(end) = self.send_blocking(time, to, refused, halt) {
+                        return SendStep::End(end);
                     }
                 }
             }
-            let whom = if single && course.peers > 1 { ALL } else { u64::from(to) };
+            let whom = if single && config.peers > 1 { ALL } else { u64::from(to) };
             self.ring.push([self.number, whom | self.uncounted, due, sent, wall, held]);
         }
-        if course.wall && self.outbox.unsent() != self.unsent {
+        if config.wall && self.outbox.unsent() != self.unsent {
             self.unsent = self.outbox.unsent();
             self.uncounted = UNCOUNTED;
         }
         self.number += 1;
-        Step::Sent
+        SendStep::Sent
     }
 }
 
@@ -243,7 +243,7 @@ impl<O: Outbox> Sender<'_, O> {
     /// Waits until the path takes a message that it refused. What the thread spent in the run queue meanwhile is not the
     /// path's doing. Comes back with the end of the loop, if this is it.
     #[cold]
-    fn insist<T: Time>(
+    fn send_blocking<T: LoopClock>(
         &mut self,
         time: &T,
         to: u16,
@@ -274,7 +274,7 @@ impl<O: Outbox> Sender<'_, O> {
             (Some(before), Some(after)) => after.saturating_sub(before),
             _ => 0,
         };
-        let held = time.now().saturating_sub(began).saturating_sub(self.course.rate.ticks(in_queue_ns));
+        let held = time.now().saturating_sub(began).saturating_sub(self.config.rate.ticks(in_queue_ns));
         self.held = self.held.saturating_add(held);
         self.blocked_ticks = self.blocked_ticks.saturating_add(held);
         None
@@ -283,9 +283,9 @@ impl<O: Outbox> Sender<'_, O> {
 
 /// Takes what comes.
 pub(crate) struct Receiver<'a, I> {
-    course: &'a Course,
+    config: &'a LoopConfig,
     inbox: &'a mut I,
-    ring: Producer<'a, GOT_WORDS>,
+    ring: Producer<'a, RECEIVED_WORDS>,
     buffer: Vec<u8>,
     tier: Tier,
     foreign: u64,
@@ -294,14 +294,14 @@ pub(crate) struct Receiver<'a, I> {
 
 impl<'a, I: Inbox> Receiver<'a, I> {
     /// Takes and touches its memory.
-    pub(crate) fn new(course: &'a Course, inbox: &'a mut I, ring: Producer<'a, GOT_WORDS>) -> Self {
-        let tier = Tier::for_size(course.bytes);
+    pub(crate) fn new(config: &'a LoopConfig, inbox: &'a mut I, ring: Producer<'a, RECEIVED_WORDS>) -> Self {
+        let tier = Tier::for_size(config.bytes);
         let foreign_before = inbox.foreign();
-        Self { course, inbox, ring, buffer: pattern(course.bytes), tier, foreign: 0, foreign_before }
+        Self { config, inbox, ring, buffer: pattern(config.bytes), tier, foreign: 0, foreign_before }
     }
 
     /// Receives until it is halted.
-    pub(crate) fn run<T: Time>(mut self, time: &T, halt: &AtomicBool, mut between: impl FnMut()) -> ReceiveDone {
+    pub(crate) fn run<T: LoopClock>(mut self, time: &T, halt: &AtomicBool, mut between: impl FnMut()) -> ReceiveDone {
         let mut count = 0_u64;
         let ended = loop {
             match self.inbox.wait(&mut self.buffer) {
@@ -330,19 +330,19 @@ impl<'a, I: Inbox> Receiver<'a, I> {
     }
 
     #[inline(always)]
-    fn take<T: Time>(&mut self, time: &T, message: Message) {
+    fn take<T: LoopClock>(&mut self, time: &T, message: Message) {
         let received = time.now();
-        let course = self.course;
-        let wall = if course.wall { time.realtime_ns() } else { 0 };
-        let from = usize::from(message.from).min(course.tags.len().saturating_sub(1));
-        let tag = course.tags.get(from).copied().unwrap_or(0);
-        let number = if message.bytes == course.bytes { data::read(self.tier, tag, &self.buffer) } else { None };
+        let config = self.config;
+        let wall = if config.wall { time.realtime_ns() } else { 0 };
+        let from = usize::from(message.from).min(config.tags.len().saturating_sub(1));
+        let tag = config.tags.get(from).copied().unwrap_or(0);
+        let number = if message.bytes == config.bytes { data::read(self.tier, tag, &self.buffer) } else { None };
         let Some(number) = number else {
             self.foreign += 1;
             return;
         };
-        let far = data::read_stamps(&self.buffer, course.wall);
-        let told = if course.wall { data::read_told(&self.buffer) } else { data::Told::default() };
+        let far = data::read_stamps(&self.buffer, config.wall);
+        let told = if config.wall { data::read_told(&self.buffer) } else { data::Told::default() };
         self.ring.push([
             number,
             u64::from(message.from),
@@ -354,7 +354,7 @@ impl<'a, I: Inbox> Receiver<'a, I> {
             far.stack_ns,
             far.received_ns,
             far.sent_ns,
-            if course.repairs { data::read_repaired(&self.buffer).word() } else { 0 },
+            if config.repairs { data::read_repaired(&self.buffer).word() } else { 0 },
             message.repaired.word(),
             told.tx,
             told.driver_ns,
@@ -363,7 +363,7 @@ impl<'a, I: Inbox> Receiver<'a, I> {
 }
 
 /// Sends and receives in one thread, which never waits: at most one message out, then at most one in.
-pub(crate) fn spin<T: Time, O: Outbox, I: Inbox>(
+pub(crate) fn spin<T: LoopClock, O: Outbox, I: Inbox>(
     time: &T,
     mut sender: Sender<'_, O>,
     mut receiver: Receiver<'_, I>,
@@ -372,9 +372,9 @@ pub(crate) fn spin<T: Time, O: Outbox, I: Inbox>(
     sent_all: &AtomicBool,
     mut between: impl FnMut(),
 ) -> (SendDone, ReceiveDone) {
-    let due_of = |course: &Course, offset_ns: u64| course.begin + course.rate.ticks(offset_ns);
-    let course = sender.course;
-    let mut next = schedule.next().map(|offset_ns| due_of(course, offset_ns));
+    let due_of = |config: &LoopConfig, offset_ns: u64| config.begin + config.rate.ticks(offset_ns);
+    let config = sender.config;
+    let mut next = schedule.next().map(|offset_ns| due_of(config, offset_ns));
     let mut sending = None;
     let mut turns = 0_u64;
     if next.is_some() {
@@ -383,19 +383,19 @@ pub(crate) fn spin<T: Time, O: Outbox, I: Inbox>(
     let ended = loop {
         if let Some(due) = next {
             let now = time.now();
-            if now >= course.until {
+            if now >= config.until {
                 sending = Some((Ended::Done, 1));
                 next = None;
                 sent_all.store(true, Ordering::Release);
             } else if now >= due {
                 match sender.send(time, due, halt) {
-                    Step::Sent => {}
-                    Step::End(end) => {
+                    SendStep::Sent => {}
+                    SendStep::End(end) => {
                         sending = Some((end, 1));
                         break Ended::Halted;
                     }
                 }
-                next = schedule.next().map(|offset_ns| due_of(course, offset_ns));
+                next = schedule.next().map(|offset_ns| due_of(config, offset_ns));
                 if next.is_some() {
                     sender.write();
                 } else {
@@ -424,7 +424,7 @@ pub(crate) fn spin<T: Time, O: Outbox, I: Inbox>(
     (sender.done(end, unsent, schedule), receiver.done(ended))
 }
 
-/// A message of so many bytes, touched: neither zeros (which a stack may treat specially) nor secret.
+/// A prefaulted message of `bytes` bytes: neither zeros (which a stack may treat specially) nor secret.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..=u8::MAX).cycle().take(bytes).collect()
 }

@@ -1,14 +1,14 @@
 //! `pace` from its first word to its last: every rate of every size, each a result of its own.
 
-use super::book::Terms;
 use super::cost;
-use super::count::Counting;
+use super::count::PhaseCounter;
 use super::group::{self, Group};
-use super::loops::{Course, Ended};
-use super::open::{Far, Ways};
-use super::phase::{Cut, Phase, PhaseDone};
+use super::in_flight::InFlightConfig;
+use super::loops::{Ended, LoopConfig};
+use super::open::{PacePaths, Remote};
+use super::phase::{EarlyEnd, Phase, PhaseDone};
 use super::schedule::{self, Schedule};
-use super::settle::Places;
+use super::threads::ThreadPlacement;
 use crate::document::{self, Parts};
 use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
@@ -17,14 +17,14 @@ use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
 use net::PathOptions;
 use pgm_io::WayCounts;
-use record::{Delivered, FarEnd, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, SenderCounts};
+use record::{Delivered, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use wire::StopReport;
 
-/// Raw samples are kept up to so many.
+/// Raw samples kept at most.
 const MOST_RAW: u64 = 4_000_000;
-/// A sender that is behind when its schedule is over may catch up for so long.
+/// How long a sender that is behind may catch up after its schedule is over.
 const CATCH_UP_NS: u64 = 1_000_000_000;
 /// What the rings hold at least, in messages, and how long the counting thread may be kept from looking at them.
 const LEAST_ROOM: f64 = 16_384.0;
@@ -44,7 +44,7 @@ pub(crate) fn measure(
 ) -> Result<Outcome, ProbeError> {
     let spec = &task.spec;
     let pace = spec.pace.clone().unwrap_or_default();
-    let mut ways = super::open::open(task, context, clock)?;
+    let mut paths = super::open::open(task, context, clock)?;
     let mut found = Vec::new();
     if let Err(refused) = task::lock_memory() {
         found.push(Finding::at(FindingId::NotPermitted, "initiator", refused.to_string()));
@@ -52,27 +52,27 @@ pub(crate) fn measure(
     if spec.initiator.policy.is_real_time() {
         task::set_rt_limit(Some(longest_pass(spec) + RT_SLACK))?;
     }
-    let places = Places {
+    let placement = ThreadPlacement {
         policy: spec.initiator.policy,
         send_cpu: spec.initiator.cpu,
         receive_cpu: pace.receive_cpu.or(spec.initiator.cpu),
         pacer: pace.pacer,
         free: task::allowed_cpus().unwrap_or_default(),
     };
-    let _aside = Aside::from(&places);
+    let _affinity = AffinityGuard::from(&placement);
     let mut engine = Engine {
         task,
         context,
         clock,
         pace: &pace,
-        places,
+        placement,
         found,
         number: 0,
         outcome: Outcome::default(),
         before: None,
     };
-    let result = engine.all(&mut ways, give);
-    ways.close();
+    let result = engine.all(&mut paths, give);
+    paths.close();
     result.map(|()| engine.outcome)
 }
 
@@ -81,7 +81,7 @@ struct Engine<'a> {
     context: &'a Context,
     clock: Clock,
     pace: &'a PaceSpec,
-    places: Places,
+    placement: ThreadPlacement,
     found: Vec<Finding>,
     /// Number of the next message on the wire. Numbers go on from pass to pass, so that a straggler of one is none of the
     /// next one's.
@@ -93,20 +93,20 @@ struct Engine<'a> {
 
 /// One rate of one size.
 #[derive(Debug, Clone, Copy)]
-struct Pass {
+struct RatePoint {
     size: u32,
     /// Mean rate in messages a second.
     rate: f64,
 }
 
-/// What a finished pass is told by the other ends.
-struct Told {
+/// The reflectors' reports of a finished pass.
+struct RemoteReports {
     reports: Vec<Option<StopReport>>,
     failure: Option<ProbeError>,
 }
 
 impl Engine<'_> {
-    fn all(&mut self, ways: &mut Ways, give: &mut dyn FnMut(Measured)) -> Result<(), ProbeError> {
+    fn all(&mut self, paths: &mut PacePaths, give: &mut dyn FnMut(Measured)) -> Result<(), ProbeError> {
         let asked: Vec<f64> = match &self.pace.shape {
             // Its rate follows from its times.
             shape @ Shape::Times { .. } => vec![schedule::mean_rate(shape, 0.0)],
@@ -120,7 +120,7 @@ impl Engine<'_> {
                 if self.outcome.interrupted {
                     return Ok(());
                 }
-                let saturated = self.pass(ways, Pass { size, rate }, give)?;
+                let saturated = self.pass(paths, RatePoint { size, rate }, give)?;
                 // Higher rates would say the same.
                 if saturated && !self.pace.beyond_saturation {
                     break;
@@ -131,37 +131,43 @@ impl Engine<'_> {
     }
 
     /// One pass; whether something could not keep up with its rate.
-    fn pass(&mut self, ways: &mut Ways, pass: Pass, give: &mut dyn FnMut(Measured)) -> Result<bool, ProbeError> {
+    fn pass(
+        &mut self,
+        paths: &mut PacePaths,
+        pass: RatePoint,
+        give: &mut dyn FnMut(Measured),
+    ) -> Result<bool, ProbeError> {
         let first = self.outcome.sizes == 0;
-        let (warm, warm_told) = self.warm_up(ways, pass)?;
+        let (warm, warm_told) = self.warm_up(paths, pass)?;
         if let Some(failure) = warm_told.failure {
             return Err(failure);
         }
-        if warm.cut == Some(Cut::Stopped) {
+        if warm.cut == Some(EarlyEnd::Stopped) {
             self.outcome.interrupted = true;
             return Ok(false);
         }
-        let config = self.config(ways, pass, &warm_told.reports);
+        let config = self.config(paths, pass, &warm_told.reports);
         let mut self_cost = cost::measure(self.clock, &config, pass.size);
         if first {
             self_cost.startup_ns = Some(self.startup_ns(warm.begin));
         }
         let mut paced = Paced::new(config);
-        for far in &mut ways.fars {
-            far.session.start(pass.size, pass.size)?;
+        for remote in &mut paths.remotes {
+            remote.session.start(pass.size, pass.size)?;
         }
         let spec = &self.task.spec;
         let schedule = Schedule::new(&self.pace.shape, pass.rate, self.pace.seed, limit_ns(spec), spec.stop.max_count);
         let length_ns = limit_ns(spec).saturating_add(CATCH_UP_NS);
-        let dropped_before = ways.dropped();
-        let counted_before = ways.group.as_mut().map(Group::begin);
+        let dropped_before = paths.dropped();
+        let counted_before = paths.group.as_mut().map(Group::begin);
         let mut ended = None;
         let mut done = {
             let live = self.context.live.as_ref().filter(|_| self.task.live);
-            let mut count = Counting::new(Some(&mut paced), live, self.context, self.clock, &mut ways.fars, &mut ended);
+            let mut count =
+                PhaseCounter::new(Some(&mut paced), live, self.context, self.clock, &mut paths.remotes, &mut ended);
             self.phase(
-                &mut ways.sockets,
-                ways.group.as_mut(),
+                &mut paths.sockets,
+                paths.group.as_mut(),
                 &mut count,
                 pass,
                 schedule,
@@ -169,9 +175,9 @@ impl Engine<'_> {
                 SampleFlags::default(),
             )?
         };
-        done.counters.socket_overflow = ways.dropped().saturating_sub(dropped_before);
+        done.counters.socket_overflow = paths.dropped().saturating_sub(dropped_before);
         paced.sender(SenderCounts {
-            // A sender that was asked to end, or whose way broke, owes the rest to nobody.
+            // The rest is not unsent when the sender was interrupted or its path broke.
             unsent: if done.send.ended == Ended::Done { done.send.unsent } else { 0 },
             blocked: done.send.blocked,
             blocked_ns: self.clock.ns(done.send.blocked_ticks),
@@ -182,58 +188,66 @@ impl Engine<'_> {
             paced.close_intervals();
             paced.intervals().into_iter().for_each(|interval| live.tell(interval));
         }
-        let told = self.farewell(ways, pass.size, &done, ended);
-        self.outcome.interrupted |= done.cut == Some(Cut::Stopped);
-        let of_group = self.of_group(ways, pass, &done, &told, counted_before, &mut paced);
-        let far: Vec<_> = told.reports.iter().map(|report| report.as_ref()?.stamps.clone()).collect();
-        paced.stamp_clocks(ways.sockets.stamp_clock().as_ref(), &far);
+        let told = self.collect_reports(paths, pass.size, &done, ended);
+        self.outcome.interrupted |= done.cut == Some(EarlyEnd::Stopped);
+        let of_group = self.of_group(paths, pass, &done, &told, counted_before, &mut paced);
+        let remote: Vec<_> = told.reports.iter().map(|report| report.as_ref()?.stamps.clone()).collect();
+        paced.stamp_clocks(paths.sockets.stamp_clock().as_ref(), &remote);
         let recorded = paced.finish(Some(&done.map));
-        self.give(ways, pass, done, recorded, self_cost, told, of_group, give)
+        self.give(paths, pass, done, recorded, self_cost, told, of_group, give)
     }
 
     /// What PGM did in a pass, where it carried the messages.
     fn of_group(
         &self,
-        ways: &Ways,
-        pass: Pass,
+        paths: &PacePaths,
+        pass: RatePoint,
         done: &PhaseDone,
-        told: &Told,
+        told: &RemoteReports,
         before: Option<WayCounts>,
         paced: &mut Paced,
-    ) -> group::Told {
-        let (Some(group), Some(before)) = (&ways.group, before) else { return group::Told::default() };
-        let clocks = ways.fars.iter().zip(&told.reports);
+    ) -> group::PgmOutcome {
+        let (Some(group), Some(before)) = (&paths.group, before) else { return group::PgmOutcome::default() };
+        let clocks = paths.remotes.iter().zip(&told.reports);
         let same_ticks: Vec<bool> = clocks
-            .map(|(far, report)| self.clock_of(far, report.as_ref(), pass.size) == PeerClock::SameCounter)
+            .map(|(remote, report)| self.clock_of(remote, report.as_ref(), pass.size) == PeerClock::SameCounter)
             .collect();
-        let over = group::Pass {
+        let over = group::PgmPass {
             before,
             clock: self.clock,
             begin: done.begin,
             first_number: self.number.saturating_sub(done.send.sent),
             sent: done.send.sent,
-            fars: &ways.fars,
+            remotes: &paths.remotes,
             reports: &told.reports,
             same_ticks: &same_ticks,
         };
         group.finish(&over, paced)
     }
 
-    /// The same at an even rate, untimed: addresses are resolved, caches and pages are warm, and the reflectors tell what
-    /// their clocks are. It lasts as long as the warm-up's time; its count is for rounds.
-    fn warm_up(&mut self, ways: &mut Ways, pass: Pass) -> Result<(PhaseDone, Told), ProbeError> {
-        for far in &mut ways.fars {
-            far.session.start(pass.size, pass.size)?;
+    /// The same at an even rate, untimed: resolves addresses, warms caches and pages, and has the reflectors report
+    /// their clocks. It lasts as long as the warm-up's time; its count is for rounds.
+    fn warm_up(&mut self, paths: &mut PacePaths, pass: RatePoint) -> Result<(PhaseDone, RemoteReports), ProbeError> {
+        for remote in &mut paths.remotes {
+            remote.session.start(pass.size, pass.size)?;
         }
         let length_ns = u64::from(self.task.spec.warmup.time_ms) * 1_000_000;
         let schedule = Schedule::even(pass.rate, length_ns);
         let mut ended = None;
         let done = {
-            let mut count = Counting::new(None, None, self.context, self.clock, &mut ways.fars, &mut ended);
+            let mut count = PhaseCounter::new(None, None, self.context, self.clock, &mut paths.remotes, &mut ended);
             let until = length_ns.saturating_add(CATCH_UP_NS);
-            self.phase(&mut ways.sockets, ways.group.as_mut(), &mut count, pass, schedule, until, SampleFlags::WARMUP)?
+            self.phase(
+                &mut paths.sockets,
+                paths.group.as_mut(),
+                &mut count,
+                pass,
+                schedule,
+                until,
+                SampleFlags::WARMUP,
+            )?
         };
-        let told = self.farewell(ways, pass.size, &done, ended);
+        let told = self.collect_reports(paths, pass.size, &done, ended);
         Ok((done, told))
     }
 
@@ -242,8 +256,8 @@ impl Engine<'_> {
         &mut self,
         sockets: &mut super::open::Sockets,
         group: Option<&mut Group>,
-        count: &mut Counting<'_>,
-        pass: Pass,
+        count: &mut PhaseCounter<'_>,
+        pass: RatePoint,
         schedule: Schedule<'_>,
         length_ns: u64,
         flags: SampleFlags,
@@ -261,8 +275,8 @@ impl Engine<'_> {
         let halt = AtomicBool::new(false);
         let phase = Phase {
             clock: self.clock,
-            places: &self.places,
-            course: Course {
+            placement: &self.placement,
+            loop_config: LoopConfig {
                 begin: 0,
                 until: self.clock.ticks(length_ns),
                 rate: self.clock.rate(),
@@ -274,7 +288,7 @@ impl Engine<'_> {
                 repairs: spec.socket.protocol == Protocol::Pgm,
             },
             schedule,
-            terms: Terms {
+            in_flight_config: InFlightConfig {
                 first_number: self.number,
                 every,
                 peers,
@@ -303,13 +317,12 @@ impl Engine<'_> {
         Ok(done)
     }
 
-    fn config(&self, ways: &Ways, pass: Pass, reports: &[Option<StopReport>]) -> PacedConfig {
+    fn config(&self, paths: &PacePaths, pass: RatePoint, reports: &[Option<StopReport>]) -> PacedConfig {
         let spec = &self.task.spec;
-        let peers = ways
-            .fars
-            .iter()
-            .zip(reports)
-            .map(|(far, report)| PacedPeer { host: far.name(), clock: self.clock_of(far, report.as_ref(), pass.size) });
+        let peers = paths.remotes.iter().zip(reports).map(|(remote, report)| PacedPeer {
+            host: remote.name(),
+            clock: self.clock_of(remote, report.as_ref(), pass.size),
+        });
         let raw = if spec.raw { spec.stop.max_count.min(MOST_RAW) } else { 0 };
         let burst = if let Shape::Burst { count } = self.pace.shape { count } else { 1 };
         PacedConfig {
@@ -319,29 +332,29 @@ impl Engine<'_> {
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             outliers: spec.outliers,
             raw_capacity: usize::try_from(raw).unwrap_or(usize::MAX),
-            line_pps: ways.line_pps(pass.size),
+            line_pps: paths.line_pps(pass.size),
             peers: peers.collect(),
-            stamps: ways.sockets.stamp_clock().map_or(model::Stamps::None, |clock| clock.stamps),
-            repairs: ways.group.is_some(),
+            stamps: paths.sockets.stamp_clock().map_or(model::Stamps::None, |clock| clock.stamps),
+            repairs: paths.group.is_some(),
             ..PacedConfig::new(self.clock.rate(), LatencyKind::Rtt, pass.rate)
         }
     }
 
     /// What became of the rate before it, of the same size.
-    fn before_of(&self, pass: Pass) -> Option<Delivered> {
+    fn before_of(&self, pass: RatePoint) -> Option<Delivered> {
         self.before.filter(|(size, _)| *size == pass.size).map(|(_, delivered)| delivered)
     }
 
     /// What is known of a reflector's clock: the ticks of one machine's processes are of one counter when they are of one
     /// kind.
-    fn clock_of(&self, far: &Far, report: Option<&StopReport>, size: u32) -> PeerClock {
+    fn clock_of(&self, remote: &Remote, report: Option<&StopReport>, size: u32) -> PeerClock {
         let Some((rate, source)) = report.and_then(|report| Some((report.ticks?, report.clock?))) else {
             return PeerClock::Unknown;
         };
         if (size as usize) < wire::data::STAMPED_BYTES {
             return PeerClock::Unknown;
         }
-        if far.place.one_machine && source == self.clock.source() {
+        if remote.path_info.one_machine && source == self.clock.source() {
             PeerClock::SameCounter
         } else {
             PeerClock::Other(rate)
@@ -356,70 +369,79 @@ impl Engine<'_> {
     }
 
     /// Takes the reflectors' reports, and says what went wrong if something did.
-    fn farewell(&self, ways: &mut Ways, size: u32, done: &PhaseDone, ended: Option<(usize, ProbeError)>) -> Told {
+    fn collect_reports(
+        &self,
+        paths: &mut PacePaths,
+        size: u32,
+        done: &PhaseDone,
+        ended: Option<(usize, ProbeError)>,
+    ) -> RemoteReports {
         let broken = done.broken();
-        let hasty = broken.is_some() || !matches!(done.cut, None | Some(Cut::Stopped));
+        let hasty = broken.is_some() || !matches!(done.cut, None | Some(EarlyEnd::Stopped));
         let gone = ended.as_ref().map(|(at, _)| *at);
-        let mut last_words = ended.map(|(at, error)| (ways.fars.get(at).map_or_else(String::new, Far::name), error));
-        let mut reports = Vec::with_capacity(ways.fars.len());
-        for (at, far) in ways.fars.iter_mut().enumerate() {
+        let mut last_words =
+            ended.map(|(at, error)| (paths.remotes.get(at).map_or_else(String::new, Remote::name), error));
+        let mut reports = Vec::with_capacity(paths.remotes.len());
+        for (at, remote) in paths.remotes.iter_mut().enumerate() {
             if gone == Some(at) {
                 reports.push(None);
                 continue;
             }
-            match far.session.stop(hasty) {
+            match remote.session.stop(hasty) {
                 Ok(report) => reports.push(Some(report)),
                 Err(error) => {
-                    last_words.get_or_insert_with(|| (far.session.name().to_owned(), error));
+                    last_words.get_or_insert_with(|| (remote.session.name().to_owned(), error));
                     reports.push(None);
                 }
             }
         }
-        let name = ways.fars.first().map_or_else(String::new, Far::name);
-        // What an endpoint said about its end tells more than what was seen of it.
+        let name = paths.remotes.first().map_or_else(String::new, Remote::name);
+        // An endpoint's own reason is more precise than what was seen here.
         let because = |seen: String, words: Option<(String, ProbeError)>| match words {
             Some((address, words)) => ProbeError::PeerVanished { address, size, why: words.last_words() },
             None => ProbeError::PeerVanished { address: name.clone(), size, why: seen },
         };
         // A reflector that could not go on says why; here it only looks silent.
-        let stuck = reports.iter().zip(&ways.fars).find_map(|(report, far)| {
+        let stuck = reports.iter().zip(&paths.remotes).find_map(|(report, remote)| {
             let note = report.as_ref()?.notes.iter().find(|note| note.id == FindingId::PathBroken)?;
-            Some(ProbeError::Reflector { address: far.name(), size, why: note.detail.clone() })
+            Some(ProbeError::Reflector { address: remote.name(), size, why: note.detail.clone() })
         });
         let failure = match (broken, done.cut) {
             (Some(cause), _) if cause.peer_is_gone() => Some(because(cause.to_string(), last_words)),
             (Some(cause), _) => Some(ProbeError::Path { address: name.clone(), size, cause }),
-            (None, Some(Cut::PeerEnded)) => Some(because("the control connection ended".to_owned(), last_words)),
-            (None, Some(Cut::Silent)) if stuck.is_some() => stuck,
-            (None, Some(Cut::Silent)) => Some(because("nothing came back for 5 s and more".to_owned(), last_words)),
-            (None, None | Some(Cut::Stopped)) => last_words.map(|words| because(String::new(), Some(words))),
+            (None, Some(EarlyEnd::PeerEnded)) => Some(because("the control connection ended".to_owned(), last_words)),
+            (None, Some(EarlyEnd::Silent)) if stuck.is_some() => stuck,
+            (None, Some(EarlyEnd::Silent)) => {
+                Some(because("nothing came back for 5 s and more".to_owned(), last_words))
+            }
+            (None, None | Some(EarlyEnd::Stopped)) => last_words.map(|words| because(String::new(), Some(words))),
         };
-        Told { reports, failure }
+        RemoteReports { reports, failure }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the ends of one pass, each from another hand")]
     fn give(
         &mut self,
-        ways: &Ways,
-        pass: Pass,
+        paths: &PacePaths,
+        pass: RatePoint,
         done: PhaseDone,
         mut recorded: Recorded,
         self_cost: SelfCost,
-        told: Told,
-        of_group: group::Told,
+        told: RemoteReports,
+        of_group: group::PgmOutcome,
         give: &mut dyn FnMut(Measured),
     ) -> Result<bool, ProbeError> {
-        let Told { mut reports, failure } = told;
-        let names: Vec<String> = match ways.fars.as_slice() {
+        let RemoteReports { mut reports, failure } = told;
+        let names: Vec<String> = match paths.remotes.as_slice() {
             [_] => vec!["reflector".to_owned()],
-            several => several.iter().map(Far::name).collect(),
+            several => several.iter().map(Remote::name).collect(),
         };
-        let far: Vec<FarEnd<'_>> = reports
+        let remote: Vec<RemoteEnd<'_>> = reports
             .iter()
             .zip(&names)
             .filter_map(|(report, name)| {
                 let report = report.as_ref()?;
-                Some(FarEnd {
+                Some(RemoteEnd {
                     name,
                     received: report.received,
                     over_rate: report.over_rate,
@@ -428,19 +450,23 @@ impl Engine<'_> {
                 })
             })
             .collect();
-        // Of a run that was cut short nobody knows whether its rate would have been reached.
+        // A run that was cut short says nothing about its rate.
         if done.cut.is_none() && done.broken().is_none() {
-            recorded.judge_rate(&RateEvidence { initiator: &done.counters, far: &far, before: self.before_of(pass) });
+            recorded.judge_rate(&RateEvidence {
+                initiator: &done.counters,
+                far: &remote,
+                before: self.before_of(pass),
+            });
         }
         self.before = Delivered::of(&recorded).map(|delivered| (pass.size, delivered));
         let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
         let mut found = self.found.clone();
         found.extend(overrun(done.overrun));
-        found.extend(strange(done.strays));
+        found.extend(unmatched_messages(done.unmatched));
         found.extend(of_group.found);
         let repairs = recorded.pace.as_mut().and_then(|pace| pace.repairs.take());
-        let pgm = ways.group.as_ref().map(|group| group.report(of_group.ends, repairs));
-        found.extend(whereabouts(&self.task.spec, &recorded, &reports, &done));
+        let pgm = paths.group.as_ref().map(|group| group.report(of_group.ends, repairs));
+        found.extend(loss_by_direction(&self.task.spec, &recorded, &reports, &done));
         // The first one's are added with its report.
         for (report, name) in reports.iter().zip(&names).skip(1) {
             let notes = report.iter().flat_map(|report| &report.notes);
@@ -457,12 +483,12 @@ impl Engine<'_> {
             }
             Some(other) => Some(other.to_string()),
         };
-        let place = ways.fars.first().map(|far| far.place.clone()).unwrap_or_default();
+        let path_info = paths.remotes.first().map(|remote| remote.path_info.clone()).unwrap_or_default();
         let measured = document::assemble(Parts {
             task: self.task,
             size: pass.size,
             rate: Some(pass.rate),
-            place: &place,
+            path_info: &path_info,
             recorded,
             map: done.map,
             usage: done.usage,
@@ -473,7 +499,7 @@ impl Engine<'_> {
             self_cost,
             found,
             vanished,
-            interrupted: done.cut == Some(Cut::Stopped),
+            interrupted: done.cut == Some(EarlyEnd::Stopped),
             pgm,
             events: of_group.events,
         });
@@ -485,25 +511,27 @@ impl Engine<'_> {
 }
 
 /// Keeps the counting thread off the measuring CPUs, and lets it back when dropped.
-struct Aside(Option<model::CpuList>);
+struct AffinityGuard(Option<model::CpuList>);
 
-impl Aside {
-    fn from(places: &Places) -> Self {
-        let measuring = [places.send_cpu, places.receive_cpu];
+impl AffinityGuard {
+    fn from(placement: &ThreadPlacement) -> Self {
+        let measuring = [placement.send_cpu, placement.receive_cpu];
         if measuring == [None, None] {
             return Self(None);
         }
-        let others: model::CpuList =
-            task::housekeeping_cpus(places.send_cpu).iter().filter(|cpu| Some(*cpu) != places.receive_cpu).collect();
+        let others: model::CpuList = task::housekeeping_cpus(placement.send_cpu)
+            .iter()
+            .filter(|cpu| Some(*cpu) != placement.receive_cpu)
+            .collect();
         // Best effort: on a machine without another CPU it shares theirs.
         if !others.is_empty() {
             let _ = task::set_affinity(&others);
         }
-        Self(Some(places.free.clone()))
+        Self(Some(placement.free.clone()))
     }
 }
 
-impl Drop for Aside {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = task::set_affinity(before);
@@ -538,7 +566,7 @@ fn overrun(messages: u64) -> Option<Finding> {
     })
 }
 
-fn strange(messages: u64) -> Option<Finding> {
+fn unmatched_messages(messages: u64) -> Option<Finding> {
     (messages > 0).then(|| {
         Finding::at(
             FindingId::Order,
@@ -548,8 +576,8 @@ fn strange(messages: u64) -> Option<Finding> {
     })
 }
 
-/// On which half of the way messages were lost, as far as the reflectors' counts tell.
-fn whereabouts(
+/// In which direction messages were lost, by the reflectors' counts.
+fn loss_by_direction(
     spec: &ProbeSpec,
     recorded: &Recorded,
     reports: &[Option<StopReport>],

@@ -1,27 +1,27 @@
 //! Messages at a rate, sent without waiting for answers (open loop).
 //!
-//! A sender thread and a receiver thread measure ([`loops`]), or one thread that spins; both tell what happened through
-//! rings ([`ring`]) to a third thread of ordinary policy, which works out what became of each message ([`book`]) and
+//! A sender thread and a receiver thread measure ([`loops`]), or one thread that spins; both write entries into
+//! rings ([`ring`]) to a third thread of ordinary policy, which works out what became of each message ([`in_flight`]) and
 //! records it. The schedule ([`schedule`]) is fixed by its start alone: nothing that makes a message late moves a later
 //! one, and none is left out. What the sender was late by is in each sample, so a stall of the sender shows in the
 //! latency from the intended time and nowhere else.
 
-mod book;
 mod cost;
 mod count;
 mod group;
-mod line;
+mod in_flight;
+mod loop_clock;
 mod loops;
 mod measure;
 mod open;
 mod phase;
 mod ring;
 mod schedule;
-mod settle;
-mod time;
+mod threads;
 mod usage;
+mod wire_size;
 
+pub(crate) use loop_clock::HYBRID_NS;
 pub(crate) use measure::measure;
 pub(crate) use open::MOST_PEERS;
 pub(crate) use schedule::mean_rate;
-pub(crate) use time::HYBRID_NS;

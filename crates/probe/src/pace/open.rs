@@ -1,9 +1,9 @@
 //! The ways to one or several reflectors: a control session each; a data socket each, or one for a multicast group.
 
 use super::group::Group;
-use crate::document::Place;
-use crate::engine::{Peer, Way};
-use crate::peer::{self, Asked};
+use crate::document::PathInfo;
+use crate::engine::{DataPath, Peer};
+use crate::peer::{self, UnprovedPath};
 use crate::session::Session;
 use crate::{Context, ProbeError, local};
 use clock::Clock;
@@ -18,18 +18,18 @@ use wire::{OpenRequest, Token, data};
 
 /// How long the token may take to leave.
 const SHOW: Duration = Duration::from_secs(1);
-/// Reflectors at once: each has a session, and each message one line in the book for each.
+/// Reflectors at most: each has a session, and a slot for each message in flight.
 pub(crate) const MOST_PEERS: usize = 256;
 
 /// One reflector.
-pub(crate) struct Far {
+pub(crate) struct Remote {
     pub session: Session,
-    pub place: Place,
+    pub path_info: PathInfo,
     /// Its process, when it is ours.
     pub _child: Option<local::Reflector>,
 }
 
-impl Far {
+impl Remote {
     /// As people write it.
     pub(crate) fn name(&self) -> String {
         self.session.name().to_owned()
@@ -79,24 +79,24 @@ impl Sockets {
 }
 
 /// All that a measurement is made over. The sessions end after their data paths.
-pub(crate) struct Ways {
+pub(crate) struct PacePaths {
     pub sockets: Sockets,
-    pub fars: Vec<Far>,
-    /// In place of sockets, where messages go over PGM.
+    pub remotes: Vec<Remote>,
+    /// The PGM transport, which replaces the sockets.
     pub group: Option<Group>,
-    route: Option<Line>,
+    link: Option<Link>,
 }
 
 /// The link that messages leave through.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct Link {
     bits_per_second: f64,
     mtu: u32,
     v6: bool,
     protocol: Protocol,
 }
 
-impl Ways {
+impl PacePaths {
     /// Datagrams that our sockets dropped so far for want of room.
     pub(crate) fn dropped(&self) -> u64 {
         let of_sockets = self.sockets.list.iter().map(|socket| u64::from(socket.dropped().unwrap_or(0)));
@@ -105,8 +105,12 @@ impl Ways {
 
     /// Messages of a size that the link carries in a second, when it says how fast it is.
     pub(crate) fn line_pps(&self, size: u32) -> Option<f64> {
-        let line = self.route?;
-        Some(line.bits_per_second / 8.0 / super::line::bytes_on_the_wire(size, line.mtu, line.protocol, line.v6) as f64)
+        let link = self.link?;
+        Some(
+            link.bits_per_second
+                / 8.0
+                / super::wire_size::bytes_on_the_wire(size, link.mtu, link.protocol, link.v6) as f64,
+        )
     }
 
     /// Ends the sessions.
@@ -114,28 +118,28 @@ impl Ways {
         if let Some(group) = self.group {
             group.close();
         }
-        for far in self.fars {
-            far.session.close();
+        for remote in self.remotes {
+            remote.session.close();
         }
     }
 }
 
 /// Opens what the task asks for.
-pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<Ways, ProbeError> {
+pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<PacePaths, ProbeError> {
     let spec = &task.spec;
     let stamps = spec.pace.as_ref().map_or(Stamps::None, |pace| pace.stamps);
     let targets: Vec<&Target> = std::iter::once(&task.target).chain(&task.others).collect();
     let peers = u16::try_from(targets.len()).unwrap_or(u16::MAX);
     if spec.socket.protocol == Protocol::Pgm {
-        let (group, fars) = super::group::open(task, &targets, context, clock)?;
+        let (group, remotes) = super::group::open(task, &targets, context, clock)?;
         let sockets = Sockets { list: Vec::new(), tags: vec![group.tag], peers, stamps: Stamps::None };
-        return Ok(Ways { sockets, fars, group: Some(group), route: None });
+        return Ok(PacePaths { sockets, remotes, group: Some(group), link: None });
     }
     // Several reflectors of one group listen on one port, so that one message reaches all.
     let shared = if spec.socket.multicast.is_some() && targets.len() > 1 { Some(group_port()?) } else { None };
     let (port, group) = shared.unzip();
     let mut list: Vec<DataSocket> = Vec::new();
-    let (mut tags, mut fars) = (Vec::new(), Vec::new());
+    let (mut tags, mut remotes) = (Vec::new(), Vec::new());
     for target in targets {
         let mut request = peer::request(spec);
         if let Some(asked) = &mut request.pace {
@@ -143,11 +147,11 @@ pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<
         }
         // One message, so one socket and one tag, for the whole group.
         if let (Some(socket), Some(_)) = (list.first_mut(), port) {
-            fars.push(join(spec, target, context, request, socket)?);
+            remotes.push(join(spec, target, context, request, socket)?);
             continue;
         }
-        let Peer { session, way, tag, place, _child } = peer::open_at(spec, target, context, request)?;
-        let (Some(session), Way::Data(socket)) = (session, way) else {
+        let Peer { session, data_path, tag, path_info, _child } = peer::open_at(spec, target, context, request)?;
+        let (Some(session), DataPath::Data(socket)) = (session, data_path) else {
             return Err(ProbeError::Conflict {
                 what: "pace needs a reflector and one way for all messages".to_owned(),
                 remedy: "use udp or tcp, without --connect-each".to_owned(),
@@ -155,13 +159,13 @@ pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<
         };
         list.push(*socket);
         tags.push(group.as_ref().map_or(tag, Token::tag));
-        fars.push(Far { session, place, _child });
+        remotes.push(Remote { session, path_info, _child });
     }
     for socket in &mut list {
         socket.stamp(stamps, true)?;
     }
-    let route = list.first().and_then(|socket| line(spec, socket));
-    Ok(Ways { sockets: Sockets { list, tags, peers, stamps }, fars, group: None, route })
+    let link = list.first().and_then(|socket| link(spec, socket));
+    Ok(PacePaths { sockets: Sockets { list, tags, peers, stamps }, remotes, group: None, link })
 }
 
 /// One more reflector of a group whose socket is there.
@@ -171,8 +175,9 @@ fn join(
     context: &Context,
     request: OpenRequest,
     socket: &mut DataSocket,
-) -> Result<Far, ProbeError> {
-    let Asked { mut session, opened, address, one_machine } = peer::ask(spec, target, context, request)?;
+) -> Result<Remote, ProbeError> {
+    let UnprovedPath { mut session, opened, address, one_machine } =
+        peer::request_path(spec, target, context, request)?;
     if !socket.also_from(address)? {
         return Err(ProbeError::Conflict {
             what: format!(
@@ -186,10 +191,14 @@ fn join(
     // To the group: those who are proved already take it for a message of another size.
     let seen_as = session.prove(spec.socket.protocol, || Ok(socket.send_once(&proof, SHOW)?))?;
     let local = socket.local_address().filter(|own| !own.ip().is_unspecified()).or(seen_as);
-    Ok(Far { session, place: Place { one_machine, ..peer::place(context, local, address) }, _child: None })
+    Ok(Remote {
+        session,
+        path_info: PathInfo { one_machine, ..peer::path_info(context, local, address) },
+        _child: None,
+    })
 }
 
-/// A port for all reflectors of a group, from those that are nobody's (RFC 6335, section 6), and what makes the tag of
+/// A port for all reflectors of a group, from the dynamic ports (RFC 6335, section 6), and what makes the tag of
 /// its messages.
 fn group_port() -> Result<(u16, Token), ProbeError> {
     let mut random = [0; 18];
@@ -199,7 +208,7 @@ fn group_port() -> Result<(u16, Token), ProbeError> {
 }
 
 /// The link towards the peer, when it says how fast it is.
-fn line(spec: &ProbeSpec, socket: &DataSocket) -> Option<Line> {
+fn link(spec: &ProbeSpec, socket: &DataSocket) -> Option<Link> {
     let peer: SocketAddr = socket.peer_address()?;
     let route = net::route::lookup(peer).ok().filter(|route| !route.local)?;
     let name = spec.initiator.device.clone().or(route.interface)?;
@@ -208,5 +217,5 @@ fn line(spec: &ProbeSpec, socket: &DataSocket) -> Option<Line> {
     nic.bus.as_ref()?;
     let speed = f64::from(nic.speed_mbps.filter(|speed| *speed > 0)?);
     let mtu = route.mtu.or(nic.mtu)?;
-    Some(Line { bits_per_second: speed * 1e6, mtu, v6: peer.is_ipv6(), protocol: spec.socket.protocol })
+    Some(Link { bits_per_second: speed * 1e6, mtu, v6: peer.is_ipv6(), protocol: spec.socket.protocol })
 }

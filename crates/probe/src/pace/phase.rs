@@ -1,12 +1,12 @@
-//! One phase on one way: the measuring threads are started and settled, the calling thread counts meanwhile, and all
-//! come to an end together. A warm-up is a phase like the measured one, with another schedule.
+//! One phase on one path: starts the measuring threads, collects their entries on the calling thread, and ends all of
+//! them together. The warm-up is a phase with another schedule.
 
-use super::book::{Book, Terms};
-use super::loops::{ALL, Course, Ended, GOT_WORDS, ReceiveDone, Receiver, SENT_WORDS, SendDone, Sender, spin};
+use super::in_flight::{InFlight, InFlightConfig};
+use super::loop_clock::SystemClock;
+use super::loops::{ALL, Ended, LoopConfig, RECEIVED_WORDS, ReceiveDone, Receiver, SENT_WORDS, SendDone, Sender, spin};
 use super::ring::{Consumer, Producer, Ring};
 use super::schedule::Schedule;
-use super::settle::{Hand, Meeting, Places, settle};
-use super::time::Real;
+use super::threads::{StartBarrier, ThreadPlacement, ThreadRole, place_thread};
 use crate::ProbeError;
 use clock::{Clock, MapRecorder};
 use host::{CounterSampler, UsageSampler};
@@ -17,38 +17,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-/// How often what the loops tell is looked at; more often where the kernel keeps stamps for us in a socket's buffer.
+/// How often the rings are read; more often where the kernel keeps time stamps in a socket's buffer.
 const LOOK: Duration = Duration::from_millis(5);
 const LOOK_FOR_STAMPS: Duration = Duration::from_millis(2);
-/// What a stream still holds is waited for so much longer, or the next phase would find it.
+/// Extra wait for what a stream still holds, or the next phase would receive it.
 const HELD_NS: u64 = 10_000_000_000;
 /// Between two signals to a loop that shall end.
 const NUDGE: Duration = Duration::from_millis(1);
 /// From the moment that both threads are ready to the first message, so that the first is no later than the others.
 const LEAD_NS: u64 = 3_000_000;
-/// An answer that came in time may be told so much later, because its receiver was displaced in between.
+/// Grace for the entry of an answer that came in time: its receiver may have been preempted.
 const TELL_NS: u64 = 50_000_000;
-/// Samples that are handed over at once, about.
+/// Samples passed on at once, about.
 const SAMPLES: usize = 16_384;
 
 /// What the counting thread does with what it is given.
-pub(crate) trait Count {
+pub(crate) trait PhaseSink {
     /// The schedule begins at this tick.
     fn begin(&mut self, tick: u64);
-    /// Samples in the order that their fate was known.
+    /// Samples in the order in which their outcome became known.
     fn take(&mut self, samples: &[PacedSample]);
-    /// A message left for so many reflectors, intended and sent at these ticks. What became of it comes with
-    /// [`Count::take`].
+    /// A message left for `messages` reflectors, intended and sent at these ticks. Its outcome comes with
+    /// [`PhaseSink::take`].
     fn sent(&mut self, intended: u64, sent: u64, messages: u64) {
         let _ = (intended, sent, messages);
     }
     /// Called every few milliseconds; what it returns ends the phase.
-    fn look(&mut self, seen: Seen) -> Option<Cut>;
+    fn look(&mut self, seen: PhaseProgress) -> Option<EarlyEnd>;
 }
 
-/// What the counting thread sees now and then.
+/// What the counting thread sees every few milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct PhaseProgress {
     pub now: u64,
     /// Messages answered and lost, each reflector counted.
     pub answered: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Seen {
 
 /// Why a phase was ended before its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum EarlyEnd {
     /// The program was asked to end.
     Stopped,
     /// Nothing has come back for long.
@@ -75,14 +75,14 @@ pub(crate) enum Cut {
 pub(crate) struct PhaseDone {
     pub send: SendDone,
     pub receive: ReceiveDone,
-    pub cut: Option<Cut>,
+    pub cut: Option<EarlyEnd>,
     pub usage: EndUsage,
     pub counters: Counters,
     pub map: ClockMap,
-    /// What found no room in a ring or in the book.
+    /// Entries without room in a ring or among the messages in flight.
     pub overrun: u64,
     /// What came and belongs to no message: of another session, length or run, or not asked for.
-    pub strays: u64,
+    pub unmatched: u64,
     /// Tick of the first intended send.
     pub begin: u64,
     /// Answers in time, each reflector counted.
@@ -92,74 +92,82 @@ pub(crate) struct PhaseDone {
 /// One phase.
 pub(crate) struct Phase<'a, C> {
     pub clock: Clock,
-    pub places: &'a Places,
+    pub placement: &'a ThreadPlacement,
     /// Its `begin` is not looked at, and its `until` is the length of the schedule in ticks.
-    pub course: Course,
+    pub loop_config: LoopConfig,
     pub schedule: Schedule<'a>,
-    pub terms: Terms,
+    pub in_flight_config: InFlightConfig,
     /// Messages that the rings have room for.
     pub room: usize,
     /// Stamps of what is sent, numbered from this phase's first message: of each socket.
     pub sent_stamps: Vec<SentStamps>,
     /// Whether messages have no borders, so that none is ever lost.
     pub stream: bool,
-    /// What the loops look at. The way's own waits look at it too.
+    /// Ends the loops and the path's own waits.
     pub halt: &'a AtomicBool,
     pub count: &'a mut C,
 }
 
-impl<C: Count> DuplexVisitor for Phase<'_, C> {
+impl<C: PhaseSink> DuplexVisitor for Phase<'_, C> {
     type Output = Result<PhaseDone, ProbeError>;
 
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output {
-        let Self { clock, places, course, schedule, terms, room, sent_stamps, stream, halt, count } = self;
-        let mut sent_ring = Ring::<SENT_WORDS>::new(room.saturating_mul(course.tags.len()));
-        let mut got_ring = Ring::<GOT_WORDS>::new(room.saturating_mul(usize::from(course.peers)));
+        let Self { clock, placement, loop_config, schedule, in_flight_config, room, sent_stamps, stream, halt, count } =
+            self;
+        let mut sent_ring = Ring::<SENT_WORDS>::new(room.saturating_mul(loop_config.tags.len()));
+        let mut received_ring = Ring::<RECEIVED_WORDS>::new(room.saturating_mul(usize::from(loop_config.peers)));
         let (sent_in, sent_out) = sent_ring.ends();
-        let (got_in, got_out) = got_ring.ends();
-        let mut clerk = Clerk {
+        let (received_in, received_out) = received_ring.ends();
+        let mut collector = Collector {
             clock,
             sent_stamps,
             sent: sent_out,
-            got: got_out,
-            book: Book::new(terms),
+            received: received_out,
+            in_flight: InFlight::new(in_flight_config),
             samples: Vec::with_capacity(2 * SAMPLES),
             tell: clock.ticks(TELL_NS),
-            timeout: terms.timeout,
+            timeout: in_flight_config.timeout,
             held: stream.then(|| clock.ticks(HELD_NS)),
         };
         halt.store(false, Ordering::Release);
-        let single = places.pacer == Pacer::Spin;
-        let meeting = Meeting::new(if single { 1 } else { 2 });
+        let single = placement.pacer == Pacer::Spin;
+        let barrier = StartBarrier::new(if single { 1 } else { 2 });
         let sent_all = AtomicBool::new(false);
-        let work =
-            Work { clock, places, course: &course, schedule: &schedule, halt, sent_all: &sent_all, meeting: &meeting };
+        let work = LoopContext {
+            clock,
+            placement,
+            loop_config: &loop_config,
+            schedule: &schedule,
+            halt,
+            sent_all: &sent_all,
+            barrier: &barrier,
+        };
         let mut map = MapRecorder::new(clock);
         let counters = CounterSampler::start();
         let outcome = std::thread::scope(|scope| {
-            let hands = if single {
-                spawn(scope, "pace", || work.both(outbox, inbox, sent_in, got_in)).map(Hands::One)
+            let threads = if single {
+                spawn(scope, "pace", || work.both(outbox, inbox, sent_in, received_in)).map(MeasuringThreads::One)
             } else {
-                let receiver = spawn(scope, "receive", || work.receive(inbox, got_in));
+                let receiver = spawn(scope, "receive", || work.receive(inbox, received_in));
                 let sender = spawn(scope, "send", || work.send(outbox, sent_in));
-                receiver.and_then(|receiver| sender.map(|sender| Hands::Two(sender, receiver)))
+                receiver.and_then(|receiver| sender.map(|sender| MeasuringThreads::Two(sender, receiver)))
             };
-            let hands = match hands {
-                Ok(hands) => hands,
+            let threads = match threads {
+                Ok(threads) => threads,
                 Err(error) => {
-                    meeting.call_off();
+                    barrier.cancel();
                     return Err(error);
                 }
             };
-            let begin = meeting.begin(clock, LEAD_NS);
+            let begin = barrier.begin(clock, LEAD_NS);
             if let Some(begin) = begin {
                 count.begin(begin);
             }
-            let cut = clerk.work(&work, &hands, count, &mut map);
-            hands.join().map(|done| (done, cut, begin.unwrap_or(0)))
+            let cut = collector.work(&work, &threads, count, &mut map);
+            threads.join().map(|done| (done, cut, begin.unwrap_or(0)))
         });
         let ((send, receive, usage), cut, begin) = outcome?;
-        let overrun = clerk.book.overrun() + send.dropped + receive.dropped;
+        let overrun = collector.in_flight.overrun() + send.dropped + receive.dropped;
         Ok(PhaseDone {
             send,
             receive,
@@ -168,9 +176,9 @@ impl<C: Count> DuplexVisitor for Phase<'_, C> {
             counters: counters.finish(),
             map: map.finish(),
             overrun,
-            strays: clerk.book.strays() + receive.foreign,
+            unmatched: collector.in_flight.unmatched() + receive.foreign,
             begin,
-            answered: clerk.book.answered(),
+            answered: collector.in_flight.answered(),
         })
     }
 }
@@ -185,47 +193,51 @@ fn spawn<'scope, T: Send + 'scope>(
 }
 
 /// What the measuring threads share.
-struct Work<'a> {
+struct LoopContext<'a> {
     clock: Clock,
-    places: &'a Places,
-    course: &'a Course,
+    placement: &'a ThreadPlacement,
+    loop_config: &'a LoopConfig,
     schedule: &'a Schedule<'a>,
     halt: &'a AtomicBool,
     /// A thread that does both has sent everything.
     sent_all: &'a AtomicBool,
-    meeting: &'a Meeting,
+    barrier: &'a StartBarrier,
 }
 
-type Sent = Result<(SendDone, EndUsage, u64), ProbeError>;
-type Got = Result<(ReceiveDone, EndUsage, u64), ProbeError>;
-type Both = Result<(SendDone, ReceiveDone, EndUsage), ProbeError>;
+type SendResult = Result<(SendDone, EndUsage, u64), ProbeError>;
+type ReceiveResult = Result<(ReceiveDone, EndUsage, u64), ProbeError>;
+type BothResult = Result<(SendDone, ReceiveDone, EndUsage), ProbeError>;
 
-impl Work<'_> {
-    /// Settles the calling thread and waits for the others. The course as it really is, or nothing when it was called
-    /// off.
-    fn meet(&self, hand: Hand) -> Result<Option<Course>, ProbeError> {
-        let settled = settle(self.places, hand);
-        let begin = self.meeting.attend(hand, settled.is_ok());
-        settled?;
-        Ok(begin.map(|begin| Course { begin, until: begin.saturating_add(self.course.until), ..self.course.clone() }))
+impl LoopContext<'_> {
+    /// Places the calling thread and waits for the others. Returns the settings with the real start, or nothing when the
+    /// phase was cancelled.
+    fn prepare_thread(&self, role: ThreadRole) -> Result<Option<LoopConfig>, ProbeError> {
+        let placed = place_thread(self.placement, role);
+        let begin = self.barrier.arrive(role, placed.is_ok());
+        placed?;
+        Ok(begin.map(|begin| LoopConfig {
+            begin,
+            until: begin.saturating_add(self.loop_config.until),
+            ..self.loop_config.clone()
+        }))
     }
 
-    fn send<O: Outbox>(&self, outbox: &mut O, ring: Producer<'_, SENT_WORDS>) -> Sent {
-        let Some(course) = self.meet(Hand::Sends)? else { return Ok(Default::default()) };
+    fn send<O: Outbox>(&self, outbox: &mut O, ring: Producer<'_, SENT_WORDS>) -> SendResult {
+        let Some(loop_config) = self.prepare_thread(ThreadRole::Sender)? else { return Ok(Default::default()) };
         let schedule = self.schedule.clone();
-        let sender = Sender::new(&course, outbox, ring);
-        let mut time = Real::new(self.clock, self.places.pacer);
-        let mut usage = UsageSampler::start(self.places.send_cpu);
+        let sender = Sender::new(&loop_config, outbox, ring);
+        let mut time = SystemClock::new(self.clock, self.placement.pacer);
+        let mut usage = UsageSampler::start(self.placement.send_cpu);
         let done = sender.run(&mut time, schedule, self.halt, || usage.observe_cpu());
         let (usage, own_ns) = usage.finish_with_own();
         Ok((done.displaced(&usage), usage, own_ns))
     }
 
-    fn receive<I: Inbox>(&self, inbox: &mut I, ring: Producer<'_, GOT_WORDS>) -> Got {
-        let Some(course) = self.meet(Hand::Receives)? else { return Ok(Default::default()) };
-        let receiver = Receiver::new(&course, inbox, ring);
-        let time = Real::new(self.clock, self.places.pacer);
-        let mut usage = UsageSampler::start(self.places.receive_cpu);
+    fn receive<I: Inbox>(&self, inbox: &mut I, ring: Producer<'_, RECEIVED_WORDS>) -> ReceiveResult {
+        let Some(loop_config) = self.prepare_thread(ThreadRole::Receiver)? else { return Ok(Default::default()) };
+        let receiver = Receiver::new(&loop_config, inbox, ring);
+        let time = SystemClock::new(self.clock, self.placement.pacer);
+        let mut usage = UsageSampler::start(self.placement.receive_cpu);
         let done = receiver.run(&time, self.halt, || usage.observe_cpu());
         let (usage, own_ns) = usage.finish_with_own();
         Ok((done, usage, own_ns))
@@ -236,13 +248,14 @@ impl Work<'_> {
         outbox: &mut O,
         inbox: &mut I,
         sent: Producer<'_, SENT_WORDS>,
-        got: Producer<'_, GOT_WORDS>,
-    ) -> Both {
-        let Some(course) = self.meet(Hand::Sends)? else { return Ok(Default::default()) };
+        received: Producer<'_, RECEIVED_WORDS>,
+    ) -> BothResult {
+        let Some(loop_config) = self.prepare_thread(ThreadRole::Sender)? else { return Ok(Default::default()) };
         let schedule = self.schedule.clone();
-        let (sender, receiver) = (Sender::new(&course, outbox, sent), Receiver::new(&course, inbox, got));
-        let time = Real::new(self.clock, self.places.pacer);
-        let mut usage = UsageSampler::start(self.places.send_cpu);
+        let (sender, receiver) =
+            (Sender::new(&loop_config, outbox, sent), Receiver::new(&loop_config, inbox, received));
+        let time = SystemClock::new(self.clock, self.placement.pacer);
+        let mut usage = UsageSampler::start(self.placement.send_cpu);
         let (send, receive) = spin(&time, sender, receiver, schedule, self.halt, self.sent_all, || usage.observe_cpu());
         let usage = usage.finish();
         Ok((send.displaced(&usage), receive, usage))
@@ -250,22 +263,22 @@ impl Work<'_> {
 }
 
 /// The measuring threads.
-enum Hands<'scope> {
-    One(ScopedJoinHandle<'scope, Both>),
-    Two(ScopedJoinHandle<'scope, Sent>, ScopedJoinHandle<'scope, Got>),
+enum MeasuringThreads<'scope> {
+    One(ScopedJoinHandle<'scope, BothResult>),
+    Two(ScopedJoinHandle<'scope, SendResult>, ScopedJoinHandle<'scope, ReceiveResult>),
 }
 
-impl Hands<'_> {
+impl MeasuringThreads<'_> {
     /// Whether the sender has nothing more to send.
-    fn have_sent(&self, work: &Work<'_>) -> bool {
+    fn have_sent(&self, work: &LoopContext<'_>) -> bool {
         match self {
             Self::One(both) => work.sent_all.load(Ordering::Acquire) || both.is_finished(),
             Self::Two(sender, _) => sender.is_finished(),
         }
     }
 
-    /// Whether receiving has ended, which it does by itself only when the way is broken.
-    fn have_lost_the_way(&self) -> bool {
+    /// Whether receiving has ended, which happens by itself only when the path is broken.
+    fn have_lost_the_path(&self) -> bool {
         match self {
             Self::One(both) => both.is_finished(),
             Self::Two(_, receiver) => receiver.is_finished(),
@@ -279,29 +292,29 @@ impl Hands<'_> {
         }
     }
 
-    fn join(self) -> Both {
+    fn join(self) -> BothResult {
         fn joined<T>(handle: ScopedJoinHandle<'_, T>) -> T {
             handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         }
         match self {
             Self::One(both) => joined(both),
             Self::Two(sender, receiver) => {
-                let (sent, got) = (joined(sender), joined(receiver));
+                let (sent, received) = (joined(sender), joined(receiver));
                 let (send, send_usage, _) = sent?;
-                let (receive, receive_usage, receive_ns) = got?;
+                let (receive, receive_usage, receive_ns) = received?;
                 Ok((send, receive, super::usage::together(&send_usage, &receive_usage, receive_ns)))
             }
         }
     }
 }
 
-/// The counting thread's own things.
-struct Clerk<'a> {
+/// State of the counting thread.
+struct Collector<'a> {
     clock: Clock,
     sent_stamps: Vec<SentStamps>,
     sent: Consumer<'a, SENT_WORDS>,
-    got: Consumer<'a, GOT_WORDS>,
-    book: Book,
+    received: Consumer<'a, RECEIVED_WORDS>,
+    in_flight: InFlight,
     samples: Vec<PacedSample>,
     tell: u64,
     timeout: u64,
@@ -309,34 +322,40 @@ struct Clerk<'a> {
     held: Option<u64>,
 }
 
-impl Clerk<'_> {
+impl Collector<'_> {
     /// Counts until all is sent and answered or given up, then brings the threads to an end.
-    fn work<C: Count>(
+    fn work<C: PhaseSink>(
         &mut self,
-        work: &Work<'_>,
-        hands: &Hands<'_>,
+        work: &LoopContext<'_>,
+        threads: &MeasuringThreads<'_>,
         count: &mut C,
         map: &mut MapRecorder,
-    ) -> Option<Cut> {
+    ) -> Option<EarlyEnd> {
         let cut = loop {
             std::thread::sleep(if self.sent_stamps.is_empty() { LOOK } else { LOOK_FOR_STAMPS });
             // In this order: when it had sent everything before we looked, what we find now is all.
-            let (all_sent, lost_the_way) = (hands.have_sent(work), hands.have_lost_the_way());
+            let (all_sent, lost_the_path) = (threads.have_sent(work), threads.have_lost_the_path());
             self.collect(count);
             let now = self.clock.now();
-            self.book.expire(now.saturating_sub(self.tell), &mut self.samples);
+            self.in_flight.expire(now.saturating_sub(self.tell), &mut self.samples);
             self.hand_over(count);
             map.push_if_due(now);
-            let (waiting, all_known) = (self.book.waiting(), all_sent && self.book.waiting() == 0);
-            let known = if all_known { u64::MAX } else { self.book.known_before() };
-            let cut = count.look(Seen { now, answered: self.book.answered(), lost: self.book.lost(), known, all_sent });
-            if cut.is_some() || lost_the_way {
+            let (waiting, all_known) = (self.in_flight.waiting(), all_sent && self.in_flight.waiting() == 0);
+            let known = if all_known { u64::MAX } else { self.in_flight.known_before() };
+            let cut = count.look(PhaseProgress {
+                now,
+                answered: self.in_flight.answered(),
+                lost: self.in_flight.lost(),
+                known,
+                all_sent,
+            });
+            if cut.is_some() || lost_the_path {
                 break cut;
             }
-            let waited = now.saturating_sub(self.book.last_sent());
+            let waited = now.saturating_sub(self.in_flight.last_sent());
             let enough = self.timeout.saturating_add(self.tell);
             let (open, enough) = match self.held {
-                Some(held) => (self.book.missing(), enough.saturating_add(held)),
+                Some(held) => (self.in_flight.missing(), enough.saturating_add(held)),
                 None => (waiting, enough),
             };
             if all_sent && open == 0 {
@@ -344,54 +363,54 @@ impl Clerk<'_> {
             }
             if all_sent && waited > enough {
                 // Datagrams are lost; of a stream nothing is, unless it is broken.
-                break self.held.map(|_| Cut::Silent);
+                break self.held.map(|_| EarlyEnd::Silent);
             }
         };
         work.halt.store(true, Ordering::Release);
-        while !hands.have_ended() {
-            work.meeting.nudge();
+        while !threads.have_ended() {
+            work.barrier.interrupt();
             std::thread::sleep(NUDGE);
         }
         self.collect(count);
-        self.book.retry(true, &mut self.samples);
+        self.in_flight.retry(true, &mut self.samples);
         // What is still open was not given the time that it may take; only a whole wait makes a message lost.
         let now = self.clock.now();
         let horizon = if cut.is_none() { now.saturating_sub(self.tell) } else { now };
-        self.book.expire(horizon, &mut self.samples);
+        self.in_flight.expire(horizon, &mut self.samples);
         self.hand_over(count);
         cut
     }
 
-    /// Takes everything that the loops have told.
-    fn collect<C: Count>(&mut self, count: &mut C) {
-        // Answers up to here were sent before; their stamps and the word of their sending come first.
-        let until = self.got.written();
+    /// Reads both rings.
+    fn collect<C: PhaseSink>(&mut self, count: &mut C) {
+        // The sends of answers up to here are in the ring already; send entries and stamps come first.
+        let until = self.received.written();
         let sent_until = self.sent.written();
         while let Some(entry) = self.sent.pop(sent_until) {
             let [_, whom, intended, sent, ..] = entry;
-            self.book.sent(&entry, &mut self.samples);
-            count.sent(intended, sent, self.book.addressed(whom));
+            self.in_flight.sent(&entry, &mut self.samples);
+            count.sent(intended, sent, self.in_flight.addressed(whom));
             if self.samples.len() >= SAMPLES {
                 self.hand_over(count);
             }
         }
         let single = self.sent_stamps.len() <= 1;
         for (whom, stamps) in (0_u64..).zip(&mut self.sent_stamps) {
-            let (book, whom) = (&mut self.book, if single { ALL } else { whom });
+            let (in_flight, whom) = (&mut self.in_flight, if single { ALL } else { whom });
             // A stamp less is no reason to end.
-            let _ = stamps.drain(|number, ns| book.driver(number, whom, ns));
+            let _ = stamps.drain(|number, ns| in_flight.driver(number, whom, ns));
         }
-        // Answers that came before the word of their sending: they are older than those in the ring.
-        self.book.retry(false, &mut self.samples);
-        while let Some(entry) = self.got.pop(until) {
-            self.book.got(&entry, &mut self.samples);
+        // Answers that came before their send entry are older than those in the ring.
+        self.in_flight.retry(false, &mut self.samples);
+        while let Some(entry) = self.received.pop(until) {
+            self.in_flight.on_answer(&entry, &mut self.samples);
             if self.samples.len() >= SAMPLES {
                 self.hand_over(count);
             }
         }
     }
 
-    fn hand_over<C: Count>(&mut self, count: &mut C) {
+    fn hand_over<C: PhaseSink>(&mut self, count: &mut C) {
         if !self.samples.is_empty() {
             count.take(&self.samples);
             self.samples.clear();
@@ -400,7 +419,7 @@ impl Clerk<'_> {
 }
 
 impl PhaseDone {
-    /// What broke the way, if something did.
+    /// What broke the path, if something did.
     pub(crate) fn broken(&self) -> Option<net::PathError> {
         [self.send.ended, self.receive.ended].into_iter().find_map(|ended| match ended {
             Ended::Broken(error) => Some(error),

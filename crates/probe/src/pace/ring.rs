@@ -1,12 +1,12 @@
-//! A queue from one thread to one other, in memory that was touched before: what the measuring threads tell the one that
-//! counts. Neither side ever waits for the other; what finds no room is counted.
+//! A single-producer, single-consumer queue in prefaulted memory, from a measuring thread to the counting thread. Neither
+//! side waits for the other; entries without room are dropped and counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// On cache lines of its own, so that the two sides do not disturb each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct CacheLine(AtomicU64);
 
 /// The memory. An entry is `W` words, written and read with relaxed atomics, which are plain moves on the machines that
 /// this runs on; the count that is stored last, with release, is what makes an entry visible.
@@ -15,9 +15,9 @@ pub(crate) struct Ring<const W: usize> {
     slots: Box<[[AtomicU64; W]]>,
     mask: u64,
     /// Entries ever written.
-    written: Line,
+    written: CacheLine,
     /// Entries ever read.
-    read: Line,
+    read: CacheLine,
 }
 
 impl<const W: usize> Ring<W> {
@@ -26,7 +26,7 @@ impl<const W: usize> Ring<W> {
         let entries = entries.next_power_of_two();
         // Filled with another value than zero, so that each page is really written to.
         let slots = (0..entries).map(|_| std::array::from_fn(|_| AtomicU64::new(u64::MAX))).collect();
-        Self { slots, mask: entries as u64 - 1, written: Line::default(), read: Line::default() }
+        Self { slots, mask: entries as u64 - 1, written: CacheLine::default(), read: CacheLine::default() }
     }
 
     /// The two ends. The borrow keeps them the only ones.

@@ -6,17 +6,17 @@ use stats::SplitMix64;
 /// The intended times of one run, in ns since its first; never going back.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule<'a> {
-    course: Course<'a>,
+    pattern: Pattern<'a>,
     /// Messages so far.
     number: u64,
-    /// At most so many messages.
+    /// Messages at most.
     most: u64,
     /// No message is meant to be sent at or after this time.
     end_ns: u64,
 }
 
 #[derive(Debug, Clone)]
-enum Course<'a> {
+enum Pattern<'a> {
     /// So many messages at once, at equal distances.
     Even {
         burst: u64,
@@ -36,20 +36,20 @@ enum Course<'a> {
 impl<'a> Schedule<'a> {
     /// A schedule of at most `max_count` messages within `max_ns`.
     pub(crate) fn new(shape: &'a Shape, rate: f64, seed: u64, max_ns: u64, max_count: u64) -> Self {
-        let course = match shape {
-            Shape::Even => Course::Even { burst: 1, rate },
-            Shape::Burst { count } => Course::Even { burst: u64::from((*count).max(1)), rate },
-            Shape::Poisson => Course::Poisson { random: SplitMix64::new(seed), rate, at_ns: 0.0 },
+        let pattern = match shape {
+            Shape::Even => Pattern::Even { burst: 1, rate },
+            Shape::Burst { count } => Pattern::Even { burst: u64::from((*count).max(1)), rate },
+            Shape::Poisson => Pattern::Poisson { random: SplitMix64::new(seed), rate, at_ns: 0.0 },
             Shape::Times { offsets_ns } => {
-                Course::Times { offsets_ns, period_ns: offsets_ns.last().copied().unwrap_or(0) }
+                Pattern::Times { offsets_ns, period_ns: offsets_ns.last().copied().unwrap_or(0) }
             }
         };
-        Self { course, number: 0, most: max_count, end_ns: max_ns }
+        Self { pattern, number: 0, most: max_count, end_ns: max_ns }
     }
 
     /// An even one, for the warm-up.
     pub(crate) fn even(rate: f64, max_ns: u64) -> Self {
-        Self { course: Course::Even { burst: 1, rate }, number: 0, most: u64::MAX, end_ns: max_ns }
+        Self { pattern: Pattern::Even { burst: 1, rate }, number: 0, most: u64::MAX, end_ns: max_ns }
     }
 
     /// The next intended time; none once the schedule is over.
@@ -58,19 +58,19 @@ impl<'a> Schedule<'a> {
         if self.number >= self.most {
             return None;
         }
-        let at_ns = match &mut self.course {
+        let at_ns = match &mut self.pattern {
             // From the number alone, so that no rounding is added up.
-            Course::Even { burst: 1, rate } => whole(self.number as f64 * 1e9 / *rate),
-            Course::Even { burst, rate } => {
+            Pattern::Even { burst: 1, rate } => whole(self.number as f64 * 1e9 / *rate),
+            Pattern::Even { burst, rate } => {
                 let begun = self.number / *burst * *burst;
                 whole(begun as f64 * 1e9 / *rate)
             }
-            Course::Poisson { random, rate, at_ns } => {
+            Pattern::Poisson { random, rate, at_ns } => {
                 let now = whole(*at_ns);
                 *at_ns += exponential(random) * 1e9 / *rate;
                 now
             }
-            Course::Times { offsets_ns, period_ns } => {
+            Pattern::Times { offsets_ns, period_ns } => {
                 let count = offsets_ns.len().max(1) as u64;
                 let (round, at) = (self.number / count, self.number % count);
                 // Without a period there is nothing to repeat.

@@ -268,7 +268,7 @@ fn a_silent_stream_is_broken_and_keeps_its_samples() {
     let mut rounds = bench.rounds(Plan { stream: true, ..plan(32) });
     let mut path = Script::new(&[(4, Fate::Vanish)]);
     let ended = rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed);
-    assert_eq!(ended, Err(Broken::Silent));
+    assert_eq!(ended, Err(PathFailure::Silent));
     assert_eq!(rounds.samples().len(), 4);
 }
 
@@ -297,7 +297,7 @@ fn strays_of_another_size_or_session_are_no_answers() {
     rounds
         .batch(&mut Noisy(Script::new(&[])), Limit { rounds: 6, until: u64::MAX, end: u64::MAX }, Phase::Timed)
         .unwrap();
-    assert_eq!(rounds.strays().foreign, 12);
+    assert_eq!(rounds.unmatched().foreign, 12);
     let messages = bench.count(plan, &rounds);
     assert_eq!((messages.received, messages.lost, messages.duplicated), (6, 0, Some(0)));
 }
@@ -375,7 +375,7 @@ fn a_flood_of_doubles_ends_in_a_count_and_not_in_memory() {
     rounds.batch(&mut Flood(0), Limit { rounds: 1, until: u64::MAX, end: u64::MAX }, Phase::Timed).unwrap();
     assert_eq!(rounds.samples.capacity(), room);
     // 4999 doubles and the round itself.
-    assert_eq!(rounds.strays().overrun + rounds.samples().len() as u64, 5000);
+    assert_eq!(rounds.unmatched().overrun + rounds.samples().len() as u64, 5000);
 }
 
 /// Ticks of the raw clock are ns.

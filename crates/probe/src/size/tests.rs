@@ -1,5 +1,5 @@
 use super::*;
-use crate::context::SeenBefore;
+use crate::context::LiveCursor;
 use crate::rounds::Plan;
 use model::{Gap, LatencyKind, Protocol, Receive};
 use net::{DataSocket, PathOptions};
@@ -125,14 +125,14 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
         stop: &stop,
     };
     let mut peer_ended = || false;
-    let seen = Seen::default();
-    seen.begin(32);
+    let progress_seen = LiveProgress::default();
+    progress_seen.begin(32);
     let visitor = Counting(SizeLoop {
         spec: &spec,
         clock,
         rounds: &mut rounds,
         recorder: &mut recorder,
-        seen: Some(&seen),
+        progress_seen: Some(&progress_seen),
         size: 32,
         began: 0,
         width_percent: None,
@@ -141,7 +141,7 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
     let (end, allocations) = net::with_path(&mut socket, &options, visitor).unwrap();
     assert_eq!(end, End::Met, "{probe} {protocol} {receive}");
     assert_eq!(recorder.received(), 2500);
-    let told = seen.since(&mut SeenBefore::default()).unwrap();
+    let told = progress_seen.since(&mut LiveCursor::default()).unwrap();
     assert_eq!((told.size, told.sent, told.received, told.lost), (32, 2500, 2500, 0));
     assert_eq!(allocations, 0, "{probe} {protocol} {receive}");
     if protocol == Protocol::Udp {
@@ -176,14 +176,14 @@ fn a_pass_that_the_peer_cut_short_still_has_a_rate() {
         clock,
         rounds: &mut rounds,
         recorder: &mut recorder,
-        seen: None,
+        progress_seen: None,
         size: 32,
         began: 0,
         width_percent: None,
         peer_ended: &mut || false,
     };
     let done = net::with_path(&mut socket, &options, visitor).unwrap();
-    assert_eq!(done.end, End::Broken(Broken::Path(net::PathError::Closed)));
+    assert_eq!(done.end, End::Broken(PathFailure::Path(net::PathError::Closed)));
     assert!(recorder.received() > 1000);
     assert!(done.rates.len() == 1 && done.rates[0] > 0.0, "{:?}", done.rates);
 }

@@ -1,6 +1,6 @@
 //! The result document of a stream.
 
-use super::open::Opened;
+use super::open::OpenStream;
 use clock::Clock;
 use model::result::{EndReport, Ends, SelfCost};
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
@@ -15,7 +15,7 @@ use wire::StopReport;
 /// Everything known about one stream.
 pub(super) struct Parts<'a> {
     pub(super) task: &'a ProbeTask,
-    pub(super) opened: &'a Opened,
+    pub(super) opened: &'a OpenStream,
     pub(super) size: u32,
     pub(super) clock: Clock,
     pub(super) started_ns: u64,
@@ -23,7 +23,7 @@ pub(super) struct Parts<'a> {
     pub(super) sent: Option<StreamSent>,
     /// What came down here.
     pub(super) received: Option<StreamReceived>,
-    /// What the far end told while it ran.
+    /// Intervals that the endpoint reported while it ran.
     pub(super) told: Vec<StreamInterval>,
     pub(super) usage: EndUsage,
     pub(super) counters: Counters,
@@ -44,7 +44,7 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
     let stream = &opened.stream;
     let (far, notes, reflector) = split(report);
     found.extend(notes);
-    // A far end that vanished has left what it told each second.
+    // An endpoint that vanished has left its reports of each second.
     let far_received = far.received.or_else(|| {
         (parts.vanished.is_some() && stream.goes_up()).then(|| record::stream::from_intervals(&parts.told))
     });
@@ -74,7 +74,7 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         counters: &end.counters,
         preloads: &end.preloads,
     });
-    let place = &opened.place;
+    let path_info = &opened.path_info;
     let verdict = record::verdict(&Evidence {
         spec,
         initiator: EndEvidence {
@@ -87,10 +87,10 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         clock: Some(&parts.map),
         recorded: &recorded,
         path: PathFacts {
-            is_local: place.is_local,
-            loopback_intended: place.loopback_intended,
-            one_machine: place.one_machine,
-            peer: place.peer.as_deref().unwrap_or("this machine"),
+            is_local: path_info.is_local,
+            loopback_intended: path_info.loopback_intended,
+            one_machine: path_info.one_machine,
+            peer: path_info.peer.as_deref().unwrap_or("this machine"),
         },
         found: &found,
         interval_percent: None,
@@ -129,8 +129,8 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
         ends: Ends {
             initiator: EndReport {
                 spec: spec.initiator.clone(),
-                host: place.host.clone(),
-                address: place.local.clone(),
+                host: path_info.host.clone(),
+                address: path_info.local.clone(),
                 usage: parts.usage,
                 counters: parts.counters,
                 stack_environment: host::stack_environment(),
@@ -138,7 +138,7 @@ pub(super) fn assemble(parts: Parts<'_>) -> Measured {
             },
             reflector: Some(EndReport {
                 spec: spec.reflector.clone(),
-                address: place.peer.clone(),
+                address: path_info.peer.clone(),
                 ..reflector.unwrap_or_default()
             }),
         },
@@ -182,7 +182,7 @@ fn split(report: Option<StopReport>) -> (wire::StreamEnd, Vec<Finding>, Option<E
     (report.stream.unwrap_or_default(), report.notes, Some(end))
 }
 
-/// netperf's service demand: CPU time of the whole machine, whoever caused it, for a KiB of payload, in µs.
+/// netperf's service demand: CPU time of the whole machine, for a KiB of payload, in µs.
 fn demand(usage: &EndUsage, bytes: u64) -> Option<f64> {
     (bytes > 0 && usage.elapsed_ns > 0).then(|| usage.machine_busy_ns as f64 / 1000.0 / (bytes as f64 / 1024.0))
 }

@@ -1,4 +1,4 @@
-//! One flow on one thread, one way.
+//! One flow on one thread, in one direction.
 
 use crate::{ProbeError, stream};
 use clock::Clock;
@@ -17,7 +17,7 @@ const STACK_TOUCHED: usize = stream::STACK_BYTES / 4;
 
 /// What the manager and the flows share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct FlowControl {
     /// Ends those that send.
     pub(super) stop_sending: AtomicBool,
     /// Ends those that receive.
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     origin_ns: AtomicU64,
 }
 
-impl Default for Shared {
+impl Default for FlowControl {
     fn default() -> Self {
         Self {
             stop_sending: AtomicBool::new(false),
@@ -42,7 +42,7 @@ impl Default for Shared {
     }
 }
 
-impl Shared {
+impl FlowControl {
     /// Ends all.
     pub(super) fn stop(&self) {
         self.stop_sending.store(true, Ordering::Release);
@@ -53,14 +53,14 @@ impl Shared {
 
 /// What a flow shows while it runs.
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct FlowProgress {
     pub(super) gauge: Gauge,
     /// Numbers that are missing so far.
     pub(super) missing: AtomicU64,
     ended: AtomicBool,
 }
 
-impl Flow {
+impl FlowProgress {
     /// Whether its loop has ended, for whatever reason.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
@@ -69,7 +69,7 @@ impl Flow {
 
 /// What a flow left.
 #[derive(Debug, Default)]
-pub(super) struct FlowEnd {
+pub(super) struct FlowResult {
     pub(super) usage: Option<EndUsage>,
     pub(super) sent: Option<SendDone>,
     pub(super) counted: Option<FlowCounted>,
@@ -77,7 +77,7 @@ pub(super) struct FlowEnd {
 }
 
 /// What a flow is to do.
-pub(super) struct Job<'a> {
+pub(super) struct FlowTask<'a> {
     pub(super) task: &'a ProbeTask,
     pub(super) spec: &'a StreamSpec,
     pub(super) socket: &'a DataSocket,
@@ -90,20 +90,20 @@ pub(super) struct Job<'a> {
     pub(super) clock: Clock,
     pub(super) tag: u64,
     pub(super) longest: Duration,
-    pub(super) shared: &'a Shared,
-    pub(super) flow: &'a Flow,
+    pub(super) shared: &'a FlowControl,
+    pub(super) flow: &'a FlowProgress,
 }
 
-impl Job<'_> {
-    /// Takes its place, says that it is ready and works until the stop.
-    pub(super) fn run(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, ProbeError> {
-        self.settle()?;
+impl FlowTask<'_> {
+    /// Prepares the thread, reports ready and runs until the stop.
+    pub(super) fn run(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, ProbeError> {
+        self.place_thread()?;
         let end = if self.sends { self.send(ready) } else { self.receive(ready) };
         self.flow.ended.store(true, Ordering::Release);
         end
     }
 
-    fn settle(&self) -> Result<(), ProbeError> {
+    fn place_thread(&self) -> Result<(), ProbeError> {
         let end = &self.task.spec.initiator;
         task::prefault_stack(STACK_TOUCHED);
         if let Some(cpu) = end.cpu {
@@ -128,7 +128,7 @@ impl Job<'_> {
     fn begin(&self, ready: mpsc::Sender<()>) -> Option<UsageSampler> {
         let usage = (self.number == 0).then(|| UsageSampler::start(self.task.spec.initiator.cpu));
         let _ = ready.send(());
-        // Whoever counts those that are ready must see when one fails; so nobody keeps an end of the channel.
+        // The counter of ready flows must notice one that failed, so no end of the channel is kept.
         drop(ready);
         usage
     }
@@ -137,7 +137,7 @@ impl Job<'_> {
         FlowShape::new(self.spec, self.size, self.datagrams)
     }
 
-    fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, ProbeError> {
+    fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, ProbeError> {
         let longest_ms = u32::try_from(self.longest.as_millis()).unwrap_or(u32::MAX);
         let counter = FlowCounter::new(longest_ms, self.spec.gro);
         let mut sink = FlowSink::new(counter, self.size as usize, &self.shared.origin_ns, &self.flow.missing);
@@ -164,10 +164,10 @@ impl Job<'_> {
             }
         })?;
         let usage = usage.map(UsageSampler::finish);
-        Ok(FlowEnd { usage, counted: Some(sink.finish()), broken: done.broken, sent: None })
+        Ok(FlowResult { usage, counted: Some(sink.finish()), broken: done.broken, sent: None })
     }
 
-    fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowEnd, ProbeError> {
+    fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, ProbeError> {
         let longest = self.clock.ticks(u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX));
         let mut usage = None;
         let ready = || {
@@ -183,9 +183,9 @@ impl Job<'_> {
         };
         let head = |seq, stamp, message: &mut [u8]| wire::stream::write(seq, self.tag, stamp, message);
         let Some(done) = bulk::send(self.socket, self.shape(), ready, head)? else {
-            return Ok(FlowEnd::default());
+            return Ok(FlowResult::default());
         };
         let usage = usage.map(UsageSampler::finish);
-        Ok(FlowEnd { usage, sent: Some(done), broken: done.broken, counted: None })
+        Ok(FlowResult { usage, sent: Some(done), broken: done.broken, counted: None })
     }
 }

@@ -1,7 +1,7 @@
 //! The session of a stream and its sockets, all of them proved.
 
 use super::{HEARTBEAT_MS, OVERHEAD_MS, check_shared_cpu, longest};
-use crate::document::Place;
+use crate::document::PathInfo;
 use crate::session::Session;
 use crate::{Context, ProbeError, peer};
 use model::worker::ProbeTask;
@@ -21,19 +21,19 @@ const NEARLY: f64 = 0.8;
 const BEYOND_REACH: u32 = 10_000_000;
 
 /// A session with its sockets.
-pub(super) struct Opened {
+pub(super) struct OpenStream {
     pub(super) session: Session,
     pub(super) sockets: Vec<DataSocket>,
     pub(super) stream: StreamSpec,
     pub(super) datagrams: bool,
     pub(super) tag: u64,
-    pub(super) place: Place,
+    pub(super) path_info: PathInfo,
     /// Datagrams, or bytes of TCP, a second that the owner allows each flow; absent: nothing that could be reached.
     pub(super) limit: Option<f64>,
 }
 
 /// Opens the session and all sockets.
-pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Opened, ProbeError> {
+pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<OpenStream, ProbeError> {
     let spec = &task.spec;
     let stream = spec.stream.clone().unwrap_or_default();
     let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
@@ -50,7 +50,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
     }
     let datagrams = spec.socket.protocol == Protocol::Udp;
     let limit = session.limits().and_then(|limits| ceiling(limits, &stream, size, datagrams, false));
-    // Only a connected socket takes from nobody else.
+    // Only a connected socket receives from one peer alone.
     let socket = SocketSpec { connected: true, ..spec.socket.clone() };
     let opened = session.open(OpenRequest {
         probe: spec.probe,
@@ -99,8 +99,8 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
         Ok(())
     })?;
     let own = sockets.first().and_then(DataSocket::local_address).filter(|own| !own.ip().is_unspecified());
-    let place = Place { one_machine, ..peer::place(context, own.or(seen_as), address) };
-    Ok(Opened { session, sockets, stream, datagrams, tag: opened.token.tag(), place, limit })
+    let path_info = PathInfo { one_machine, ..peer::path_info(context, own.or(seen_as), address) };
+    Ok(OpenStream { session, sockets, stream, datagrams, tag: opened.token.tag(), path_info, limit })
 }
 
 /// The shared key.
@@ -120,7 +120,7 @@ fn ceiling(limits: &Limits, stream: &StreamSpec, size: u32, datagrams: bool, dow
     [counted, bytes.map(|bytes| bytes / f64::from(size.max(1)))].into_iter().flatten().reduce(f64::min)
 }
 
-impl Opened {
+impl OpenStream {
     /// That the owner's limit, not the network, decided how fast it went: where nothing slower was asked for, and the
     /// limit was nearly reached. `went_bps` is what was sent up, and what arrived of what came down.
     pub(super) fn held_back(&self, size: u32, went_bps: [Option<f64>; 2]) -> Option<Finding> {

@@ -30,23 +30,23 @@ const LONGEST_NS: u64 = 4_000_000_000;
 /// A round without an answer is lost after this time.
 const TIMEOUT_NS: u64 = 500_000_000;
 const SHOW: Duration = Duration::from_secs(1);
-/// Rounds that whoever watches may be behind: four seconds of them.
+/// Rounds kept for the live view: four seconds of them.
 const BEATS: usize = 4096;
 
-/// The latest round trips, for whoever watches: one thread writes, one reads, nobody waits. What was overwritten before
-/// it was read is not told.
-pub(super) struct Beats {
+/// The latest round trips, for the live view: one thread writes, one reads, neither waits. Values overwritten before they
+/// were read are lost.
+pub(super) struct RecentRtts {
     slots: Box<[AtomicU64]>,
     written: AtomicU64,
 }
 
-impl Default for Beats {
+impl Default for RecentRtts {
     fn default() -> Self {
         Self { slots: (0..BEATS).map(|_| AtomicU64::new(0)).collect(), written: AtomicU64::new(0) }
     }
 }
 
-impl Beats {
+impl RecentRtts {
     fn slot(&self, number: u64) -> Option<&AtomicU64> {
         self.slots.get(usize::try_from(number % BEATS as u64).unwrap_or(0))
     }
@@ -86,7 +86,7 @@ pub(super) struct Pinger {
 impl Drop for Pinger {
     fn drop(&mut self) {
         if let Some(mut session) = self.session.take() {
-            // It only tells that all is well; what it says is of no use here.
+            // Its report is not needed.
             let _ = session.stop(true);
             session.close();
         }
@@ -128,15 +128,23 @@ impl Pinger {
     pub(super) fn measure_idle(&mut self, stop: &AtomicBool) -> Result<Latency, ProbeError> {
         let end = self.clock.now().saturating_add(self.clock.ticks(LONGEST_NS));
         let goes_on = |now, answered| now < end && answered < ENOUGH && !stop.load(Ordering::Relaxed);
-        Ok(self.measure(goes_on, &Beats::default())?.0)
+        Ok(self.measure(goes_on, &RecentRtts::default())?.0)
     }
 
     /// Measures as long as a flag says so. Gives the interval log too.
-    pub(super) fn measure_until(&mut self, going: &AtomicBool, beats: &Beats) -> Result<(Latency, String), ProbeError> {
-        self.measure(|_, _| going.load(Ordering::Relaxed), beats)
+    pub(super) fn measure_until(
+        &mut self,
+        going: &AtomicBool,
+        recent_rtts: &RecentRtts,
+    ) -> Result<(Latency, String), ProbeError> {
+        self.measure(|_, _| going.load(Ordering::Relaxed), recent_rtts)
     }
 
-    fn measure(&mut self, goes_on: impl Fn(u64, u64) -> bool, beats: &Beats) -> Result<(Latency, String), ProbeError> {
+    fn measure(
+        &mut self,
+        goes_on: impl Fn(u64, u64) -> bool,
+        recent_rtts: &RecentRtts,
+    ) -> Result<(Latency, String), ProbeError> {
         let exchange = Exchange::new(&self.socket)?;
         let config = RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, self.longest_ms);
         let mut recorder = Recorder::new(config);
@@ -176,7 +184,7 @@ impl Pinger {
             }
             recorder.ingest(&[sample]);
             if sample.flags == SampleFlags::default() {
-                beats.push(self.clock.ns(sample.received.saturating_sub(sent)));
+                recent_rtts.push(self.clock.ns(sample.received.saturating_sub(sent)));
             }
             due = (due + period).max(sample.received);
         }

@@ -4,7 +4,7 @@
 //! is counted and what the line is laid through need not be the same times: the application's make the figures, those of
 //! the kernel or the NIC, where there are some, say closer what the offset can be.
 
-use super::offset::{Anchor, Line, WORST_DRIFT};
+use super::offset::{Anchor, OffsetFit, WORST_DRIFT};
 use super::signed::SignedDistribution;
 use model::Signed;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub(super) struct Estimate {
     /// Of the stretch before.
     before: Vec<Anchor>,
     /// Until when each line holds.
-    lines: Vec<(i64, Line)>,
+    lines: Vec<(i64, OffsetFit)>,
 }
 
 impl Estimate {
@@ -106,13 +106,13 @@ impl Estimate {
     }
 
     /// The line of the stretch that waits. A short rest leans on the stretch before it.
-    fn line(&mut self) -> Option<Line> {
+    fn line(&mut self) -> Option<OffsetFit> {
         let anchors: Vec<Anchor> = std::mem::take(&mut self.windows).values().map(Exchange::anchor).collect();
         let from = self.waiting.iter().map(|exchange| exchange.sent).min()?;
         let to = self.waiting.iter().map(|exchange| exchange.received).max()?;
         let mut all = if to - from < REST_NS { std::mem::take(&mut self.before) } else { Vec::new() };
         all.extend(&anchors);
-        let line = Line::through(&all, from as f64, to as f64);
+        let line = OffsetFit::through(&all, from as f64, to as f64);
         self.before = anchors;
         self.lines.extend(line.map(|line| (to, line)));
         line

@@ -28,7 +28,7 @@ pub struct PaceFigures {
     pub own_behind: u64,
     /// What only the sender knows.
     pub sender: SenderCounts,
-    /// Losses and repairs apart, where the protocol repairs.
+    /// Losses and repairs, where the protocol repairs.
     pub repairs: Option<RepairFigures>,
 }
 

@@ -1,4 +1,4 @@
-//! What happened when: series, the interval log, and what is told while the measurement runs.
+//! Figures by interval: series, the interval log, and the live view.
 //!
 //! The times of an interval's messages are counted by when they were *due*, numbers by when they were *sent*: so a stall
 //! of the sender is a hole in the numbers and a wedge in the times. Messages come in the order that their fate was
@@ -31,7 +31,7 @@ type Tallies = [CoarseTally; 3];
 
 /// How a message ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Fate {
+pub(super) enum MessageOutcome {
     /// Answered: RTT from the actual and from the intended send time.
     Answered { rtt_ns: u64, intended_ns: u64 },
     /// Not answered in time.
@@ -42,19 +42,19 @@ pub(super) enum Fate {
 
 /// One message, in ns since the first was due.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Message {
+pub(super) struct IntervalMessage {
     pub(super) due_ns: u64,
     pub(super) sent_ns: u64,
     /// When it was sent, in ticks.
     pub(super) sent: u64,
     pub(super) lateness_ns: u64,
     pub(super) peer: usize,
-    pub(super) fate: Fate,
+    pub(super) outcome: MessageOutcome,
 }
 
 /// An interval that may still get messages.
 #[derive(Debug)]
-struct Open {
+struct OpenInterval {
     tallies: Option<Box<[Tallies]>>,
     /// Messages sent in it, whatever is known of them, each reflector counted: for the live view.
     begun: u64,
@@ -67,7 +67,7 @@ struct Open {
     least_late_ns: u64,
 }
 
-impl Default for Open {
+impl Default for OpenInterval {
     fn default() -> Self {
         Self {
             tallies: None,
@@ -84,7 +84,7 @@ impl Default for Open {
 
 /// A closed interval of the series.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
+struct ClosedInterval {
     sent: u64,
     received: u64,
     lost: u64,
@@ -99,7 +99,7 @@ struct Slot {
     least_late_ns: u64,
 }
 
-const NO_SLOT: Slot = Slot {
+const EMPTY_INTERVAL: ClosedInterval = ClosedInterval {
     sent: 0,
     received: 0,
     lost: 0,
@@ -118,7 +118,7 @@ fn between(a: u64, of_a: u64, b: u64, of_b: u64) -> u64 {
     u64::try_from(sum / u128::from((of_a + of_b).max(1))).unwrap_or(u64::MAX)
 }
 
-impl Slot {
+impl ClosedInterval {
     fn join(&mut self, next: &Self) {
         self.sent += next.sent;
         self.received += next.received;
@@ -142,11 +142,11 @@ pub(super) struct Intervals {
     /// Tags of the log for each reflector.
     tags: Vec<[String; 3]>,
     first: u64,
-    open: VecDeque<Open>,
+    open: VecDeque<OpenInterval>,
     spare: Vec<Box<[Tallies]>>,
     /// From when (in ticks) the oldest open interval may be closed.
     close_from: u64,
-    slots: Vec<Slot>,
+    slots: Vec<ClosedInterval>,
     /// Where there are several reflectors: what each of them lost, by slot.
     lost_of: Vec<(String, Vec<u64>)>,
     /// Intervals a slot.
@@ -234,7 +234,7 @@ impl Intervals {
 
     /// Counts a message.
     #[inline]
-    pub(super) fn take(&mut self, message: &Message) {
+    pub(super) fn take(&mut self, message: &IntervalMessage) {
         let due = message.due_ns / self.length_ns;
         let sent = if message.lateness_ns < self.length_ns && message.sent_ns < (due + 1).saturating_mul(self.length_ns)
         {
@@ -262,7 +262,7 @@ impl Intervals {
         let each = open.tallies.get_or_insert_with(|| self.spare.pop().unwrap_or_else(|| tallies(peers)));
         if let Some(of_peer) = each.get_mut(message.peer) {
             of_peer[2].record(message.lateness_ns);
-            if let Fate::Answered { rtt_ns, intended_ns } = message.fate {
+            if let MessageOutcome::Answered { rtt_ns, intended_ns } = message.outcome {
                 of_peer[0].record(rtt_ns);
                 of_peer[1].record(intended_ns);
                 open.rtt_max_ns = open.rtt_max_ns.max(rtt_ns);
@@ -288,17 +288,19 @@ impl Intervals {
             }
         }
         while self.first + self.open.len() as u64 <= index {
-            self.open.push_back(Open::default());
+            self.open.push_back(OpenInterval::default());
         }
         self.set_close();
     }
 
     /// Counts what became of a message in the interval that it was sent in.
     #[inline]
-    fn count(&mut self, index: u64, message: &Message) {
-        let fate = message.fate;
-        let (received, lost) =
-            (u64::from(matches!(fate, Fate::Answered { .. })), u64::from(matches!(fate, Fate::Lost)));
+    fn count(&mut self, index: u64, message: &IntervalMessage) {
+        let outcome = message.outcome;
+        let (received, lost) = (
+            u64::from(matches!(outcome, MessageOutcome::Answered { .. })),
+            u64::from(matches!(outcome, MessageOutcome::Lost)),
+        );
         if lost > 0 && !self.lost_of.is_empty() {
             self.count_loss(index, message.peer);
         }
@@ -330,11 +332,11 @@ impl Intervals {
 
     /// A message of an interval that is closed.
     #[cold]
-    fn straggle(&mut self, index: u64, message: &Message) {
+    fn straggle(&mut self, index: u64, message: &IntervalMessage) {
         let peers = self.tags.len();
         let slot = self.slot(index);
         slot.least_late_ns = slot.least_late_ns.min(message.lateness_ns);
-        if let Fate::Answered { rtt_ns, .. } = message.fate {
+        if let MessageOutcome::Answered { rtt_ns, .. } = message.outcome {
             slot.rtt_max_ns = slot.rtt_max_ns.max(rtt_ns);
             slot.rtt_p50_ns = between(slot.rtt_p50_ns, slot.answers, rtt_ns, 1);
             slot.rtt_p99_ns = between(slot.rtt_p99_ns, slot.answers, rtt_ns, 1);
@@ -345,7 +347,7 @@ impl Intervals {
         let each = self.stragglers.entry(index).or_insert_with(|| tallies(peers));
         if let Some(of_peer) = each.get_mut(message.peer) {
             of_peer[2].record(message.lateness_ns);
-            if let Fate::Answered { rtt_ns, intended_ns } = message.fate {
+            if let MessageOutcome::Answered { rtt_ns, intended_ns } = message.outcome {
                 of_peer[0].record(rtt_ns);
                 of_peer[1].record(intended_ns);
             }
@@ -358,7 +360,7 @@ impl Intervals {
     }
 
     /// The slot of an interval of the series.
-    fn slot(&mut self, index: u64) -> &mut Slot {
+    fn slot(&mut self, index: u64) -> &mut ClosedInterval {
         while index / self.joined >= MOST_SLOTS {
             for at in 0..self.slots.len().div_ceil(2) {
                 let next = self.slots.get(2 * at + 1).copied();
@@ -375,7 +377,7 @@ impl Intervals {
         }
         let at = usize::try_from(index / self.joined).unwrap_or(0);
         if self.slots.len() <= at {
-            self.slots.resize(at + 1, NO_SLOT);
+            self.slots.resize(at + 1, EMPTY_INTERVAL);
         }
         &mut self.slots[at]
     }
@@ -399,13 +401,13 @@ impl Intervals {
         let Some(open) = self.open.pop_front() else { return };
         let index = self.first;
         self.first += 1;
-        let mut slot = Slot {
+        let mut slot = ClosedInterval {
             sent: open.sent,
             received: open.received,
             lost: open.lost,
             rtt_max_ns: open.rtt_max_ns,
             least_late_ns: open.least_late_ns,
-            ..NO_SLOT
+            ..EMPTY_INTERVAL
         };
         let told = LiveInterval { settled: true, ..self.view(index, &open) };
         if let Some(each) = open.tallies {
@@ -426,7 +428,7 @@ impl Intervals {
     }
 
     /// What an open interval looks like now.
-    fn view(&mut self, index: u64, open: &Open) -> LiveInterval {
+    fn view(&mut self, index: u64, open: &OpenInterval) -> LiveInterval {
         let begun = open.begun.max(open.sent);
         let mut view = LiveInterval {
             at_ns: index.saturating_mul(self.length_ns),
@@ -588,7 +590,7 @@ impl Intervals {
     /// After [`Intervals::end`]: the series, and the lines of the log.
     pub(super) fn finish(self) -> (Vec<Series>, String) {
         let interval_ns = self.length_ns.saturating_mul(self.joined);
-        let series = |quantity: &str, value: fn(&Slot) -> Option<u64>| Series {
+        let series = |quantity: &str, value: fn(&ClosedInterval) -> Option<u64>| Series {
             quantity: quantity.to_owned(),
             host: "initiator".to_owned(),
             interval_ns,

@@ -1,4 +1,4 @@
-//! The recorder of `pace`: messages of a schedule, many in flight, in the order that their fate was known.
+//! The recorder of `pace`: messages of a schedule, many in flight, in the order in which their outcome became known.
 //!
 //! It runs beside the measurement on a thread of its own, so it may take memory, at the ends of intervals mostly. The
 //! figures of all messages are kept as [`Recorder`](crate::Recorder) keeps them; what happened when is kept by interval.
@@ -19,21 +19,21 @@ mod stamped;
 pub use config::{PacedConfig, PacedPeer, PeerClock};
 pub use figures::{Arrears, PaceFigures, SenderCounts};
 pub use repaired::{RepairFigures, RepairNote};
-pub use saturated::{Delivered, FarEnd, RateEvidence, saturated};
+pub use saturated::{Delivered, RateEvidence, RemoteEnd, saturated};
 
 use crate::hlog::Log;
 use crate::latency::{Distribution, latency};
-use crate::outliers::{self, Kept, Outliers, touched};
+use crate::outliers::{self, OutlierCandidate, Outliers, touched};
 use crate::realtime::realtime_at;
 use crate::recorder::{FIRST_LOOK, MOST_RAW, Recorded, Schedule};
-use intervals::{Fate, Intervals, Message};
+use intervals::{IntervalMessage, Intervals, MessageOutcome};
 use model::result::Outlier;
 use model::{
     ClockMap, LatencyKind, LiveInterval, Messages, PacedSample, RateReport, ReflectorReport, Repaired, Sample,
     SampleFlags, StampClock, StampTimes,
 };
-use one_way::OneWays;
-use repaired::Repairs;
+use one_way::OneWayRecorder;
+use repaired::RepairRecorder;
 use segments::Segments;
 use stalls::Stalls;
 use stats::Histogram;
@@ -45,9 +45,9 @@ const LOOK_EVERY: u64 = 1024;
 /// Raw samples hold the reflector's index in their flags from this bit on.
 const PEER_SHIFT: u32 = 16;
 
-/// What is told of an outlier beside the usual.
+/// Details of an outlier of `pace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-struct More {
+struct OutlierDetail {
     peer: usize,
     rtt_ns: u64,
     received: u64,
@@ -58,7 +58,7 @@ struct More {
     repaired: [u64; 2],
 }
 
-impl More {
+impl OutlierDetail {
     fn of(one: &PacedSample, peer: usize, rtt_ns: u64) -> Self {
         let PacedSample { sample, stamps, .. } = one;
         Self {
@@ -129,7 +129,7 @@ struct Peer {
     counts: Counts,
     /// Where there are several: latency from the actual and from the intended time.
     own: Option<Box<(Distribution, Distribution)>>,
-    one_way: Option<OneWays>,
+    one_way: Option<OneWayRecorder>,
     /// One more than the highest number that was answered.
     answered: u64,
     /// The number that would go on with the run of losses, and such runs so far.
@@ -149,9 +149,9 @@ pub struct Paced {
     intervals: Intervals,
     peers: Vec<Peer>,
     segments: Option<Box<Segments>>,
-    repairs: Option<Box<Repairs>>,
+    repairs: Option<Box<RepairRecorder>>,
     /// By the time from the intended send, from the actual send, and by lateness: each of the three has a heat map.
-    outliers: [Outliers<More>; 3],
+    outliers: [Outliers<OutlierDetail>; 3],
     /// Messages with at least these times, in the same order, are offered to the outliers.
     notable_from: [u64; 3],
     /// Stalls as messages see them, and those of the sender alone.
@@ -184,7 +184,7 @@ impl Paced {
         let peer = |peer: &PacedPeer| Peer {
             counts: Counts::default(),
             own: several.then(Box::default),
-            one_way: OneWays::new(peer.clock, config.stamps),
+            one_way: OneWayRecorder::new(peer.clock, config.stamps),
             answered: 0,
             next_lost: u64::MAX,
             gaps: 0,
@@ -205,7 +205,7 @@ impl Paced {
             intervals: Intervals::new(config.interval_ns, config.rate.ticks(wait_ns), &hosts),
             peers: config.peers.iter().map(peer).collect(),
             segments: Segments::new(config.stamps),
-            repairs: config.repairs.then(|| Repairs::new(config.peers.len())),
+            repairs: config.repairs.then(|| RepairRecorder::new(config.peers.len())),
             notable_from: outliers.each_ref().map(Outliers::notable_from),
             outliers,
             stalls: Stalls::default(),
@@ -232,14 +232,14 @@ impl Paced {
         self.first = Some(first_intended);
     }
 
-    /// Takes samples in the order that their fate was known. Each message comes once for each reflector that it went
+    /// Takes samples in the order in which their outcome became known. Each message comes once for each reflector that it went
     /// to: answered, or flagged LOST (`received`: when that was noticed) or UNASKED (`received` is not looked at); beside
     /// that answers flagged DUPLICATE or LATE, which are only counted. Samples flagged WARMUP are passed over.
     pub fn ingest(&mut self, samples: &[PacedSample]) {
         for one in samples {
             let sample = &one.sample;
             let peer = usize::from(one.reflector).min(self.peers.len() - 1);
-            let mut fate = None;
+            let mut outcome = None;
             if sample.flags != SampleFlags::default() {
                 if sample.flags.has(SampleFlags::WARMUP) {
                     continue;
@@ -250,20 +250,20 @@ impl Paced {
                 if self.is_only_counted(sample, peer) {
                     continue;
                 }
-                fate = match sample.flags {
-                    flags if flags.has(SampleFlags::LOST) => Some(Fate::Lost),
-                    flags if flags.has(SampleFlags::UNASKED) => Some(Fate::Unasked),
+                outcome = match sample.flags {
+                    flags if flags.has(SampleFlags::LOST) => Some(MessageOutcome::Lost),
+                    flags if flags.has(SampleFlags::UNASKED) => Some(MessageOutcome::Unasked),
                     _ => None,
                 };
             } else if self.raw_capacity > 0 {
                 self.keep_raw(sample, peer);
             }
-            self.take(one, peer, fate);
+            self.take(one, peer, outcome);
         }
     }
 
     #[inline]
-    fn take(&mut self, one: &PacedSample, peer: usize, fate: Option<Fate>) {
+    fn take(&mut self, one: &PacedSample, peer: usize, outcome: Option<MessageOutcome>) {
         let sample = &one.sample;
         let rate = self.config.rate;
         let first = match self.first {
@@ -276,7 +276,7 @@ impl Paced {
         self.lateness.record(lateness_ns);
         self.own_lateness.record(own_ns);
         self.last_sent = self.last_sent.max(sample.sent);
-        // Each reflector gets every message, so one tells of the schedule.
+        // Each reflector gets every message, so the first one stands for the schedule.
         if peer == 0 {
             self.scheduled += 1;
             self.behind += u64::from(lateness_ns > self.distance_ns);
@@ -285,27 +285,27 @@ impl Paced {
         if lateness_ns >= self.sender_stalls.threshold_ns() {
             self.sender_stalls.offer(due_ns, lateness_ns);
         }
-        let fate = match fate {
+        let outcome = match outcome {
             None => {
                 let rtt_ns = rate.ns(sample.received.saturating_sub(sample.sent));
                 let intended_ns = rate.ns(sample.received.saturating_sub(sample.intended));
                 self.answered(one, peer, [rtt_ns, intended_ns, lateness_ns, due_ns]);
-                Fate::Answered { rtt_ns, intended_ns }
+                MessageOutcome::Answered { rtt_ns, intended_ns }
             }
-            Some(fate) => {
-                self.unanswered(one, peer, fate, lateness_ns, due_ns);
-                fate
+            Some(outcome) => {
+                self.unanswered(one, peer, outcome, lateness_ns, due_ns);
+                outcome
             }
         };
-        let now = if matches!(fate, Fate::Unasked) { sample.sent } else { sample.received };
+        let now = if matches!(outcome, MessageOutcome::Unasked) { sample.sent } else { sample.received };
         self.last = self.last.max(now);
-        self.intervals.take(&Message {
+        self.intervals.take(&IntervalMessage {
             due_ns,
             sent_ns: due_ns.saturating_add(lateness_ns),
             sent: sample.sent,
             lateness_ns,
             peer,
-            fate,
+            outcome,
         });
         if now >= self.intervals.close_from() {
             self.intervals.close(now);
@@ -350,8 +350,8 @@ impl Paced {
     }
 
     #[cold]
-    fn unanswered(&mut self, one: &PacedSample, peer: usize, fate: Fate, lateness_ns: u64, due_ns: u64) {
-        let lost = matches!(fate, Fate::Lost);
+    fn unanswered(&mut self, one: &PacedSample, peer: usize, outcome: MessageOutcome, lateness_ns: u64, due_ns: u64) {
+        let lost = matches!(outcome, MessageOutcome::Lost);
         let of_peer = &mut self.peers[peer];
         of_peer.counts.sent += 1;
         of_peer.counts.lost += u64::from(lost);
@@ -363,7 +363,7 @@ impl Paced {
             let intended_ns = rate.ns(one.sample.received.saturating_sub(one.sample.intended));
             self.keep(one, peer, [intended_ns, rtt_ns, lateness_ns], true);
         } else if lateness_ns >= self.stalls.threshold_ns() {
-            // No answer tells of it, but its lateness does.
+            // There is no answer, so its lateness shows the stall.
             self.stalls.offer(due_ns, lateness_ns);
         }
     }
@@ -396,13 +396,13 @@ impl Paced {
     fn keep(&mut self, one: &PacedSample, peer: usize, times: [u64; 3], lost: bool) {
         let [_, rtt_ns, lateness_ns] = times;
         for (outliers, worth_ns) in self.outliers.iter_mut().zip(times) {
-            outliers.offer(Kept {
+            outliers.offer(OutlierCandidate {
                 worth_ns,
                 seq: Reverse(one.sample.seq),
                 sent: one.sample.sent,
                 lateness_ns,
                 lost,
-                more: More::of(one, peer, rtt_ns),
+                more: OutlierDetail::of(one, peer, rtt_ns),
             });
         }
         self.notable_from = self.outliers.each_ref().map(Outliers::notable_from);
@@ -442,7 +442,7 @@ impl Paced {
         self.intervals.begin(due_ns.saturating_add(rate.ns(sent.saturating_sub(intended))), messages);
     }
 
-    /// Tells the intervals that are over at the tick `now`, for [`Self::intervals`]. All is known of the messages that were
+    /// Reports the intervals that are over at the tick `now`, for [`Self::intervals`]. All is known of the messages that were
     /// due before the tick `known`; with `all_sent` no more will be sent.
     pub fn look(&mut self, now: u64, known: u64, all_sent: bool) {
         let Some(first) = self.first else { return };
@@ -503,7 +503,7 @@ impl Paced {
         let wall = |tick: u64| clock.and_then(|map| realtime_at(map, tick));
         let started_ns = self.first.and_then(wall).unwrap_or(0);
         self.intervals.end();
-        self.peers.iter_mut().filter_map(|peer| peer.one_way.as_mut()).for_each(OneWays::end);
+        self.peers.iter_mut().filter_map(|peer| peer.one_way.as_mut()).for_each(OneWayRecorder::end);
         let arrears = self.arrears();
         let report = self.rate_report(first_tick);
         let several = self.peers.len() > 1;
@@ -523,7 +523,7 @@ impl Paced {
         });
         let reflectors: Vec<ReflectorReport> = reflectors.collect();
         let (kept, outliers_dropped) = outliers::merged(self.outliers);
-        let repaired = self.repairs.as_ref().map(|repairs| repairs.told()).unwrap_or_default();
+        let repaired = self.repairs.as_ref().map(|repairs| repairs.by_message()).unwrap_or_default();
         let outliers = kept.iter().map(|kept| {
             let more = &kept.more;
             let mut parts_ns = BTreeMap::new();
@@ -542,7 +542,7 @@ impl Paced {
             }
             if self.repairs.is_some() {
                 let key = (kept.seq.0, u16::try_from(more.peer).unwrap_or(u16::MAX));
-                Repairs::name(&repaired, key, more.repaired.map(Repaired::from_word), &mut parts_ns);
+                RepairRecorder::name(&repaired, key, more.repaired.map(Repaired::from_word), &mut parts_ns);
             }
             Outlier {
                 seq: kept.seq.0,

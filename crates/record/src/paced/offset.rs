@@ -26,7 +26,7 @@ pub(super) const WORST_DRIFT: f64 = 500e-6;
 
 /// The far clock by ours over a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
+pub(super) struct OffsetFit {
     /// Where it is written from, by our clock.
     pub(super) origin_ns: f64,
     /// Lead of the far clock there.
@@ -37,7 +37,7 @@ pub(super) struct Line {
     pub(super) error_ns: f64,
 }
 
-impl Line {
+impl OffsetFit {
     /// Lead of the far clock at one of our times.
     pub(super) fn lead(&self, at_ns: f64) -> f64 {
         self.lead_ns + self.slope * (at_ns - self.origin_ns)
@@ -142,7 +142,7 @@ mod tests {
         // 1 s ahead, 50 ppm fast, seen each second within 5 µs.
         let anchors: Vec<Anchor> =
             (0..10).map(|at| f64::from(at) * 1e9).map(|at| anchor(at, 1e9 + at * 50e-6, 5000.0)).collect();
-        let line = Line::through(&anchors, 0.0, 9e9).unwrap();
+        let line = OffsetFit::through(&anchors, 0.0, 9e9).unwrap();
         assert!((line.slope - 50e-6).abs() < 1e-12);
         assert!((line.error_ns - 5000.0).abs() < 1.0, "{line:?}");
         assert_eq!(line.near(1_000_000_000), 0);
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn one_exchange_says_nothing_of_the_rate() {
-        assert_eq!(Line::through(&[], 0.0, 1.0), None);
-        let line = Line::through(&[anchor(0.0, 7.0, 100.0)], 0.0, 1e6).unwrap();
+        assert_eq!(OffsetFit::through(&[], 0.0, 1.0), None);
+        let line = OffsetFit::through(&[anchor(0.0, 7.0, 100.0)], 0.0, 1e6).unwrap();
         assert_eq!((line.lead(5.0), line.slope), (7.0, 0.0));
         assert!((line.error_ns - 600.0).abs() < 0.01, "1 ms at 500 ppm more: {}", line.error_ns);
     }
@@ -166,7 +166,7 @@ mod tests {
                 anchor(f64::from(at) * 1e8, lead, half)
             })
             .collect();
-        let line = Line::through(&anchors, 0.0, 1e10).unwrap();
+        let line = OffsetFit::through(&anchors, 0.0, 1e10).unwrap();
         assert!(line.lead(5e9).abs() < 1.0 && (line.error_ns - 48_000.0).abs() < 1.0, "{line:?}");
     }
 
@@ -178,7 +178,7 @@ mod tests {
                 anchor(f64::from(at) * 1e7, if slow { 40_000.0 } else { 0.0 }, if slow { 50_000.0 } else { 2000.0 })
             })
             .collect();
-        let line = Line::through(&anchors, 0.0, 1e9).unwrap();
+        let line = OffsetFit::through(&anchors, 0.0, 1e9).unwrap();
         assert!(line.lead(5e8).abs() < 1.0 && line.error_ns < 3000.0, "{line:?}");
     }
 }

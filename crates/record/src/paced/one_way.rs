@@ -7,7 +7,7 @@
 use super::config::PeerClock;
 use super::estimate::{Estimate, Exchange};
 use super::signed::SignedDistribution;
-use super::stamped::Stamped;
+use super::stamped::StampedExchanges;
 use model::{OneWay, PacedSample, Sample, StampClock, StampTimes, Stamps, TickRate};
 use std::collections::BTreeMap;
 
@@ -57,12 +57,12 @@ impl Ticks {
 struct Estimates {
     ticks: Ticks,
     /// Where stamps were asked for.
-    stamped: Option<Stamped>,
+    stamped: Option<StampedExchanges>,
 }
 
 /// One-way times of one reflector.
 #[derive(Debug)]
-pub(super) struct OneWays {
+pub(super) struct OneWayRecorder {
     out: SignedDistribution,
     back: SignedDistribution,
     /// Absent where both ends read one counter.
@@ -71,7 +71,7 @@ pub(super) struct OneWays {
     clocks: Option<[StampClock; 2]>,
 }
 
-impl OneWays {
+impl OneWayRecorder {
     /// `None` where nothing is known of the far clock.
     pub(super) fn new(clock: PeerClock, stamps: Stamps) -> Option<Self> {
         let estimates = match clock {
@@ -79,7 +79,7 @@ impl OneWays {
             PeerClock::SameCounter => None,
             PeerClock::Other(rate) => Some(Box::new(Estimates {
                 ticks: Ticks { rate, far_first: None, estimate: Estimate::default() },
-                stamped: (stamps != Stamps::None).then(Stamped::default),
+                stamped: (stamps != Stamps::None).then(StampedExchanges::default),
             })),
         };
         Some(Self { out: SignedDistribution::default(), back: SignedDistribution::default(), estimates, clocks: None })
@@ -119,7 +119,7 @@ impl OneWays {
     }
 
     /// The estimate by the better stamps, when it knows of as many messages and is no worse.
-    fn stamped(&self) -> Option<(&Stamped, u64)> {
+    fn stamped(&self) -> Option<(&StampedExchanges, u64)> {
         let estimates = self.estimates.as_deref()?;
         let (stamped, [near, far]) = (estimates.stamped.as_ref()?, self.clocks.as_ref()?);
         let by_ticks = &estimates.ticks.estimate;
@@ -128,7 +128,7 @@ impl OneWays {
         (stamped.is_stamped() && is_whole && error_ns <= by_ticks.error_ns()).then_some((stamped, error_ns))
     }
 
-    /// The two parts of one message; after [`OneWays::end`].
+    /// The two parts of one message; after [`OneWayRecorder::end`].
     pub(super) fn parts(
         &self,
         near: TickRate,
@@ -154,7 +154,7 @@ impl OneWays {
         }
     }
 
-    /// The summary; `None` where no answer held stamps. After [`OneWays::end`].
+    /// The summary; `None` where no answer held stamps. After [`OneWayRecorder::end`].
     pub(super) fn report(&self, near: TickRate, first: u64) -> Option<OneWay> {
         let of = |estimate: &Estimate, zero: i128, error_ns: u64, stamps: &str, clocks: &[StampClock]| {
             let (lead_ns, slope) = estimate.course()?;

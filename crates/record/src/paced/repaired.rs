@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Names of the fates, in the order of [`fate`].
 const FATES: [&str; 3] = ["repaired", "held", "untouched"];
 /// Names of the ways.
-const WAYS: [&str; 2] = ["out", "back"];
+const DIRECTIONS: [&str; 2] = ["out", "back"];
 /// Notes that are kept.
 const MOST_NOTES: usize = 1 << 20;
 /// Reflectors that have figures of their own for each fate; each takes some 100 KiB a distribution.
@@ -42,7 +42,7 @@ pub struct RepairFigures {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Fate {
+struct FateTimes {
     rtt: Distribution,
     intended: Distribution,
     cost: Distribution,
@@ -50,23 +50,23 @@ struct Fate {
 
 /// What was repaired and held on one way to one receiver.
 #[derive(Debug, Clone, Default)]
-struct Way {
+struct DirectionTimes {
     repair: Distribution,
     held: Distribution,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Peer {
+struct PeerRepairs {
     /// Present where there are several.
-    fates: Option<Box<[Fate; 3]>>,
-    ways: [Option<Box<Way>>; 2],
+    fates: Option<Box<[FateTimes; 3]>>,
+    directions: [Option<Box<DirectionTimes>>; 2],
 }
 
 /// Takes answered messages and, at the end, notes of repairs.
 #[derive(Debug)]
-pub(super) struct Repairs {
-    all: [Fate; 3],
-    peers: Vec<Peer>,
+pub(super) struct RepairRecorder {
+    all: [FateTimes; 3],
+    peers: Vec<PeerRepairs>,
     notes: Vec<RepairNote>,
 }
 
@@ -82,10 +82,10 @@ fn fate(one: &PacedSample) -> usize {
     }
 }
 
-impl Repairs {
+impl RepairRecorder {
     pub(super) fn new(peers: usize) -> Box<Self> {
         let several = (2..=MOST_OWN).contains(&peers);
-        let peer = || Peer { fates: several.then(Box::default), ways: [None, None] };
+        let peer = || PeerRepairs { fates: several.then(Box::default), directions: [None, None] };
         Box::new(Self { all: Default::default(), peers: (0..peers).map(|_| peer()).collect(), notes: Vec::new() })
     }
 
@@ -93,7 +93,7 @@ impl Repairs {
     pub(super) fn take(&mut self, one: &PacedSample, peer: usize, rtt_ns: u64, intended_ns: u64) {
         let place = fate(one);
         let cost_ns = one.out.ns() + one.back.ns();
-        let record = |fate: &mut Fate| {
+        let record = |fate: &mut FateTimes| {
             fate.rtt.record(rtt_ns);
             fate.intended.record(intended_ns);
             if cost_ns > 0 {
@@ -105,14 +105,14 @@ impl Repairs {
         if let Some(fates) = &mut peer.fates {
             record(&mut fates[place]);
         }
-        for (way, repaired) in peer.ways.iter_mut().zip([one.out, one.back]) {
+        for (direction, repaired) in peer.directions.iter_mut().zip([one.out, one.back]) {
             if repaired.ns() > 0 {
-                let way = way.get_or_insert_default();
+                let direction = direction.get_or_insert_default();
                 if repaired.repair_ns > 0 {
-                    way.repair.record(repaired.repair_ns.into());
+                    direction.repair.record(repaired.repair_ns.into());
                 }
                 if repaired.held_ns > 0 {
-                    way.held.record(repaired.held_ns.into());
+                    direction.held.record(repaired.held_ns.into());
                 }
             }
         }
@@ -126,45 +126,45 @@ impl Repairs {
 
     /// What is told of one message of the outliers: its own repairs, and what held it.
     pub(super) fn name(
-        told: &HashMap<(u64, u16), Vec<RepairNote>>,
+        by_message: &HashMap<(u64, u16), Vec<RepairNote>>,
         key: (u64, u16),
         cost: [model::Repaired; 2],
         named: &mut BTreeMap<String, i64>,
     ) {
-        let mut put = |way: &str, name: &str, ns: Option<u64>| {
+        let mut put = |direction: &str, name: &str, ns: Option<u64>| {
             if let Some(ns) = ns.and_then(|ns| i64::try_from(ns).ok()) {
-                named.insert(format!("{way}-{name}"), ns);
+                named.insert(format!("{direction}-{name}"), ns);
             }
         };
-        for (way, cost) in WAYS.iter().zip(cost) {
-            put(way, "gap-to-repair", Some(u64::from(cost.repair_ns)).filter(|ns| *ns > 0));
-            put(way, "held", Some(u64::from(cost.held_ns)).filter(|ns| *ns > 0));
+        for (direction, cost) in DIRECTIONS.iter().zip(cost) {
+            put(direction, "gap-to-repair", Some(u64::from(cost.repair_ns)).filter(|ns| *ns > 0));
+            put(direction, "held", Some(u64::from(cost.held_ns)).filter(|ns| *ns > 0));
         }
-        for note in told.get(&key).into_iter().flatten() {
-            let way = WAYS[usize::from(note.back)];
+        for note in by_message.get(&key).into_iter().flatten() {
+            let direction = DIRECTIONS[usize::from(note.back)];
             for (name, ns) in
                 [("gap-to-nak", note.nak_ns), ("nak-to-ncf", note.nak_to_ncf()), ("ncf-to-repair", note.ncf_to_data())]
             {
-                put(way, name, ns);
+                put(direction, name, ns);
             }
-            put(way, "gap-to-repair", Some(note.data_ns));
+            put(direction, "gap-to-repair", Some(note.data_ns));
         }
     }
 
     /// The notes by message and reflector.
-    pub(super) fn told(&self) -> HashMap<(u64, u16), Vec<RepairNote>> {
-        let mut told: HashMap<(u64, u16), Vec<RepairNote>> = HashMap::with_capacity(self.notes.len());
+    pub(super) fn by_message(&self) -> HashMap<(u64, u16), Vec<RepairNote>> {
+        let mut by_message: HashMap<(u64, u16), Vec<RepairNote>> = HashMap::with_capacity(self.notes.len());
         for note in &self.notes {
-            told.entry((note.seq, note.reflector)).or_default().push(*note);
+            by_message.entry((note.seq, note.reflector)).or_default().push(*note);
         }
-        told
+        by_message
     }
 
     pub(super) fn finish(&self, hosts: &[String], kind: LatencyKind) -> RepairFigures {
         let several = self.peers.len() > 1;
         let host = |at: usize| hosts.get(at).filter(|_| several).cloned();
         let mut fates: Vec<PgmFate> = Vec::new();
-        let mut put = |of: &[Fate; 3], host: Option<&String>| {
+        let mut put = |of: &[FateTimes; 3], host: Option<&String>| {
             for (name, fate) in FATES.iter().zip(of) {
                 fates.push(PgmFate {
                     fate: (*name).to_owned(),
@@ -184,7 +184,7 @@ impl Repairs {
         }
         let mut steps = Vec::new();
         for (at, peer) in self.peers.iter().enumerate() {
-            for (place, way) in peer.ways.iter().enumerate() {
+            for (place, direction) in peer.directions.iter().enumerate() {
                 let back = place == 1;
                 let of = |note: &&RepairNote| note.back == back && usize::from(note.reflector) == at;
                 let mut parts: [Distribution; 3] = Default::default();
@@ -196,20 +196,20 @@ impl Repairs {
                     }
                 }
                 let [nak, ncf, data] = parts.each_ref().map(|part| summary(LatencyKind::OneWay, part));
-                if way.is_none() && nak.is_none() && data.is_none() {
+                if direction.is_none() && nak.is_none() && data.is_none() {
                     continue;
                 }
-                let of_way = |pick: fn(&Way) -> &Distribution| {
-                    way.as_deref().and_then(|way| summary(LatencyKind::OneWay, pick(way)))
+                let of_way = |pick: fn(&DirectionTimes) -> &Distribution| {
+                    direction.as_deref().and_then(|direction| summary(LatencyKind::OneWay, pick(direction)))
                 };
                 steps.push(PgmSteps {
-                    way: WAYS[place].to_owned(),
+                    way: DIRECTIONS[place].to_owned(),
                     host: host(at),
                     gap_to_nak: nak,
                     nak_to_ncf: ncf,
                     ncf_to_repair: data,
-                    gap_to_repair: of_way(|way| &way.repair),
-                    held: of_way(|way| &way.held),
+                    gap_to_repair: of_way(|direction| &direction.repair),
+                    held: of_way(|direction| &direction.held),
                 });
             }
         }
@@ -317,9 +317,9 @@ mod tests {
         all.extend((0..100).map(|seq| PacedSample { reflector: 1, ..message(&config, seq, 0, MS / 10) }));
         let recorded = run(&config, all);
         let figures = recorded.pace.unwrap().repairs.unwrap();
-        let told: Vec<_> = figures.fates.iter().map(|fate| (fate.host.as_deref(), fate.messages)).collect();
+        let by_message: Vec<_> = figures.fates.iter().map(|fate| (fate.host.as_deref(), fate.messages)).collect();
         let [b, c] = [Some("b"), Some("c")];
-        assert_eq!(told, [(None, 2), (None, 2), (None, 196), (b, 2), (b, 2), (b, 96), (c, 0), (c, 0), (c, 100)]);
+        assert_eq!(by_message, [(None, 2), (None, 2), (None, 196), (b, 2), (b, 2), (b, 96), (c, 0), (c, 0), (c, 100)]);
         assert!(figures.steps.iter().all(|step| step.host.as_deref() == b), "{:?}", figures.steps);
     }
 

@@ -9,9 +9,9 @@ use super::figures::PaceFigures;
 use crate::Recorded;
 use model::{Counters, EndUsage, Saturated};
 
-/// One far end, as far as it told.
+/// One reflector's own counts.
 #[derive(Debug, Clone, Copy)]
-pub struct FarEnd<'a> {
+pub struct RemoteEnd<'a> {
     /// Its host or address where there are several, else `reflector`.
     pub name: &'a str,
     /// Messages that it received.
@@ -30,7 +30,7 @@ pub struct RateEvidence<'a> {
     /// Where the initiator's host dropped messages.
     pub initiator: &'a Counters,
     /// The far ends; those that vanished are left out.
-    pub far: &'a [FarEnd<'a>],
+    pub far: &'a [RemoteEnd<'a>],
     /// What became of a lower rate of the same sweep, where there was one.
     pub before: Option<Delivered>,
 }
@@ -77,7 +77,7 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-impl FarEnd<'_> {
+impl RemoteEnd<'_> {
     fn busy_percent(&self) -> f64 {
         percent(self.usage.process_user_ns + self.usage.process_system_ns, self.usage.elapsed_ns)
     }

@@ -50,7 +50,7 @@ impl Segments {
         (stamps != Stamps::None).then(|| Box::new(Self { stamps, far: stamps, each: Default::default() }))
     }
 
-    /// The far end told what it stamps with.
+    /// Sets the kind of the reflector's stamps.
     pub(super) fn far(&mut self, stamps: Stamps) {
         self.far = stamps;
     }
@@ -63,7 +63,7 @@ impl Segments {
         }
     }
 
-    /// The parts that any message told, in the order of the way.
+    /// The parts that any message had, in the order of the path.
     pub(super) fn finish(&self) -> Vec<Segment> {
         let of = |at: usize| match at {
             APPLICATION => "application",

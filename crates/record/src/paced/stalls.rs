@@ -1,5 +1,5 @@
 //! Stalls of an open loop. While something stands still, messages go on falling due: one stall is seen by many of them,
-//! each as long as was left of it. Those that overlap are told as one, from the first that was held to its end.
+//! each as long as was left of it. Those that overlap are one stall, from the first that was held to its end.
 
 use crate::recorder::{MOST_SLOW, SLOW_MEDIANS, SLOW_NS};
 
@@ -29,7 +29,7 @@ impl Stalls {
         self.from_ns = median_ns.saturating_mul(SLOW_MEDIANS).max(SLOW_NS);
     }
 
-    /// A message that was due at a time took so long.
+    /// A message that was due at `at_ns` took `took_ns`.
     #[cold]
     pub(super) fn offer(&mut self, start_ns: u64, width_ns: u64) {
         let end_ns = start_ns.saturating_add(width_ns);

@@ -25,7 +25,7 @@ const FREE: Waiting = Waiting { tx: 0, tight: Exchange { sent: 0, far_rx: 0, far
 
 /// The estimate, and what waits for it.
 #[derive(Debug)]
-pub(super) struct Stamped {
+pub(super) struct StampedExchanges {
     pub(super) estimate: Estimate,
     /// Where times are counted from, ours and theirs, in ns since 1970.
     zero: Option<(u64, u64)>,
@@ -34,7 +34,7 @@ pub(super) struct Stamped {
     stamped: u64,
 }
 
-impl Default for Stamped {
+impl Default for StampedExchanges {
     fn default() -> Self {
         Self { estimate: Estimate::default(), zero: None, waiting: vec![FREE; WAITING], stamped: 0 }
     }
@@ -50,7 +50,7 @@ fn place(tx: u64) -> usize {
     usize::try_from(tx.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - WAITING.ilog2())).unwrap_or(0)
 }
 
-impl Stamped {
+impl StampedExchanges {
     /// The times that are counted; `None` where one is missing.
     pub(super) fn exchange(&self, stamps: &StampTimes) -> Option<Exchange> {
         let (near, far) = self.zero?;

@@ -1,7 +1,7 @@
 //! Numbers that parity makes up for: what a point holds of each transmission group, and when that is enough to compute what
 //! the group lacks (RFC 3208, section 11.2).
 
-use super::{JUMP, Kind, Order, Point, Sight, Source, Time, Told, Trouble, between};
+use super::{CapturedPacket, JUMP, NumberHistory, Order, PacketKind, PacketNotes, Point, Source, Time, between};
 use std::collections::BTreeMap;
 
 /// Groups with parity that are remembered, a source and point; the oldest give way.
@@ -11,7 +11,7 @@ const BLOCK: u64 = 255;
 
 /// What a packet tells of transmission groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GroupTold {
+pub struct GroupOptions {
     /// Data packets of each group, of an SPM (OPT_PARITY_PRM).
     pub packets: Option<u32>,
     /// How often all numbers of its group had been used for parity before, of a parity packet (OPT_PARITY_GRP).
@@ -75,58 +75,58 @@ impl Point {
 
 impl Source {
     /// An SPM tells how large groups are; that cannot change.
-    pub(super) fn offered(&mut self, told: &GroupTold) {
+    pub(super) fn offered(&mut self, notes: &GroupOptions) {
         let fits = |packets: &u32| packets.is_power_of_two() && (2..=128).contains(packets);
         if self.group_packets.is_none() {
-            self.group_packets = told.packets.filter(fits).map(u64::from);
+            self.group_packets = notes.packets.filter(fits).map(u64::from);
         }
     }
 
     /// A packet that belongs to a group, not to a number; how many numbers are new in trouble.
     pub(super) fn parity(
         &mut self,
-        sight: &Sight<'_>,
+        packet: &CapturedPacket<'_>,
         point: &mut Point,
         at: usize,
         now: Option<Time>,
-        told: &mut Told,
+        notes: &mut PacketNotes,
     ) -> usize {
-        let before = self.troubles.len();
+        let before = self.histories.len();
         let Some(whole) = self.group_packets else { return 0 };
-        for number in sight.numbers {
+        for number in packet.numbers {
             let number = self.widen(*number);
             let (first, within) = (number - number % whole, number % whole);
-            match sight.kind {
-                Kind::Odata | Kind::Rdata => {
-                    let index = u64::from(sight.group.round).saturating_mul(whole).saturating_add(within);
+            match packet.kind {
+                PacketKind::Odata | PacketKind::Rdata => {
+                    let index = u64::from(packet.group.round).saturating_mul(whole).saturating_add(within);
                     let near = point.highest.is_some_and(|highest| first.abs_diff(highest) <= JUMP);
                     if near && index < BLOCK - whole {
-                        self.packet(sight, point, (first, index, whole), now, told);
+                        self.parity_packet(packet, point, (first, index, whole), now, notes);
                     }
                 }
-                Kind::Nak | Kind::Ncf => self.asked_for_group(sight.kind, point, (first, whole), at, now),
+                PacketKind::Nak | PacketKind::Ncf => self.asked_for_group(packet.kind, point, (first, whole), at, now),
                 _ => {}
             }
         }
-        self.troubles.len() - before
+        self.histories.len() - before
     }
 
-    fn packet(
+    fn parity_packet(
         &mut self,
-        sight: &Sight<'_>,
+        packet: &CapturedPacket<'_>,
         point: &mut Point,
         (first, index, whole): (u64, u64, u64),
         now: Option<Time>,
-        told: &mut Told,
+        notes: &mut PacketNotes,
     ) {
-        let short = sight.group.short.map(u64::from).filter(|short| (1..whole).contains(short));
+        let short = packet.group.short.map(u64::from).filter(|short| (1..whole).contains(short));
         let known = point.groups.0.get(&first).map_or(whole, |group| group.size);
         let size = short.unwrap_or(known);
         // All data of the group were sent.
         let missing = point.expect(first + size - 1, now);
         if missing > 0 {
             point.figures.gaps += missing;
-            told.order = Order::Gap(missing);
+            notes.order = Order::Gap(missing);
         }
         if size < whole {
             point.ended_early(first, size, whole);
@@ -137,20 +137,21 @@ impl Source {
         if point.groups.0.len() > MOST_GROUPS {
             point.groups.0.pop_first();
         }
-        self.rebuilt(first, point, now, told);
+        self.rebuilt(first, point, now, notes);
     }
 
     /// A number of a group came, or parity of it: perhaps nothing is missing any more.
-    pub(super) fn rebuilt(&mut self, number: u64, point: &mut Point, now: Option<Time>, told: &mut Told) {
+    pub(super) fn rebuilt(&mut self, number: u64, point: &mut Point, now: Option<Time>, notes: &mut PacketNotes) {
         let Some(whole) = self.group_packets else { return };
         for (number, gap) in point.rebuild(number - number % whole) {
-            told.rebuilt += 1;
+            notes.rebuilt += 1;
             let data = self.recent(number);
-            let trouble = self.troubles.entry(number).or_insert_with(|| Trouble { data, ..Trouble::default() });
-            trouble.gap = trouble.gap.or(gap);
-            if trouble.rebuilt.is_none() {
-                trouble.rebuilt = now;
-                if let Some(ns) = between(trouble.gap, now) {
+            let history =
+                self.histories.entry(number).or_insert_with(|| NumberHistory { data, ..NumberHistory::default() });
+            history.gap = history.gap.or(gap);
+            if history.rebuilt.is_none() {
+                history.rebuilt = now;
+                if let Some(ns) = between(history.gap, now) {
                     self.figures.gap_to_rebuilt.record(ns);
                 }
             }
@@ -158,8 +159,8 @@ impl Source {
     }
 
     /// The last data of a group that was ended early.
-    pub(super) fn short(&self, number: u64, told: &GroupTold, point: &mut Point) {
-        let Some((whole, short)) = self.group_packets.zip(told.short.map(u64::from)) else { return };
+    pub(super) fn short(&self, number: u64, notes: &GroupOptions, point: &mut Point) {
+        let Some((whole, short)) = self.group_packets.zip(notes.short.map(u64::from)) else { return };
         if (1..whole).contains(&short) {
             point.ended_early(number - number % whole, short, whole);
         }
@@ -168,7 +169,7 @@ impl Source {
     /// A group was asked for: that is what it lacks anywhere at the capture.
     fn asked_for_group(
         &mut self,
-        kind: Kind,
+        kind: PacketKind,
         point: &mut Point,
         (first, whole): (u64, u64),
         at: usize,
@@ -177,14 +178,15 @@ impl Source {
         for number in first..first + whole {
             let elsewhere = self.points.iter().flatten().find_map(|point| point.missing.when(number));
             let Some(gap) = point.missing.when(number).or(elsewhere) else { continue };
-            let trouble = self.troubles.entry(number).or_default();
-            trouble.gap = trouble.gap.or(gap);
-            if kind == Kind::Nak {
-                trouble.nak = trouble.nak.or(now);
+            let history = self.histories.entry(number).or_default();
+            history.gap = history.gap.or(gap);
+            if kind == PacketKind::Nak {
+                history.nak = history.nak.or(now);
             } else {
-                trouble.ncf = trouble.ncf.or(now);
+                history.ncf = history.ncf.or(now);
             }
-            let count = trouble.counts.get_mut(at).and_then(|counts| counts.get_mut(usize::from(kind == Kind::Ncf)));
+            let count =
+                history.counts.get_mut(at).and_then(|counts| counts.get_mut(usize::from(kind == PacketKind::Ncf)));
             if let Some(count) = count {
                 *count = count.saturating_add(1);
             }

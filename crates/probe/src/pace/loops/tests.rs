@@ -1,7 +1,7 @@
 //! The loops in virtual time: a tick is a nanosecond, and time passes only where the script says so. What they tell goes
-//! through the book into the recorder, as in a measurement.
+//! through `InFlight` into the recorder, as in a measurement.
 
-use super::super::book::{Book, Terms};
+use super::super::in_flight::{InFlight, InFlightConfig};
 use super::super::ring::{Consumer, Ring};
 use super::*;
 use model::{LatencyKind, PacedSample, SampleFlags, Shape};
@@ -57,7 +57,7 @@ impl Virtual {
     }
 }
 
-impl Time for &Virtual {
+impl LoopClock for &Virtual {
     fn now(&self) -> u64 {
         self.set(self.at() + self.step);
         self.at()
@@ -169,8 +169,8 @@ impl Inbox for Incoming<'_> {
     }
 }
 
-fn course(peers: u16) -> Course {
-    Course {
+fn loop_config(peers: u16) -> LoopConfig {
+    LoopConfig {
         begin: MS,
         until: 2_000 * MS,
         rate: TickRate::NANOSECONDS,
@@ -192,31 +192,31 @@ struct Done {
 }
 
 fn count(
-    course: &Course,
+    loop_config: &LoopConfig,
     rate: f64,
     mut sent: Consumer<'_, SENT_WORDS>,
-    mut got: Consumer<'_, GOT_WORDS>,
+    mut received: Consumer<'_, RECEIVED_WORDS>,
 ) -> (Recorded, Vec<PacedSample>) {
-    let terms = Terms {
-        first_number: course.first_number,
+    let config = InFlightConfig {
+        first_number: loop_config.first_number,
         every: 1,
-        peers: course.peers,
+        peers: loop_config.peers,
         timeout: TIMEOUT,
         flags: SampleFlags::default(),
         room: 1 << 16,
     };
-    let (mut book, mut samples) = (Book::new(terms), Vec::new());
-    let (sent_until, got_until) = (sent.written(), got.written());
+    let (mut in_flight, mut samples) = (InFlight::new(config), Vec::new());
+    let (sent_until, received_until) = (sent.written(), received.written());
     while let Some(entry) = sent.pop(sent_until) {
-        book.sent(&entry, &mut samples);
+        in_flight.sent(&entry, &mut samples);
     }
-    while let Some(entry) = got.pop(got_until) {
-        book.got(&entry, &mut samples);
+    while let Some(entry) = received.pop(received_until) {
+        in_flight.on_answer(&entry, &mut samples);
     }
-    book.retry(true, &mut samples);
-    book.expire(u64::MAX / 2, &mut samples);
-    assert_eq!((book.overrun(), book.strays()), (0, 0));
-    let peers = vec![record::PacedPeer::default(); usize::from(course.peers)];
+    in_flight.retry(true, &mut samples);
+    in_flight.expire(u64::MAX / 2, &mut samples);
+    assert_eq!((in_flight.overrun(), in_flight.unmatched()), (0, 0));
+    let peers = vec![record::PacedPeer::default(); usize::from(loop_config.peers)];
     let peers = peers.into_iter().enumerate().map(|(at, peer)| record::PacedPeer { host: at.to_string(), ..peer });
     let config = PacedConfig {
         timeout_ns: TIMEOUT,
@@ -224,28 +224,28 @@ fn count(
         ..PacedConfig::new(TickRate::NANOSECONDS, LatencyKind::Rtt, rate)
     };
     let mut paced = Paced::new(config);
-    paced.begin(course.begin);
+    paced.begin(loop_config.begin);
     paced.ingest(&samples);
     (paced.finish(None), samples)
 }
 
 /// A sender and a receiver, each in its own time, at `rate` for `ms`.
 fn play(rate: f64, ms: u64, sender: Stall, reflector: Stall) -> Done {
-    play_in(rate, ms, sender, World { stall: reflector, ..World::default() }, &course(1))
+    play_in(rate, ms, sender, World { stall: reflector, ..World::default() }, &loop_config(1))
 }
 
-fn play_in(rate: f64, ms: u64, sender: Stall, world: World, course: &Course) -> Done {
-    let (mut sent, mut got) = (Ring::<SENT_WORDS>::new(1 << 16), Ring::<GOT_WORDS>::new(1 << 16));
-    let ((sent_in, sent_out), (got_in, got_out)) = (sent.ends(), got.ends());
+fn play_in(rate: f64, ms: u64, sender: Stall, world: World, loop_config: &LoopConfig) -> Done {
+    let (mut sent, mut received) = (Ring::<SENT_WORDS>::new(1 << 16), Ring::<RECEIVED_WORDS>::new(1 << 16));
+    let ((sent_in, sent_out), (received_in, received_out)) = (sent.ends(), received.ends());
     let (halt, sent_all) = (AtomicBool::new(false), AtomicBool::new(false));
     let (mut here, there) = (&Virtual::new(20, sender), &Virtual::new(20, Stall::default()));
     let world = Mutex::new(world);
     let shape = Shape::Even;
     let schedule = Schedule::new(&shape, rate, 0, ms * MS, u64::MAX);
-    let send = Sender::new(course, &mut Out(&world, here), sent_in).run(&mut here, schedule, &halt, || {});
+    let send = Sender::new(loop_config, &mut Out(&world, here), sent_in).run(&mut here, schedule, &halt, || {});
     let mut inbox = Incoming { world: &world, time: there, halt: &halt, sent_all: &sent_all };
-    let receive = Receiver::new(course, &mut inbox, got_in).run(&there, &halt, || {});
-    let (recorded, samples) = count(course, rate, sent_out, got_out);
+    let receive = Receiver::new(loop_config, &mut inbox, received_in).run(&there, &halt, || {});
+    let (recorded, samples) = count(loop_config, rate, sent_out, received_out);
     Done { send, receive, recorded, samples }
 }
 
@@ -314,15 +314,15 @@ fn a_reflector_that_stands_still_shows_from_both_times() {
 fn a_sender_that_cannot_keep_up_skips_nothing_and_says_so() {
     // Each send takes 2 ms where 1 ms is asked for.
     let world = World { slow: 2 * MS, ..World::default() };
-    let done = play_in(1000.0, 500, Stall::default(), world, &course(1));
+    let done = play_in(1000.0, 500, Stall::default(), world, &loop_config(1));
     assert_eq!((done.send.sent, done.send.unsent, done.send.blocked), (500, 0, 0), "nobody refused anything");
     let last = done.samples.iter().max_by_key(|one| one.sample.seq).unwrap().sample;
     assert_eq!((last.seq, last.intended), (499, MS + 499 * MS));
     assert!(last.sent - last.intended > 450 * MS, "it is as late as it is");
     // Its time is over at twice the rate.
     let world = World { slow: 4 * MS, ..World::default() };
-    let course = Course { until: 1000 * MS, ..course(1) };
-    let done = play_in(1000.0, 500, Stall::default(), world, &course);
+    let loop_config = LoopConfig { until: 1000 * MS, ..loop_config(1) };
+    let done = play_in(1000.0, 500, Stall::default(), world, &loop_config);
     assert_eq!(done.send.sent + done.send.unsent, 500);
     assert!((240..=251).contains(&done.send.sent), "{:?}", done.send);
 }
@@ -336,17 +336,18 @@ fn behind(done: &Done) -> (u64, u64) {
 #[test]
 fn only_a_refusal_is_the_paths_doing_and_not_a_send_that_lasts() {
     // The thread loses its CPU for 2 ms in each send call: nobody refused anything.
-    let displaced = play_in(1000.0, 500, Stall::default(), World { slow: 2 * MS, ..World::default() }, &course(1));
+    let displaced = play_in(1000.0, 500, Stall::default(), World { slow: 2 * MS, ..World::default() }, &loop_config(1));
     let (own, all) = behind(&displaced);
     assert!(all > 490 && own == all, "{own} of {all}");
     // The path takes each message 2 ms later.
-    let refused = play_in(1000.0, 500, Stall::default(), World { refuses: 2 * MS, ..World::default() }, &course(1));
+    let refused =
+        play_in(1000.0, 500, Stall::default(), World { refuses: 2 * MS, ..World::default() }, &loop_config(1));
     let (own, all) = behind(&refused);
     assert!(all > 490 && own == 0, "{own} of {all}");
     assert_eq!((refused.send.blocked, refused.send.blocked_ticks / MS), (500, 1000));
     // The same, but for most of the wait the thread was ready and had no CPU.
     let world = World { refuses: 2 * MS, in_queue: 1_900_000, ..World::default() };
-    let ready = play_in(1000.0, 500, Stall::default(), world, &course(1));
+    let ready = play_in(1000.0, 500, Stall::default(), world, &loop_config(1));
     let (own, all) = behind(&ready);
     assert!(all > 490 && own > 490, "{own} of {all}");
 }
@@ -355,7 +356,7 @@ fn only_a_refusal_is_the_paths_doing_and_not_a_send_that_lasts() {
 fn a_clump_that_is_refused_after_a_stall_is_the_stalls() {
     // The sender stands still for 100 ms; the path then takes the clump at 5 messages a ms.
     let world = World { refuses: MS / 5, ..World::default() };
-    let done = play_in(1000.0, 1000, Stall::of(500, 100), world, &course(1));
+    let done = play_in(1000.0, 1000, Stall::of(500, 100), world, &loop_config(1));
     let (own, all) = behind(&done);
     assert!(all > 100 && own > 95, "{own} of {all}");
     assert!(done.send.blocked_ticks < 300 * MS);
@@ -364,14 +365,14 @@ fn a_clump_that_is_refused_after_a_stall_is_the_stalls() {
 #[test]
 fn a_way_that_breaks_ends_the_sender_with_the_reason() {
     let world = World { broken_after: Some(7), interrupted: 3, ..World::default() };
-    let done = play_in(1000.0, 100, Stall::default(), world, &course(1));
+    let done = play_in(1000.0, 100, Stall::default(), world, &loop_config(1));
     assert_eq!((done.send.ended, done.send.sent, done.send.unsent), (Ended::Broken(PathError::Closed), 7, 93));
     assert_eq!(done.recorded.messages.received, 7, "what was sent is kept");
 }
 
 #[test]
 fn each_of_several_reflectors_gets_each_message_with_its_own_tag() {
-    let done = play_in(100.0, 100, Stall::default(), World::default(), &course(3));
+    let done = play_in(100.0, 100, Stall::default(), World::default(), &loop_config(3));
     assert_eq!(done.send.sent, 10);
     assert_eq!(done.receive.foreign, 0, "every answer had the tag of its session");
     for peer in 0..3 {
@@ -383,7 +384,7 @@ fn each_of_several_reflectors_gets_each_message_with_its_own_tag() {
 
 #[test]
 fn one_message_to_a_group_is_answered_by_all() {
-    let course = Course { tags: vec![70], ..course(2) };
+    let loop_config = LoopConfig { tags: vec![70], ..loop_config(2) };
     let mut world = World::default();
     let mut answer = vec![0; 64];
     for seq in 0..10 {
@@ -393,7 +394,7 @@ fn one_message_to_a_group_is_answered_by_all() {
         }
     }
     // The script's own answers come after those of the first reflector, which they double.
-    let done = play_in(100.0, 100, Stall::default(), world, &course);
+    let done = play_in(100.0, 100, Stall::default(), world, &loop_config);
     assert_eq!((done.send.sent, done.recorded.messages.received), (10, 20));
     assert_eq!(done.recorded.messages.duplicated, Some(10));
 }
@@ -404,14 +405,14 @@ fn what_is_not_ours_is_counted_and_nothing_else() {
     let mut stranger = vec![0; 64];
     data::write(10, 99, &mut stranger);
     world.answers.push_back((0, 0, stranger));
-    let done = play_in(100.0, 100, Stall::default(), world, &course(1));
+    let done = play_in(100.0, 100, Stall::default(), world, &loop_config(1));
     assert_eq!((done.receive.foreign, done.recorded.messages.received), (1, 10));
 }
 
 fn spun(sender: Stall) -> (SendDone, Recorded) {
-    let course = course(1);
-    let (mut sent, mut got) = (Ring::<SENT_WORDS>::new(4096), Ring::<GOT_WORDS>::new(4096));
-    let ((sent_in, sent_out), (got_in, got_out)) = (sent.ends(), got.ends());
+    let loop_config = loop_config(1);
+    let (mut sent, mut received) = (Ring::<SENT_WORDS>::new(4096), Ring::<RECEIVED_WORDS>::new(4096));
+    let ((sent_in, sent_out), (received_in, received_out)) = (sent.ends(), received.ends());
     let (halt, sent_all) = (AtomicBool::new(false), AtomicBool::new(false));
     let time = &Virtual::new(500, sender);
     let world = Mutex::new(World::default());
@@ -419,10 +420,11 @@ fn spun(sender: Stall) -> (SendDone, Recorded) {
     let schedule = Schedule::new(&shape, 1000.0, 0, 200 * MS, u64::MAX);
     let mut out = Out(&world, time);
     let mut inbox = Incoming { world: &world, time, halt: &halt, sent_all: &sent_all };
-    let (sender, receiver) = (Sender::new(&course, &mut out, sent_in), Receiver::new(&course, &mut inbox, got_in));
+    let (sender, receiver) =
+        (Sender::new(&loop_config, &mut out, sent_in), Receiver::new(&loop_config, &mut inbox, received_in));
     let (send, receive) = spin(&time, sender, receiver, schedule, &halt, &sent_all, || {});
     assert_eq!(receive.ended, Ended::Halted);
-    (send, count(&course, 1000.0, sent_out, got_out).0)
+    (send, count(&loop_config, 1000.0, sent_out, received_out).0)
 }
 
 #[test]
@@ -440,14 +442,15 @@ fn a_spinner_sends_and_receives_in_one_thread() {
 
 #[test]
 fn a_halt_ends_all_loops() {
-    let course = course(1);
+    let loop_config = loop_config(1);
     let halt = AtomicBool::new(true);
     let world = Mutex::new(World::default());
     let mut here = &Virtual::new(20, Stall::default());
     let shape = Shape::Even;
     let schedule = || Schedule::new(&shape, 1000.0, 0, 100 * MS, u64::MAX);
     let mut sent = Ring::<SENT_WORDS>::new(64);
-    let done = Sender::new(&course, &mut Out(&world, here), sent.ends().0).run(&mut here, schedule(), &halt, || {});
+    let done =
+        Sender::new(&loop_config, &mut Out(&world, here), sent.ends().0).run(&mut here, schedule(), &halt, || {});
     assert_eq!((done.ended, done.sent, done.unsent), (Ended::Halted, 0, 100));
 }
 
@@ -493,12 +496,12 @@ impl Inbox for Nothing {
 
 #[test]
 fn the_loops_allocate_nothing() {
-    let course = Course { wall: true, ..course(1) };
+    let loop_config = LoopConfig { wall: true, ..loop_config(1) };
     let halt = AtomicBool::new(false);
-    let (mut sent, mut got) = (Ring::<SENT_WORDS>::new(1024), Ring::<GOT_WORDS>::new(1024));
+    let (mut sent, mut received) = (Ring::<SENT_WORDS>::new(1024), Ring::<RECEIVED_WORDS>::new(1024));
     let (mut out, mut inbox) = (Nothing(0), Nothing(50_000));
-    let sender = Sender::new(&course, &mut out, sent.ends().0);
-    let receiver = Receiver::new(&course, &mut inbox, got.ends().0);
+    let sender = Sender::new(&loop_config, &mut out, sent.ends().0);
+    let receiver = Receiver::new(&loop_config, &mut inbox, received.ends().0);
     let mut here = &Virtual::new(20, Stall::default());
     let shape = Shape::Poisson;
     let schedule = Schedule::new(&shape, 1e6, 3, 50 * MS, u64::MAX);

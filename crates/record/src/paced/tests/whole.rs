@@ -294,8 +294,8 @@ fn the_log_covers_more_a_line_when_it_grows_long() {
         let rtt_ns = 10_000 + (random >> 48);
         all.push(rtt_ns);
         let sent_ns = at * MS;
-        let fate = Fate::Answered { rtt_ns, intended_ns: rtt_ns };
-        intervals.take(&Message { due_ns: sent_ns, sent_ns, sent: sent_ns, lateness_ns: 0, peer: 0, fate });
+        let outcome = MessageOutcome::Answered { rtt_ns, intended_ns: rtt_ns };
+        intervals.take(&IntervalMessage { due_ns: sent_ns, sent_ns, sent: sent_ns, lateness_ns: 0, peer: 0, outcome });
         if sent_ns >= intervals.close_from() {
             intervals.close(sent_ns);
         }

@@ -1,7 +1,7 @@
 //! The rules of an open loop, both ways.
 
 use super::*;
-use crate::{Delivered, FarEnd, Paced, PacedConfig, PacedPeer, RateEvidence, SenderCounts};
+use crate::{Delivered, Paced, PacedConfig, PacedPeer, RateEvidence, RemoteEnd, SenderCounts};
 use model::{PaceSpec, PacedSample, Pacer};
 
 const US: u64 = 1000;
@@ -96,7 +96,7 @@ fn a_path_that_takes_no_more_is_not_the_senders_fault() {
 /// Who could not keep up, with what the initiator and one reflector counted.
 fn judged(mut recorded: Recorded, initiator: &Counters, far: &Counters, over_rate: u64, busy: u64) -> Recorded {
     let usage = EndUsage { elapsed_ns: 100 * MS, process_system_ns: busy * MS, ..EndUsage::default() };
-    let far = FarEnd { name: "reflector", received: 4900, over_rate, counters: far, usage: &usage };
+    let far = RemoteEnd { name: "reflector", received: 4900, over_rate, counters: far, usage: &usage };
     recorded.judge_rate(&RateEvidence { initiator, far: &[far], before: None });
     recorded
 }
@@ -178,7 +178,7 @@ fn a_higher_rate_that_brings_no_more_answers_is_not_reached() {
         };
         let mut done = paced(config(), 5000, 0, lost);
         let counters = none();
-        let far = FarEnd { name: "reflector", received: 4900, over_rate: 0, counters: &counters, usage: &usage };
+        let far = RemoteEnd { name: "reflector", received: 4900, over_rate: 0, counters: &counters, usage: &usage };
         done.judge_rate(&RateEvidence { initiator: &counters, far: &[far], before: Some(before) });
         done
     };

@@ -1,7 +1,7 @@
 //! One packet as a line.
 
 use super::Seen;
-use record::timeline::{Order, Span, Told};
+use record::timeline::{MessageNotes, Order, Span};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use wire::dissect::{Message, Packet, Recognised, Transport, Undecoded};
@@ -12,7 +12,7 @@ pub(super) struct Line<'a> {
     pub(super) seen: &'a Seen<'a>,
     pub(super) packet: &'a Packet<'a>,
     pub(super) found: &'a Recognised<'a>,
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<MessageNotes>,
 }
 
 /// Above the first line. The second column compares messages of one flow, direction and way.

@@ -13,7 +13,7 @@ use lines::Line;
 use net::capture::{CaptureError, Entry, Live, Reader, Way};
 use pgm_lines::PgmLine;
 use record::repairs::Repairs;
-use record::timeline::{Sight, Timeline};
+use record::timeline::{CapturedMessage, Timeline};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::net::IpAddr;
@@ -199,7 +199,7 @@ impl<'a> Decoder<'a> {
         let found = self.recogniser.look(&packet, seen.leaving);
         let told = match (&found.message, found.again) {
             (Message::Data { seq, .. }, false) => {
-                let sight = Sight {
+                let sight = CapturedMessage {
                     flow: found.flow.0,
                     forward: found.forward,
                     leaving: seen.leaving,

@@ -3,7 +3,7 @@
 use super::Seen;
 use super::lines::{end, head, plain};
 use pgm::packet::{Body, Nak, Observed, Options, RawOption, Sum};
-use record::repairs::{Carried, GroupTold, Kind, Repairs, Sight, Told};
+use record::repairs::{CapturedPacket, CarriedMessage, GroupOptions, PacketKind, PacketNotes, Repairs};
 use record::timeline::{Order, Span};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use wire::dissect::{Packet, Sighted, Transport};
 const MOST_NUMBERS: usize = 63;
 
 /// What the packets before say of this one. Packets with a wrong checksum tell nothing.
-pub(super) fn see(repairs: &mut Repairs, seen: &Seen<'_>, sighted: &Sighted<'_>) -> Told {
+pub(super) fn see(repairs: &mut Repairs, seen: &Seen<'_>, sighted: &Sighted<'_>) -> PacketNotes {
     let observed = &sighted.packet;
     let mut numbers = [0; MOST_NUMBERS];
     let (kind, count, parity, group, bytes) = match observed.packet {
@@ -23,29 +23,29 @@ pub(super) fn see(repairs: &mut Repairs, seen: &Seen<'_>, sighted: &Sighted<'_>)
             };
             let options = &packet.options;
             let nak = |nak: &Nak| std::iter::once(nak.sqn.0).chain(options.nak_list.iter().map(|sqn| sqn.0)).collect();
-            let (kind, listed): (Kind, Vec<u32>) = match &packet.body {
-                Body::Odata(data) => (Kind::Odata, vec![data.sqn.0]),
-                Body::Rdata(data) => (Kind::Rdata, vec![data.sqn.0]),
-                Body::Spm(spm) => (Kind::Spm, vec![spm.trail.0, spm.lead.0]),
-                Body::Nak(one) => (Kind::Nak, nak(one)),
-                Body::Ncf(one) => (Kind::Ncf, nak(one)),
-                Body::Nnak(one) => (Kind::Nnak, nak(one)),
-                Body::Spmr => (Kind::Spmr, Vec::new()),
-                Body::Poll(_) => (Kind::Poll, Vec::new()),
-                Body::Polr(_) => (Kind::Polr, Vec::new()),
-                Body::Ack(_) => (Kind::Ack, Vec::new()),
+            let (kind, listed): (PacketKind, Vec<u32>) = match &packet.body {
+                Body::Odata(data) => (PacketKind::Odata, vec![data.sqn.0]),
+                Body::Rdata(data) => (PacketKind::Rdata, vec![data.sqn.0]),
+                Body::Spm(spm) => (PacketKind::Spm, vec![spm.trail.0, spm.lead.0]),
+                Body::Nak(one) => (PacketKind::Nak, nak(one)),
+                Body::Ncf(one) => (PacketKind::Ncf, nak(one)),
+                Body::Nnak(one) => (PacketKind::Nnak, nak(one)),
+                Body::Spmr => (PacketKind::Spmr, Vec::new()),
+                Body::Poll(_) => (PacketKind::Poll, Vec::new()),
+                Body::Polr(_) => (PacketKind::Polr, Vec::new()),
+                Body::Ack(_) => (PacketKind::Ack, Vec::new()),
             };
             let count = found(&mut listed.into_iter());
-            let group = GroupTold {
+            let group = GroupOptions {
                 packets: options.parity_parameters.map(|told| told.group_size),
                 round: options.parity_group.unwrap_or(0),
                 short: options.current_group_size,
             };
             (kind, count, options.parity, group, u64::from(observed.head.payload_bytes))
         }
-        _ => (Kind::Other, 0, false, GroupTold::default(), 0),
+        _ => (PacketKind::Other, 0, false, GroupOptions::default(), 0),
     };
-    repairs.see(&Sight {
+    repairs.see(&CapturedPacket {
         source: sighted.source.0,
         kind,
         numbers: numbers.get(..count).unwrap_or_default(),
@@ -55,7 +55,7 @@ pub(super) fn see(repairs: &mut Repairs, seen: &Seen<'_>, sighted: &Sighted<'_>)
         leaving: seen.leaving,
         clock: seen.interface,
         time_ns: seen.time_ns,
-        carried: sighted.carried.map(|one| Carried { seq: one.seq, tag: one.tag, answer: one.answer }),
+        carried: sighted.carried.map(|one| CarriedMessage { seq: one.seq, tag: one.tag, answer: one.answer }),
     })
 }
 
@@ -65,7 +65,7 @@ pub(super) struct PgmLine<'a> {
     pub(super) seen: &'a Seen<'a>,
     pub(super) packet: &'a Packet<'a>,
     pub(super) sighted: &'a Sighted<'a>,
-    pub(super) told: Told,
+    pub(super) told: PacketNotes,
 }
 
 pub(super) fn sum_name(sum: Sum) -> &'static str {

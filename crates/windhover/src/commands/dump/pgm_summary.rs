@@ -5,7 +5,7 @@ use super::pgm_lines::sum_name;
 use super::summary::{figures, quantiles};
 use pgm::Tsi;
 use pgm::packet::{Body, Sum};
-use record::repairs::{Kind, PointFigures, Repair, SourceFigures, Told};
+use record::repairs::{PacketKind, PacketNotes, PointFigures, Repair, SourceFigures};
 use record::timeline::{Order, Span};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl PgmSources {
     }
 
     /// Counts one packet; says whether a message begins in it.
-    pub(super) fn count(&mut self, packet: &Packet<'_>, sighted: &Sighted<'_>, told: &Told) -> bool {
+    pub(super) fn count(&mut self, packet: &Packet<'_>, sighted: &Sighted<'_>, told: &PacketNotes) -> bool {
         if self.sources.len() >= MOST_SOURCES && !self.sources.contains_key(&sighted.source) {
             return false;
         }
@@ -136,19 +136,19 @@ impl PgmSources {
     }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+fn kind_name(kind: PacketKind) -> &'static str {
     match kind {
-        Kind::Odata => "ODATA",
-        Kind::Rdata => "RDATA",
-        Kind::Spm => "SPM",
-        Kind::Nak => "NAK",
-        Kind::Ncf => "NCF",
-        Kind::Nnak => "N-NAK",
-        Kind::Spmr => "SPMR",
-        Kind::Poll => "POLL",
-        Kind::Polr => "POLR",
-        Kind::Ack => "ACK",
-        Kind::Other => "others",
+        PacketKind::Odata => "ODATA",
+        PacketKind::Rdata => "RDATA",
+        PacketKind::Spm => "SPM",
+        PacketKind::Nak => "NAK",
+        PacketKind::Ncf => "NCF",
+        PacketKind::Nnak => "N-NAK",
+        PacketKind::Spmr => "SPMR",
+        PacketKind::Poll => "POLL",
+        PacketKind::Polr => "POLR",
+        PacketKind::Ack => "ACK",
+        PacketKind::Other => "others",
     }
 }
 

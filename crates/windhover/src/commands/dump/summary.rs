@@ -2,7 +2,7 @@
 
 use super::lines::plain;
 use super::pgm_summary::PgmSources;
-use record::repairs::{SourceFigures, Told};
+use record::repairs::{PacketNotes, SourceFigures};
 use record::timeline::{AnswerFigures, Span, StreamFigures};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ impl Summary {
     }
 
     /// Counts one packet of PGM.
-    pub(super) fn pgm(&mut self, packet: &Packet<'_>, sighted: &Sighted<'_>, told: &Told) {
+    pub(super) fn pgm(&mut self, packet: &Packet<'_>, sighted: &Sighted<'_>, told: &PacketNotes) {
         self.messages += u64::from(self.sources.count(packet, sighted, told));
     }
 

@@ -12,7 +12,7 @@ pub(crate) const HYBRID_NS: u64 = 50_000;
 const SPINS: u32 = 64;
 
 /// What the loops know of time.
-pub(crate) trait Time {
+pub(crate) trait LoopClock {
     /// The present time in ticks.
     fn now(&self) -> u64;
 
@@ -29,14 +29,14 @@ pub(crate) trait Time {
 
 /// The machine's.
 #[derive(Debug)]
-pub(crate) struct Real {
+pub(crate) struct SystemClock {
     clock: Clock,
     run_queue: RunQueueWait,
     /// Ticks before the time at which sleeping ends and spinning begins: none for sleepers, all for spinners.
     spin: u64,
 }
 
-impl Real {
+impl SystemClock {
     /// Called on the thread that uses it.
     pub(crate) fn new(clock: Clock, pacer: Pacer) -> Self {
         let spin = match pacer {
@@ -48,7 +48,7 @@ impl Real {
     }
 }
 
-impl Time for Real {
+impl LoopClock for SystemClock {
     #[inline(always)]
     fn now(&self) -> u64 {
         self.clock.now()
@@ -103,7 +103,7 @@ mod tests {
         let clock = Clock::calibrate().unwrap();
         let halt = AtomicBool::new(false);
         for pacer in Pacer::ALL {
-            let mut time = Real::new(clock, pacer);
+            let mut time = SystemClock::new(clock, pacer);
             let due = time.now() + clock.ticks(2_000_000);
             assert!(time.wait_until(due, &halt));
             assert!(time.now() >= due, "{pacer}");

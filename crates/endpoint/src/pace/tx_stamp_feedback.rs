@@ -1,4 +1,4 @@
-//! When an answer was really sent is known only once it has left, so a later answer tells it.
+//! The time at which the driver sent an answer is known only afterwards, so a later answer carries it.
 //!
 //! Used within the measured loop, after each send: one call takes one stamp from the socket, so as many are taken as are
 //! made, and nothing has to wait. Nothing is allocated there.
@@ -10,21 +10,21 @@ use wire::data::Told;
 /// Answers whose ticks are remembered: more than a NIC stamps later, and than error queues hold.
 const HELD: u64 = 4096;
 
-/// What is to be told of answers already sent.
+/// Transmit time stamps of sent answers, to be reported by later answers.
 #[derive(Debug)]
-pub(crate) struct Telling {
+pub(crate) struct TxStampFeedback {
     stamps: Option<SentStamps>,
-    notes: Notes,
+    notes: StampQueue,
 }
 
-impl Telling {
-    /// Without stamps nothing is told.
+impl TxStampFeedback {
+    /// Without stamps nothing is reported.
     pub(crate) fn new(stamps: Option<SentStamps>) -> Self {
         let held = if stamps.is_some() { HELD } else { 0 };
-        Self { stamps, notes: Notes::new(held) }
+        Self { stamps, notes: StampQueue::new(held) }
     }
 
-    /// What the next answer is to tell.
+    /// What the next answer reports.
     #[inline]
     pub(super) fn next(&mut self) -> Told {
         self.notes.waiting.pop_front().unwrap_or_default()
@@ -42,7 +42,7 @@ impl Telling {
         }
     }
 
-    /// A send failed: whether the kernel counted it is not known, so no later stamp can be told whose it is.
+    /// A send failed: whether the kernel counted it is unknown, so later stamps cannot be attributed.
     #[cold]
     pub(super) fn lose_count(&mut self) {
         self.stamps = None;
@@ -51,14 +51,14 @@ impl Telling {
 }
 
 #[derive(Debug)]
-struct Notes {
+struct StampQueue {
     /// Ticks of the answers sent last, by their numbers.
     ticks: Vec<u64>,
     sent: u64,
     waiting: VecDeque<Told>,
 }
 
-impl Notes {
+impl StampQueue {
     fn new(held: u64) -> Self {
         let held = usize::try_from(held).unwrap_or(0);
         // Filled with another value than zero, so that each page is really there.
@@ -100,32 +100,32 @@ mod tests {
 
     #[test]
     fn each_stamp_is_told_once_with_the_tick_of_its_answer() {
-        let mut telling = Telling { stamps: None, notes: Notes::new(8) };
-        assert_eq!(telling.next(), Told::default());
+        let mut stamp_feedback = TxStampFeedback { stamps: None, notes: StampQueue::new(8) };
+        assert_eq!(stamp_feedback.next(), Told::default());
         for tx in 100..110 {
-            telling.notes.sent(tx);
+            stamp_feedback.notes.sent(tx);
         }
-        telling.notes.stamped(9, 5009);
-        telling.notes.stamped(2, 5002);
+        stamp_feedback.notes.stamped(9, 5009);
+        stamp_feedback.notes.stamped(2, 5002);
         // Longer ago than is remembered, and one that was never sent.
-        telling.notes.stamped(1, 5001);
-        telling.notes.stamped(10, 5010);
-        assert_eq!(telling.next(), Told { tx: 109, driver_ns: 5009 });
-        assert_eq!(telling.next(), Told { tx: 102, driver_ns: 5002 });
-        assert_eq!(telling.next(), Told::default());
+        stamp_feedback.notes.stamped(1, 5001);
+        stamp_feedback.notes.stamped(10, 5010);
+        assert_eq!(stamp_feedback.next(), Told { tx: 109, driver_ns: 5009 });
+        assert_eq!(stamp_feedback.next(), Told { tx: 102, driver_ns: 5002 });
+        assert_eq!(stamp_feedback.next(), Told::default());
         for _ in 0..20 {
-            telling.notes.stamped(9, 1);
+            stamp_feedback.notes.stamped(9, 1);
         }
-        assert_eq!(telling.notes.waiting.len(), 8, "no more than there is room for");
-        telling.lose_count();
-        assert_eq!(telling.next(), Told::default());
+        assert_eq!(stamp_feedback.notes.waiting.len(), 8, "no more than there is room for");
+        stamp_feedback.lose_count();
+        assert_eq!(stamp_feedback.next(), Told::default());
     }
 
     #[test]
     fn without_stamps_nothing_is_told_and_nothing_taken() {
-        let mut telling = Telling::new(None);
-        telling.sent(5);
-        telling.notes.stamped(0, 7);
-        assert_eq!((telling.next(), telling.notes.ticks.capacity()), (Told::default(), 0));
+        let mut stamp_feedback = TxStampFeedback::new(None);
+        stamp_feedback.sent(5);
+        stamp_feedback.notes.stamped(0, 7);
+        assert_eq!((stamp_feedback.next(), stamp_feedback.notes.ticks.capacity()), (Told::default(), 0));
     }
 }

@@ -1,4 +1,4 @@
-//! A measuring thread's place: CPU, policy, memory; and how such threads begin together.
+//! Placement of the measuring threads (CPU, policy, memory), and their common start.
 
 use crate::ProbeError;
 use clock::Clock;
@@ -10,12 +10,12 @@ use task::Interrupter;
 
 /// Stack that is touched before a loop begins.
 const STACK: usize = 256 << 10;
-/// Between two looks whether the others are ready.
+/// Poll interval while waiting for the others.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// Where and how the measuring threads run.
+/// CPUs, policy and pacer of the measuring threads.
 #[derive(Debug, Clone)]
-pub(crate) struct Places {
+pub(crate) struct ThreadPlacement {
     pub policy: Policy,
     pub send_cpu: Option<u32>,
     pub receive_cpu: Option<u32>,
@@ -24,69 +24,69 @@ pub(crate) struct Places {
     pub free: CpuList,
 }
 
-/// Which of the two threads; one that does both sends.
+/// Role of a measuring thread. A single thread that does both is a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hand {
-    Sends,
-    Receives,
+pub(crate) enum ThreadRole {
+    Sender,
+    Receiver,
 }
 
-/// Gives the calling thread its place. First what may start other threads, then CPU and policy.
-pub(crate) fn settle(places: &Places, hand: Hand) -> Result<(), ProbeError> {
+/// Prepares the calling thread: first what may start other threads, then CPU and policy.
+pub(crate) fn place_thread(placement: &ThreadPlacement, role: ThreadRole) -> Result<(), ProbeError> {
     task::prefault_stack(STACK);
-    let cpu = if hand == Hand::Sends { places.send_cpu } else { places.receive_cpu };
+    let cpu = if role == ThreadRole::Sender { placement.send_cpu } else { placement.receive_cpu };
     if let Some(cpu) = cpu {
         // The kernel refuses a CPU behind a shield to who is not in its control group.
         host::shield::enter(&[cpu].into_iter().collect())?;
         task::pin(cpu)?;
     } else {
-        // The counting thread, which started this one, may have stepped aside.
-        let _ = task::set_affinity(&places.free);
+        // The counting thread, which started this one, may have changed its affinity.
+        let _ = task::set_affinity(&placement.free);
     }
     // Threads of ordinary policy would sleep 50 µs longer than asked.
     task::set_timer_slack(Duration::from_nanos(1))?;
-    if places.policy != Policy::Other {
-        task::apply_policy(places.policy)?;
+    if placement.policy != Policy::Other {
+        task::apply_policy(placement.policy)?;
     }
     Ok(())
 }
 
-/// How the measuring threads and the counting one begin together, and how the first are woken at the end.
+/// Common start of the measuring threads and the counting thread; at the end it interrupts the former.
 #[derive(Debug)]
-pub(crate) struct Meeting {
+pub(crate) struct StartBarrier {
     expected: u32,
     attending: AtomicU32,
     failed: AtomicBool,
-    called_off: AtomicBool,
+    cancelled: AtomicBool,
     /// When the schedule begins, in ticks; 0 until that is known.
     begin: AtomicU64,
     interrupters: [OnceLock<Interrupter>; 2],
 }
 
-impl Meeting {
+impl StartBarrier {
     pub(crate) fn new(expected: u32) -> Self {
         Self {
             expected,
             attending: AtomicU32::new(0),
             failed: AtomicBool::new(false),
-            called_off: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
             begin: AtomicU64::new(0),
             interrupters: [OnceLock::new(), OnceLock::new()],
         }
     }
 
-    /// A measuring thread is here. It comes back with the tick at which the schedule begins, or with nothing when the
-    /// phase was called off.
-    pub(crate) fn attend(&self, hand: Hand, settled: bool) -> Option<u64> {
+    /// A measuring thread is ready. Returns the tick at which the schedule begins, or nothing when the phase was
+    /// cancelled.
+    pub(crate) fn arrive(&self, role: ThreadRole, placed: bool) -> Option<u64> {
         match Interrupter::for_current_thread() {
-            Ok(own) if settled => {
-                let _ = self.interrupters[usize::from(hand == Hand::Receives)].set(own);
+            Ok(own) if placed => {
+                let _ = self.interrupters[usize::from(role == ThreadRole::Receiver)].set(own);
             }
             _ => self.failed.store(true, Ordering::Release),
         }
         self.attending.fetch_add(1, Ordering::AcqRel);
         loop {
-            if self.called_off.load(Ordering::Acquire) {
+            if self.cancelled.load(Ordering::Acquire) {
                 return None;
             }
             match self.begin.load(Ordering::Acquire) {
@@ -96,13 +96,13 @@ impl Meeting {
         }
     }
 
-    /// Waits for all threads and sets the beginning; nothing when one of them could not settle.
+    /// Waits for all threads and sets the start; nothing when one of them could not be prepared.
     pub(crate) fn begin(&self, clock: Clock, lead_ns: u64) -> Option<u64> {
         while self.attending.load(Ordering::Acquire) < self.expected {
             std::thread::sleep(LOOK);
         }
         if self.failed.load(Ordering::Acquire) {
-            self.call_off();
+            self.cancel();
             return None;
         }
         let begin = clock.now().saturating_add(clock.ticks(lead_ns)).max(1);
@@ -110,13 +110,13 @@ impl Meeting {
         Some(begin)
     }
 
-    /// Nothing begins.
-    pub(crate) fn call_off(&self) {
-        self.called_off.store(true, Ordering::Release);
+    /// Cancels the phase.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
     }
 
     /// Ends the calls that the threads may be blocked in.
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn interrupt(&self) {
         for own in self.interrupters.iter().filter_map(OnceLock::get) {
             own.interrupt();
         }

@@ -1,6 +1,6 @@
-//! The measuring thread and the calling thread: one measures, the other hands results on, never both at once.
+//! Runs a measurement on a thread of its own. The calling thread passes results on while the measuring thread waits.
 
-use crate::context::SeenBefore;
+use crate::context::LiveCursor;
 use crate::{Context, ProbeError};
 use model::ProbeSpec;
 use model::worker::Measured;
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const NUDGE: Duration = Duration::from_millis(1);
 
 /// Says something from the measuring thread to the calling one.
-enum News {
+enum StageMessage {
     /// Who measures.
     Measuring(Interrupter),
     /// A result; the measuring thread waits until it is handed on.
@@ -23,41 +23,41 @@ enum News {
 
 /// Runs `measure` on a thread of its own. Results go through `sink` on the calling thread while the measuring one waits.
 /// Once the program is asked to end, the measuring thread's blocked calls are interrupted until it comes back.
-pub(crate) fn on_its_own_thread<T: Send>(
+pub(crate) fn run_on_measuring_thread<T: Send>(
     spec: &ProbeSpec,
     context: &Context,
     sink: &mut dyn FnMut(Measured),
     measure: impl FnOnce(&mut dyn FnMut(Measured)) -> Result<T, ProbeError> + Send,
 ) -> Result<T, ProbeError> {
-    let _aside = StepAside::from(spec.initiator.cpu);
+    let _affinity = AffinityGuard::from(spec.initiator.cpu);
     std::thread::scope(|scope| {
-        let (news, heard) = sync_channel(1);
+        let (messages, heard) = sync_channel(1);
         let (handed_on, go_on) = sync_channel(1);
         let builder = std::thread::Builder::new().name("measure".to_owned());
         let thread = builder
             .spawn_scoped(scope, move || {
-                let _ = news.send(News::Measuring(Interrupter::for_current_thread()?));
+                let _ = messages.send(StageMessage::Measuring(Interrupter::for_current_thread()?));
                 measure(&mut |measured| {
-                    if news.send(News::Result(Box::new(measured))).is_ok() {
+                    if messages.send(StageMessage::Result(Box::new(measured))).is_ok() {
                         let _: Result<(), _> = go_on.recv();
                     }
                 })
             })
             .map_err(|cause| ProbeError::Task(task::TaskError::Thread { name: "measure", cause }))?;
         let mut measuring = None;
-        let mut before = SeenBefore::default();
+        let mut before = LiveCursor::default();
         loop {
             let pause = if context.stopping() { NUDGE } else { LOOK };
             match heard.recv_timeout(pause) {
-                Ok(News::Measuring(thread)) => measuring = Some(thread),
-                Ok(News::Result(measured)) => {
+                Ok(StageMessage::Measuring(thread)) => measuring = Some(thread),
+                Ok(StageMessage::Result(measured)) => {
                     sink(*measured);
                     let _ = handed_on.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    // Open loops tell by themselves.
+                    // Open loops report their intervals themselves.
                     if let Some(live) = &context.live
-                        && let Some(interval) = context.seen.since(&mut before)
+                        && let Some(interval) = context.progress_seen.since(&mut before)
                     {
                         live.tell(interval);
                     }
@@ -76,9 +76,9 @@ pub(crate) fn on_its_own_thread<T: Send>(
 }
 
 /// Keeps the calling thread off the measuring CPU, and lets it back when dropped.
-pub(crate) struct StepAside(Option<model::CpuList>);
+pub(crate) struct AffinityGuard(Option<model::CpuList>);
 
-impl StepAside {
+impl AffinityGuard {
     pub(crate) fn from(measuring: Option<u32>) -> Self {
         let Some(cpu) = measuring else { return Self(None) };
         let before = task::allowed_cpus().ok();
@@ -88,7 +88,7 @@ impl StepAside {
     }
 }
 
-impl Drop for StepAside {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = task::set_affinity(before);

@@ -1,26 +1,25 @@
-//! What became of each message. Pure: entries of both loops and the time in, samples out, each message once for each of
-//! its reflectors, in the order that its fate was known.
+//! The messages in flight. Pure: entries of both loops and the time in, samples out: each message once for each of its
+//! reflectors, in the order in which its outcome became known.
 
-use super::loops::{ALL, GotEntry, SentEntry, UNCOUNTED};
+use super::loops::{ALL, ReceivedEntry, SentEntry, UNCOUNTED};
 use model::{PacedSample, Repaired, Sample, SampleFlags, StampTimes};
 use std::collections::VecDeque;
 
 /// Most messages that are remembered at once.
 const MOST: usize = 1 << 21;
-/// Answers that may wait for the word that their message was sent: a sender may be displaced between its send call and
-/// that word.
+/// Answers that may wait for the entry of their send: a sender may be preempted between its send call and the entry.
 const EARLY: usize = 4096;
 
-/// What a book must know.
+/// Settings of [`InFlight`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct InFlightConfig {
     /// Number of the first message on the wire.
     pub first_number: u64,
     /// Messages whose number is a multiple of it are answered.
     pub every: u64,
     /// Reflectors, 1 or more.
     pub peers: u16,
-    /// An answer after so many ticks is late.
+    /// An answer after this time is late, in ticks.
     pub timeout: u64,
     /// Added to each sample: WARMUP, or nothing.
     pub flags: SampleFlags,
@@ -58,27 +57,27 @@ const FREE: Slot = Slot { seq: u64::MAX, intended: 0, sent: 0, sent_ns: 0, drive
 
 /// The messages of one run.
 #[derive(Debug)]
-pub(crate) struct Book {
-    terms: Terms,
+pub(crate) struct InFlight {
+    config: InFlightConfig,
     slots: Vec<Slot>,
     /// Messages that the slots hold, a power of two.
     held: u64,
     /// All messages below are done with.
     tail: u64,
-    /// Messages sent, by reflector: numbers from 0 on are known below it. The word of a send to one reflector may come
-    /// well before that to the next.
+    /// Messages sent, by reflector: numbers below it are known. The entries of one message's sends to several
+    /// reflectors may arrive at different times.
     heads: Vec<u64>,
     /// Newest message answered, by reflector.
     newest: Vec<Option<u64>>,
-    early: VecDeque<GotEntry>,
-    /// Stamps of messages that are not known yet: number, whom it went to, time.
+    early: VecDeque<ReceivedEntry>,
+    /// Stamps of messages whose entry has not come yet: number, reflector, time.
     early_stamps: VecDeque<(u64, u64, u64)>,
-    /// From this message on the kernel may count otherwise.
+    /// From this message on the kernel's time stamp ids are unreliable.
     uncounted_from: u64,
-    /// Messages that had to be given up, and answers that had to be dropped, for want of room.
+    /// Messages given up and answers dropped because there was no room.
     overrun: u64,
     /// Answers that belong to no message of this run.
-    strays: u64,
+    unmatched: u64,
     answered: u64,
     lost: u64,
     waiting: u64,
@@ -88,13 +87,13 @@ pub(crate) struct Book {
     last_intended: u64,
 }
 
-impl Book {
+impl InFlight {
     /// Takes and touches its memory.
-    pub(crate) fn new(terms: Terms) -> Self {
-        let held = terms.room.clamp(1024, MOST).next_power_of_two();
-        let peers = usize::from(terms.peers.max(1));
+    pub(crate) fn new(config: InFlightConfig) -> Self {
+        let held = config.room.clamp(1024, MOST).next_power_of_two();
+        let peers = usize::from(config.peers.max(1));
         Self {
-            terms,
+            config,
             slots: vec![FREE; held * peers],
             held: held as u64,
             tail: 0,
@@ -104,7 +103,7 @@ impl Book {
             early_stamps: VecDeque::with_capacity(EARLY),
             uncounted_from: u64::MAX,
             overrun: 0,
-            strays: 0,
+            unmatched: 0,
             answered: 0,
             lost: 0,
             waiting: 0,
@@ -116,11 +115,11 @@ impl Book {
 
     fn at(&self, seq: u64, peer: u16) -> Option<usize> {
         let row = usize::try_from(seq & (self.held - 1)).ok()?;
-        Some(row * usize::from(self.terms.peers.max(1)) + usize::from(peer))
+        Some(row * usize::from(self.config.peers.max(1)) + usize::from(peer))
     }
 
     fn slot(&mut self, seq: u64, peer: u16) -> Option<&mut Slot> {
-        if peer >= self.terms.peers.max(1) {
+        if peer >= self.config.peers.max(1) {
             return None;
         }
         let at = self.at(seq, peer)?;
@@ -130,7 +129,7 @@ impl Book {
     /// A message was sent.
     pub(crate) fn sent(&mut self, entry: &SentEntry, out: &mut Vec<PacedSample>) {
         let [number, whom, intended, sent, sent_ns, held] = *entry;
-        let seq = number.saturating_sub(self.terms.first_number);
+        let seq = number.saturating_sub(self.config.first_number);
         if whom & UNCOUNTED != 0 {
             self.uncounted_from = self.uncounted_from.min(seq);
         }
@@ -140,8 +139,8 @@ impl Book {
             self.overrun += self.give_up(self.tail, out);
             self.tail += 1;
         }
-        let asked = number.is_multiple_of(self.terms.every.max(1));
-        let peers = if whom == ALL { 0..self.terms.peers.max(1) } else { one(whom) };
+        let asked = number.is_multiple_of(self.config.every.max(1));
+        let peers = if whom == ALL { 0..self.config.peers.max(1) } else { one(whom) };
         for peer in peers {
             let Some(at) = self.at(seq, peer) else { continue };
             let state = if asked { State::Waiting } else { State::Unasked };
@@ -167,10 +166,10 @@ impl Book {
         }
     }
 
-    /// The driver (or the NIC) sent a message to a reflector, or to [`ALL`]. That may be told before the message is. Only
+    /// The driver (or the NIC) sent a message to a reflector, or to [`ALL`]. The stamp may come before the message's entry. Only
     /// the first time counts: a stream sends again what was lost.
     pub(crate) fn driver(&mut self, seq: u64, whom: u64, driver_ns: u64) {
-        let peers = if whom == ALL { 0..self.terms.peers.max(1) } else { one(whom) };
+        let peers = if whom == ALL { 0..self.config.peers.max(1) } else { one(whom) };
         let head = self.heads.get(usize::from(peers.start)).copied().unwrap_or(0);
         if seq >= self.uncounted_from {
             return;
@@ -192,11 +191,11 @@ impl Book {
         }
     }
 
-    /// An answer came. One whose message is not known yet is looked at again by [`Book::retry`].
-    pub(crate) fn got(&mut self, entry: &GotEntry, out: &mut Vec<PacedSample>) {
+    /// An answer came. One whose message is not known yet is looked at again by [`InFlight::retry`].
+    pub(crate) fn on_answer(&mut self, entry: &ReceivedEntry, out: &mut Vec<PacedSample>) {
         let [number, peer, received, ..] = *entry;
-        let (Some(seq), Ok(peer)) = (number.checked_sub(self.terms.first_number), u16::try_from(peer)) else {
-            self.strays += 1;
+        let (Some(seq), Ok(peer)) = (number.checked_sub(self.config.first_number), u16::try_from(peer)) else {
+            self.unmatched += 1;
             return;
         };
         if self.heads.get(usize::from(peer)).is_some_and(|head| seq >= *head) {
@@ -207,9 +206,9 @@ impl Book {
             }
             return;
         }
-        let (timeout, newest) = (self.terms.timeout, self.newest.get(usize::from(peer)).copied().flatten());
+        let (timeout, newest) = (self.config.timeout, self.newest.get(usize::from(peer)).copied().flatten());
         let Some(slot) = self.slot(seq, peer) else {
-            self.strays += 1;
+            self.unmatched += 1;
             return;
         };
         let found = *slot;
@@ -238,24 +237,24 @@ impl Book {
                 out.push(self.stamped(&found, peer, entry, order.with(SampleFlags::LATE)));
             }
             State::Answered | State::Late => out.push(self.stamped(&found, peer, entry, SampleFlags::DUPLICATE)),
-            // A reflector that answers what nobody asked.
-            State::Unasked | State::Free => self.strays += 1,
+            // An answer to a message that asked for none.
+            State::Unasked | State::Free => self.unmatched += 1,
         }
         if let Some(newest) = self.newest.get_mut(usize::from(peer)).filter(|_| found.state != State::Unasked) {
             *newest = Some(newest.map_or(seq, |newest| newest.max(seq)));
         }
     }
 
-    /// Looks again at answers that came before the word that their message was sent. At the `end` of a run those that
+    /// Matches again the answers that came before the entry of their send. At the `end` of a run those that
     /// still belong to none are strays.
     pub(crate) fn retry(&mut self, end: bool, out: &mut Vec<PacedSample>) {
         for _ in 0..self.early.len() {
             let Some(entry) = self.early.pop_front() else { break };
             let head = usize::try_from(entry[1]).ok().and_then(|peer| self.heads.get(peer)).copied();
-            if end && head.is_none_or(|head| entry[0].saturating_sub(self.terms.first_number) >= head) {
-                self.strays += 1;
+            if end && head.is_none_or(|head| entry[0].saturating_sub(self.config.first_number) >= head) {
+                self.unmatched += 1;
             } else {
-                self.got(&entry, out);
+                self.on_answer(&entry, out);
             }
         }
     }
@@ -274,17 +273,17 @@ impl Book {
 
     /// Whether a message may still be answered in time.
     fn is_open(&self, seq: u64, now: u64) -> bool {
-        (0..self.terms.peers.max(1)).any(|peer| {
+        (0..self.config.peers.max(1)).any(|peer| {
             let slot = self.at(seq, peer).and_then(|at| self.slots.get(at));
             slot.is_some_and(|slot| {
-                slot.seq == seq && slot.state == State::Waiting && now < slot.sent.saturating_add(self.terms.timeout)
+                slot.seq == seq && slot.state == State::Waiting && now < slot.sent.saturating_add(self.config.timeout)
             })
         })
     }
 
     fn give_up(&mut self, seq: u64, out: &mut Vec<PacedSample>) -> u64 {
         let mut given_up = 0;
-        for peer in 0..self.terms.peers.max(1) {
+        for peer in 0..self.config.peers.max(1) {
             let Some(slot) = self.slot(seq, peer).filter(|slot| slot.state == State::Waiting) else { continue };
             slot.state = State::Lost;
             let found = *slot;
@@ -297,7 +296,7 @@ impl Book {
     }
 
     fn given_up(&self, slot: &Slot, peer: u16) -> PacedSample {
-        self.sample(slot, peer, slot.sent.saturating_add(self.terms.timeout), SampleFlags::LOST)
+        self.sample(slot, peer, slot.sent.saturating_add(self.config.timeout), SampleFlags::LOST)
     }
 
     fn sample(&self, slot: &Slot, peer: u16, received: u64, flags: SampleFlags) -> PacedSample {
@@ -309,7 +308,7 @@ impl Book {
                 received,
                 peer_rx: 0,
                 peer_tx: 0,
-                flags: flags.with(self.terms.flags),
+                flags: flags.with(self.config.flags),
             },
             reflector: peer,
             held: slot.held,
@@ -318,7 +317,7 @@ impl Book {
         }
     }
 
-    fn stamped(&self, slot: &Slot, peer: u16, entry: &GotEntry, flags: SampleFlags) -> PacedSample {
+    fn stamped(&self, slot: &Slot, peer: u16, entry: &ReceivedEntry, flags: SampleFlags) -> PacedSample {
         let [_, _, received, rx, tx, stack_ns, received_ns, far_stack_ns, far_received_ns, far_sent_ns, ..] = *entry;
         let [.., out, back, told_tx, told_ns] = *entry;
         let mut sample = self.sample(slot, peer, received, flags);
@@ -355,14 +354,14 @@ impl Book {
         self.last_sent
     }
 
-    /// Reflectors that the word of a send is about.
+    /// Reflectors that a send entry addresses.
     pub(crate) fn addressed(&self, whom: u64) -> u64 {
-        if whom == ALL { u64::from(self.terms.peers.max(1)) } else { 1 }
+        if whom == ALL { u64::from(self.config.peers.max(1)) } else { 1 }
     }
 
-    /// The fate of all messages is known that were intended before this tick, as far as [`Book::expire`] looked.
+    /// The fate of all messages is known that were intended before this tick, as far as [`InFlight::expire`] looked.
     pub(crate) fn known_before(&self) -> u64 {
-        let oldest = (0..self.terms.peers.max(1)).find_map(|peer| {
+        let oldest = (0..self.config.peers.max(1)).find_map(|peer| {
             let slot = self.at(self.tail, peer).and_then(|at| self.slots.get(at))?;
             (slot.seq == self.tail && slot.state != State::Free).then_some(slot.intended)
         });
@@ -375,8 +374,8 @@ impl Book {
     }
 
     /// Answers to no message of this run, or to one that asked for none.
-    pub(crate) fn strays(&self) -> u64 {
-        self.strays
+    pub(crate) fn unmatched(&self) -> u64 {
+        self.unmatched
     }
 }
 

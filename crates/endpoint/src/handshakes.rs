@@ -1,8 +1,8 @@
 //! Clients in their handshake, all served by the thread that listens.
 //!
 //! Until its client has answered the hello (and proved the key, where there is one) a connection costs a descriptor and a
-//! few KiB, no thread and no place among the sessions. Who answers gets on at once; who is silent makes room, the oldest
-//! first, and only for others of its own address as long as there is room for other addresses.
+//! few KiB, no thread and no session slot. A client that answers is served at once; silent ones are evicted, the oldest
+//! first, and only by others of the same address as long as there is room for other addresses.
 
 use nix::poll::{PollFd, PollFlags};
 use std::io::{ErrorKind, Read, Write};
@@ -22,14 +22,14 @@ const PORTION: usize = 4096;
 
 /// A connection whose client has not shown yet that it is one.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct PendingClient {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) machine: ServerSession,
     since: Instant,
 }
 
-impl Guest {
+impl PendingClient {
     /// Writes what the machine has to say; `false` when the connection does not take it at once.
     pub(crate) fn flush(&mut self) -> bool {
         while let Some(bytes) = self.machine.poll_transmit() {
@@ -62,12 +62,12 @@ impl Guest {
 
 /// All handshakes, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Lobby {
-    guests: Vec<Guest>,
+pub(crate) struct Handshakes {
+    pending: Vec<PendingClient>,
 }
 
-impl Lobby {
-    /// Greets a client.
+impl Handshakes {
+    /// Adds a client.
     pub(crate) fn admit(&mut self, stream: TcpStream, peer: SocketAddr, machine: ServerSession) {
         if stream.set_nonblocking(true).is_err() {
             return;
@@ -75,51 +75,51 @@ impl Lobby {
         // Best effort.
         let _ = stream.set_nodelay(true);
         self.make_room(peer.ip());
-        let mut guest = Guest { stream, peer, machine, since: Instant::now() };
-        if guest.flush() {
-            self.guests.push(guest);
+        let mut pending = PendingClient { stream, peer, machine, since: Instant::now() };
+        if pending.flush() {
+            self.pending.push(pending);
         }
     }
 
-    /// Sends the oldest away where there are too many.
+    /// Drops the oldest where there are too many.
     fn make_room(&mut self, newcomer: IpAddr) {
-        let of = |network| self.guests.iter().filter(|guest| network_of(guest.peer.ip()) == network).count();
+        let of = |network| self.pending.iter().filter(|pending| network_of(pending.peer.ip()) == network).count();
         let own = network_of(newcomer);
         let crowded = if of(own) >= MOST_OF_ONE {
             Some(own)
-        } else if self.guests.len() >= MOST {
-            self.guests.iter().map(|guest| network_of(guest.peer.ip())).max_by_key(|network| of(*network))
+        } else if self.pending.len() >= MOST {
+            self.pending.iter().map(|pending| network_of(pending.peer.ip())).max_by_key(|network| of(*network))
         } else {
             None
         };
-        let oldest = |network| self.guests.iter().position(|guest| network_of(guest.peer.ip()) == network);
+        let oldest = |network| self.pending.iter().position(|pending| network_of(pending.peer.ip()) == network);
         if let Some(at) = crowded.and_then(oldest) {
-            self.guests.remove(at).refuse(RefuseCode::Busy, "others came before it had finished its handshake");
+            self.pending.remove(at).refuse(RefuseCode::Busy, "others came before it had finished its handshake");
         }
     }
 
-    /// Sends the oldest away; `false` when there is none.
+    /// Drops the oldest; `false` when there is none.
     pub(crate) fn drop_oldest(&mut self) -> bool {
-        !self.guests.is_empty() && {
-            self.guests.remove(0);
+        !self.pending.is_empty() && {
+            self.pending.remove(0);
             true
         }
     }
 
-    /// What to wait for, in the order of [`Lobby::hear`].
+    /// What to wait for, in the order of [`Handshakes::hear`].
     pub(crate) fn waiting(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.guests.iter().map(|guest| PollFd::new(guest.stream.as_fd(), PollFlags::POLLIN))
+        self.pending.iter().map(|pending| PollFd::new(pending.stream.as_fd(), PollFlags::POLLIN))
     }
 
-    /// Takes what came from the guests whose place in `ready` is true, and gives back those who are clients.
-    pub(crate) fn hear(&mut self, ready: &[bool]) -> Vec<Guest> {
+    /// Reads from the clients whose entry in `ready` is true, and returns those that finished the handshake.
+    pub(crate) fn hear(&mut self, ready: &[bool]) -> Vec<PendingClient> {
         let mut clients = Vec::new();
         let mut ready = ready.iter();
-        for mut guest in std::mem::take(&mut self.guests) {
+        for mut pending in std::mem::take(&mut self.pending) {
             if !ready.next().copied().unwrap_or(false) {
-                self.guests.push(guest);
-            } else if guest.hear() {
-                if guest.machine.is_accepted() { clients.push(guest) } else { self.guests.push(guest) }
+                self.pending.push(pending);
+            } else if pending.hear() {
+                if pending.machine.is_accepted() { clients.push(pending) } else { self.pending.push(pending) }
             }
         }
         clients
@@ -127,14 +127,14 @@ impl Lobby {
 
     /// Drops who took too long.
     pub(crate) fn expire(&mut self) {
-        while self.guests.first().is_some_and(|guest| guest.since.elapsed() >= HANDSHAKE) {
-            self.guests.remove(0).refuse(RefuseCode::TimedOut, "the handshake took longer than 5 s");
+        while self.pending.first().is_some_and(|pending| pending.since.elapsed() >= HANDSHAKE) {
+            self.pending.remove(0).refuse(RefuseCode::TimedOut, "the handshake took longer than 5 s");
         }
     }
 
-    /// Until the next one is to be dropped; absent without guests.
+    /// Until the next one is to be dropped; absent without pending clients.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        self.guests.first().map(|guest| HANDSHAKE.saturating_sub(guest.since.elapsed()))
+        self.pending.first().map(|pending| HANDSHAKE.saturating_sub(pending.since.elapsed()))
     }
 }
 

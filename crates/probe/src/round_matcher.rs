@@ -11,7 +11,7 @@ const REMEMBERED: usize = 256;
 
 /// A round that was given up.
 #[derive(Debug, Clone, Copy, Default)]
-struct Lost {
+struct PendingRound {
     /// Its number on the wire.
     number: u64,
     /// Its number among the timed rounds.
@@ -50,16 +50,16 @@ pub(crate) enum Answer {
 
 /// The rounds of one size.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct RoundMatcher {
     mask: u64,
-    current: Lost,
+    current: PendingRound,
     answered: Option<u64>,
-    lost: [Lost; REMEMBERED],
+    lost: [PendingRound; REMEMBERED],
     next: usize,
 }
 
-impl Ledger {
-    /// A ledger for messages that carry the low `bytes` bytes of the number (0 to 8). With 0 every answer is the
+impl RoundMatcher {
+    /// A matcher for messages that carry the low `bytes` bytes of the number (0 to 8). With 0 every answer is the
     /// current round's.
     pub(crate) fn new(bytes: usize) -> Self {
         let mask = match bytes {
@@ -67,7 +67,13 @@ impl Ledger {
             1..=7 => (1u64 << (8 * bytes)) - 1,
             _ => u64::MAX,
         };
-        Self { mask, current: Lost::default(), answered: None, lost: [Lost::default(); REMEMBERED], next: 0 }
+        Self {
+            mask,
+            current: PendingRound::default(),
+            answered: None,
+            lost: [PendingRound::default(); REMEMBERED],
+            next: 0,
+        }
     }
 
     /// Whether messages carry any part of the number.
@@ -78,7 +84,7 @@ impl Ledger {
     /// A round goes out: `number` on the wire, `seq` among the timed ones, and `answers` to come.
     #[inline]
     pub(crate) fn begin(&mut self, number: u64, seq: u64, answers: u32, timed: bool) {
-        self.current = Lost { number, seq, sent: 0, missing: answers, timed };
+        self.current = PendingRound { number, seq, sent: 0, missing: answers, timed };
     }
 
     /// An answer came whose number, as far as it is carried, is `got`.
@@ -92,7 +98,7 @@ impl Ledger {
             self.answered = Some(self.current.number);
             return Answer::Whole;
         }
-        self.stray(got)
+        self.match_earlier(got)
     }
 
     /// The current round is given up; `sent` is when it was sent.
@@ -107,7 +113,7 @@ impl Ledger {
     }
 
     #[cold]
-    fn stray(&mut self, got: u64) -> Answer {
+    fn match_earlier(&mut self, got: u64) -> Answer {
         // Youngest first: with few bytes several rounds fit.
         for back in 1..=REMEMBERED {
             let entry = &mut self.lost[(self.next + REMEMBERED - back) % REMEMBERED];
@@ -131,74 +137,74 @@ mod tests {
 
     #[test]
     fn answers_in_turn_are_whole() {
-        let mut ledger = Ledger::new(8);
+        let mut matcher = RoundMatcher::new(8);
         for number in 0..5 {
-            ledger.begin(number, number, 1, true);
-            assert_eq!(ledger.answer(number), Answer::Whole);
+            matcher.begin(number, number, 1, true);
+            assert_eq!(matcher.answer(number), Answer::Whole);
         }
     }
 
     #[test]
     fn a_second_answer_is_a_duplicate() {
-        let mut ledger = Ledger::new(2);
-        ledger.begin(7, 0, 1, true);
-        assert_eq!(ledger.answer(7), Answer::Whole);
-        ledger.begin(8, 1, 1, true);
-        assert_eq!(ledger.answer(7), Answer::Duplicate);
-        assert_eq!(ledger.answer(8), Answer::Whole);
+        let mut matcher = RoundMatcher::new(2);
+        matcher.begin(7, 0, 1, true);
+        assert_eq!(matcher.answer(7), Answer::Whole);
+        matcher.begin(8, 1, 1, true);
+        assert_eq!(matcher.answer(7), Answer::Duplicate);
+        assert_eq!(matcher.answer(8), Answer::Whole);
     }
 
     #[test]
     fn a_lost_round_answered_later_is_late_once() {
-        let mut ledger = Ledger::new(4);
-        ledger.begin(3, 30, 1, true);
-        ledger.lose(99);
-        ledger.begin(4, 31, 1, true);
-        assert_eq!(ledger.answer(3), Answer::Late { seq: 30, sent: 99, reordered: false, timed: true });
-        assert_eq!(ledger.answer(3), Answer::Duplicate);
-        assert_eq!(ledger.answer(4), Answer::Whole);
+        let mut matcher = RoundMatcher::new(4);
+        matcher.begin(3, 30, 1, true);
+        matcher.lose(99);
+        matcher.begin(4, 31, 1, true);
+        assert_eq!(matcher.answer(3), Answer::Late { seq: 30, sent: 99, reordered: false, timed: true });
+        assert_eq!(matcher.answer(3), Answer::Duplicate);
+        assert_eq!(matcher.answer(4), Answer::Whole);
     }
 
     #[test]
     fn late_after_a_later_answer_is_reordered() {
-        let mut ledger = Ledger::new(8);
-        ledger.begin(3, 3, 1, true);
-        ledger.lose(9);
-        ledger.begin(4, 4, 1, false);
-        assert_eq!(ledger.answer(4), Answer::Whole);
-        ledger.begin(5, 5, 1, true);
-        assert_eq!(ledger.answer(3), Answer::Late { seq: 3, sent: 9, reordered: true, timed: true });
+        let mut matcher = RoundMatcher::new(8);
+        matcher.begin(3, 3, 1, true);
+        matcher.lose(9);
+        matcher.begin(4, 4, 1, false);
+        assert_eq!(matcher.answer(4), Answer::Whole);
+        matcher.begin(5, 5, 1, true);
+        assert_eq!(matcher.answer(3), Answer::Late { seq: 3, sent: 9, reordered: true, timed: true });
     }
 
     #[test]
     fn several_answers_make_one_round() {
-        let mut ledger = Ledger::new(1);
-        ledger.begin(300, 0, 3, true);
-        assert_eq!(ledger.answer(300 & 0xff), Answer::Part);
-        assert_eq!(ledger.answer(300 & 0xff), Answer::Part);
-        ledger.lose(1);
-        ledger.begin(301, 1, 3, true);
-        assert_eq!(ledger.answer(300 & 0xff), Answer::Late { seq: 0, sent: 1, reordered: false, timed: true });
+        let mut matcher = RoundMatcher::new(1);
+        matcher.begin(300, 0, 3, true);
+        assert_eq!(matcher.answer(300 & 0xff), Answer::Part);
+        assert_eq!(matcher.answer(300 & 0xff), Answer::Part);
+        matcher.lose(1);
+        matcher.begin(301, 1, 3, true);
+        assert_eq!(matcher.answer(300 & 0xff), Answer::Late { seq: 0, sent: 1, reordered: false, timed: true });
     }
 
     #[test]
     fn without_numbers_every_answer_is_the_current_one() {
-        let mut ledger = Ledger::new(0);
-        ledger.begin(1, 0, 1, true);
-        ledger.lose(5);
-        ledger.begin(2, 1, 1, true);
-        assert_eq!(ledger.answer(0), Answer::Whole);
+        let mut matcher = RoundMatcher::new(0);
+        matcher.begin(1, 0, 1, true);
+        matcher.lose(5);
+        matcher.begin(2, 1, 1, true);
+        assert_eq!(matcher.answer(0), Answer::Whole);
     }
 
     #[test]
     fn the_youngest_fitting_round_is_taken() {
-        let mut ledger = Ledger::new(1);
+        let mut matcher = RoundMatcher::new(1);
         for number in [1u64, 257] {
-            ledger.begin(number, number, 1, true);
-            ledger.lose(number);
+            matcher.begin(number, number, 1, true);
+            matcher.lose(number);
         }
-        ledger.begin(258, 258, 1, true);
-        assert_eq!(ledger.answer(1), Answer::Late { seq: 257, sent: 257, reordered: false, timed: true });
-        assert_eq!(ledger.answer(1), Answer::Late { seq: 1, sent: 1, reordered: false, timed: true });
+        matcher.begin(258, 258, 1, true);
+        assert_eq!(matcher.answer(1), Answer::Late { seq: 257, sent: 257, reordered: false, timed: true });
+        assert_eq!(matcher.answer(1), Answer::Late { seq: 1, sent: 1, reordered: false, timed: true });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! All that wait are looked at together, so that silent ones cost the others no time.
 
-use crate::reflector::{Client, Failure, Link, failed, late};
+use crate::reflector::{Client, Failure, SessionLink, failed, late};
 use net::{DataListener, DataSocket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
@@ -17,14 +17,14 @@ const REST: Duration = Duration::from_millis(1);
 /// Connections that may wait at once; the oldest makes room.
 const MOST: usize = 64;
 
-/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place` tells which one a proof is for. `None`
+/// Waits for `places` connections, each proved by its first `BYTES` bytes; `place` gives the index that a proof is for. `None`
 /// when the session ended meanwhile.
 pub(crate) fn accept<const BYTES: usize>(
     listener: &DataListener,
     client: Client,
     places: usize,
     deadline: Instant,
-    link: &Link,
+    link: &SessionLink,
     place: impl Fn(&[u8; BYTES]) -> Option<usize>,
 ) -> Result<Option<Vec<DataSocket>>, Failure> {
     let mut taken: Vec<Option<DataSocket>> = (0..places).map(|_| None).collect();
@@ -76,7 +76,7 @@ pub(crate) fn accept<const BYTES: usize>(
     Ok(None)
 }
 
-/// Waits a moment: whether somebody connected, and which of those who wait have shown something.
+/// Waits a moment: whether a connection arrived, and which of the waiting ones have data.
 fn look(listener: &DataListener, waiting: &VecDeque<DataSocket>) -> (bool, Vec<bool>) {
     let mut set = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
     set.extend(waiting.iter().map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN)));
