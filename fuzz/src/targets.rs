@@ -154,8 +154,7 @@ pub fn proc_files(bytes: &[u8]) {
 
 /// What the kernel answers about NAPI instances and queues over netlink.
 pub fn netdev(bytes: &[u8]) {
-    host::nic::parse_napis(bytes, &mut Vec::new());
-    host::nic::parse_queues(bytes, &mut Vec::new());
+    host::exercise::napi(bytes);
 }
 
 /// Flow rules as people type them and undo logs keep them: what is read prints as what is read again.

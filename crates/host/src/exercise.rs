@@ -1,11 +1,16 @@
 //! Entry points for fuzzing: each takes any bytes and must neither panic nor hang. Not part of the public interface.
 #![doc(hidden)]
 
-use crate::{qdisc, shield, tasks, undo};
+use crate::{knob, qdisc, shield, tasks, undo};
 
 /// What the kernel answers about queueing disciplines over rtnetlink.
 pub fn qdisc(bytes: &[u8]) {
-    qdisc::parse_dump(bytes, &mut Vec::new());
+    let _ = qdisc::parse_dump(bytes);
+}
+
+/// What the kernel answers about NAPI instances and queues over netlink.
+pub fn napi(bytes: &[u8]) {
+    knob::napi::exercise(bytes);
 }
 
 /// `shield.json`: what is read is written as what is read again.

@@ -5,7 +5,7 @@
 //! `None` or empty, never an error: facts decorate a run and must not stop it. Parsers are pure functions of text, so that fixtures of other kernels
 //! and fuzzers can feed them.
 
-#![expect(unsafe_code, reason = "ethtool ioctls and the netlink socket have no safe wrapper")]
+#![expect(unsafe_code, reason = "ethtool ioctls have no safe wrapper")]
 
 pub mod counters;
 pub mod ended;

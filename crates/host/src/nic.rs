@@ -10,7 +10,7 @@ use model::CpuList;
 use nix::fcntl::OFlag;
 use std::path::{Path, PathBuf};
 
-pub use napi::{Napi, QueueOwner, parse_napis, parse_queues};
+pub use napi::{Napi, QueueOwner};
 
 /// Why a device cannot be looked at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,9 @@
 
 use super::EthtoolPart;
 use super::device::Trouble;
-use super::netlink::{Attributes, Family, NESTED, Request};
+use super::generic::Family;
 use crate::ethtool::{CHANNEL_NAMES, COALESCE_NAMES, Ethtool, RING_NAMES};
+use netlink::{Asks, Attributes, NESTED, attribute};
 use std::io;
 
 /// Words of `struct ethtool_pauseparam`.
@@ -161,8 +162,8 @@ fn coalesce_has(device: &str, place: usize) -> Option<bool> {
     const HEADER_DEVICE: u16 = 1;
     let index = nix::net::if_::if_nametoindex(device).ok()?;
     let family = Family::open("ethtool").ok()??;
-    let device = Request::attribute(HEADER_DEVICE, &index.to_ne_bytes());
-    let request = family.request(COALESCE_GET, false).with(HEADER | NESTED, &device);
+    let device = attribute(HEADER_DEVICE, &index.to_ne_bytes());
+    let request = family.request(COALESCE_GET, Asks::One).with(HEADER | NESTED, &device);
     let mut found = None;
     family.exchange(request, |attributes| found = Some(has(attributes, place))).ok()?;
     found
@@ -262,8 +263,8 @@ mod tests {
     #[test]
     fn parameters_that_are_left_out_are_not_there() {
         // rx-usecs is attribute 2, adaptive-rx 11 (linux/ethtool_netlink.h).
-        let mut bytes = Request::attribute(2, &0_u32.to_ne_bytes());
-        bytes.extend(Request::attribute(11, &[1]));
+        let mut bytes = attribute(2, &0_u32.to_ne_bytes());
+        bytes.extend(attribute(11, &[1]));
         let coalesce = layout(EthtoolPart::Coalesce).unwrap();
         let here = |name| has(Attributes(&bytes), place(&coalesce, EthtoolPart::Coalesce, name).unwrap());
         assert!(here("rx-usecs") && here("adaptive-rx"));

@@ -8,11 +8,11 @@ mod error;
 mod ethtool;
 mod flow;
 mod form;
+mod generic;
 mod group;
 mod machine;
 mod member;
 pub(crate) mod napi;
-mod netlink;
 mod suspects;
 
 pub use error::KnobError;

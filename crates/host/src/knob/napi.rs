@@ -2,7 +2,8 @@
 //! Documentation/netlink/specs/netdev.yaml), in the calling thread's network namespace.
 
 use super::device::Trouble;
-use super::netlink::{Answer, Answers, Attributes, Family, number, uint};
+use super::generic::{Family, objects};
+use netlink::{Asks, Attributes, number, uint};
 use std::io;
 
 const QUEUE_GET: u8 = 10;
@@ -67,26 +68,9 @@ pub struct QueueOwner {
     pub napi: Option<u32>,
 }
 
-/// Reads one datagram of an answer to `napi-get` and adds the instances in it; returns whether the answer is over.
-pub fn parse_napis(bytes: &[u8], found: &mut Vec<Napi>) -> bool {
-    for answer in Answers(bytes) {
-        match answer {
-            Answer::Object(attributes) => found.extend(napi_of(attributes)),
-            Answer::End | Answer::Refused(_) => return true,
-        }
-    }
-    false
-}
-
-/// Reads one datagram of an answer to `queue-get` and adds the queues in it; returns whether the answer is over.
-pub fn parse_queues(bytes: &[u8], found: &mut Vec<QueueOwner>) -> bool {
-    for answer in Answers(bytes) {
-        match answer {
-            Answer::Object(attributes) => found.extend(queue_of(attributes)),
-            Answer::End | Answer::Refused(_) => return true,
-        }
-    }
-    false
+/// The instances and queues in one datagram of an answer, for fuzzers.
+pub(crate) fn exercise(bytes: &[u8]) {
+    let _ = (objects(bytes, napi_of), objects(bytes, queue_of));
 }
 
 fn napi_of(attributes: Attributes<'_>) -> Option<Napi> {
@@ -141,7 +125,7 @@ fn absent(cause: io::Error) -> Trouble {
 pub(crate) fn napis(device_index: u32) -> Vec<Napi> {
     let mut found = Vec::new();
     if let Ok(family) = family() {
-        let request = family.request(NAPI_GET, true).with(NAPI_IFINDEX, &device_index.to_ne_bytes());
+        let request = family.request(NAPI_GET, Asks::All).with(NAPI_IFINDEX, &device_index.to_ne_bytes());
         let _ = family.exchange(request, |attributes| found.extend(napi_of(attributes)));
     }
     found.retain(|napi| napi.device_index == device_index);
@@ -154,7 +138,7 @@ pub(crate) fn napis(device_index: u32) -> Vec<Napi> {
 pub(crate) fn queues(device_index: u32) -> Vec<QueueOwner> {
     let mut found = Vec::new();
     if let Ok(family) = family() {
-        let request = family.request(QUEUE_GET, true).with(QUEUE_IFINDEX, &device_index.to_ne_bytes());
+        let request = family.request(QUEUE_GET, Asks::All).with(QUEUE_IFINDEX, &device_index.to_ne_bytes());
         let _ = family.exchange(request, |attributes| found.extend(queue_of(attributes)));
     }
     found.retain(|queue| queue.device_index == device_index);
@@ -164,7 +148,7 @@ pub(crate) fn queues(device_index: u32) -> Vec<QueueOwner> {
 fn one(family: &Family, device: &str, id: u32) -> Result<Napi, Trouble> {
     let index = nix::net::if_::if_nametoindex(device).map_err(|_| Trouble::Absent)?;
     let mut found = None;
-    let request = family.request(NAPI_GET, false).with(NAPI_ID, &id.to_ne_bytes());
+    let request = family.request(NAPI_GET, Asks::One).with(NAPI_ID, &id.to_ne_bytes());
     family.exchange(request, |attributes| found = napi_of(attributes)).map_err(absent)?;
     found.filter(|napi| napi.device_index == index).ok_or(Trouble::Absent)
 }
@@ -198,7 +182,7 @@ pub(super) fn write(device: &str, id: u32, name: &str, value: &str) -> Result<()
     let family = family()?;
     // So that an id that went to another device is not touched.
     one(&family, device, id)?;
-    let request = family.request(NAPI_SET, false).with(NAPI_ID, &id.to_ne_bytes()).with(attribute, &uint(wanted));
+    let request = family.request(NAPI_SET, Asks::One).with(NAPI_ID, &id.to_ne_bytes()).with(attribute, &uint(wanted));
     family.exchange(request, |_| {}).map_err(Trouble::Failed)
 }
 
@@ -211,13 +195,13 @@ fn setting(name: &str) -> Result<(&'static str, u16), Trouble> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::netlink::Request;
     use super::*;
+    use netlink::Request;
 
     #[test]
     fn an_instance_with_short_and_long_numbers() {
         // Kernels send `uint` with 4 bytes where these do, else 8.
-        let bytes = Request::new(0x1c, NAPI_GET, false)
+        let bytes = Request::new(0x1c, Asks::One, &[NAPI_GET, 1, 0, 0])
             .with(NAPI_ID, &8193_u32.to_ne_bytes())
             .with(NAPI_IFINDEX, &2_u32.to_ne_bytes())
             .with(NAPI_PID, &71_u32.to_ne_bytes())
@@ -227,8 +211,6 @@ mod tests {
             .with(NAPI_THREADED, &1_u32.to_ne_bytes())
             .with(99, &[1, 2, 3])
             .finish();
-        let mut found = Vec::new();
-        assert!(!parse_napis(&bytes, &mut found));
         let expected = Napi {
             device_index: 2,
             id: 8193,
@@ -239,22 +221,20 @@ mod tests {
             irq_suspend_timeout_ns: Some(20_000_000_000),
             threaded: Some(1),
         };
-        assert_eq!(found, [expected]);
+        assert_eq!(objects(&bytes, napi_of), [expected]);
     }
 
     #[test]
     fn queues_name_their_direction_and_instance() {
         let queue = |number: u32, direction: u32| {
-            Request::new(0x1c, QUEUE_GET, false)
+            Request::new(0x1c, Asks::One, &[QUEUE_GET, 1, 0, 0])
                 .with(QUEUE_ID, &number.to_ne_bytes())
                 .with(QUEUE_TYPE, &direction.to_ne_bytes())
                 .with(QUEUE_IFINDEX, &2_u32.to_ne_bytes())
         };
         let mut bytes = queue(0, 0).with(QUEUE_NAPI, &8193_u32.to_ne_bytes()).finish();
         bytes.extend(queue(1, 1).finish());
-        let mut found = Vec::new();
-        assert!(!parse_queues(&bytes, &mut found));
         let owner = |number, transmits, napi| QueueOwner { device_index: 2, number, transmits, napi };
-        assert_eq!(found, [owner(0, false, Some(8193)), owner(1, true, None)]);
+        assert_eq!(objects(&bytes, queue_of), [owner(0, false, Some(8193)), owner(1, true, None)]);
     }
 }
