@@ -163,38 +163,34 @@ impl Receiver {
     }
 
     /// Has a source leave its place that has ended, that may never have been one, or that is silent, in this order and
-    /// the longest silent first. Whether one was found.
+    /// the longest silent first. Whether one was found: one whose messages still wait for the application stays.
     fn make_place(&mut self, now_ns: u64) -> bool {
-        let rank = |peer: &Peer| {
+        let Self { peers, spare, config, random, counts, events, others, .. } = self;
+        let rank = |(at, peer): (usize, &Peer)| {
             let silent_ns = now_ns.saturating_sub(peer.heard_ns);
             match () {
-                () if peer.is_finished() => Some((0, peer.heard_ns)),
-                () if peer.heard < 2 && silent_ns >= UNPROVEN_NS => Some((1, peer.heard_ns)),
-                () if silent_ns >= SILENT_NS => Some((2, peer.heard_ns)),
+                () if peer.is_finished() => Some((0, peer.heard_ns, at)),
+                () if peer.heard < 2 && silent_ns >= UNPROVEN_NS => Some((1, peer.heard_ns, at)),
+                () if silent_ns >= SILENT_NS => Some((2, peer.heard_ns, at)),
                 () => None,
             }
         };
-        let mut ranked: Option<(usize, (u8, u64))> = None;
-        for (at, peer) in self.peers.iter().enumerate() {
-            if let Some(rank) = rank(peer)
-                && ranked.is_none_or(|(_, best)| rank < best)
-            {
-                ranked = Some((at, rank));
+        let mut tried = None;
+        loop {
+            let ranked = peers.iter().enumerate().filter_map(rank).filter(|&next| tried.is_none_or(|last| next > last));
+            let Some(next @ (_, _, at)) = ranked.min() else { return false };
+            let Some(peer) = peers.get_mut(at) else { return false };
+            if !peer.is_finished() {
+                if !peer.end_session(&mut With { config, random, counts, events }) {
+                    tried = Some(next);
+                    continue;
+                }
+                events.push(Event::Expired { tsi: peer.tsi });
             }
+            let peer = peers.swap_remove(at);
+            others.remember(&peer);
+            spare.push(peer);
+            return true;
         }
-        let Self { peers, spare, config, random, counts, events, others, .. } = self;
-        let Some((at, _)) = ranked else { return false };
-        let Some(peer) = peers.get_mut(at) else { return false };
-        if !peer.is_finished() {
-            // What waits for the application stays.
-            if !peer.end_session(&mut With { config, random, counts, events }) {
-                return false;
-            }
-            events.push(Event::Expired { tsi: peer.tsi });
-        }
-        let peer = peers.swap_remove(at);
-        others.remember(&peer);
-        spare.push(peer);
-        true
     }
 }

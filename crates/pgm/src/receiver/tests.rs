@@ -514,6 +514,29 @@ fn silent_sources_make_room_and_who_is_refused_is_told() {
     assert_eq!(bench.messages(), [13, 14], "what it sent meanwhile is not lost in silence");
 }
 
+/// The longest silent source stays because its message was not taken yet: the next silent one makes room.
+#[test]
+fn a_source_whose_messages_wait_does_not_keep_others_from_making_room() {
+    let mut bench = Bench::new(ReceiverConfig { max_sources: 2, ..config() });
+    let of = |port| Tsi { port, ..TSI };
+    let take = |bench: &mut Bench, port| bench.take(of(port), odata(7, 0, b"x"), Options::default());
+    take(&mut bench, 1);
+    assert_eq!(bench.messages(), [7]);
+    take(&mut bench, 2);
+    bench.now += MS;
+    let spm = Body::Spm(Spm { sqn: Sqn(1), trail: Sqn(7), lead: Sqn(7), path: source() });
+    bench.take(of(1), spm, Options::default());
+    bench.now += 3000 * MS;
+    take(&mut bench, 3);
+    assert_eq!(bench.receiver.counts().sources_refused, 0);
+    let events = bench.events();
+    assert!(
+        events.contains(&Event::Expired { tsi: of(1) }) && events.contains(&Event::Source { tsi: of(3) }),
+        "{events:?}"
+    );
+    assert_eq!(bench.messages(), [7, 7], "of both");
+}
+
 /// OpenPGM swaps the bits of OPT_PARITY_PRM: what it calls parity on demand comes unasked, and it answers no NAK for parity.
 #[test]
 fn a_source_with_swapped_parity_bits_is_understood() {
