@@ -9,7 +9,7 @@ use crate::idle::faster_under_load;
 use crate::names::{is_baseline, label_word, measured_on, rank};
 use crate::summary_pace;
 use crate::units::{commas, counted, list, span};
-use model::Substrate;
+use model::{FindingId, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOST_COMPARISONS: usize = 3;
@@ -377,6 +377,11 @@ fn verdicts(document: &Document) -> String {
     }
     if parts.is_empty() {
         parts.push("Nothing was found that disturbed a cell or makes one untrustworthy".to_owned());
+    }
+    let few = FindingId::FewSamples.word();
+    let short = cells.iter().filter(|info| info.findings.iter().any(|found| found.id == few)).count();
+    if short > 0 {
+        parts.push(format!("{short} of {} had too few messages for a quantile ({few})", counted(cells.len(), "cell")));
     }
     let (sent, lost) = cells.iter().fold((0, 0), |(sent, lost), info| (sent + info.sent, lost + info.lost));
     parts.push(match lost {
