@@ -1,12 +1,17 @@
 //! A network device with a real driver: two e1000e on one wire, the second one alone in the namespace `far`.
 
 use super::state::{State, assert_restored, ethtool, read};
-use super::support::{assert_code, run, stderr, stdout};
+use super::support::{assert_code, stderr, stdout, windhover};
 use super::tasks::{Reset, interrupts, shell, wait_for};
 use std::fs;
 
 const NEAR: &str = "198.18.0.1";
 const FAR: &str = "198.18.0.2";
+
+/// As wide as needed for lines that are looked at whole.
+fn run(arguments: &[&str]) -> std::process::Output {
+    windhover(arguments).env("COLUMNS", "300").output().unwrap()
+}
 
 /// Sets up both ends once; the tests of this boot share them.
 fn wire() {
