@@ -6,18 +6,19 @@
 //! not matter however sure it is.
 
 use model::run::RunStep;
-use model::{ModelError, Place, Plan, ResultDocument};
+use model::{ModelError, Plan, ResultDocument, Statistic};
 use stats::{Centre, holm, permutation_test, samples_needed};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The figures of which a trial tells the change, and one of which decides it.
-pub const DECIDING: [Place; 5] = [Place::P50, Place::P99, Place::P99_9, Place::Mean, Place::Stdev];
+pub const DECIDING: [Statistic; 5] =
+    [Statistic::P50, Statistic::P99, Statistic::P99_9, Statistic::Mean, Statistic::Stdev];
 
 /// The figure that decides, by its word.
 ///
 /// # Errors
 /// [`ModelError::UnknownWord`] for what is none of [`DECIDING`].
-pub fn deciding(text: &str) -> Result<Place, ModelError> {
+pub fn deciding(text: &str) -> Result<Statistic, ModelError> {
     let known = text.parse().ok().filter(|place| DECIDING.contains(place));
     known.ok_or_else(|| ModelError::UnknownWord {
         what: "figure",
@@ -30,7 +31,7 @@ pub fn deciding(text: &str) -> Result<Place, ModelError> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
     /// The figure that decides.
-    pub metric: Place,
+    pub metric: Statistic,
     /// The chance of even one false finding among all settings, such as 0.05.
     pub level: f64,
     /// The least change that matters, as a share: 0.01 is one per cent.
@@ -39,7 +40,7 @@ pub struct Rule {
 
 impl Default for Rule {
     fn default() -> Self {
-        Self { metric: Place::P50, level: 0.05, least: 0.01 }
+        Self { metric: Statistic::P50, level: 0.05, least: 0.01 }
     }
 }
 
@@ -84,7 +85,7 @@ pub struct Trial {
     /// Its change as a share: -0.5 halves it.
     pub change: Option<f64>,
     /// The changes of all figures.
-    pub changes: BTreeMap<Place, f64>,
+    pub changes: BTreeMap<Statistic, f64>,
     /// Chance of such a difference without any effect, from the permutation test.
     pub p: Option<f64>,
     /// The same with Holm's correction for all settings tried.
@@ -134,7 +135,7 @@ pub fn trial_plan(base: &Plan, knobs: &[String], rounds: u32) -> Result<Plan, Mo
 
 /// By repetition the logarithm of a figure, averaged over the cells; repetitions that lack one of the cells are left out,
 /// and so are results that cannot be trusted.
-fn rounds(results: &[&ResultDocument], metric: Place) -> Vec<f64> {
+fn rounds(results: &[&ResultDocument], metric: Statistic) -> Vec<f64> {
     let cell = |result: &ResultDocument| {
         let mut factors = result.factors.clone();
         factors.remove("knob");

@@ -6,6 +6,7 @@ use crate::names::{CELL_AXES, run_factors};
 use crate::tail::Tail;
 use crate::units::plain;
 use crate::{Options, RunInput};
+pub(crate) use model::quantity::scale;
 use model::{FindingId, LatencyKind, Probe, ResultDocument, Substrate};
 use std::collections::BTreeMap;
 
@@ -103,19 +104,6 @@ pub(crate) fn group(run: &RunInput) -> BTreeMap<Key, Vec<usize>> {
         groups.entry(key).or_default().push(number);
     }
     groups
-}
-
-/// What a result's own latency is multiplied by to become the kind that is shown, and that kind.
-pub(crate) fn scale(probe: Probe, stored: LatencyKind, rtt: bool) -> (f64, LatencyKind) {
-    // Open-loop and ICMP figures are never halved: their schedule, and ping's tradition, are about the whole round trip.
-    let whole = matches!(probe, Probe::Ping | Probe::Pace | Probe::Stream);
-    let wanted = if rtt || whole { LatencyKind::Rtt } else { LatencyKind::RttHalf };
-    match (stored, wanted) {
-        (LatencyKind::OneWay, _) => (1.0, LatencyKind::OneWay),
-        (LatencyKind::Rtt, LatencyKind::RttHalf) => (0.5, wanted),
-        (LatencyKind::RttHalf, LatencyKind::Rtt) => (2.0, wanted),
-        _ => (1.0, wanted),
-    }
 }
 
 fn cell(

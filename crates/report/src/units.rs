@@ -1,5 +1,7 @@
 //! Figures as people read them. No figure changes its meaning here: only unit, rounding and grouping.
 
+use model::quantity::Unit;
+
 /// Microseconds with four significant digits, from nanoseconds: what tables hold. A histogram knows no more, and no
 /// clock knows parts of a nanosecond.
 pub(crate) fn us(ns: f64) -> String {
@@ -112,6 +114,45 @@ pub(crate) fn bits(per_second: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
+/// A figure of a quantity with its unit, as sentences have it.
+pub(crate) fn figure(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Ns => span(value),
+        Unit::Us => format!("{} µs", three_digits(value)),
+        Unit::Share => share(value),
+        Unit::Percent => format!("{} %", three_digits(value)),
+        Unit::PerSecond => format!("{}/s", number(value)),
+        Unit::Bits => bits(value),
+        Unit::PerMillion => format!("{} per million", number(value)),
+        Unit::Bytes => format!("{} B", number(value)),
+        Unit::Count | Unit::Number => number(value),
+    }
+}
+
+/// A number that is counted, with as many digits as a person reads.
+fn number(value: f64) -> String {
+    if value < 100.0 { three_digits(value) } else { commas(whole(value)) }
+}
+
+/// The nearest whole number; 0 of what is below.
+pub(crate) fn whole(value: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count; `as` saturates")]
+    let whole = value.round().max(0.0) as u64;
+    whole
+}
+
+/// A share in percent, or in millionths where that would be zeros.
+fn share(value: f64) -> String {
+    let percent = value * 100.0;
+    if percent == 0.0 {
+        "0 %".to_owned()
+    } else if percent.abs() < 0.01 {
+        format!("{} ppm", three_digits(value * 1e6))
+    } else {
+        format!("{} %", three_digits(percent))
+    }
+}
+
 /// A size in bytes as axis labels have it (`32`, `1k`, `64k`, `1M`).
 pub(crate) fn size(bytes: u64) -> String {
     if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) {
@@ -200,6 +241,21 @@ mod tests {
         assert_eq!((size(1472), size(65_536), size(0)), ("1472".to_owned(), "64k".to_owned(), "0".to_owned()));
         assert_eq!(utc(1_795_297_384_000_000_000), "2026-11-21 21:43:04 UTC");
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn figures_say_their_unit() {
+        assert_eq!(figure(Unit::Ns, 59_130.0), "59.1 µs");
+        assert_eq!([0.0012, 0.0, 0.000_02].map(|value| figure(Unit::Share, value)), ["0.12 %", "0 %", "20.0 ppm"]);
+        assert_eq!(figure(Unit::PerSecond, 19_999.6), "20,000/s");
+        assert_eq!(
+            (figure(Unit::Bits, 942.3e6), figure(Unit::Us, 1.5)),
+            ("942 Mbit/s".to_owned(), "1.50 µs".to_owned())
+        );
+        assert_eq!(
+            [0.0, 0.5, 12_345.4].map(|value| figure(Unit::PerMillion, value)),
+            ["0 per million", "0.50 per million", "12,345 per million"]
+        );
     }
 
     #[test]

@@ -89,9 +89,8 @@ fn every_column_is_specified() {
         .filter_map(|line| line.strip_prefix("//! | "))
         .filter_map(|line| line.split(" |").next())
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))
-        .flat_map(|name| ["initiator", "reflector"].map(|end| name.replace("<end>", end)))
-        .flat_map(|name| ["up", "down"].map(|way| name.replace("<way>", way)))
-        .flat_map(|name| ["repaired", "held", "untouched"].map(|fate| name.replace("<fate>", fate)))
+        .map(str::to_owned)
+        .chain(model::quantity::all().iter().map(|quantity| quantity.csv.clone()).filter(|name| !name.is_empty()))
         .collect();
     let head = read(&csv([]).unwrap()).remove(0);
     for name in &head {

@@ -1,6 +1,6 @@
 //! What the repetitions of two sides say about one figure: how far apart, how surely, and whether by more than chance.
 
-use super::metric::Unit;
+use model::quantity::Unit;
 use stats::t_quantile;
 
 /// Fewer samples than this have no interval: two figures do not tell how far a third may lie.
@@ -186,12 +186,12 @@ mod tests {
 
     #[test]
     fn ratios_of_times_by_hand() {
-        let found = effect(&[10.0, 10.0, 10.0], &[11.0, 11.0, 11.0], Unit::Time, true).unwrap();
+        let found = effect(&[10.0, 10.0, 10.0], &[11.0, 11.0, 11.0], Unit::Ns, true).unwrap();
         assert!(found.by_ratio && (found.ratio.unwrap() - 1.1).abs() < 1e-12 && (found.difference - 1.0).abs() < 1e-9);
         let [low, high] = found.ratio_ci95.unwrap();
         assert!(low < 1.1 && high > 1.1 && high / low < 1.0021, "as wide as a bucket: {low} {high}");
-        assert_eq!(effect(&[10.0, 11.0], &[12.0, 13.0], Unit::Time, true).unwrap().ratio_ci95, None);
-        assert_eq!(effect(&[], &[1.0], Unit::Time, true), None);
+        assert_eq!(effect(&[10.0, 11.0], &[12.0, 13.0], Unit::Ns, true).unwrap().ratio_ci95, None);
+        assert_eq!(effect(&[], &[1.0], Unit::Ns, true), None);
     }
 
     #[test]

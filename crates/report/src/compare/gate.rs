@@ -4,7 +4,8 @@
 //! the second side's own figure; a bare percentage of anything but a share is a change too.
 
 use super::CompareError;
-use super::metric::{Metric, Unit};
+use super::metric::Metric;
+use model::quantity::Unit;
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -107,10 +108,12 @@ impl FromStr for Gate {
 /// Units by what they multiply a number with.
 fn units(unit: Unit) -> &'static [(&'static str, f64)] {
     match unit {
-        Unit::Time => &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9)],
+        Unit::Ns => &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9)],
         Unit::Share => &[("%", 0.01), ("ppm", 1e-6)],
         Unit::PerSecond => &[("/s", 1.0), ("k/s", 1e3), ("M/s", 1e6), ("", 1.0), ("k", 1e3), ("M", 1e6)],
         Unit::PerMillion => &[("per million", 1.0), ("", 1.0)],
+        Unit::Us => &[("us", 1.0), ("µs", 1.0), ("μs", 1.0), ("ms", 1e3)],
+        Unit::Count | Unit::Bytes | Unit::Number | Unit::Percent => &[("", 1.0), ("k", 1e3), ("M", 1e6)],
         Unit::Bits => &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
     }
 }
@@ -140,7 +143,6 @@ fn limit(metric: Metric, text: &str) -> Result<Limit, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::metric::{Place, View};
 
     fn gate(text: &str) -> Gate {
         text.parse().unwrap()
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_grammar() {
-        let p99 = Metric::Time(View::Actual, Place::P99);
+        let p99 = "p99".parse().unwrap();
         assert_eq!((gate("p99 > +10%").metric, gate("p99>10 %").limit), (p99, Limit::Change(0.1)));
         assert_eq!(gate("p99 > 50us").limit, Limit::Own(50_000.0));
         assert_eq!(gate("p99 >= +1.5 µs").limit, Limit::Difference(1_500.0));

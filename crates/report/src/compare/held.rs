@@ -1,7 +1,6 @@
 //! Whether a gate holds, cell by cell.
 
 use super::gate::{Gate, Limit};
-use super::metric::Metric;
 use super::{
     CellComparison, CompareError, CompareOptions, Comparison, GateCell, GateOutcome, MetricComparison, Outcome, Sample,
     evidence, words,
@@ -79,7 +78,7 @@ fn collect<'c>(gate: &'c Gate, comparisons: &'c [Comparison]) -> Result<Gated<'c
             return Err(CompareError::GateUntrusted { gate: gate.to_string() });
         }
         let why = match not_judged.first() {
-            Some(first) if matches!(gate.metric, Metric::Time(..)) => {
+            Some(first) if gate.metric.0.statistic().is_some() => {
                 format!("{first} (a quantile needs 10 messages beyond it)")
             }
             Some(first) => first.clone(),

@@ -20,7 +20,7 @@ mod words;
 mod write;
 
 pub use gate::Gate;
-pub use metric::{Metric, Place, View};
+pub use metric::Metric;
 pub use sides::Where;
 
 use crate::RunInput;

@@ -2,11 +2,13 @@
 
 use super::evidence::{LEVEL, repetitions_needed};
 use super::gate::{Gate, Limit};
-use super::metric::{Metric, Unit};
+use super::metric::Metric;
 use super::{CellSide, Comparison, MetricComparison, Outcome, Sample, Siblings};
 use crate::names::{axis_title, measured_on};
+use crate::units::figure as figure_of;
 use crate::units::{counted, list};
 use model::LatencyKind;
+use model::quantity::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the figures of a side are.
@@ -80,8 +82,8 @@ fn signed(unit: Unit, value: f64) -> String {
     let sign = if value < 0.0 { "−" } else { "+" };
     match unit {
         // Shares are told in percentage points, so that nobody takes them for a change.
-        Unit::Share => format!("{sign}{}", Unit::Share.figure(value.abs()).replace(" %", " points")),
-        unit => format!("{sign}{}", unit.figure(value.abs())),
+        Unit::Share => format!("{sign}{}", figure_of(Unit::Share, value.abs()).replace(" %", " points")),
+        unit => format!("{sign}{}", figure_of(unit, value.abs())),
     }
 }
 
@@ -175,9 +177,9 @@ pub(super) fn sentence(metric: Metric, kind: LatencyKind, context: Context<'_>, 
     let unit = metric.unit();
     let Context { names: [a, b], tests, sets, sample } = context;
     let what = metric.name(kind);
-    let both = format!("{what} {} against {}", unit.figure(figure.b), unit.figure(figure.a));
+    let both = format!("{what} {} against {}", figure_of(unit, figure.b), figure_of(unit, figure.a));
     let bounds = interval(figure, unit).map(|text| format!(" ({text})")).unwrap_or_default();
-    let (more, less) = metric.comparatives();
+    let [more, less] = metric.0.verbs;
     let verb = if figure.difference > 0.0 { more } else { less };
     match figure.outcome {
         Outcome::Higher | Outcome::Lower => {
@@ -214,9 +216,9 @@ pub(super) fn sentence(metric: Metric, kind: LatencyKind, context: Context<'_>, 
             let why = limit_of(figure, sample, sets);
             format!("Too few {}s to tell: {both}, {}{bounds}; {why}.", sample.word(), size(figure, unit))
         }
-        Outcome::Same => match metric {
-            Metric::Loss if figure.a == 0.0 => "No message was lost on either side.".to_owned(),
-            _ => format!("The same {what} in every {}: {}.", sample.word(), unit.figure(figure.a)),
+        Outcome::Same => match metric.0.id.as_str() {
+            "loss" if figure.a == 0.0 => "No message was lost on either side.".to_owned(),
+            _ => format!("The same {what} in every {}: {}.", sample.word(), figure_of(unit, figure.a)),
         },
         Outcome::Untrusted => format!("Nothing is claimed, as repetitions cannot be trusted: {both}."),
     }
@@ -408,7 +410,7 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
         }
     }
     let losses: Vec<&MetricComparison> =
-        all.iter().map(|(_, figure)| *figure).filter(|figure| metric(figure) == Some(Metric::Loss)).collect();
+        all.iter().map(|(_, figure)| *figure).filter(|figure| figure.metric == "loss").collect();
     if !losses.is_empty() && losses.iter().all(|figure| figure.a == 0.0 && figure.b == 0.0) {
         out.push("No message was lost on either side.".to_owned());
     }
@@ -422,7 +424,7 @@ fn too_few(few: &[(&str, &MetricComparison)], comparison: &Comparison, sets: usi
     let why = limit_of(first, sample, sets);
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (label, figure) in few {
-        let unit = metric(figure).map_or(Unit::Time, Metric::unit);
+        let unit = metric(figure).map_or(Unit::Ns, Metric::unit);
         let bounds = interval(figure, unit).map(|text| format!(" ({text})")).unwrap_or_default();
         let word = format!("{} {}{bounds}", figure.metric, size(figure, unit));
         match groups.last_mut() {
@@ -536,12 +538,17 @@ pub(super) struct Judged {
 pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, label: &str, judged: &Judged) -> String {
     let unit = gate.metric.unit();
     let value = match gate.limit {
-        Limit::Own(_) => unit.figure(figure.b),
+        Limit::Own(_) => figure_of(unit, figure.b),
         Limit::Change(_) => {
-            format!("{} ({} against {})", size(figure, unit), unit.figure(figure.b), unit.figure(figure.a))
+            format!("{} ({} against {})", size(figure, unit), figure_of(unit, figure.b), figure_of(unit, figure.a))
         }
         Limit::Difference(_) => {
-            format!("{} ({} against {})", signed(unit, figure.difference), unit.figure(figure.b), unit.figure(figure.a))
+            format!(
+                "{} ({} against {})",
+                signed(unit, figure.difference),
+                figure_of(unit, figure.b),
+                figure_of(unit, figure.a)
+            )
         }
     };
     let head = format!("{label}: {} {value}", gate.metric.name(kind));
@@ -549,7 +556,7 @@ pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, la
         (_, None) => "no interval".to_owned(),
         (Limit::Change(_), Some([low, high])) => format!("95 % {}", ratio_interval([1.0 + low, 1.0 + high])),
         (Limit::Difference(_), Some([low, high])) => format!("95 % {}", to(&signed(unit, low), &signed(unit, high))),
-        (Limit::Own(_), Some([low, high])) => format!("95 % {}", to(&unit.figure(low), &unit.figure(high))),
+        (Limit::Own(_), Some([low, high])) => format!("95 % {}", to(&figure_of(unit, low), &figure_of(unit, high))),
     };
     if let Some(why) = &judged.undecided {
         return format!("{head}: undecided; {why} ({bounds}).");

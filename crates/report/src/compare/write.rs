@@ -1,11 +1,12 @@
 //! The comparison as text, Markdown and CSV.
 
-use super::metric::Unit;
 use super::words::{p_word, size};
 use super::{CellComparison, Comparison, Comparisons, Difference, GateOutcome, Metric, MetricComparison, Outcome};
 use crate::csv::{field_line, number};
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{quote, row};
+use crate::units::figure as figure_of;
+use model::quantity::Unit;
 use std::collections::BTreeMap;
 
 /// The columns of [`Comparisons::csv`], with their meaning:
@@ -53,7 +54,7 @@ pub const COMPARE_CSV_COLUMNS: [&str; 22] = [
 ];
 
 fn unit(figure: &MetricComparison) -> Unit {
-    figure.metric.parse::<Metric>().map_or(Unit::Time, Metric::unit)
+    figure.metric.parse::<Metric>().map_or(Unit::Ns, Metric::unit)
 }
 
 fn outcome_word(outcome: Outcome) -> &'static str {
@@ -83,8 +84,8 @@ pub(crate) fn figure_row(figure: &MetricComparison) -> Vec<String> {
     let own = if figure.outcome == Outcome::Same { "–".to_owned() } else { size(figure, unit) };
     vec![
         figure.metric.clone(),
-        unit.figure(figure.a),
-        unit.figure(figure.b),
+        figure_of(unit, figure.a),
+        figure_of(unit, figure.b),
         own,
         bounds,
         p,

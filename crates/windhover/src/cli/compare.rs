@@ -42,7 +42,10 @@ far-application. and near-kernel.p50 (parts of the round trip) of pace, and work
 of stream; loss, achieved (pace), transactions (rr), bits (stream). Over PGM untouched.p50,
 held.p50 and repaired.p50 (by what loss did to a message), repaired and held (shares),
 naks and given-up (packets; for a million messages); with parity rebuilt (share of the
-repairs) and parity (packets sent, as a share of the data packets).
+repairs) and parity (packets sent, as a share of the data packets). Only where asked for:
+reorder-depth, initiator. and reflector.demand, .process, .machine and .softirq (CPU),
+initiator. and reflector.us-per-kib, up. and down.rfc3550-jitter, .retransmits and .tcp-rtt
+of stream, and all others of docs/generated/quantities.md that have a better direction.
 
   windhover compare runs/before-* --with runs/after-* --fail-if 'p99 > +10%'
   windhover compare before-20261121T214304Z after-20261122T021049Z

@@ -22,7 +22,7 @@ pub(crate) struct TuneTry {
     pub(crate) rounds: Option<u32>,
     /// The figure that decides: p50, p99, p99.9, mean or stdev
     #[arg(long, value_name = "FIGURE", default_value = "p50", value_parser = figure)]
-    pub(crate) by: model::Place,
+    pub(crate) by: model::Statistic,
     /// The least change that matters, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     pub(crate) least: f64,
@@ -69,6 +69,6 @@ pub(crate) struct TuneTry {
     pub(crate) form: PlainForm,
 }
 
-fn figure(text: &str) -> Result<model::Place, String> {
+fn figure(text: &str) -> Result<model::Statistic, String> {
     campaign::deciding(text).map_err(|error| error.to_string())
 }

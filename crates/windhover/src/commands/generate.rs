@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
         prepare::doctor::table_markdown()
     );
     write(folder, "checks.md", checks.as_bytes())?;
+    write(folder, "quantities.md", model::quantity::markdown().as_bytes())?;
     write(folder, "plan.md", model::plan::reference::markdown().as_bytes())?;
     write(folder, "schemas/doctor.schema.json", prepare::doctor::schema().as_bytes())?;
     for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {

@@ -7,7 +7,7 @@ use crate::output::{Failure, Output, paragraph, width};
 use anyhow::Context as _;
 use campaign::{Rule, Trial, TrialVerdict};
 use model::plan::{Grid, Sizes};
-use model::{Place, Plan};
+use model::{Plan, Statistic};
 use report::Column;
 use serde_json::json;
 
@@ -137,7 +137,7 @@ fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
     let columns = ["setting", "verdict"].map(Column::words).into_iter();
     let columns = columns.chain(figures.map(|(name, unit)| Column::figures(name, unit))).collect();
     let row = |trial: &Trial| {
-        let other = |metric: Place| figure(trial.changes.get(&metric).map(|change| percent(*change)));
+        let other = |metric: Statistic| figure(trial.changes.get(&metric).map(|change| percent(*change)));
         vec![
             trial.knob.clone(),
             trial.verdict.word().to_owned(),
@@ -146,8 +146,8 @@ fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
             figure(trial.change.map(percent)),
             figure(trial.p.map(chance)),
             figure(trial.p_corrected.map(chance)),
-            other(Place::P99),
-            other(Place::Stdev),
+            other(Statistic::P99),
+            other(Statistic::Stdev),
         ]
     };
     let rows = trials.iter().map(row).collect();

@@ -1,12 +1,12 @@
-//! The figures of one distribution that people compare and decide by, and their words.
+//! The statistics of a distribution.
 
-use crate::{Latency, ModelError, Signed};
+use crate::{Latency, ModelError, Signed, result::LatencyCorrected};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which figure of a distribution.
+/// One statistic of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum Statistic {
     /// Median.
     P50,
     /// 90th percentile.
@@ -29,7 +29,7 @@ pub enum Place {
     Stdev,
 }
 
-impl Place {
+impl Statistic {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::P50,
@@ -43,6 +43,34 @@ impl Place {
         Self::Mean,
         Self::Stdev,
     ];
+
+    /// All of them in the order of tables.
+    pub const IN_TABLES: [Self; 10] = [
+        Self::Mean,
+        Self::Stdev,
+        Self::Min,
+        Self::P50,
+        Self::P90,
+        Self::P99,
+        Self::P99_9,
+        Self::P99_99,
+        Self::P99_999,
+        Self::Max,
+    ];
+
+    /// The share of messages that a percentile is the upper end of; `None` for what is no percentile.
+    #[must_use]
+    pub fn quantile(self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P99 => Some(0.99),
+            Self::P99_9 => Some(0.999),
+            Self::P99_99 => Some(0.9999),
+            Self::P99_999 => Some(0.99999),
+            Self::Min | Self::Max | Self::Mean | Self::Stdev => None,
+        }
+    }
 
     /// The word in flags, tables and documents.
     #[must_use]
@@ -79,6 +107,21 @@ impl Place {
         }
     }
 
+    /// The same of what an open loop would see: percentiles alone.
+    #[must_use]
+    pub fn of_corrected(self, times: &LatencyCorrected) -> Option<f64> {
+        let whole = match self {
+            Self::P50 => times.p50_ns,
+            Self::P90 => times.p90_ns,
+            Self::P99 => times.p99_ns,
+            Self::P99_9 => times.p99_9_ns,
+            Self::P99_99 => times.p99_99_ns,
+            Self::P99_999 => times.p99_999_ns,
+            Self::Min | Self::Max | Self::Mean | Self::Stdev => None,
+        };
+        whole.map(|ns| ns as f64)
+    }
+
     /// The same of one-way times, which have fewer quantiles.
     #[must_use]
     pub fn of_signed(self, times: &Signed) -> Option<f64> {
@@ -96,13 +139,13 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Statistic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-impl FromStr for Place {
+impl FromStr for Statistic {
     type Err = ModelError;
 
     /// `median` and `jitter` are taken too.
@@ -112,7 +155,7 @@ impl FromStr for Place {
             "median" => Self::P50.word(),
             word => word,
         };
-        Self::ALL.into_iter().find(|place| place.word() == word).ok_or_else(|| ModelError::UnknownWord {
+        Self::ALL.into_iter().find(|statistic| statistic.word() == word).ok_or_else(|| ModelError::UnknownWord {
             what: "figure",
             given: text.to_owned(),
             accepted: "p50, p90, p99, p99.9, p99.99, p99.999, min, max, mean or stdev",
@@ -126,12 +169,12 @@ mod tests {
 
     #[test]
     fn words_go_there_and_back() {
-        for place in Place::ALL {
-            assert_eq!(place.word().parse::<Place>().unwrap(), place);
+        for statistic in Statistic::ALL {
+            assert_eq!(statistic.word().parse::<Statistic>().unwrap(), statistic);
         }
-        assert_eq!("jitter".parse::<Place>().unwrap(), Place::Stdev);
+        assert_eq!("jitter".parse::<Statistic>().unwrap(), Statistic::Stdev);
         for wrong in ["", "p98", "P99", "p99 "] {
-            assert!(wrong.parse::<Place>().unwrap_err().to_string().contains("p99.9"));
+            assert!(wrong.parse::<Statistic>().unwrap_err().to_string().contains("p99.9"));
         }
     }
 }

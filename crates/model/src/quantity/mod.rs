@@ -1,0 +1,458 @@
+//! The catalogue of quantities: every figure of a result, once. What prints, compares or documents figures is a loop over it.
+//!
+//! A new figure is a field of the result, what fills it, and a row in `table` (or in [`DISTRIBUTIONS`]). The test of this
+//! module walks the schema of [`ResultDocument`]: a numeric field that no quantity reads has its reason there.
+
+mod distribution;
+mod statistic;
+mod table;
+
+pub use distribution::{DISTRIBUTIONS, Distribution, FATES, Times, scale};
+pub use statistic::Statistic;
+
+use crate::result::EndReport;
+use crate::{FlowReport, LatencyKind, Messages, PgmEnd, ResultDocument};
+use std::sync::LazyLock;
+
+/// What a quantity is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds of CPU time.
+    Us,
+    /// 0 to 1; of parity and reached rates also more.
+    Share,
+    /// Of a hundred.
+    Percent,
+    /// 1/s.
+    PerSecond,
+    /// bit/s.
+    Bits,
+    /// For a million messages.
+    PerMillion,
+    /// Whole things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// A number without a unit, or with one that its name says.
+    Number,
+}
+
+impl Unit {
+    /// The unit as documents name it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ns => "ns",
+            Self::Us => "us",
+            Self::Share => "share",
+            Self::Percent => "percent",
+            Self::PerSecond => "per_second",
+            Self::Bits => "bits_per_second",
+            Self::PerMillion => "per_million",
+            Self::Count => "count",
+            Self::Bytes => "bytes",
+            Self::Number => "number",
+        }
+    }
+}
+
+/// Which direction is the better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Small figures.
+    Lower,
+    /// Large figures.
+    Higher,
+    /// Neither.
+    Neither,
+}
+
+/// How the repetitions of a cell become one figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Combine {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The middle one.
+    Middle,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The first: it is the same in all.
+    First,
+    /// The sum of the parts by the sum of what they are parts of.
+    Ratio,
+    /// Mean and standard deviation of all messages, from the exact moments of each repetition.
+    Pooled,
+    /// The percentile of all messages from the merged histograms; the middle repetition where they are not stored.
+    Percentile,
+    /// Half the 95 % interval of the mean of 3 or more repetitions; with fewer the widest of their own.
+    Interval,
+    /// As ping's mean deviation of all messages.
+    Deviation,
+    /// Not at all: it is told of single repetitions.
+    Never,
+}
+
+impl Combine {
+    /// As the documentation has it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Middle => "middle",
+            Self::Min => "smallest",
+            Self::Max => "largest",
+            Self::First => "first",
+            Self::Ratio => "ratio of sums",
+            Self::Pooled => "exact moments",
+            Self::Percentile => "merged histograms",
+            Self::Interval => "interval of the mean",
+            Self::Deviation => "exact moments",
+            Self::Never => "–",
+        }
+    }
+}
+
+/// Quantities that stand together in tables and files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// Latency from the actual send time.
+    Latency,
+    /// From the intended send time.
+    Intended,
+    /// Actual less intended send time.
+    Lateness,
+    /// What an open loop would see.
+    Corrected,
+    /// The ping-pong beside a stream and before it.
+    Working,
+    /// One-way times.
+    OneWay,
+    /// Messages sent and answered.
+    Messages,
+    /// The schedule of `pace`.
+    Schedule,
+    /// Request and response.
+    Transactions,
+    /// A stream as a whole.
+    Stream,
+    /// Its directions, each by itself.
+    Flows,
+    /// Parts of the round trip.
+    Segments,
+    /// Messages over PGM by what repairs did to them.
+    Fates,
+    /// Their shares, and repairs for all messages.
+    Repairs,
+    /// Packets of all ends of PGM together.
+    Pgm,
+    /// Packets of the initiator, and of all reflectors together.
+    PgmEnds,
+    /// What repairs took, step by step.
+    Steps,
+    /// CPU and scheduling of each end.
+    Cpu,
+    /// Where each end dropped messages.
+    Drops,
+    /// The load beside the measurement.
+    Load,
+    /// ICMP echo.
+    Ping,
+    /// The measurement itself and the tool's own cost.
+    Tool,
+}
+
+impl Group {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Self; 22] = [
+        Self::Latency,
+        Self::Intended,
+        Self::Lateness,
+        Self::Corrected,
+        Self::Working,
+        Self::OneWay,
+        Self::Messages,
+        Self::Schedule,
+        Self::Transactions,
+        Self::Stream,
+        Self::Flows,
+        Self::Segments,
+        Self::Fates,
+        Self::Repairs,
+        Self::Pgm,
+        Self::PgmEnds,
+        Self::Steps,
+        Self::Cpu,
+        Self::Drops,
+        Self::Load,
+        Self::Ping,
+        Self::Tool,
+    ];
+
+    /// What heads it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Latency => "Latency from the actual send time",
+            Self::Intended => "Latency from the intended send time",
+            Self::Lateness => "Lateness",
+            Self::Corrected => "What an open loop would see",
+            Self::Working => "Ping-pong beside a stream",
+            Self::OneWay => "One-way times",
+            Self::Messages => "Messages",
+            Self::Schedule => "The schedule",
+            Self::Transactions => "Transactions",
+            Self::Stream => "Streams",
+            Self::Flows => "Directions of a stream",
+            Self::Segments => "Parts of the round trip",
+            Self::Fates => "Messages by fate over PGM",
+            Self::Repairs => "Repairs for all messages",
+            Self::Pgm => "Packets of PGM at all ends",
+            Self::PgmEnds => "Packets of PGM at the initiator and at all reflectors",
+            Self::Steps => "Steps of repairs",
+            Self::Cpu => "CPU and scheduling",
+            Self::Drops => "Drops",
+            Self::Load => "The load beside",
+            Self::Ping => "ICMP echo",
+            Self::Tool => "The measurement itself",
+        }
+    }
+}
+
+/// Whether `compare` shows a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Compared {
+    /// Never: it is no figure of merit.
+    Never,
+    /// Where it is asked for: more figures at once mean less evidence for each.
+    Asked,
+    /// Always.
+    Usual,
+    /// Always, and sentences speak of it.
+    Headline,
+}
+
+/// Whose figure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// The measurement's.
+    Cell,
+    /// One end's: `initiator` or `reflector`.
+    End(&'static str),
+    /// Of one direction of a stream: `up` or `down`.
+    Flow(&'static str),
+    /// Of ends of PGM: all, `initiator`, or all `reflectors`.
+    Pgm(PgmSide),
+}
+
+/// Which ends of PGM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PgmSide {
+    /// All together.
+    All,
+    /// The initiator.
+    Initiator,
+    /// All reflectors together.
+    Reflectors,
+}
+
+/// How a quantity is read from a result: a figure, or a part and what it is a part of.
+#[derive(Debug, Clone, Copy)]
+enum Read {
+    Figure(fn(&ResultDocument) -> Option<f64>),
+    Ratio(fn(&ResultDocument) -> Option<[f64; 2]>),
+    Messages(fn(&Messages) -> Option<u64>),
+    Time(&'static Distribution, Statistic),
+    Fate(&'static str),
+    End(&'static str, fn(&EndReport, &ResultDocument) -> Option<f64>),
+    Flow(&'static str, fn(&FlowReport) -> Option<[f64; 2]>),
+    Pgm(PgmSide, fn(&PgmEnd) -> Option<u64>),
+}
+
+/// One quantity.
+#[derive(Debug)]
+pub struct Quantity {
+    /// Its word in flags, gates and documents: `p99`, `intended.p99.9`, `loss`, `up.retransmits`.
+    pub id: String,
+    /// Its column in CSV files; empty: none.
+    pub csv: String,
+    /// Its name in files of a row a cell, where that is another one; else as `csv`.
+    pub csv_cells: String,
+    /// In the heading of a table.
+    pub title: &'static str,
+    /// In sentences.
+    pub name: String,
+    /// What it is, in one sentence: formula and source.
+    pub definition: String,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// Which direction is better.
+    pub better: Better,
+    /// How repetitions combine.
+    pub combine: Combine,
+    /// What it stands with.
+    pub group: Group,
+    /// Whether `compare` shows it.
+    pub compared: Compared,
+    /// What `compare` says of the second side where it is larger, and where it is smaller.
+    pub verbs: [&'static str; 2],
+    read: Read,
+}
+
+impl Quantity {
+    /// Its figure in a result, as stored there; `None` where it is not known.
+    #[must_use]
+    pub fn of(&self, result: &ResultDocument) -> Option<f64> {
+        self.parts(result, None).map(|[part, whole]| part / whole)
+    }
+
+    /// The same as a part and what it is divided by: 1 of all that is no ratio. With a host the figure of that reflector alone,
+    /// where it has one.
+    #[must_use]
+    pub fn parts(&self, result: &ResultDocument, host: Option<&str>) -> Option<[f64; 2]> {
+        let one = |value: f64| [value, 1.0];
+        let count = |value: u64| [value as f64, 1.0];
+        match (self.read, host) {
+            (Read::Time(distribution, statistic), host) => {
+                distribution.times(result, host)?.statistic(statistic).map(one)
+            }
+            (Read::Fate(name), host) => distribution::fate(result, host, name).map(|fate| count(fate.messages)),
+            (Read::Messages(read), None) => read(&result.messages).map(count),
+            (Read::Messages(read), Some(host)) => {
+                read(&result.reflectors.iter().find(|one| one.host == host)?.messages).map(count)
+            }
+            (Read::Pgm(PgmSide::All, read), Some(host)) => {
+                read(result.pgm.as_ref()?.ends.iter().find(|end| end.host == host)?).map(count)
+            }
+            (Read::Pgm(side, read), None) => {
+                let of_side = |end: &&PgmEnd| match side {
+                    PgmSide::All => true,
+                    side => (end.host == "initiator") == (side == PgmSide::Initiator),
+                };
+                result.pgm.as_ref()?.ends.iter().filter(of_side).map(read).sum::<Option<u64>>().map(count)
+            }
+            (Read::Figure(read), None) => read(result).map(one),
+            (Read::Ratio(read), None) => read(result),
+            (Read::End(role, read), None) => read(end(result, role)?, result).map(one),
+            (Read::Flow(direction, read), None) => {
+                read(result.stream.as_ref()?.flows.iter().find(|flow| flow.direction == direction)?)
+            }
+            (_, Some(_)) => None,
+        }
+    }
+
+    /// What a figure of a result is multiplied by to be of the kind that is shown, see [`Distribution::scale`].
+    #[must_use]
+    pub fn scale(&self, result: &ResultDocument, rtt: bool) -> f64 {
+        let Read::Time(distribution, _) = self.read else { return 1.0 };
+        distribution.times(result, None).map_or(1.0, |times| distribution.scale(result, times, rtt))
+    }
+
+    /// The distribution that it is a statistic of, and which one.
+    #[must_use]
+    pub fn statistic(&self) -> Option<(&'static Distribution, Statistic)> {
+        match self.read {
+            Read::Time(distribution, statistic) => Some((distribution, statistic)),
+            _ => None,
+        }
+    }
+
+    /// Whose figure it is.
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        match self.read {
+            Read::End(role, _) => Subject::End(role),
+            Read::Flow(direction, _) => Subject::Flow(direction),
+            Read::Pgm(side, _) => Subject::Pgm(side),
+            _ => Subject::Cell,
+        }
+    }
+
+    /// What it is called in a sentence, where latency is of this kind.
+    #[must_use]
+    pub fn name(&self, kind: LatencyKind) -> String {
+        match self.read {
+            Read::Time(distribution, statistic) if distribution.id.is_empty() => {
+                format!("{statistic} of {}", kind.title())
+            }
+            _ => self.name.clone(),
+        }
+    }
+
+    /// Whether a result can have it at all: what is about parity needs parity.
+    #[must_use]
+    pub fn concerns(&self, result: &ResultDocument) -> bool {
+        !matches!(self.id.as_str(), "rebuilt" | "parity") || result.pgm.as_ref().is_some_and(|pgm| pgm.fec.is_some())
+    }
+}
+
+/// An end of a result by its role.
+#[must_use]
+pub fn end<'a>(result: &'a ResultDocument, role: &str) -> Option<&'a EndReport> {
+    if role == "initiator" { Some(&result.ends.initiator) } else { result.ends.reflector.as_ref() }
+}
+
+static CATALOGUE: LazyLock<Vec<Quantity>> = LazyLock::new(table::all);
+
+/// All quantities, in the order of tables.
+#[must_use]
+pub fn all() -> &'static [Quantity] {
+    &CATALOGUE
+}
+
+/// Those of a group.
+pub fn of_group(group: Group) -> impl Iterator<Item = &'static Quantity> {
+    all().iter().filter(move |quantity| quantity.group == group)
+}
+
+/// The quantity with this id.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static Quantity> {
+    all().iter().find(|quantity| quantity.id == id)
+}
+
+/// The catalogue as a document: a table a group.
+#[must_use]
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Quantities\n\nMade by `cargo xtask generate` from the catalogue. Each figure of a result: its id is what `compare` and gates \
+         call it and what it is called in the JSON of a report; its column is the same in both CSV forms of `report` unless two are named. Of an empty \
+         field or a missing figure nothing is known.\n",
+    );
+    let better = |quantity: &Quantity| match quantity.better {
+        Better::Lower => "lower",
+        Better::Higher => "higher",
+        Better::Neither => "",
+    };
+    for group in Group::ALL {
+        out.push_str(&format!(
+            "\n## {}\n\n| id | CSV | unit | better | repetitions | what it is |\n|---|---|---|---|---|---|\n",
+            group.title()
+        ));
+        for quantity in of_group(group) {
+            let columns = match (quantity.csv.as_str(), quantity.csv_cells.as_str()) {
+                ("", "") => String::new(),
+                (one, other) if one == other => format!("`{one}`"),
+                (one, other) => format!("`{one}`; a row a cell: `{other}`"),
+            };
+            out.push_str(&format!(
+                "| `{}` | {columns} | {} | {} | {} | {} |\n",
+                quantity.id,
+                quantity.unit.word(),
+                better(quantity),
+                quantity.combine.word(),
+                quantity.definition
+            ));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;
