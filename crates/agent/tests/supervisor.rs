@@ -132,7 +132,7 @@ fn start_endpoint() -> Request {
 
 fn run_probe(launch: LaunchSpec) -> Request {
     let spec = ProbeSpec::new(Probe::Pingpong, Protocol::Udp);
-    let target = Target { control: "127.0.0.1:1".to_owned(), key: None };
+    let target = Target { control: "127.0.0.1:1".to_owned(), key: None, host: None };
     Request::RunProbe { task: Box::new(ProbeTask::new(spec, target)), launch }
 }
 

@@ -183,7 +183,7 @@ fn start_endpoints(
     }
     let spec = &step.cell.spec;
     if spec.socket.protocol.is_local() {
-        return Ok(vec![Target { control: String::new(), key: None }]);
+        return Ok(vec![Target::default()]);
     }
     if cast.reflectors.is_empty() {
         return Err(Failure::Campaign(CampaignError::MissingReflector));
@@ -191,8 +191,9 @@ fn start_endpoints(
     let key = key::fresh().map_err(Failure::Campaign)?;
     let mut targets = Vec::new();
     for (reflector, address) in cast.reflectors_of(&step.cell) {
+        let host = Some(reflector.clone());
         if spec.probe == Probe::Ping {
-            targets.push(Target { control: address.to_string(), key: None });
+            targets.push(Target { control: address.to_string(), key: None, host });
             continue;
         }
         let task = EndpointTask {
@@ -202,7 +203,7 @@ fn start_endpoints(
         };
         let (endpoint, control) = hosts.start_endpoint(reflector, &task, &step.cell.stack_reflector)?;
         endpoints.push((reflector.clone(), endpoint));
-        targets.push(Target { control, key: Some(key.clone()) });
+        targets.push(Target { control, key: Some(key.clone()), host });
     }
     Ok(targets)
 }
@@ -262,7 +263,7 @@ fn probe(
     live: Live<'_>,
 ) -> Result<Measured, Failure> {
     let mut targets = targets.into_iter();
-    let target = targets.next().unwrap_or(Target { control: String::new(), key: None });
+    let target = targets.next().unwrap_or_default();
     let mut task = ProbeTask { factors: step.cell.factors.clone(), ..ProbeTask::new(step.cell.spec.clone(), target) };
     task.others = targets.collect();
     task.live = live.is_some();

@@ -100,7 +100,7 @@ fn endpoint_task() -> EndpointTask {
 }
 
 fn probe_task() -> ProbeTask {
-    let target = Target { control: "127.0.0.1:1".to_owned(), key: None };
+    let target = Target { control: "127.0.0.1:1".to_owned(), key: None, host: None };
     ProbeTask::new(ProbeSpec::new(Probe::Pingpong, Protocol::Udp), target)
 }
 

@@ -11,13 +11,16 @@ use std::collections::BTreeMap;
 pub const LINE_MARK: &str = "\u{1}windhover ";
 
 /// Where an endpoint is and what opens it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Target {
     /// Address and port of the control connection; empty for protocols within one machine.
     pub control: String,
     /// The shared key in hexadecimal.
     #[serde(default)]
     pub key: Option<String>,
+    /// What results call its host; by default as `control`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// A measurement to make.

@@ -27,7 +27,7 @@ fn main() {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds")]
                 let milliseconds = (seconds * 1000.0) as u32;
                 spec.stop.max_ms = milliseconds;
-                let target = Target { control: address.to_string(), key: None };
+                let target = Target { control: address.to_string(), key: None, host: None };
                 let task = ProbeTask::new(spec, target);
                 let context = windhover_probe::Context::new("/proc/self/exe".into(), "loop_cost");
                 let outcome = windhover_probe::run(&task, &context, &mut |measured| {

@@ -269,7 +269,7 @@ mod tests {
         recorder.ingest(&samples);
         let map = MapRecorder::new(clock).finish();
         let factors = BTreeMap::from([("load".to_owned(), "none".into()), ("size".to_owned(), 1.into())]);
-        let task = ProbeTask { factors, ..ProbeTask::new(spec, Target { control: String::new(), key: None }) };
+        let task = ProbeTask { factors, ..ProbeTask::new(spec, Target::default()) };
         check(assemble(Parts {
             task: &task,
             size: 64,

@@ -79,6 +79,7 @@ pub(crate) fn request_path(
     }
     context.capture_control(control, None)?;
     let mut session = Session::connect(control, key)?;
+    session.set_host(target.host.clone());
     context.capture_control(control, session.own_address())?;
     check::fits_session(spec, session.max_session_s(), session.name())?;
     let opened = session.open(request)?;

@@ -58,6 +58,8 @@ pub(crate) struct Session {
     machine: ClientSession,
     /// The endpoint as people write it, for errors.
     name: String,
+    /// What results call its host.
+    host: Option<String>,
     /// The control connection's far end; absent for a child.
     peer: Option<SocketAddr>,
     /// Messages a second that the endpoint allows, from the handshake.
@@ -100,7 +102,8 @@ impl Session {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
-        let mut session = Self { stream, machine, name, peer, max_rate_pps: u32::MAX, max_session_s: u32::MAX };
+        let mut session =
+            Self { stream, machine, name, host: None, peer, max_rate_pps: u32::MAX, max_session_s: u32::MAX };
         let hung_up = |address: &str| ProbeError::Connect {
             address: address.to_owned(),
             cause: std::io::Error::other("it hung up during the handshake: is it a windhover endpoint?"),
@@ -124,6 +127,16 @@ impl Session {
     /// The endpoint as people write it.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What results call the endpoint's host: as whoever asks calls it, else as [`Session::name`].
+    pub(crate) fn host(&self) -> &str {
+        self.host.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Gives the endpoint's host a name.
+    pub(crate) fn set_host(&mut self, host: Option<String>) {
+        self.host = host;
     }
 
     /// Our end of the control connection; absent for a child.

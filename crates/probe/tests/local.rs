@@ -30,7 +30,7 @@ fn context() -> windhover_probe::Context {
 }
 
 fn local(spec: ProbeSpec) -> ProbeTask {
-    ProbeTask::new(spec, Target { control: String::new(), key: None })
+    ProbeTask::new(spec, Target::default())
 }
 
 fn children() -> usize {

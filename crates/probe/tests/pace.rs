@@ -127,7 +127,7 @@ fn each_rate_of_each_size_is_a_result_of_its_own() {
 
 /// The address of a second target.
 fn with_other(mut task: ProbeTask, other: &Served) -> ProbeTask {
-    task.others = vec![Target { control: other.address.to_string(), key: None }];
+    task.others = vec![Target { control: other.address.to_string(), key: None, host: Some("other".to_owned()) }];
     task
 }
 
@@ -140,7 +140,9 @@ fn several_reflectors_each_have_their_figures() {
         let measured = one(&with_other(task(spec, one_end.address), &other));
         let result = &measured.result;
         assert_eq!(result.reflectors.len(), 2, "{protocol}");
-        assert_ne!(result.reflectors[0].host, result.reflectors[1].host);
+        // One as it was named, the other by its address.
+        let hosts = [0, 1].map(|at| result.reflectors[at].host.clone());
+        assert_eq!(hosts, [one_end.address.to_string(), "other".to_owned()]);
         for reflector in &result.reflectors {
             assert_eq!((reflector.messages.sent, reflector.messages.received), (100, 100), "{protocol} {reflector:?}");
             assert_eq!(reflector.latency.as_ref().unwrap().count, 100);

@@ -136,7 +136,7 @@ fn requests() -> impl Strategy<Value = Request> {
         (any::<String>(), protocols(), launches()).prop_map(|(control, protocol, launch)| Request::RunProbe {
             task: Box::new(ProbeTask {
                 factors: BTreeMap::from([("size".to_owned(), 32.into())]),
-                ..ProbeTask::new(ProbeSpec::new(Probe::Pingpong, protocol), Target { control, key: None })
+                ..ProbeTask::new(ProbeSpec::new(Probe::Pingpong, protocol), Target { control, key: None, host: None })
             }),
             launch,
         }),

@@ -213,6 +213,9 @@ impl Hosts for Fake {
             "verdict": { "trusted": true, "invalid": [], "disturbed": [] }
         });
         if self.reflectors {
+            // A worker names its reflectors as it was told to.
+            let all = std::iter::once(&task.target).chain(&task.others);
+            let targets: Vec<&str> = all.map(|target| target.host.as_deref().unwrap()).collect();
             let each: Vec<_> = targets.iter().map(|at| json!({ "host": at, "messages": result["messages"] })).collect();
             let mut result = result;
             result["reflectors"] = json!(each);

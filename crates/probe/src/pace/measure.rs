@@ -320,7 +320,7 @@ impl Engine<'_> {
     fn config(&self, paths: &PacePaths, pass: RatePoint, reports: &[Option<StopReport>]) -> PacedConfig {
         let spec = &self.task.spec;
         let peers = paths.remotes.iter().zip(reports).map(|(remote, report)| PacedPeer {
-            host: remote.name(),
+            host: remote.host(),
             clock: self.clock_of(remote, report.as_ref(), pass.size),
         });
         let raw = if spec.raw { spec.stop.max_count.min(MOST_RAW) } else { 0 };

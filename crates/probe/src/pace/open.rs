@@ -30,9 +30,14 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// As people write it.
+    /// As people write it, for errors.
     pub(crate) fn name(&self) -> String {
         self.session.name().to_owned()
+    }
+
+    /// As results call its host.
+    pub(crate) fn host(&self) -> String {
+        self.session.host().to_owned()
     }
 }
 

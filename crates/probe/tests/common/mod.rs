@@ -72,7 +72,7 @@ pub(crate) fn context() -> Context {
 }
 
 pub(crate) fn task(spec: ProbeSpec, address: impl std::fmt::Display) -> ProbeTask {
-    let target = Target { control: address.to_string(), key: None };
+    let target = Target { control: address.to_string(), key: None, host: None };
     ProbeTask { factors: BTreeMap::from([("load".to_owned(), "none".into())]), ..ProbeTask::new(spec, target) }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8
 pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let control = resolved(&arguments.address, family(arguments.family))?;
-    let task = ProbeTask::new(spec, Target { control, key: None });
+    let task = ProbeTask::new(spec, Target { control, key: None, host: None });
     run(&task, &arguments.output, None, Live::new(false, output)?, output, started)
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Resul
         }
         Some(first) => {
             let key = key::read(arguments.peer.key_file.as_deref())?;
-            (Target { control: resolved(first, family)?, key }, None)
+            (Target { control: resolved(first, family)?, key, host: None }, None)
         }
         None => target(&arguments.peer)?,
     };
@@ -61,7 +61,7 @@ pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Resul
         (key, _) => key.clone(),
     };
     let mut task = ProbeTask { factors, ..ProbeTask::new(spec, target) };
-    task.others = others.into_iter().map(|control| Target { control, key: key.clone() }).collect();
+    task.others = others.into_iter().map(|control| Target { control, key: key.clone(), host: None }).collect();
     let live = Live::new(arguments.jsonl, output)?;
     task.live = live.sink().is_some();
     run(&task, &arguments.output, Some(&arguments.pcap), live, output, started)
@@ -94,7 +94,7 @@ pub(super) fn target(peer: &Peer) -> Result<(Target, Option<Worker>), Failure> {
             )));
         }
     };
-    Ok((Target { control, key: key::read(peer.key_file.as_deref())? }, None))
+    Ok((Target { control, key: key::read(peer.key_file.as_deref())?, host: None }, None))
 }
 
 /// Starts an endpoint as a child that lives as long as the measurement, with a key that nobody else has.
@@ -110,7 +110,9 @@ fn own_endpoint(address: Option<&str>, family: Option<Family>) -> Result<(Target
     let task = EndpointTask { bind: bind.to_string(), key: Some(key.clone()), limits };
     let mut endpoint = Worker::start("endpoint", &WorkerSpec::Endpoint(task), |launch| launch)?;
     match endpoint.hear(READY)? {
-        Some(WorkerEvent::Ready { address: Some(control) }) => Ok((Target { control, key: Some(key) }, endpoint)),
+        Some(WorkerEvent::Ready { address: Some(control) }) => {
+            Ok((Target { control, key: Some(key), host: None }, endpoint))
+        }
         _ => Err(Failure::from(anyhow!("the endpoint of --fork-both does not say where it listens"))),
     }
 }
