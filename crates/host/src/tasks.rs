@@ -4,6 +4,7 @@
 
 use crate::knob::{Machine, TaskKey};
 use model::CpuList;
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -137,22 +138,24 @@ impl Task {
     }
 }
 
-/// How far this time namespace is ahead of the machine's first one since boot, in clock ticks: /proc shows starts with
-/// this added (time_namespaces(7)). Keys are without it, so that they mean the same in all.
-fn boot_offset(machine: &Machine) -> i64 {
+/// Length of a clock tick of /proc, ns (USER_HZ, 100 a second on Linux).
+const TICK_NS: i64 = 10_000_000;
+
+/// How far this time namespace is ahead of the machine's first one since boot, in ns: /proc shows starts with this added
+/// (time_namespaces(7)).
+fn boot_offset_ns(machine: &Machine) -> i64 {
     static HERE: OnceLock<i64> = OnceLock::new();
-    let read = || parse_boot_offset(&machine.text("/proc/self/timens_offsets").unwrap_or_default()).unwrap_or(0);
+    let read = || parse_boot_offset_ns(&machine.text("/proc/self/timens_offsets").unwrap_or_default()).unwrap_or(0);
     if machine.is_running() { *HERE.get_or_init(read) } else { read() }
 }
 
-/// The offset of the clock since boot in clock ticks (USER_HZ, 100 a second on Linux), as /proc/PID/timens_offsets has it.
+/// The offset of the clock since boot in ns, as /proc/PID/timens_offsets has it.
 #[must_use]
-pub fn parse_boot_offset(text: &str) -> Option<i64> {
-    const TICK_NS: i64 = 10_000_000;
+pub fn parse_boot_offset_ns(text: &str) -> Option<i64> {
     let line = text.lines().find_map(|line| line.strip_prefix("boottime"))?;
     let mut numbers = line.split_ascii_whitespace().map_while(|word| word.parse::<i64>().ok());
     let (seconds, ns) = (numbers.next()?, numbers.next()?);
-    seconds.checked_mul(1_000_000_000)?.checked_add(ns).map(|ns| ns.div_euclid(TICK_NS))
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
 impl TaskKey {
@@ -167,22 +170,43 @@ impl TaskKey {
     pub fn of_at(machine: &Machine, tid: i32) -> Option<Self> {
         let stat = parse_stat(&machine.text(format!("/proc/{tid}/stat")).ok()?)?;
         let lives = stat.tid == tid && !matches!(stat.state, 'Z' | 'X' | 'x');
-        let started = stat.started.saturating_add_signed(-boot_offset(machine));
-        lives.then_some(Self { tid, started, name: stat.name })
+        lives.then(|| Self::shown(machine, stat))
+    }
+
+    /// The key of what /proc shows in this time namespace: without its offset, so that keys mean the same in all.
+    fn shown(machine: &Machine, stat: Stat) -> Self {
+        let ahead_ns = boot_offset_ns(machine);
+        Self {
+            tid: stat.tid,
+            started: stat.started.saturating_add_signed(-ahead_ns.div_euclid(TICK_NS)),
+            offset_part_ns: u32::try_from(ahead_ns.rem_euclid(TICK_NS)).unwrap_or(0),
+            name: stat.name,
+        }
     }
 
     /// Whether this very task still lives: not another one that got its number.
     #[must_use]
     pub fn lives(&self, machine: &Machine) -> bool {
-        Self::of_at(machine, self.tid).is_some_and(|now| now.began(self.started))
+        Self::of_at(machine, self.tid).is_some_and(|now| now.began_as_noted(self.started, self.offset_part_ns))
     }
 
-    /// Whether it began at a noted start. Starts that were read in two time namespaces may be a tick apart: the kernel adds the
-    /// offset in ns and then cuts to ticks (do_task_stat in Linux's fs/proc/array.c), so one that is no multiple of 10 ms
-    /// cannot be taken off again. Nothing is confused thereby: no id comes round within a tick.
+    /// Whether it began at a start that was noted in the same time namespace.
     #[must_use]
     pub fn began(&self, started: u64) -> bool {
-        self.started.abs_diff(started) <= 1
+        self.started == started
+    }
+
+    /// Whether it began at a start that was noted in any time namespace, with [`Self::offset_part_ns`] there. The kernel adds
+    /// the offset in ns and then cuts to ticks (do_task_stat in Linux's fs/proc/array.c), so the larger part may have carried
+    /// the start into the next tick. With equal parts both are cut alike.
+    #[must_use]
+    pub fn began_as_noted(&self, started: u64, offset_part_ns: u32) -> bool {
+        let carried = match self.offset_part_ns.cmp(&offset_part_ns) {
+            Ordering::Equal => None,
+            Ordering::Greater => self.started.checked_sub(started),
+            Ordering::Less => started.checked_sub(self.started),
+        };
+        self.started == started || carried == Some(1)
     }
 }
 
@@ -219,7 +243,6 @@ fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task>
     let groups = machine.text(format!("{folder}/{tid}/cgroup")).unwrap_or_default();
     let (kernel, fixed) = (stat.is_kernel(), stat.is_fixed());
     Some(Task {
-        key: TaskKey { tid, started: stat.started.saturating_add_signed(-boot_offset(machine)), name: stat.name },
         process,
         parent: stat.parent,
         kernel,
@@ -230,6 +253,7 @@ fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task>
         policy: stat.policy,
         priority: stat.priority,
         groups: parse_cgroup(&groups),
+        key: TaskKey::shown(machine, stat),
     })
 }
 
@@ -370,10 +394,21 @@ mod tests {
             tree("proc/42/stat", format!("42 (a) S 1{} {ticks} 0\n", " 0".repeat(17)));
             TaskKey::of_at(&Machine::at(folder.path()), 42).unwrap()
         };
-        let here = shown(0);
-        assert_eq!(here.started, 777);
-        for offset_ns in [0, 4_000_000, 5_000_000, 9_999_999, 15_000_000, -1, -5_000_001, 86_400_005_000_000] {
-            assert!(shown(offset_ns).began(here.started), "{offset_ns}: {}", shown(offset_ns).started);
+        let offsets = [0, 4_000_000, 5_000_000, 9_999_999, 15_000_000, -1, -5_000_001, 86_400_005_000_000];
+        let keys = offsets.map(shown);
+        let as_noted = |now: &TaskKey, noted: &TaskKey| now.began_as_noted(noted.started, noted.offset_part_ns);
+        assert_eq!(keys.iter().map(|key| key.started - 777).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 1, 0, 1]);
+        for now in &keys {
+            for noted in &keys {
+                assert!(as_noted(now, noted), "{now:?} {noted:?}");
+                // A task that began a tick earlier or later is another one; with unequal parts one of the two looks the same.
+                let tasks = [noted.started - 1, noted.started + 1];
+                let others = tasks.iter().filter(|&&started| now.began_as_noted(started, noted.offset_part_ns)).count();
+                assert!(others <= usize::from(now.offset_part_ns != noted.offset_part_ns), "{now:?} {noted:?}");
+            }
+            for started in [now.started - 1, now.started + 1] {
+                assert!(!now.began(started) && !now.began_as_noted(started, now.offset_part_ns), "{now:?}");
+            }
         }
     }
 
@@ -383,7 +418,7 @@ mod tests {
         let process = i32::try_from(std::process::id()).unwrap();
         let key = TaskKey::of(process).unwrap();
         assert!(key.lives(&machine));
-        assert!(!TaskKey { started: key.started + 2, ..key.clone() }.lives(&machine));
+        assert!(!TaskKey { started: key.started + 1, ..key.clone() }.lives(&machine));
         let task = list(&machine).into_iter().find(|task| task.key == key).unwrap();
         assert!(!task.kernel && task.is_leader());
         assert!(!task.allowed.unwrap().is_empty());

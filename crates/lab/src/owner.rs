@@ -15,6 +15,9 @@ pub enum Owner {
         pid: u32,
         /// When it started, in clock ticks since boot (field 22 of /proc/PID/stat): ids are used again, this is not.
         start_time: u64,
+        /// With it, [`TaskKey::offset_part_ns`].
+        #[serde(default)]
+        offset_part_ns: u32,
         /// The boot it belongs to.
         boot_id: String,
         /// Inode of its PID namespace: the id means nothing in another one.
@@ -27,9 +30,11 @@ impl Owner {
     #[must_use]
     pub fn this_process() -> Self {
         let pid = std::process::id();
+        let key = key(pid);
         Self::Process {
             pid,
-            start_time: key(pid).map_or(0, |key| key.started),
+            start_time: key.as_ref().map_or(0, |key| key.started),
+            offset_part_ns: key.map_or(0, |key| key.offset_part_ns),
             boot_id: host::boot_id().unwrap_or_default(),
             pid_namespace: pid_namespace(),
         }
@@ -43,7 +48,9 @@ impl Owner {
             Self::Process { boot_id, .. } if Some(boot_id) != host::boot_id().as_ref() => true,
             Self::Process { pid_namespace: namespace, .. } if *namespace != pid_namespace() => false,
             // A zombie has given up everything but its number.
-            Self::Process { pid, start_time, .. } => !key(*pid).is_some_and(|key| key.began(*start_time)),
+            Self::Process { pid, start_time, offset_part_ns, .. } => {
+                !key(*pid).is_some_and(|key| key.began_as_noted(*start_time, *offset_part_ns))
+            }
         }
     }
 }
@@ -75,14 +82,15 @@ mod tests {
     fn this_process_lives_and_another_life_of_its_number_does_not() {
         let me = Owner::this_process();
         assert!(!me.is_gone());
-        let Owner::Process { pid, start_time, boot_id, pid_namespace } = me else { unreachable!() };
+        let Owner::Process { pid, start_time, offset_part_ns, boot_id, pid_namespace } = me else { unreachable!() };
         let owner = |start_time: u64, boot_id: &str| Owner::Process {
             pid,
             start_time,
+            offset_part_ns,
             boot_id: boot_id.to_owned(),
             pid_namespace,
         };
-        assert!(owner(start_time + 2, &boot_id).is_gone());
+        assert!(owner(start_time + 1, &boot_id).is_gone());
         assert!(owner(start_time, "another boot").is_gone());
         assert!(!Owner::Persistent.is_gone());
     }
@@ -91,8 +99,9 @@ mod tests {
     fn a_killed_process_is_gone_even_while_it_is_a_zombie() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id();
-        let (start_time, boot_id) = (key(pid).unwrap().started, host::boot_id().unwrap());
-        let owner = Owner::Process { pid, start_time, boot_id, pid_namespace: pid_namespace() };
+        let (start_time, offset_part_ns) = key(pid).map(|key| (key.started, key.offset_part_ns)).unwrap();
+        let boot_id = host::boot_id().unwrap();
+        let owner = Owner::Process { pid, start_time, offset_part_ns, boot_id, pid_namespace: pid_namespace() };
         assert!(!owner.is_gone());
         child.kill().unwrap();
         while key(pid).is_some() {

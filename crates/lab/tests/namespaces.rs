@@ -144,8 +144,8 @@ fn the_lab_of_a_killed_owner_is_removed_by_the_next_command() {
     let (dead, next) = (format!("{name}-dead"), format!("{name}-next"));
     let mut owner = Command::new("sleep").arg("60").spawn().unwrap();
     let start_time = host::knob::TaskKey::of(i32::try_from(owner.id()).unwrap()).unwrap().started;
-    let Owner::Process { boot_id, pid_namespace, .. } = Owner::this_process() else { unreachable!() };
-    let owned = Owner::Process { pid: owner.id(), start_time, boot_id, pid_namespace };
+    let Owner::Process { offset_part_ns, boot_id, pid_namespace, .. } = Owner::this_process() else { unreachable!() };
+    let owned = Owner::Process { pid: owner.id(), start_time, offset_part_ns, boot_id, pid_namespace };
     drop(Lab::up(&registry, &LabSpec { owner: owned, ..LabSpec::new(&dead) }).unwrap());
     // Not ours: dropping it left it there.
     assert_eq!(namespaces_of(&dead).len(), 2);

@@ -118,8 +118,17 @@ pub struct TaskKey {
     pub tid: i32,
     /// When it was started, in clock ticks since boot (field 22 of /proc/PID/stat, proc_pid_stat(5)).
     pub started: u64,
+    /// What the time namespace that `started` was read in is ahead of the machine's first one beyond whole ticks, ns. Not
+    /// part of the key; see [`Self::began_as_noted`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset_part_ns: u32,
     /// Its name, for people; not part of the key.
     pub name: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(ns: &u32) -> bool {
+    *ns == 0
 }
 
 impl PartialEq for TaskKey {

@@ -124,7 +124,7 @@ fn a_number_that_another_task_got_is_not_touched() {
     let member = |task| Knob::Member { hierarchy: hierarchy.clone(), task };
     let id = apply(root, &machine, &[change(member(task()), group)]);
     let stat = root.join("proc/42/stat");
-    let other = std::fs::read_to_string(&stat).unwrap().replace(" 777 ", " 779 ");
+    let other = std::fs::read_to_string(&stat).unwrap().replace(" 777 ", " 778 ");
     std::fs::write(&stat, other).unwrap();
     assert!(!task().lives(&machine));
     let heir = TaskKey::of_at(&machine, 42).unwrap();

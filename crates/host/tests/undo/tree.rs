@@ -29,7 +29,7 @@ pub(crate) fn plant(root: &Path) {
 }
 
 pub(crate) fn task() -> TaskKey {
-    TaskKey { tid: 42, started: 777, name: "a) R 1 (".to_owned() }
+    TaskKey { tid: 42, started: 777, offset_part_ns: 0, name: "a) R 1 (".to_owned() }
 }
 
 pub(crate) fn change(knob: Knob, wanted: &str) -> Change {
