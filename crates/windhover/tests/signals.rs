@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use support::{Folder, Server, assert_code, can_make_namespaces, run};
+use support::{Folder, Server, assert_code, assert_run_measured, can_make_namespaces, computed, run, run_directory};
 
 const INT: i32 = 2;
 const TERM: i32 = 15;
@@ -57,12 +57,6 @@ fn end_of(child: &mut Child, within: Duration) -> ExitStatus {
     }
 }
 
-/// User time of a process in clock ticks.
-fn computed(process: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse().unwrap()
-}
-
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
@@ -81,9 +75,9 @@ fn a_plan(folder: &Folder) -> String {
 /// Its run directory.
 fn a_run(folder: &Folder) -> PathBuf {
     let output = run(&["campaign", "run", &a_plan(folder), "--output", folder.path()]);
-    assert!(matches!(output.status.code(), Some(0 | 4)), "{output:?}");
-    let entries = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
-    entries.into_iter().find(|path| path.join("run.json").is_file()).unwrap()
+    let run = run_directory(&folder.0);
+    assert_run_measured(&output, &run, &["faults"]);
+    run
 }
 
 /// A pipe that is full: whoever writes to it waits. Its read end has to be kept.

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 /// The binary under test with these arguments, environment clean of what could change it.
@@ -13,26 +13,74 @@ pub fn windhover(arguments: &[&str]) -> Command {
 }
 
 /// Runs it to its end; once more when all that spoilt a figure is the machine: a kernel that compacts memory (as it does
-/// after a large build) moves even locked pages, and the tool says rightly that the figure cannot be trusted.
+/// after a large build) moves even locked pages, and the tool says rightly that the figure cannot be trusted. Each such retry is
+/// printed; `cargo xtask test` counts them.
 pub fn run(arguments: &[&str]) -> Output {
     let output = windhover(arguments).output().unwrap();
-    if output.status.code() == Some(4) && only_faults(&stdout(&output)) {
-        eprintln!("page faults in the loop of windhover {}: once more", arguments.join(" "));
+    let found = invalid(&stdout(&output));
+    if output.status.code() == Some(4) && !found.is_empty() && found.iter().all(|word| word == "faults") {
+        eprintln!("RETRIED windhover {}: page faults in its loop", arguments.join(" "));
         return windhover(arguments).output().unwrap();
     }
     output
 }
 
-/// Whether page faults are all that a printed result, as text or JSON, calls invalid.
-fn only_faults(text: &str) -> bool {
-    let listed = text.lines().filter_map(|line| line.trim_start().strip_prefix("invalid:")).map(str::trim_start);
+/// What a machine that is busy with other tests does to a measurement: its sender gets a CPU late, its kernel moves pages.
+pub const BUSY: [&str; 2] = ["generator-late", "faults"];
+
+/// What a result calls invalid, as the words of its findings: of lines of JSON, else of the printed verdict.
+pub fn invalid(text: &str) -> Vec<String> {
+    let printed = text.lines().filter_map(|line| line.trim_start().strip_prefix("invalid:"));
+    let words = printed.filter_map(|line| line.trim_start().split([',', ':', ' ']).next().map(str::to_owned));
     let documents = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let ids = documents.flat_map(|document| document["verdict"]["invalid"].as_array().cloned().unwrap_or_default());
-    let words: Vec<String> = listed
-        .map(str::to_owned)
-        .chain(ids.map(|finding| finding["id"].as_str().unwrap_or_default().to_owned()))
-        .collect();
-    !words.is_empty() && words.iter().all(|word| word.starts_with("faults"))
+    words.chain(documents.flat_map(|document| invalid_of(&document))).collect()
+}
+
+fn invalid_of(document: &serde_json::Value) -> Vec<String> {
+    let found = document["verdict"]["invalid"].as_array();
+    found.into_iter().flatten().map(|finding| finding["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Asserts that a command measured: all that its result calls invalid is among `accepted`, and it ended with 4 where there is
+/// something, with 0 where there is nothing.
+#[track_caller]
+pub fn assert_measured(output: &Output, accepted: &[&str]) {
+    assert_judged(output, &invalid(&stdout(output)), accepted);
+}
+
+/// The same of a campaign, by its cells' results, which it returns in the order of the cells.
+#[track_caller]
+pub fn assert_run_measured(output: &Output, run: &Path, accepted: &[&str]) -> Vec<serde_json::Value> {
+    let read = |path: &PathBuf| serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cells: Vec<serde_json::Value> = cell_files(run).iter().map(read).collect();
+    let found: Vec<String> = cells.iter().flat_map(invalid_of).collect();
+    assert_judged(output, &found, accepted);
+    cells
+}
+
+#[track_caller]
+fn assert_judged(output: &Output, found: &[String], accepted: &[&str]) {
+    let others: Vec<&String> = found.iter().filter(|word| !accepted.contains(&word.as_str())).collect();
+    assert!(others.is_empty(), "{others:?} besides {accepted:?}\n{}\n{}", stdout(output), stderr(output));
+    assert_code(output, if found.is_empty() { 0 } else { 4 });
+}
+
+/// The only run directory below a folder.
+#[track_caller]
+pub fn run_directory(folder: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> = entries.filter(|path| path.join("run.json").is_file()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+/// The files of a run's results, in the order of the cells; none before the first cell is done.
+pub fn cell_files(run: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(run.join("cells")).into_iter().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    files
 }
 
 /// Asserts that what a command prints fits terminals of 80 to 300 columns, and that it prints something.
@@ -76,6 +124,12 @@ pub fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
 /// The result documents of `--format json`.
 pub fn documents(output: &Output) -> Vec<serde_json::Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// User time of a process in clock ticks.
+pub fn computed(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse().unwrap()
 }
 
 pub fn is_root() -> bool {
