@@ -113,6 +113,8 @@ pub(crate) fn another_pass(rule: &StopRule, rates: &[f64], behind: Progress) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{LatencyKind, Sample, TickRate};
+    use record::{Recorder, RecorderConfig};
 
     fn rule() -> StopRule {
         StopRule { min_ms: 10, max_ms: 1000, min_count: 100, max_count: 5000, interval_percent: Some(2.0) }
@@ -138,6 +140,53 @@ mod tests {
         ] {
             assert!(matches!(next(&rule(), early), Next::Batch { .. }), "{early:?}");
         }
+    }
+
+    /// Rounds of batches until the rule ends them, over round trips of 20 to 30 µs that do not depend on each other, and
+    /// the widths that the recorder told before each batch, the last one's too.
+    fn rounds_until(asked: f64, min_count: u64) -> (Next, u64, Vec<Option<f64>>) {
+        let rule = StopRule { min_ms: 0, max_ms: 60_000, min_count, max_count: 200_000, interval_percent: Some(asked) };
+        let mut recorder = Recorder::new(RecorderConfig::new(TickRate::NANOSECONDS, LatencyKind::Rtt, rule.max_ms));
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let (mut now, mut rounds, mut widths) = (1, 0, Vec::new());
+        loop {
+            let progress = Progress { elapsed_ns: now, rounds, width_percent: recorder.interval_percent() };
+            widths.push(progress.width_percent);
+            let next = next(&rule, progress);
+            let Next::Batch { rounds: more, .. } = next else { return (next, rounds, widths) };
+            let samples = (rounds..rounds + more).map(|seq| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let sent = now;
+                now += 20_000 + random % 10_000;
+                Sample { seq, intended: sent, sent, received: now, ..Sample::default() }
+            });
+            recorder.ingest(&samples.collect::<Vec<_>>());
+            rounds += more;
+        }
+    }
+
+    /// The interval of a median narrows with the root of the count. Where values have the density f it is 1.96 / (f √n) wide:
+    /// 19,600 ns / √n here, around 25,000 ns.
+    #[test]
+    fn a_run_ends_with_the_first_batch_whose_interval_is_narrow_enough() {
+        for asked in [2.0, 1.0, 0.5] {
+            let (end, rounds, widths) = rounds_until(asked, 1);
+            let (last, before) = widths.split_last().unwrap();
+            assert!(end == Next::Narrow && last.is_some_and(|width| width <= asked), "{asked}: {rounds} {widths:?}");
+            assert!(before.iter().all(|width| width.is_none_or(|width| width > asked)), "{asked}: {rounds} {widths:?}");
+            let due = (100.0 * 19_600.0 / 25_000.0 / asked).powi(2);
+            assert!((0.5..2.0).contains(&(rounds as f64 / due)), "{asked}: {rounds} rounds, {due} are due");
+        }
+        let (end, rounds, _) = rounds_until(1.0, 50_000);
+        assert_eq!(
+            (end, rounds),
+            (Next::Narrow, 50_000_u64.next_multiple_of(BATCH_ROUNDS)),
+            "the minimum, in whole batches"
+        );
+        let (end, rounds, _) = rounds_until(1e-9, 1);
+        assert_eq!((end, rounds), (Next::Full, 200_000), "no interval is narrower than a bucket of the histogram");
     }
 
     #[test]
