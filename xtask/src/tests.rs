@@ -64,6 +64,7 @@ pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     skipped: Vec<String>,
+    retried: Vec<String>,
 }
 
 impl Counts {
@@ -73,12 +74,25 @@ impl Counts {
         for skipped in other.skipped {
             self.skip(&skipped);
         }
+        self.retried.extend(other.retried);
     }
 
     fn skip(&mut self, test: &str) {
         if !self.skipped.iter().any(|known| known == test) {
             self.skipped.push(test.to_owned());
         }
+    }
+
+    /// Notes what a test says of itself: `SKIPPED name: reason`, `RETRIED what: reason`. Whether the line is one.
+    fn note(&mut self, line: &str) -> bool {
+        if let Some(test) = line.strip_prefix("SKIPPED ") {
+            self.skip(test);
+        } else if let Some(what) = line.strip_prefix("RETRIED ") {
+            self.retried.push(what.to_owned());
+        } else {
+            return false;
+        }
+        true
     }
 }
 
@@ -98,8 +112,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
     for skipped in &counts.skipped {
         println!("SKIPPED {skipped}");
     }
+    for retried in &counts.retried {
+        println!("RETRIED {retried}");
+    }
     let skipped = u64::try_from(counts.skipped.len()).unwrap_or(u64::MAX);
-    println!("{} passed, {} failed, {skipped} skipped", counts.passed.saturating_sub(skipped), counts.failed);
+    println!(
+        "{} passed, {} failed, {skipped} skipped, {} retried",
+        counts.passed.saturating_sub(skipped),
+        counts.failed,
+        counts.retried.len()
+    );
     if counts.failed > 0 || counts.passed == 0 {
         bail!("{} tests failed", counts.failed);
     }
@@ -117,9 +139,7 @@ pub(crate) struct Harness {
 
 impl Harness {
     pub(crate) fn line(&mut self, line: &str) {
-        if let Some(skipped) = line.strip_prefix("SKIPPED ") {
-            self.counts.skip(skipped);
-        }
+        self.counts.note(line);
         // What passing tests printed is between these two headings.
         if line == "successes:" {
             self.quiet = true;
@@ -156,7 +176,7 @@ fn interop(filters: &[String]) -> Result<Counts> {
 }
 
 /// Runs `cargo test` and reads its output. A test that cannot run prints `SKIPPED name: reason` and returns, which the
-/// test harness counts as passed; here it is taken out again.
+/// test harness counts as passed; here it is taken out again. One that tries again prints `RETRIED what: reason`.
 fn cargo_test(extra: &[String], to_tests: &[String], each: &mut dyn FnMut(&str)) -> Result<Counts> {
     let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
     arguments.extend(extra.iter().map(String::as_str));
@@ -182,10 +202,11 @@ fn cargo_test(extra: &[String], to_tests: &[String], each: &mut dyn FnMut(&str))
                 harness.line(&line);
                 last = line;
             }
-            Ok(Said::Beside(line)) => match line.strip_prefix("SKIPPED ") {
-                Some(test) => harness.counts.skip(test),
-                None => eprintln!("{line}"),
-            },
+            Ok(Said::Beside(line)) => {
+                if !harness.counts.note(&line) {
+                    eprintln!("{line}");
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 let running = process::end_all_below(child.id());
@@ -232,6 +253,18 @@ fn count(result: &str, word: &str) -> u64 {
 
 #[cfg(test)]
 mod unit {
+    #[test]
+    fn what_tests_say_of_themselves_is_counted() {
+        let mut harness = super::Harness::default();
+        let lines =
+            "successes:\nRETRIED b: noise\nSKIPPED a: no root\nSKIPPED a: no root\nRETRIED b: noise\nsuccesses:";
+        lines.lines().for_each(|line| harness.line(line));
+        assert_eq!(
+            (harness.counts.skipped.as_slice(), harness.counts.retried.len()),
+            (&["a: no root".to_owned()][..], 2)
+        );
+    }
+
     #[test]
     fn counts_are_read_from_the_result_line() {
         let line = " ok. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";

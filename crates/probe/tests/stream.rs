@@ -31,6 +31,12 @@ fn sum(measured: &Measured, quantity: &str, host: &str) -> f64 {
     series.values.iter().flatten().sum()
 }
 
+/// Whether the sender had the CPU that its rate needs; said where not.
+fn kept_up(what: &str, measured: &Measured) -> bool {
+    let late = measured.result.verdict.iter().find(|finding| finding.id == FindingId::RateNotReached);
+    late.inspect(|finding| eprintln!("SKIPPED {what}: this machine is too busy: {}", finding.detail)).is_none()
+}
+
 #[test]
 fn datagrams_at_a_rate_go_both_ways() {
     let served = Served::start();
@@ -48,7 +54,10 @@ fn datagrams_at_a_rate_go_both_ways() {
             assert_eq!(sent, received + flow.lost.unwrap(), "{flow:?}");
             assert_eq!(flow.bytes, received * 1000);
             // The schedule is absolute: what was sent is what was due, unless the machine could not keep up.
-            assert!(sent <= 2000 * 13 / 10 && (sent >= 2300 || has(&measured, FindingId::RateNotReached)), "{flow:?}");
+            assert!(sent <= 2600, "{flow:?}");
+            if kept_up(&format!("datagrams {direction} at a rate"), &measured) {
+                assert!(sent >= 2300, "{flow:?}");
+            }
             assert!(flow.rfc3550_jitter_ns.unwrap() <= flow.rfc3550_jitter_max_ns.unwrap());
             assert!(flow.rfc3550_jitter_first_ns.is_some() && flow.retransmits.is_none(), "{flow:?}");
             assert!(flow.datagrams_per_second.unwrap() > 0.0 && flow.bits_per_second > 0.0);
@@ -90,7 +99,9 @@ fn a_bandwidth_is_kept_by_tcp_too() {
     let flow = flow(&measured, "up");
     // Half a second of a megabyte a second, and the write that was under way.
     assert!(flow.bytes <= 500_000 * 11 / 10, "{flow:?}");
-    assert!(flow.bytes >= 450_000 || has(&measured, FindingId::RateNotReached), "{flow:?}");
+    if kept_up("a bandwidth kept by TCP", &measured) {
+        assert!(flow.bytes >= 450_000, "{flow:?}");
+    }
 }
 
 #[test]
