@@ -44,7 +44,7 @@ struct Row {
 }
 
 impl Row {
-    fn from_intended(&self) -> i64 {
+    fn since_intended(&self) -> i64 {
         self.received() - self.intended
     }
 
@@ -139,7 +139,7 @@ fn open_loop(name: &str, server: &Server, stopped: impl Fn(&Child)) -> (Vec<Row>
         assert!((told - found).abs() <= 100, "{what}: {told} told, {found} found: {document}");
     };
     largest("latency", &|row| row.rtt);
-    largest("latency_intended", &Row::from_intended);
+    largest("latency_intended", &Row::since_intended);
     largest("lateness", &|row| row.sent - row.intended);
     (rows, document)
 }
@@ -149,7 +149,7 @@ fn a_stopped_sender_shows_only_from_the_intended_time() {
     let server = Server::start(&[]);
     let (rows, document) = open_loop("omission-sender", &server, |child| stop_for_a_while(child.id()));
     let due = due_in(&rows, longest_gap(rows.iter().map(|row| row.sent)));
-    assert!(due.iter().all(|row| row.from_intended() >= HELD_UP), "{due:?}");
+    assert!(due.iter().all(|row| row.since_intended() >= HELD_UP), "{due:?}");
     assert!(median(due.iter().map(|row| row.rtt)) < HELD_UP / 2, "sent after the stop, answered at once: {due:?}");
     let rate = &document["rate"];
     let behind = u64::try_from(DUE).unwrap() - 1;
@@ -168,7 +168,7 @@ fn a_stopped_reflector_shows_in_both_in_an_open_loop() {
     let server = Server::start(&[]);
     let (rows, document) = open_loop("omission-reflector", &server, |_| stop_for_a_while(server.id()));
     let due = due_in(&rows, longest_gap(rows.iter().map(Row::received)));
-    assert!(due.iter().all(|row| row.from_intended() >= HELD_UP), "{due:?}");
+    assert!(due.iter().all(|row| row.since_intended() >= HELD_UP), "{due:?}");
     assert!(median(due.iter().map(|row| row.sent - row.intended)) < HELD_UP / 2, "the sender went on: {due:?}");
     assert!(median(due.iter().map(|row| row.rtt)) >= HELD_UP, "{due:?}");
     assert!(document["lateness"]["p90_ns"].as_i64().unwrap() < HELD_UP, "{document}");
