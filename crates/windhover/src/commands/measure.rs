@@ -168,6 +168,12 @@ pub(super) fn run(
     kept.printed?;
     if !tells {
         output.result(&text(&kept.documents, wanted)?)?;
+        // The other forms hold the verdict; this one has the columns of a tool that gives none.
+        if wanted.form.get() == Format::Sfnt {
+            for finding in kept.documents.iter().flat_map(|document| &document.verdict.invalid) {
+                output.warning(format_args!("invalid: {}: {}", finding.id.word(), finding.detail));
+            }
+        }
     }
     if let Err(failure) = kept.raw {
         match outcome {

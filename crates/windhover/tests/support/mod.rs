@@ -30,7 +30,9 @@ pub const BUSY: [&str; 2] = ["generator-late", "faults"];
 
 /// What a result calls invalid, as the words of its findings: of lines of JSON, else of the printed verdict.
 pub fn invalid(text: &str) -> Vec<String> {
-    let printed = text.lines().filter_map(|line| line.trim_start().strip_prefix("invalid:"));
+    let printed = text.lines().filter_map(|line| {
+        line.trim_start_matches("windhover: ").trim_start_matches("warning: ").trim_start().strip_prefix("invalid:")
+    });
     let words = printed.filter_map(|line| line.trim_start().split([',', ':', ' ']).next().map(str::to_owned));
     let documents = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     words.chain(documents.flat_map(|document| invalid_of(&document))).collect()
@@ -58,8 +60,9 @@ pub fn assert_run_measured(output: &Output, run: &Path, accepted: &[&str]) -> Ve
     cells
 }
 
+/// The same with what was found.
 #[track_caller]
-fn assert_judged(output: &Output, found: &[String], accepted: &[&str]) {
+pub fn assert_judged(output: &Output, found: &[String], accepted: &[&str]) {
     let others: Vec<&String> = found.iter().filter(|word| !accepted.contains(&word.as_str())).collect();
     assert!(others.is_empty(), "{others:?} besides {accepted:?}\n{}\n{}", stdout(output), stderr(output));
     assert_code(output, if found.is_empty() { 0 } else { 4 });
