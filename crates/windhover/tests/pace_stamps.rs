@@ -7,7 +7,7 @@ mod support;
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
-use support::{Folder, can_make_namespaces, documents, stderr, stdout, windhover};
+use support::{BUSY, Folder, assert_measured, can_make_namespaces, documents, stderr, stdout, windhover};
 
 /// A shell line at the near end of a veth pair; two endpoints listen at $FAR and $OTHER, as on another machine. None where
 /// that cannot be made. `environment` is of the far ends.
@@ -70,12 +70,17 @@ fn nic(test: &str, folder: &Folder) -> Option<String> {
 
 #[track_caller]
 fn measured(output: &Output) -> Vec<Value> {
-    let code = output.status.code();
-    assert!(matches!(code, Some(0 | 4)), "{code:?} {}\n{}", stdout(output), stderr(output));
+    assert_measured(output, &BUSY);
     documents(output)
 }
 
-const FLAGS: &str = "--rate 1k --seconds 0.5 --warmup 20 --format json";
+/// Runs `$WITH windhover pace ARGUMENTS` for each call of `pace`, and ends with the worst exit code.
+fn paces(calls: &str) -> String {
+    format!(
+        "worst=0; pace() {{ $WITH \"$WINDHOVER\" pace \"$@\" --size 100 --rate 1k --seconds 0.5 --warmup 20 --format json; \
+         code=$?; [ $code -le $worst ] || worst=$code; }}; {calls}; exit $worst"
+    )
+}
 
 /// The offset is none, and the bound must hold it.
 #[track_caller]
@@ -87,13 +92,10 @@ fn assert_bound_holds_the_truth(way: &Value) {
 
 #[test]
 fn the_offset_is_found_by_the_kernel_s_stamps_within_the_bound() {
-    let script = format!(
-        "\"$WINDHOVER\" pace udp $FAR --size 100 --stamps auto {FLAGS}; code=$?; [ $code = 0 ] || [ $code = 4 ] || exit $code; \
-         \"$WINDHOVER\" pace tcp $FAR --size 100 --stamps kernel {FLAGS}; code=$?; [ $code = 0 ] || [ $code = 4 ] || exit $code; \
-         \"$WINDHOVER\" pace udp $FAR --size 100 {FLAGS}"
-    );
+    let script = paces("pace udp $FAR --stamps auto; pace tcp $FAR --stamps kernel; pace udp $FAR");
     let Some(output) = between_machines("stamps-one-way", "", &script) else { return };
     let all = measured(&output);
+    assert_eq!(all.len(), 3);
     for (one, protocol) in all.iter().zip(["udp", "tcp"]) {
         let way = &one["one_way"];
         assert_bound_holds_the_truth(way);
@@ -111,11 +113,17 @@ fn the_offset_is_found_by_the_kernel_s_stamps_within_the_bound() {
             let told = latency["count"].as_u64().unwrap();
             assert!(told > 300, "{protocol} {name}: {latency}");
             parts += latency["mean_ns"].as_f64().unwrap();
-            // Messages of a stream that left in one piece have one stamp.
             whole &= told == count;
         }
         let sum = way["out"]["mean_ns"].as_f64().unwrap() + way["back"]["mean_ns"].as_f64().unwrap();
-        assert!(!whole || (sum / parts - 1.0).abs() < 0.02, "{protocol}: {sum} {parts}");
+        // Messages of a stream that left in one piece have one stamp.
+        if whole || protocol == "udp" {
+            assert!((sum / parts - 1.0).abs() < 0.02, "{protocol}: {sum} {parts}: {}", one["segments"]);
+        } else {
+            eprintln!(
+                "SKIPPED the sum of the parts over {protocol} in stamps-one-way: some messages left in one piece"
+            );
+        }
         // What lies between the stamps is less than the whole way, so the bound is closer than half the fastest round trip.
         let fastest = one["latency"]["min_ns"].as_f64().unwrap();
         assert!(way["error_ns"].as_f64().unwrap() < fastest / 2.0, "{protocol}: {way} {fastest}");
@@ -127,10 +135,7 @@ fn the_offset_is_found_by_the_kernel_s_stamps_within_the_bound() {
 
 #[test]
 fn several_reflectors_have_parts_and_one_way_times_each() {
-    let script = format!(
-        "\"$WINDHOVER\" pace udp $FAR --to $OTHER --size 100 --stamps kernel {FLAGS}; code=$?; [ $code = 0 ] || [ $code = 4 ] || exit $code; \
-         \"$WINDHOVER\" pace tcp $FAR --to $OTHER --size 100 --stamps kernel {FLAGS}"
-    );
+    let script = paces("pace udp $FAR --to $OTHER --stamps kernel; pace tcp $FAR --to $OTHER --stamps kernel");
     let Some(output) = between_machines("stamps-several", "", &script) else { return };
     let all = measured(&output);
     for (one, protocol) in all.iter().zip(["udp", "tcp"]) {
@@ -159,12 +164,11 @@ fn the_offset_is_found_by_the_nics_stamps_whichever_way_their_clocks_are_related
         return;
     }
     let Some(library) = nic(test, &folder) else { return };
-    let script = format!(
+    let script = paces(&format!(
         "for way in precise extended basic gettime; do \
-         LD_PRELOAD={library} NIC_WAY=$way NIC_LEAD=37000000000 NIC_PPM=45 \
-         \"$WINDHOVER\" pace udp $FAR --size 100 --stamps hardware {FLAGS}; \
-         code=$?; [ $code = 0 ] || [ $code = 4 ] || exit $code; done"
-    );
+         WITH=\"env LD_PRELOAD={library} NIC_WAY=$way NIC_LEAD=37000000000 NIC_PPM=45\"; \
+         pace udp $FAR --stamps hardware; done"
+    ));
     let far = format!("LD_PRELOAD={library} NIC_WAY=extended NIC_LEAD=-123456789012 NIC_PPM=-60");
     let Some(output) = between_machines(test, &far, &script) else { return };
     let all = measured(&output);
@@ -178,7 +182,8 @@ fn the_offset_is_found_by_the_nics_stamps_whichever_way_their_clocks_are_related
         // On a machine that is busy with other things a comparison may take so long that the application's stamps are
         // worth more; then they are what is used.
         if way["stamps"] == "application" {
-            eprintln!("{relation}: the comparisons were worth less than the application's stamps: {way} {fastest}");
+            assert!(way["error_ns"].as_u64().unwrap() <= fastest / 2 + 1, "the application's are worth no more: {way}");
+            eprintln!("SKIPPED {relation} in {test}: the comparisons were worth less than the application's stamps");
             continue;
         }
         assert_eq!(way["stamps"], "hardware", "{way}");
