@@ -1,5 +1,5 @@
 //! Streams against a real endpoint over loopback.
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail loudly, and say what they skip")]
 
 mod common;
 
