@@ -309,13 +309,18 @@ impl Place {
         link(&root().join("campaigns"), "campaigns");
         link(&root().join("docs"), "docs");
         let plan = folder.file("plan.toml", PLAN);
+        let runs = folder.0.join("runs");
+        std::fs::create_dir(&runs).unwrap();
         let made = ["first", "second"].map(|name| {
             let place = folder.0.join(name);
             std::fs::create_dir(&place).unwrap();
             let output = run(&["campaign", "run", &plan, "--output", place.to_str().unwrap()]);
             let made = run_directory(&place);
             assert_run_measured(&output, &made, &BUSY);
-            made
+            // Where the documents have all runs.
+            let kept = runs.join(made.file_name().unwrap());
+            std::fs::rename(made, &kept).unwrap();
+            kept
         });
         for (run, names) in made.iter().zip([["RUN", "before"], ["RUN2", "after"]]) {
             names.iter().for_each(|name| link(run, name));
