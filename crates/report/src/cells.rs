@@ -1,13 +1,14 @@
 //! From stored results to cells: repetitions of one combination of factors, combined.
 
-use crate::combine::{Part, middle, pooled, spread};
-use crate::document::{CellInfo, FindingCount, FlowInfo, Mark, PaceInfo, Quantiles, RateInfo, StreamInfo};
+use crate::combine::{Part, mean, middle, pooled, spread};
+use crate::document::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
 use crate::names::{CELL_AXES, run_factors};
 use crate::tail::Tail;
 use crate::units::plain;
 use crate::{Options, RunInput};
 pub(crate) use model::quantity::scale;
-use model::{FindingId, LatencyKind, Probe, ResultDocument, Substrate};
+use model::quantity::{self, Combine, Quantity};
+use model::{FindingId, LatencyKind, Probe, ResultDocument, Statistic, Substrate};
 use std::collections::BTreeMap;
 
 /// One cell with what only plots need.
@@ -130,37 +131,15 @@ fn cell(
             key.probe, key.protocol, key.size
         ));
     }
-    let latencies = || {
-        used.iter().filter_map(|result| {
-            let latency = result.latency.as_ref()?;
-            Some((latency, scale(key.probe, latency.kind, options.rtt).0))
-        })
-    };
-    let parts: Vec<Part> = latencies()
-        .filter_map(|(latency, by)| {
-            let mean = latency.mean_ns? * by;
-            Some(Part { count: latency.count, mean, stdev: latency.stdev_ns.map(|s| s * by) })
-        })
-        .collect();
-    let means: Vec<f64> = parts.iter().map(|part| part.mean).collect();
-    let stdevs: Vec<f64> = parts.iter().filter_map(|part| part.stdev).collect();
-    let medians: Vec<f64> = latencies().filter_map(|(latency, by)| Some(latency.p50_ns? as f64 * by)).collect();
-    let all = pooled(&parts);
-    let single = |pick: fn(&model::Latency) -> Option<u64>| {
-        let mut values = latencies().map(|(latency, by)| pick(latency).map(|ns| ns as f64 * by));
-        let only = values.next()??;
-        values.next().is_none().then_some(only)
-    };
-    // One repetition has its own stored quantiles; several need the merged histogram.
-    let quantile = |q: f64, pick: fn(&model::Latency) -> Option<u64>| match &tail {
-        Some(tail) if used.len() > 1 => tail.quantile(q).map(|ns| ns * of_rtt),
-        _ => single(pick),
-    };
-    let extreme = |pick: fn(&model::Latency) -> Option<u64>, better: fn(f64, f64) -> f64| {
-        latencies().filter_map(|(latency, by)| Some(pick(latency)? as f64 * by)).reduce(better)
-    };
     let points = tail.as_ref().map(Tail::points).unwrap_or_default();
     let intended = whole(used, |result| result.histogram_intended.as_deref());
+    let intended_points = intended.as_ref().map(Tail::points).unwrap_or_default();
+    let mut tails: Tails = BTreeMap::new();
+    tails.extend(tail.map(|tail| ("", (tail, of_rtt))));
+    tails.extend(intended.map(|tail| ("intended", (tail, 1.0))));
+    let lateness = whole(used, |result| result.histogram_lateness.as_deref());
+    tails.extend(lateness.map(|tail| ("lateness", (tail, 1.0))));
+    let medians = used.iter().filter_map(|result| of_kind("p50", result, options.rtt)).collect();
     let holes = holes(used, &points);
     let mut info = CellInfo {
         run: run.to_owned(),
@@ -175,33 +154,25 @@ fn cell(
         kind,
         repetitions: used.len(),
         left_out,
-        count: parts.iter().map(|part| part.count).sum(),
-        mean_ns: all.map(|all| all.mean),
-        stdev_ns: all.and_then(|all| all.stdev),
-        min_ns: extreme(|latency| latency.min_ns, f64::min),
-        p50_ns: quantile(0.5, |latency| latency.p50_ns),
-        p90_ns: quantile(0.9, |latency| latency.p90_ns),
-        p99_ns: quantile(0.99, |latency| latency.p99_ns),
-        p99_9_ns: quantile(0.999, |latency| latency.p99_9_ns),
-        p99_99_ns: quantile(0.9999, |latency| latency.p99_99_ns),
-        p99_999_ns: quantile(0.99999, |latency| latency.p99_999_ns),
-        max_ns: extreme(|latency| latency.max_ns, f64::max),
-        mean_range: spread(&means),
-        stdev_range: spread(&stdevs),
-        p50_range: spread(&medians),
-        mdev_ns: mdev(used),
-        sent: used.iter().map(|result| result.messages.sent).sum(),
-        lost: used.iter().map(|result| result.messages.lost).sum(),
-        rate: rate(used),
-        pace: pace(used, intended.as_ref()),
-        stream: stream(used),
+        figures: figures(used, None, options.rtt, &tails),
+        reflectors: reflectors(used, options.rtt),
+        words: words(used),
         mark: mark(results),
         findings: findings(results),
         notes: Vec::new(),
     };
     add_hole(&mut info, used, holes);
-    let intended = intended.as_ref().map(Tail::points).unwrap_or_default();
-    Cell { info, series: String::new(), points, intended, of_rtt, medians, holes, run: 0, members: Vec::new() }
+    Cell {
+        info,
+        series: String::new(),
+        points,
+        intended: intended_points,
+        of_rtt,
+        medians,
+        holes,
+        run: 0,
+        members: Vec::new(),
+    }
 }
 
 fn is_real_time(result: &ResultDocument) -> bool {
@@ -263,168 +234,129 @@ fn mdev(used: &[&ResultDocument]) -> Option<f64> {
     (count > 0.0).then(|| (squares / count - (sum / count).powi(2)).max(0.0).sqrt())
 }
 
-fn rate(used: &[&ResultDocument]) -> Option<RateInfo> {
-    let measured: Vec<_> = used.iter().filter_map(|result| Some((*result, result.transactions.as_ref()?))).collect();
-    let (_, first) = measured.first()?;
-    let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let usage = |reflector: bool, pick: fn(&model::EndUsage, u64) -> Option<f64>| {
-        mean(
-            measured
-                .iter()
-                .filter_map(|(result, _)| {
-                    let ends = &result.ends;
-                    let end = if reflector { ends.reflector.as_ref()? } else { &ends.initiator };
-                    pick(&end.usage, result.messages.received)
-                })
-                .collect(),
-        )
-    };
-    let rates: Vec<f64> = measured.iter().map(|(_, rate)| rate.per_second).collect();
-    Some(RateInfo {
-        per_second: mean(rates.clone())?,
-        per_second_range: spread(&rates).map(|range| [range.low_ns, range.high_ns]),
-        // Repetitions tell more than the passes within one of them, which share its moment.
-        ci95_percent: stats::interval_of(&rates)
-            .filter(|(mean, _)| *mean > 0.0)
-            .map(|(mean, half)| 100.0 * half / mean)
-            .or_else(|| measured.iter().filter_map(|(_, rate)| rate.ci95_percent).reduce(f64::max)),
-        response_bytes: first.response_bytes,
-        connect_each: first.connect_each,
-        initiator_machine_percent: usage(false, |usage, _| usage.machine_percent()),
-        reflector_machine_percent: usage(true, |usage, _| usage.machine_percent()),
-        initiator_service_demand_us: usage(false, model::EndUsage::service_demand_us),
-        reflector_service_demand_us: usage(true, model::EndUsage::service_demand_us),
-        initiator_process_us: usage(false, model::EndUsage::process_us),
-        reflector_process_us: usage(true, model::EndUsage::process_us),
-        initiator_softirq_us: usage(false, model::EndUsage::softirq_us),
-        reflector_softirq_us: usage(true, model::EndUsage::softirq_us),
-    })
-}
-
-/// One distribution over the repetitions, of which only the figures are stored.
-fn over(used: &[&ResultDocument], pick: fn(&ResultDocument) -> Option<&model::Latency>) -> Option<Quantiles> {
-    quantiles(&used.iter().filter_map(|result| pick(result)).collect::<Vec<_>>(), None)
-}
+/// Merged distributions by the id of theirs, and what their times are multiplied by to be of the kind that is shown.
+type Tails = BTreeMap<&'static str, (Tail, f64)>;
 
 /// The merged distribution of the repetitions, where each of them has it stored whole: older versions did not.
-fn whole(used: &[&ResultDocument], pick: fn(&ResultDocument) -> Option<&str>) -> Option<Tail> {
-    let stored: Vec<&str> = used.iter().filter_map(|result| pick(result)).collect();
+fn whole(used: &[&ResultDocument], stored: fn(&ResultDocument) -> Option<&str>) -> Option<Tail> {
+    let stored: Vec<&str> = used.iter().filter_map(|result| stored(result)).collect();
     match Tail::merged(stored.iter().copied()) {
         (Some(tail), 0) if stored.len() == used.len() => Some(tail),
         _ => None,
     }
 }
 
-/// One distribution over the repetitions: means weighted by messages, the largest of all, and quantiles of all messages
-/// where the whole distribution is known, else those of the middle repetition.
-pub(crate) fn quantiles(all: &[&model::Latency], tail: Option<&Tail>) -> Option<Quantiles> {
-    let parts: Vec<Part> = all
+/// A quantity of one result, in the kind that is shown.
+fn of_kind(id: &str, result: &ResultDocument, rtt: bool) -> Option<f64> {
+    let quantity = quantity::find(id)?;
+    Some(quantity.of(result)? * quantity.scale(result, rtt))
+}
+
+/// All quantities that the repetitions have; with a host those of that reflector.
+fn figures(used: &[&ResultDocument], host: Option<&str>, rtt: bool, tails: &Tails) -> Figures {
+    let of = |quantity: &'static Quantity| Some((quantity.id.as_str(), figure(quantity, used, host, rtt, tails)?));
+    Figures(quantity::all().iter().filter_map(of).collect())
+}
+
+fn figure(
+    quantity: &'static Quantity,
+    used: &[&ResultDocument],
+    host: Option<&str>,
+    rtt: bool,
+    tails: &Tails,
+) -> Option<Figure> {
+    let parts: Vec<[f64; 2]> = used
         .iter()
-        .filter_map(|latency| Some(Part { count: latency.count, mean: latency.mean_ns?, stdev: latency.stdev_ns }))
+        .filter_map(|result| {
+            let [part, whole] = quantity.parts(result, host)?;
+            Some([part * quantity.scale(result, rtt), whole])
+        })
+        .filter(|[part, whole]| (part / whole).is_finite())
         .collect();
-    let of = |pick: fn(&model::Latency) -> Option<u64>| -> Vec<f64> {
-        all.iter().filter_map(|latency| pick(latency).map(|ns| ns as f64)).collect()
+    let values: Vec<f64> = parts.iter().map(|[part, whole]| part / whole).collect();
+    let sum = |which: usize| parts.iter().map(|part| part[which]).sum::<f64>();
+    let value = match quantity.combine {
+        Combine::Never => None,
+        Combine::Percentile => percentile(quantity, used.len(), tails.get(id_of(quantity)).filter(|_| host.is_none()))
+            .unwrap_or_else(|| middle(&values)),
+        Combine::Interval => interval_of_rates(used).or_else(|| values.iter().copied().reduce(f64::max)),
+        _ if values.is_empty() => None,
+        Combine::Sum => Some(sum(0)),
+        Combine::Ratio => Some(sum(0) / sum(1)),
+        Combine::Mean => mean(&values),
+        Combine::Middle => middle(&values),
+        Combine::Min => values.iter().copied().reduce(f64::min),
+        Combine::Max => values.iter().copied().reduce(f64::max),
+        Combine::First => values.first().copied(),
+        Combine::Pooled => moment(quantity, used, host, rtt),
+        Combine::Deviation => mdev(used),
     };
-    let at = |q: f64, pick: fn(&model::Latency) -> Option<u64>| match tail {
-        // One repetition has its own stored quantiles.
-        Some(tail) if all.len() > 1 => tail.quantile(q),
-        _ => middle(&of(pick)),
-    };
-    (!all.is_empty()).then(|| Quantiles {
-        mean_ns: pooled(&parts).map(|all| all.mean),
-        stdev_ns: pooled(&parts).and_then(|all| all.stdev),
-        p50_ns: at(0.5, |latency| latency.p50_ns),
-        p99_ns: at(0.99, |latency| latency.p99_ns),
-        p99_range: spread(&of(|latency| latency.p99_ns)),
-        p99_9_ns: at(0.999, |latency| latency.p99_9_ns),
-        max_ns: of(|latency| latency.max_ns).into_iter().reduce(f64::max),
-    })
+    Some(Figure { value: value.filter(|value| value.is_finite())?, range: spread(&values) })
 }
 
-fn pace(used: &[&ResultDocument], intended: Option<&Tail>) -> Option<PaceInfo> {
-    let rates: Vec<&model::RateReport> = used.iter().filter_map(|result| result.rate.as_ref()).collect();
-    let first = rates.first()?;
-    let achieved: Vec<f64> = rates.iter().map(|rate| rate.achieved_pps).collect();
-    let times = |pick: fn(&ResultDocument) -> Option<&model::Latency>| -> Vec<&model::Latency> {
-        used.iter().filter_map(|result| pick(result)).collect()
+fn id_of(quantity: &Quantity) -> &'static str {
+    quantity.statistic().map_or("-", |(distribution, _)| distribution.id)
+}
+
+/// A percentile of all messages, where several repetitions are stored whole. One repetition has its own.
+fn percentile(quantity: &Quantity, repetitions: usize, tail: Option<&(Tail, f64)>) -> Option<Option<f64>> {
+    let (tail, by) = tail.filter(|_| repetitions > 1)?;
+    let share = quantity.statistic()?.1.quantile()?;
+    Some(tail.quantile(share).map(|ns| ns * by))
+}
+
+/// The exact mean or standard deviation of all messages.
+fn moment(quantity: &Quantity, used: &[&ResultDocument], host: Option<&str>, rtt: bool) -> Option<f64> {
+    let (distribution, statistic) = quantity.statistic()?;
+    let part = |result: &&ResultDocument| {
+        let times = distribution.times(result, host)?;
+        let by = distribution.scale(result, times, rtt);
+        let of = |statistic| times.statistic(statistic).map(|ns| ns * by);
+        Some(Part { count: times.count(), mean: of(Statistic::Mean)?, stdev: of(Statistic::Stdev) })
     };
-    Some(PaceInfo {
-        asked_pps: first.asked_pps,
-        achieved_pps: mean(&achieved).unwrap_or_default(),
-        achieved_range: spread(&achieved).map(|range| [range.low_ns, range.high_ns]),
-        intended_messages: rates.iter().map(|rate| rate.intended).sum(),
-        line_pps: rates.iter().find_map(|rate| rate.line_pps),
-        behind: rates.iter().map(|rate| rate.behind).sum(),
-        most_behind: rates.iter().map(|rate| rate.most_behind).max().unwrap_or(0),
-        saturated: rates
-            .iter()
-            .find_map(|rate| rate.saturated.as_ref())
-            .map(|saturated| plain(&format!("{}: {}", saturated.who, saturated.why))),
-        intended: quantiles(&times(|result| result.latency_intended.as_ref()), intended),
-        lateness: quantiles(
-            &times(|result| result.lateness.as_ref()),
-            whole(used, |result| result.histogram_lateness.as_deref()).as_ref(),
-        ),
-        one_way: crate::ways::ways(used),
-        parts: crate::ways::parts(used),
-        pgm: crate::pgm::info(used),
-    })
+    let all = pooled(&used.iter().filter_map(part).collect::<Vec<_>>())?;
+    if statistic == Statistic::Mean { Some(all.mean) } else { all.stdev }
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+/// Half the 95 % interval of the mean rate of several repetitions in percent: they tell more than the passes within one of
+/// them, which share its moment.
+fn interval_of_rates(used: &[&ResultDocument]) -> Option<f64> {
+    let rates: Vec<f64> = used.iter().filter_map(|result| Some(result.transactions.as_ref()?.per_second)).collect();
+    stats::interval_of(&rates).filter(|(mean, _)| *mean > 0.0).map(|(mean, half)| 100.0 * half / mean)
 }
 
-fn stream(used: &[&ResultDocument]) -> Option<StreamInfo> {
-    let all: Vec<&model::StreamReport> = used.iter().filter_map(|result| result.stream.as_ref()).collect();
-    let first = all.first()?;
-    let mut directions: Vec<&str> = Vec::new();
-    for flow in all.iter().flat_map(|stream| &stream.flows) {
-        if !directions.contains(&flow.direction.as_str()) {
-            directions.push(&flow.direction);
+/// What is known of each of several reflectors, in the order in which the results name them.
+fn reflectors(used: &[&ResultDocument], rtt: bool) -> Vec<ReflectorInfo> {
+    let mut hosts: Vec<&str> = Vec::new();
+    for result in used {
+        let fates = result.pgm.iter().flat_map(|pgm| &pgm.fates).filter_map(|fate| fate.host.as_deref());
+        for host in result.reflectors.iter().map(|one| one.host.as_str()).chain(fates) {
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
         }
     }
-    let means = |pick: fn(&model::StreamReport) -> Option<f64>| {
-        mean(&all.iter().filter_map(|stream| pick(stream)).collect::<Vec<_>>())
-    };
-    Some(StreamInfo {
-        asked_bps: first.asked_bps,
-        asked_pps: first.asked_pps,
-        flows: directions
-            .into_iter()
-            .map(|direction| {
-                let flows = all.iter().flat_map(|stream| &stream.flows).filter(|flow| flow.direction == direction);
-                flow(direction, &flows.collect::<Vec<_>>())
-            })
-            .collect(),
-        initiator_us_per_kib: means(|stream| stream.initiator_us_per_kib),
-        reflector_us_per_kib: means(|stream| stream.reflector_us_per_kib),
-        working: over(used, |result| result.stream.as_ref()?.working_latency.as_ref()),
-        idle: over(used, |result| result.stream.as_ref()?.idle_latency.as_ref()),
-    })
+    let of =
+        |host: &str| ReflectorInfo { host: plain(host), figures: figures(used, Some(host), rtt, &BTreeMap::new()) };
+    hosts.into_iter().map(of).collect()
 }
 
-fn flow(direction: &str, flows: &[&model::FlowReport]) -> FlowInfo {
-    let of = |pick: fn(&model::FlowReport) -> Option<f64>| -> Vec<f64> {
-        flows.iter().filter_map(|flow| pick(flow)).collect()
-    };
-    let sum =
-        |pick: fn(&model::FlowReport) -> Option<u64>| -> Option<u64> { flows.iter().map(|flow| pick(flow)).sum() };
-    let bits = of(|flow| Some(flow.bits_per_second));
-    FlowInfo {
-        direction: plain(direction),
-        flows: flows.iter().map(|flow| flow.flows).max().unwrap_or(0),
-        bits_per_second: mean(&bits).unwrap_or_default(),
-        bits_range: spread(&bits).map(|range| [range.low_ns, range.high_ns]),
-        datagrams_per_second: mean(&of(|flow| flow.datagrams_per_second)),
-        sent: sum(|flow| flow.sent),
-        lost: sum(|flow| flow.lost),
-        reordered: sum(|flow| flow.reordered),
-        duplicated: sum(|flow| flow.duplicated),
-        rfc3550_jitter_ns: middle(&of(|flow| flow.rfc3550_jitter_ns)),
-        retransmits: sum(|flow| flow.retransmits),
-        tcp_rtt_mean_ns: middle(&of(|flow| flow.tcp_rtt_mean_ns.map(|ns| ns as f64))),
-    }
+/// What a cell's results tell in words.
+fn words(used: &[&ResultDocument]) -> BTreeMap<&'static str, String> {
+    let first = |read: &dyn Fn(&ResultDocument) -> Option<String>| used.iter().find_map(|result| read(result));
+    let saturated = first(&|result| {
+        let saturated = result.rate.as_ref()?.saturated.as_ref()?;
+        Some(format!("{}: {}", saturated.who, saturated.why))
+    });
+    let all = [
+        ("saturated", saturated),
+        ("one-way", first(&|result| Some(result.one_way.as_ref()?.method.clone()))),
+        ("stamps", first(&|result| Some(result.segments.first()?.stamps.clone()))),
+        ("carrier", first(&|result| Some(result.pgm.as_ref()?.carrier.clone()))),
+        ("parity", first(&|result| Some(result.pgm.as_ref()?.fec?.to_string()))),
+        ("connect-each", first(&|result| Some(result.transactions.as_ref()?.connect_each.to_string()))),
+    ];
+    all.into_iter().filter_map(|(name, text)| Some((name, plain(&text?)))).collect()
 }
 
 /// Findings that only explain a missing quantile do not mark a cell: the dash in its place already says it.

@@ -1,7 +1,5 @@
 //! Several repetitions as one: exact where exact moments are stored, and by merged histograms where they are not.
 
-use crate::document::Spread;
-
 /// Count, mean and sample standard deviation of one repetition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Part {
@@ -34,13 +32,18 @@ pub(crate) fn pooled(parts: &[Part]) -> Option<Part> {
 }
 
 /// Smallest and largest value; absent with fewer than two, because one value has no spread.
-pub(crate) fn spread(values: &[f64]) -> Option<Spread> {
+pub(crate) fn spread(values: &[f64]) -> Option<[f64; 2]> {
     if values.len() < 2 {
         return None;
     }
-    let low_ns = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high_ns = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    (low_ns.is_finite() && high_ns.is_finite()).then_some(Spread { low_ns, high_ns })
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (low.is_finite() && high.is_finite()).then_some([low, high])
+}
+
+/// The mean of some values; absent for none.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The middle one of some values (the mean of the middle two); absent for none.
@@ -90,7 +93,7 @@ mod tests {
     #[test]
     fn spreads_need_two() {
         assert_eq!(spread(&[3.0]), None);
-        assert_eq!(spread(&[3.0, 1.0, 2.0]), Some(Spread { low_ns: 1.0, high_ns: 3.0 }));
+        assert_eq!(spread(&[3.0, 1.0, 2.0]), Some([1.0, 3.0]));
         assert_eq!((middle(&[3.0, 1.0, 2.0]), middle(&[1.0, 2.0]), middle(&[])), (Some(2.0), Some(1.5), None));
     }
 }

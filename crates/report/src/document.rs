@@ -26,10 +26,13 @@ pub fn schemas() -> Result<Vec<(&'static str, String)>, ReportError> {
     ])
 }
 
+/// Format number of the JSON of a report: 2 since cells have their figures by the id of their quantity.
+pub const FORMAT: u32 = 2;
+
 /// A report over one or several runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Document {
-    /// Format number, see [`model::FORMAT`].
+    /// Format number of reports, [`FORMAT`].
     pub format: u32,
     /// Heading.
     pub title: String,
@@ -111,13 +114,40 @@ impl Mark {
     }
 }
 
-/// Smallest and largest value over the repetitions.
+/// A quantity of a cell over its repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Spread {
-    /// Smallest.
-    pub low_ns: f64,
-    /// Largest.
-    pub high_ns: f64,
+pub struct Figure {
+    /// The repetitions combined as the catalogue says ([`model::quantity::Combine`]), in the unit that it has there; times
+    /// in the kind of the cell.
+    pub value: f64,
+    /// The smallest and the largest of the repetitions; absent with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+}
+
+/// Figures by the id of their quantity ([`model::quantity`], docs/generated/quantities.md); what is not known is left out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Figures(pub BTreeMap<&'static str, Figure>);
+
+impl Figures {
+    /// The value of a quantity.
+    #[must_use]
+    pub fn value(&self, id: &str) -> Option<f64> {
+        self.0.get(id).map(|figure| figure.value)
+    }
+
+    /// The smallest and the largest of the repetitions.
+    #[must_use]
+    pub fn range(&self, id: &str) -> Option<[f64; 2]> {
+        self.0.get(id)?.range
+    }
+
+    /// A count, 0 where it is not known.
+    #[must_use]
+    pub fn count(&self, id: &str) -> u64 {
+        crate::units::whole(self.value(id).unwrap_or(0.0))
+    }
 }
 
 /// One pair of columns of the papers' table.
@@ -131,9 +161,9 @@ pub struct Headline {
     /// Repetitions combined; 0 for published rows.
     pub repetitions: usize,
     /// The repetitions' means, from smallest to largest; `null` with one repetition.
-    pub mean_range: Option<Spread>,
+    pub mean_range: Option<[f64; 2]>,
     /// The repetitions' standard deviations, from smallest to largest.
-    pub stdev_range: Option<Spread>,
+    pub stdev_range: Option<[f64; 2]>,
     /// Whether it can be trusted.
     pub mark: Mark,
     /// Numbers of the [`Note`]s that belong to it.
@@ -202,253 +232,13 @@ pub struct FindingCount {
     pub detail: String,
 }
 
-/// Transactions and CPU of `rr`, means over the repetitions.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct RateInfo {
-    /// Transactions a second.
-    pub per_second: f64,
-    /// Smallest and largest over the repetitions.
-    pub per_second_range: Option<[f64; 2]>,
-    /// Half-width of the 95 % interval of the mean of 3 or more repetitions, in percent of it; with fewer the widest that
-    /// a repetition has over its own passes.
-    pub ci95_percent: Option<f64>,
-    /// Response size in bytes.
-    pub response_bytes: u32,
-    /// Whether each transaction made its own connection.
-    pub connect_each: bool,
-    /// Busy share of the initiator's machine in percent (netperf's definition: all CPUs, iowait and steal busy).
-    pub initiator_machine_percent: Option<f64>,
-    /// The same of the reflector's machine.
-    pub reflector_machine_percent: Option<f64>,
-    /// netperf's service demand of the initiator's machine: µs of CPU a transaction.
-    pub initiator_service_demand_us: Option<f64>,
-    /// The same of the reflector's machine.
-    pub reflector_service_demand_us: Option<f64>,
-    /// µs of the initiator process' own CPU a transaction.
-    pub initiator_process_us: Option<f64>,
-    /// The same of the reflector.
-    pub reflector_process_us: Option<f64>,
-    /// µs of softirq on the initiator's machine a transaction.
-    pub initiator_softirq_us: Option<f64>,
-    /// The same of the reflector's machine.
-    pub reflector_softirq_us: Option<f64>,
-}
-
-/// A few figures of one distribution, over all repetitions of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, JsonSchema)]
-pub struct Quantiles {
-    /// Mean over all messages.
-    pub mean_ns: Option<f64>,
-    /// Sample standard deviation over the same messages, from the repetitions' exact moments.
-    pub stdev_ns: Option<f64>,
-    /// Median: of all messages, where their distributions are stored whole (from the intended send time, lateness); of the
-    /// middle repetition otherwise, where there are several.
-    pub p50_ns: Option<f64>,
-    /// 99th percentile, likewise.
-    pub p99_ns: Option<f64>,
-    /// The repetitions' 99th percentiles.
-    pub p99_range: Option<Spread>,
-    /// 99.9th percentile, likewise.
-    #[serde(rename = "p99_9_ns")]
-    pub p99_9_ns: Option<f64>,
-    /// Largest of all repetitions.
-    pub max_ns: Option<f64>,
-}
-
-/// What a schedule adds to a cell of `pace`, over its repetitions.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct PaceInfo {
-    /// Messages a second asked for.
-    pub asked_pps: f64,
-    /// Messages a second sent, mean of the repetitions.
-    pub achieved_pps: f64,
-    /// Smallest and largest of the repetitions.
-    pub achieved_range: Option<[f64; 2]>,
-    /// Messages that the schedules held.
-    pub intended_messages: u64,
-    /// Full frames a second that the link carries, as it reports its rate; `null` where it reports none.
-    pub line_pps: Option<f64>,
-    /// Messages sent more than one interval of the schedule late.
-    pub behind: u64,
-    /// Largest number of messages that the sender was behind at once.
-    pub most_behind: u64,
-    /// What could not keep up, when something could not, with the evidence.
-    pub saturated: Option<String>,
-    /// RTT from the intended send time.
-    pub intended: Option<Quantiles>,
-    /// Actual less intended send time.
-    pub lateness: Option<Quantiles>,
-    /// One-way times, where clocks allow: out before back, of each reflector where there are several.
-    pub one_way: Vec<WayInfo>,
-    /// The parts of the round trip, where stamps were taken.
-    pub parts: Vec<PartInfo>,
-    /// What PGM did about losses, where it carried the messages.
-    pub pgm: Option<PgmInfo>,
-}
-
-/// What PGM did about losses, all repetitions and ends together.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct PgmInfo {
-    /// What packets travelled in: `udp` or `raw`.
-    pub carrier: String,
-    /// Packets that were missing when a later one came.
-    pub missing: u64,
-    /// Of these, those that were repaired.
-    pub recovered: u64,
-    /// Of these, those that were given up.
-    pub lost: u64,
-    /// NAKs sent.
-    pub naks: u64,
-    /// Confirmations (NCF) sent.
-    pub ncfs: u64,
-    /// Repairs sent.
-    pub repairs: u64,
-    /// Packets that came twice.
-    pub duplicates: u64,
-    /// The parity that was used, as `16+1`: packets of a group, and those that follow it unasked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fec: Option<String>,
-    /// Parity packets sent unasked.
-    pub parity_unasked: u64,
-    /// Parity packets sent on demand; not among `repairs`.
-    pub parity_asked: u64,
-    /// Of the recovered, those that were computed from parity.
-    pub rebuilt: u64,
-    /// The same of each end: the initiator, then the reflectors.
-    pub ends: Vec<PgmEndInfo>,
-    /// Messages by what repairs did to them; of all reflectors first.
-    pub fates: Vec<FateInfo>,
-}
-
-/// What one end of PGM counted, all repetitions together.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct PgmEndInfo {
-    /// `initiator`, or the reflector.
+/// The figures of one of several reflectors.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ReflectorInfo {
+    /// Its host or address.
     pub host: String,
-    /// Packets to it that were missing when a later one came.
-    pub missing: u64,
-    /// Of these, those that came after all.
-    pub recovered: u64,
-    /// Of these, those that it gave up.
-    pub lost: u64,
-    /// Packets that came twice.
-    pub duplicates: u64,
-    /// NAKs that it sent.
-    pub naks_sent: u64,
-    /// Of these, those that arrived; absent where not every NAK could be told whose it was.
-    pub naks_heard: Option<u64>,
-    /// NAKs that it received for what it had sent.
-    pub naks_received: u64,
-    /// Confirmations (NCF) of these that it sent.
-    pub ncfs_sent: u64,
-    /// Confirmations that it received, whoever had asked.
-    pub ncfs_received: u64,
-    /// Repairs that it sent.
-    pub repairs_sent: u64,
-    /// Parity packets that it sent unasked.
-    pub parity_unasked: u64,
-    /// Parity packets that it sent on demand; not among `repairs_sent`.
-    pub parity_asked: u64,
-    /// Parity packets that it received and kept to repair with.
-    pub parity_received: u64,
-    /// Of the recovered, those that it computed from parity.
-    pub rebuilt: u64,
-}
-
-/// Messages of one fate, over the repetitions.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct FateInfo {
-    /// `untouched`, `held` or `repaired`, as the results have it.
-    pub fate: String,
-    /// The reflector, where there are several; absent for all together.
-    pub host: Option<String>,
-    /// Answered messages of it.
-    pub messages: u64,
-    /// RTT from the actual send.
-    pub figures: Option<Quantiles>,
-    /// RTT from the intended send.
-    pub intended: Option<Quantiles>,
-    /// What repairs took of it.
-    pub in_repair: Option<Quantiles>,
-}
-
-/// One-way times in one direction, over the repetitions.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct WayInfo {
-    /// The reflector, where there are several.
-    pub host: Option<String>,
-    /// `out` or `back`.
-    pub way: String,
-    /// The times. A figure below 0 is within the error of the offset.
-    #[serde(flatten)]
-    pub figures: Quantiles,
-    /// Smallest of all repetitions.
-    pub min_ns: f64,
-    /// `same-clock` or `min-rtt`, as the results have it.
-    pub method: String,
-    /// Half the width within which the true offset of the clocks lies: the widest of the repetitions.
-    pub error_ns: u64,
-}
-
-/// A part of the round trip, over the repetitions.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct PartInfo {
-    /// `send`, `wire`, `far-kernel`, `far-application` or `near-kernel`.
-    pub name: String,
-    /// Where its stamps were taken: `application`, `kernel` or `hardware`.
-    pub stamps: String,
-    /// Its times, whole.
-    #[serde(flatten)]
-    pub figures: Quantiles,
-}
-
-/// One direction of a stream, over the repetitions of a cell: rates are means, counts are sums, jitter and RTT are of the
-/// middle repetition. `null` where the protocol has no such figure.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct FlowInfo {
-    /// `up` or `down`.
-    pub direction: String,
-    /// Parallel flows.
-    pub flows: u32,
-    /// Payload delivered, in bits a second.
-    pub bits_per_second: f64,
-    /// Smallest and largest of the repetitions.
-    pub bits_range: Option<[f64; 2]>,
-    /// Datagrams delivered a second.
-    pub datagrams_per_second: Option<f64>,
-    /// Datagrams sent.
-    pub sent: Option<u64>,
-    /// Of them lost.
-    pub lost: Option<u64>,
-    /// Datagrams that came after a later one.
-    pub reordered: Option<u64>,
-    /// Datagrams that came twice.
-    pub duplicated: Option<u64>,
-    /// Interarrival jitter of RFC 3550.
-    pub rfc3550_jitter_ns: Option<f64>,
-    /// Segments sent again.
-    pub retransmits: Option<u64>,
-    /// RTT as TCP sees it.
-    pub tcp_rtt_mean_ns: Option<f64>,
-}
-
-/// What a stream adds to a cell of `stream`, over its repetitions.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct StreamInfo {
-    /// Payload asked for in bits a second and direction; `null`: as fast as it goes.
-    pub asked_bps: Option<f64>,
-    /// Datagrams asked for a second and direction.
-    pub asked_pps: Option<f64>,
-    /// The directions.
-    pub flows: Vec<FlowInfo>,
-    /// CPU of the initiator's whole host in µs a KiB of payload, mean of the repetitions.
-    pub initiator_us_per_kib: Option<f64>,
-    /// The same of the far end.
-    pub reflector_us_per_kib: Option<f64>,
-    /// RTT of a UDP ping-pong beside the stream.
-    pub working: Option<Quantiles>,
-    /// RTT of the same ping-pong before the stream began.
-    pub idle: Option<Quantiles>,
+    /// Those that it has by itself.
+    pub figures: Figures,
 }
 
 /// One cell: all repetitions of one combination of factors, probe, protocol and size.
@@ -478,55 +268,42 @@ pub struct CellInfo {
     pub repetitions: usize,
     /// Repetitions left out because they cannot be trusted. When none can be trusted all are combined and marked.
     pub left_out: usize,
-    /// Messages timed.
-    pub count: u64,
-    /// Mean over all messages.
-    pub mean_ns: Option<f64>,
-    /// Sample standard deviation (jitter).
-    pub stdev_ns: Option<f64>,
-    /// Smallest.
-    pub min_ns: Option<f64>,
-    /// Median, from the merged histogram.
-    pub p50_ns: Option<f64>,
-    /// 90th percentile.
-    pub p90_ns: Option<f64>,
-    /// 99th percentile.
-    pub p99_ns: Option<f64>,
-    /// 99.9th percentile; `null` with fewer than 10 messages beyond it.
-    #[serde(rename = "p99_9_ns")]
-    pub p99_9_ns: Option<f64>,
-    /// 99.99th percentile; `null` with fewer than 10 messages beyond it.
-    #[serde(rename = "p99_99_ns")]
-    pub p99_99_ns: Option<f64>,
-    /// 99.999th percentile; `null` with fewer than 10 messages beyond it.
-    #[serde(rename = "p99_999_ns")]
-    pub p99_999_ns: Option<f64>,
-    /// Largest.
-    pub max_ns: Option<f64>,
-    /// The repetitions' means.
-    pub mean_range: Option<Spread>,
-    /// The repetitions' standard deviations.
-    pub stdev_range: Option<Spread>,
-    /// The repetitions' medians.
-    pub p50_range: Option<Spread>,
-    /// Mean deviation as ping prints it, RTT; ICMP echo only.
-    pub mdev_ns: Option<f64>,
-    /// Messages sent.
-    pub sent: u64,
-    /// Of them not answered in time.
-    pub lost: u64,
-    /// Transactions and CPU; `rr` only.
-    pub rate: Option<RateInfo>,
-    /// What the schedule adds; `pace` only.
-    pub pace: Option<PaceInfo>,
-    /// What the stream adds; `stream` only.
-    pub stream: Option<StreamInfo>,
+    /// All that is known of it.
+    pub figures: Figures,
+    /// Each reflector by itself, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reflectors: Vec<ReflectorInfo>,
+    /// What is told in words: `saturated` (what could not keep up, with the evidence), `one-way` (the method of one-way
+    /// times), `stamps` (where those of the parts of the round trip were taken), `carrier` and `parity` of PGM (`16+1`:
+    /// packets of a group, and those that follow it unasked), `connect-each`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub words: BTreeMap<&'static str, String>,
     /// Whether it can be trusted.
     pub mark: Mark,
     /// What was found in its repetitions.
     pub findings: Vec<FindingCount>,
     /// Numbers of the [`Note`]s that belong to it.
     pub notes: Vec<usize>,
+}
+
+impl CellInfo {
+    /// The value of a quantity.
+    #[must_use]
+    pub fn value(&self, id: &str) -> Option<f64> {
+        self.figures.value(id)
+    }
+
+    /// The smallest and the largest of the repetitions.
+    #[must_use]
+    pub fn range(&self, id: &str) -> Option<[f64; 2]> {
+        self.figures.range(id)
+    }
+
+    /// A count, 0 where it is not known.
+    #[must_use]
+    pub fn count(&self, id: &str) -> u64 {
+        self.figures.count(id)
+    }
 }
 
 /// One footnote.

@@ -44,21 +44,21 @@ pub(crate) fn strips(report: &Report) -> Option<String> {
 }
 
 fn strip(info: &CellInfo) -> Option<Strip> {
-    let p50 = info.p50_ns?;
+    let p50 = info.value("p50")?;
     let sign = match info.mark {
         Mark::Clean => String::new(),
         mark => format!(" {}", mark.sign()),
     };
-    let tail = info.p99_9_ns.map(|ns| format!(" · p99.9 {}", span(ns))).unwrap_or_default();
+    let tail = info.value("p99.9").map(|ns| format!(" · p99.9 {}", span(ns))).unwrap_or_default();
     Some(Strip {
         label: info.label.clone(),
         style: info.colour,
-        min: info.min_ns?,
+        min: info.value("min")?,
         p50,
-        mean: info.mean_ns?,
-        p99: info.p99_ns,
-        p99_9: info.p99_9_ns,
-        max: info.max_ns?,
+        mean: info.value("mean")?,
+        p99: info.value("p99"),
+        p99_9: info.value("p99.9"),
+        max: info.value("max")?,
         figures: format!("p50 {}{tail}{sign}", span(p50)),
         tip: tip(info),
     })

@@ -11,6 +11,7 @@
 //!
 //! Every latency says whether it is RTT or RTT/2. Documents hold nanoseconds; people read microseconds.
 
+mod cell_tables;
 mod cells;
 mod combine;
 pub mod compare;
@@ -39,19 +40,17 @@ mod sfnt;
 mod single;
 mod single_pace;
 mod single_stream;
-mod streams;
 mod summary;
 mod summary_pace;
 mod svg;
 mod tail;
 mod text;
 mod units;
-mod ways;
 
-pub use csv::CSV_COLUMNS;
+pub use csv::csv_columns;
 pub use document::{
-    Block, CellInfo, Document, FindingCount, FlowInfo, Headline, Headlines, Mark, Note, PaceInfo, PartInfo, Quantiles,
-    RateInfo, RunInfo, Spread, StreamInfo, TableRow, WayInfo, schemas,
+    Block, CellInfo, Document, FORMAT, Figure, Figures, FindingCount, Headline, Headlines, Mark, Note, ReflectorInfo,
+    RunInfo, TableRow, schemas,
 };
 pub use error::ReportError;
 pub use options::Options;
@@ -206,7 +205,7 @@ impl Report {
         markdown::report(&self.document)
     }
 
-    /// One row a cell, for spreadsheets and scripts; see [`CSV_COLUMNS`].
+    /// One row a cell, for spreadsheets and scripts; see [`csv_columns`].
     #[must_use]
     pub fn csv(&self) -> String {
         csv::report(&self.document)

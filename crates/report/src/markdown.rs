@@ -1,14 +1,11 @@
 //! The report as GitHub-flavoured Markdown.
 
+use crate::cell_tables::{self, PACED, PGM, Room, STREAMS, one_way, one_way_heading, paced, pgm, streams};
 use crate::document::{Document, Note};
 use crate::layout::{Column, Grid};
 use crate::papers::caption;
-use crate::pgm::{self, PGM};
 use crate::single;
-use crate::streams::{STREAMS, streams};
-use crate::text::{self, PACED, fixed_line, paced};
-use crate::units::us_or_dash;
-use crate::ways;
+use crate::text::{self, fixed_line};
 
 /// What came from outside must not become markup.
 pub(crate) fn quote(text: &str) -> String {
@@ -53,17 +50,15 @@ pub(crate) fn report(document: &Document) -> String {
         out.push_str(&single::markdown_grid(&unbanded(text::grid(block, document))));
         out.push('\n');
     }
-    if let Some(grid) = paced(document) {
-        out.push_str(&format!("## {}\n\n{}\n", quote(PACED), single::markdown_grid(&unbanded(grid))));
-    }
-    if let Some(grid) = ways::table(document) {
-        out.push_str(&format!("## {}\n\n{}\n", quote(&ways::heading(document)), single::markdown_grid(&grid)));
-    }
-    if let Some(grid) = pgm::table(document) {
-        out.push_str(&format!("## {}\n\n{}\n", quote(PGM), single::markdown_grid(&unbanded(grid))));
-    }
-    if let Some(grid) = streams(document) {
-        out.push_str(&format!("## {}\n\n{}\n", quote(STREAMS), single::markdown_grid(&grid)));
+    let one_way_heading = one_way_heading(document);
+    let tables = [
+        (PACED, paced(document)),
+        (&one_way_heading, one_way(document)),
+        (PGM, pgm(document)),
+        (STREAMS, streams(document)),
+    ];
+    for (heading, grid) in tables.into_iter().filter_map(|(heading, grid)| Some((heading, grid?))) {
+        out.push_str(&format!("## {}\n\n{}\n", quote(heading), single::markdown_grid(&unbanded(grid))));
     }
     for note in &document.notes {
         out.push_str(&note_line(note));
@@ -97,29 +92,12 @@ fn all_cells(document: &Document) -> String {
         return String::new();
     }
     let out = "## All cells\n\nTimes in µs over all messages of the repetitions together; each row says whether they are RTT or RTT/2.\n\n".to_owned();
+    let ids = cell_tables::whole(&document.cells, true);
     let mut grid = Grid::default();
-    for (title, right) in [
-        ("row", false),
-        ("probe", false),
-        ("protocol", false),
-        ("size B", true),
-        ("figures", false),
-        ("repetitions", true),
-        ("messages", true),
-        ("mean", true),
-        ("stdev", true),
-        ("min", true),
-        ("p50", true),
-        ("p99", true),
-        ("p99.9", true),
-        ("p99.99", true),
-        ("max", true),
-        ("lost", true),
-        ("trans/s", true),
-        ("mark", false),
-    ] {
-        grid.columns.push(Column { heading: vec![title.to_owned()], right, max: None });
-    }
+    grid.columns.extend(["row", "probe", "protocol"].map(Column::words));
+    grid.columns.extend([Column::figures("size", "B"), Column::words("figures"), Column::figures("rep", "")]);
+    grid.columns.extend(cell_tables::whole_columns(&ids));
+    grid.columns.push(Column::words("mark"));
     for info in &document.cells {
         let mut cells = vec![
             info.label.clone(),
@@ -128,21 +106,8 @@ fn all_cells(document: &Document) -> String {
             info.size_bytes.to_string(),
             info.kind.title().to_owned(),
             info.repetitions.to_string(),
-            info.count.to_string(),
         ];
-        let figures = [
-            info.mean_ns,
-            info.stdev_ns,
-            info.min_ns,
-            info.p50_ns,
-            info.p99_ns,
-            info.p99_9_ns,
-            info.p99_99_ns,
-            info.max_ns,
-        ];
-        cells.extend(figures.map(us_or_dash));
-        cells.push(info.lost.to_string());
-        cells.push(info.rate.as_ref().map(|rate| format!("{:.0}", rate.per_second)).unwrap_or_default());
+        cells.extend(ids.iter().map(|id| cell_tables::cell(&info.figures, id, Room::Wide)));
         cells.push(info.mark.sign().to_owned());
         grid.rows.push(cells);
     }

@@ -32,7 +32,7 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
     remarks.extend(missing(inputs));
     let title = options.title.clone().unwrap_or_else(|| title(inputs));
     let mut document = Document {
-        format: model::FORMAT,
+        format: crate::document::FORMAT,
         title: plain(&title),
         kind,
         size_bytes,
@@ -264,11 +264,11 @@ fn measured_blocks(cells: &[Cell], rows: &[RowKey], axes: &[String], size: u64) 
 
 fn headline(info: &CellInfo) -> Option<Headline> {
     Some(Headline {
-        mean_ns: info.mean_ns?,
-        stdev_ns: info.stdev_ns,
+        mean_ns: info.value("mean")?,
+        stdev_ns: info.value("stdev"),
         repetitions: info.repetitions,
-        mean_range: info.mean_range,
-        stdev_range: info.stdev_range,
+        mean_range: info.range("mean"),
+        stdev_range: info.range("stdev"),
         mark: info.mark,
         notes: info.notes.clone(),
     })
@@ -276,16 +276,14 @@ fn headline(info: &CellInfo) -> Option<Headline> {
 
 /// netperf prints transactions a second; the papers turn them into RTT/2 as their reciprocal divided by two.
 fn netperf(info: &CellInfo, kind: LatencyKind) -> Option<Headline> {
-    let rate = info.rate.as_ref()?;
+    let rate = info.value("transactions")?;
     let by = if kind == LatencyKind::RttHalf { 0.5e9 } else { 1e9 };
     let latency = |per_second: f64| (per_second > 0.0).then(|| by / per_second);
     Some(Headline {
-        mean_ns: latency(rate.per_second)?,
+        mean_ns: latency(rate)?,
         stdev_ns: None,
         repetitions: info.repetitions,
-        mean_range: rate
-            .per_second_range
-            .and_then(|[low, high]| Some(crate::document::Spread { low_ns: latency(high)?, high_ns: latency(low)? })),
+        mean_range: info.range("transactions").and_then(|[low, high]| Some([latency(high)?, latency(low)?])),
         stdev_range: None,
         mark: info.mark,
         notes: info.notes.clone(),

@@ -1,178 +1,21 @@
 //! Losses that PGM repaired, apart from everything else: over the repetitions of each cell, as one table and in sentences,
 //! and the tables of single results.
 
-use crate::document::{CellInfo, Document, FateInfo, Mark, PgmEndInfo, PgmInfo, Quantiles};
-use crate::layout::{Band, Column, Grid};
+use crate::document::{CellInfo, Document, Mark};
+use crate::layout::{Column, Grid};
 use crate::single::Part;
 use crate::units::{commas, counted, plain, span, us_short};
-use model::{Latency, PgmCounts, PgmEnd, PgmFec, PgmReport, PgmSteps, ResultDocument};
-
-/// Names of the fates of messages, in the order of tables, and what they are called for people.
-const FATES: [(&str, &str); 3] =
-    [("untouched", "untouched by repairs"), ("held", "held behind a repair"), ("repaired", "repaired")];
-
-/// What stands above the table of cells.
-pub(crate) const PGM: &str =
-    "PGM: loss and repair apart from the rest, RTT from the actual send (untouched: scheduling and the path alone)";
-
-fn reports<'a>(used: &[&'a ResultDocument]) -> Vec<&'a PgmReport> {
-    used.iter().filter_map(|result| result.pgm.as_ref()).collect()
-}
-
-/// What a cell's results say, all repetitions together.
-pub(crate) fn info(used: &[&ResultDocument]) -> Option<PgmInfo> {
-    let all = reports(used);
-    let first = all.first()?;
-    let mut hosts: Vec<Option<&str>> = Vec::new();
-    for host in all.iter().flat_map(|report| &report.fates).map(|fate| fate.host.as_deref()) {
-        if !hosts.contains(&host) {
-            hosts.push(host);
-        }
-    }
-    let mut fates = Vec::new();
-    for host in hosts {
-        for (name, _) in FATES {
-            let of: Vec<&model::PgmFate> = all
-                .iter()
-                .flat_map(|report| &report.fates)
-                .filter(|fate| fate.host.as_deref() == host && fate.fate == name)
-                .collect();
-            let quantiles = |pick: fn(&model::PgmFate) -> &Option<Latency>| -> Option<Quantiles> {
-                let latencies: Vec<&Latency> = of.iter().filter_map(|fate| pick(fate).as_ref()).collect();
-                crate::cells::quantiles(&latencies, None)
-            };
-            fates.push(FateInfo {
-                fate: name.to_owned(),
-                host: host.map(plain),
-                messages: of.iter().map(|fate| fate.messages).sum(),
-                figures: quantiles(|fate| &fate.latency),
-                intended: quantiles(|fate| &fate.latency_intended),
-                in_repair: quantiles(|fate| &fate.in_repair),
-            });
-        }
-    }
-    let sum = |pick: fn(&PgmCounts) -> u64| all.iter().map(|report| report.sum(pick)).sum();
-    Some(PgmInfo {
-        carrier: plain(&first.carrier),
-        missing: sum(|counts| counts.missing),
-        recovered: sum(|counts| counts.recovered),
-        lost: sum(|counts| counts.lost),
-        naks: sum(|counts| counts.naks_sent),
-        ncfs: sum(|counts| counts.ncfs_sent),
-        repairs: sum(|counts| counts.rdata_sent),
-        duplicates: sum(|counts| counts.duplicates),
-        fec: first.fec.map(|fec| fec.to_string()),
-        parity_unasked: sum(|counts| counts.parity_unasked_sent),
-        parity_asked: sum(|counts| counts.parity_asked_sent),
-        rebuilt: sum(|counts| counts.rebuilt),
-        ends: ends(&all),
-        fates,
-    })
-}
-
-/// What each end counted, in the order in which the results name them.
-fn ends(all: &[&PgmReport]) -> Vec<PgmEndInfo> {
-    let mut hosts: Vec<&str> = Vec::new();
-    for end in all.iter().flat_map(|report| &report.ends) {
-        if !hosts.contains(&end.host.as_str()) {
-            hosts.push(&end.host);
-        }
-    }
-    let of = |host: &str| -> PgmEndInfo {
-        let own: Vec<&PgmEnd> = all.iter().flat_map(|report| &report.ends).filter(|end| end.host == host).collect();
-        let sum = |pick: fn(&PgmCounts) -> u64| own.iter().map(|end| pick(&end.counts)).sum();
-        PgmEndInfo {
-            host: plain(host),
-            missing: sum(|counts| counts.missing),
-            recovered: sum(|counts| counts.recovered),
-            lost: sum(|counts| counts.lost),
-            duplicates: sum(|counts| counts.duplicates),
-            naks_sent: sum(|counts| counts.naks_sent),
-            naks_heard: own.iter().map(|end| end.naks_heard).sum(),
-            naks_received: sum(|counts| counts.naks_received),
-            ncfs_sent: sum(|counts| counts.ncfs_sent),
-            ncfs_received: sum(|counts| counts.ncfs),
-            repairs_sent: sum(|counts| counts.rdata_sent),
-            parity_unasked: sum(|counts| counts.parity_unasked_sent),
-            parity_asked: sum(|counts| counts.parity_asked_sent),
-            parity_received: sum(|counts| counts.parity_received),
-            rebuilt: sum(|counts| counts.rebuilt),
-        }
-    };
-    hosts.into_iter().map(of).collect()
-}
-
-fn cells(document: &Document) -> Vec<(&CellInfo, &PgmInfo)> {
-    let of = |cell| -> Option<(&CellInfo, &PgmInfo)> {
-        let cell: &CellInfo = cell;
-        Some((cell, cell.pace.as_ref()?.pgm.as_ref()?))
-    };
-    document.cells.iter().filter_map(of).collect()
-}
-
-type Pick = fn(&Quantiles) -> Option<f64>;
-
-/// The figures of a fate that a table has room for. Of the few messages that are repaired there is often no p99.
-fn shown(fate: &str) -> &'static [(&'static str, Pick)] {
-    const P50: (&str, Pick) = ("p50", |figures| figures.p50_ns);
-    const P99: (&str, Pick) = ("p99", |figures| figures.p99_ns);
-    const MAX: (&str, Pick) = ("max", |figures| figures.max_ns);
-    match fate {
-        "untouched" => &[P50, P99, MAX],
-        _ => &[P50, MAX],
-    }
-}
-
-/// The table, a row a cell and reflector; `None` without PGM.
-pub(crate) fn table(document: &Document) -> Option<Grid> {
-    let cells = cells(document);
-    let sizes = cells.windows(2).any(|pair| pair[0].0.size_bytes != pair[1].0.size_bytes);
-    let mut grid = Grid { columns: vec![Column::words("cell")], ..Grid::default() };
-    if sizes {
-        grid.columns.push(Column::figures("size", "B"));
-    }
-    let mut bands: Vec<Band> = Vec::new();
-    for (name, _) in FATES {
-        let first = grid.columns.len();
-        grid.columns.push(Column::figures("messages", ""));
-        grid.columns.extend(shown(name).iter().map(|(name, _)| Column::figures(name, "µs")));
-        bands.push((first, grid.columns.len() - 1, name.to_owned()));
-    }
-    grid.columns.extend(["missed", "NAKs", "given up"].map(|name| Column::figures(name, "")));
-    grid.bands = vec![bands];
-    for (cell, pgm) in &cells {
-        let mut hosts: Vec<Option<&str>> = pgm.fates.iter().map(|fate| fate.host.as_deref()).collect();
-        hosts.dedup();
-        for (place, host) in hosts.into_iter().enumerate() {
-            let mut row = vec![host.map_or_else(|| cell.label.clone(), |host| format!("{}, {host}", cell.label))];
-            row.extend(sizes.then(|| cell.size_bytes.to_string()));
-            for (name, _) in FATES {
-                let fate = pgm.fates.iter().find(|fate| fate.fate == name && fate.host.as_deref() == host);
-                let figures = fate.and_then(|fate| fate.figures).unwrap_or_default();
-                row.push(fate.map_or(0, |fate| fate.messages).to_string());
-                row.extend(shown(name).iter().map(|(_, pick)| us_short(pick(&figures))));
-            }
-            // The row of a reflector has what that one missed and asked for; the first, all ends together.
-            let end = pgm.ends.iter().find(|end| Some(end.host.as_str()) == host);
-            let counts = match end {
-                None if place == 0 => Some([pgm.missing, pgm.naks, pgm.lost]),
-                end => end.map(|end| [end.missing, end.naks_sent, end.lost]),
-            };
-            row.extend(counts.map_or_else(Default::default, |counts| counts.map(|count| count.to_string())));
-            grid.rows.push(row);
-        }
-    }
-    (!grid.rows.is_empty()).then_some(grid)
-}
+use model::quantity::FATES;
+use model::{Latency, PgmEnd, PgmFec, PgmReport, PgmSteps, ResultDocument};
 
 /// One or two sentences on the cells.
 pub(crate) fn summary(document: &Document) -> Vec<String> {
-    let cells = cells(document);
+    let cells: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.value("pgm.missing").is_some()).collect();
     if cells.is_empty() {
         return Vec::new();
     }
-    let sum = |pick: fn(&PgmInfo) -> u64| -> u64 { cells.iter().map(|(_, pgm)| pick(pgm)).sum() };
-    let (missing, recovered, lost) = (sum(|pgm| pgm.missing), sum(|pgm| pgm.recovered), sum(|pgm| pgm.lost));
+    let sum = |id: &str| -> u64 { cells.iter().map(|cell| cell.count(id)).sum() };
+    let (missing, recovered, lost) = (sum("pgm.missing"), sum("pgm.recovered"), sum("pgm.lost"));
     if missing == 0 {
         return vec![
             "PGM had nothing to repair: no packet was missed, so all latency is that of scheduling and the path."
@@ -182,23 +25,20 @@ pub(crate) fn summary(document: &Document) -> Vec<String> {
     let mut out = vec![format!(
         "PGM missed {} in {}: {} repaired{}, {}.",
         counted_packets(missing),
-        counted(cells.iter().filter(|(_, pgm)| pgm.missing > 0).count(), "cell"),
+        counted(cells.iter().filter(|cell| cell.count("pgm.missing") > 0).count(), "cell"),
         commas(recovered),
-        by_parity(sum(|pgm| pgm.rebuilt)),
+        by_parity(sum("pgm.rebuilt")),
         if lost == 0 { "none given up".to_owned() } else { format!("{} given up", commas(lost)) }
     )];
     // The cell in which repairs cost most, by what they are apart from.
-    let p99 = |pgm: &PgmInfo, name: &str| {
-        let fate = pgm.fates.iter().find(|fate| fate.host.is_none() && fate.fate == name)?;
-        let figures = fate.figures?;
-        Some((figures.p99_ns.or(figures.max_ns)?, fate.messages))
+    let worst = |cell: &CellInfo, fate: &str| {
+        let of = |statistic: &str| cell.value(&format!("{fate}.{statistic}"));
+        of("p99").or_else(|| of("max"))
     };
-    let trusted = cells.iter().filter(|(info, _)| info.mark != Mark::Invalid);
-    let costs = trusted.filter_map(|(info, pgm)| {
-        let (repaired, messages) = p99(pgm, "repaired")?;
-        let (untouched, _) = p99(pgm, "untouched")?;
-        let held = p99(pgm, "held").map_or(0, |(_, messages)| messages);
-        Some((repaired, messages, held, untouched, *info))
+    let trusted = cells.iter().filter(|cell| cell.mark != Mark::Invalid);
+    let costs = trusted.filter_map(|cell| {
+        let messages = cell.count("repaired.messages");
+        Some((worst(cell, "repaired")?, messages, cell.count("held.messages"), worst(cell, "untouched")?, *cell))
     });
     if let Some((repaired, messages, held, untouched, info)) = costs.max_by(|a, b| a.0.total_cmp(&b.0)) {
         let place = if info.label == "all cells" { "PGM".to_owned() } else { info.label.clone() };
@@ -425,7 +265,7 @@ fn parity_words(fec: PgmFec) -> String {
 mod tests {
     use super::*;
     use model::result::Ends;
-    use model::{Messages, PgmEnd, PgmFate, Verdict};
+    use model::{Messages, PgmCounts, PgmFate, Verdict};
 
     fn result() -> ResultDocument {
         serde_json::from_value(serde_json::json!({
@@ -493,20 +333,8 @@ mod tests {
             parts[0].words[0].ends_with("over udp, with 1 unasked parity packet to each group of 16, more on demand.")
         );
         assert_eq!(parts[1].grid.rows.last().unwrap(), &["rebuilt", "20"]);
-        assert_eq!(info(&[&result]).unwrap().fec.unwrap(), "16+1");
         let quiet = PgmReport { ends: Vec::new(), ..report() };
         result.pgm = Some(quiet);
         assert!(sentence(&result).unwrap().contains("nothing to repair"));
-    }
-
-    #[test]
-    fn repetitions_are_added_up() {
-        let mut result = result();
-        result.pgm = Some(report());
-        let info = info(&[&result, &result]).unwrap();
-        assert_eq!((info.missing, info.lost, info.naks), (60, 4, 62));
-        let told: Vec<_> = info.fates.iter().map(|fate| (fate.fate.as_str(), fate.messages)).collect();
-        assert_eq!(told, [("untouched", 1800), ("held", 140), ("repaired", 56)]);
-        assert_eq!(info.fates[2].figures.unwrap().p50_ns, Some(600_000.0));
     }
 }

@@ -219,7 +219,7 @@ fn comparison(document: &Document, pair: &Pair<'_>) -> String {
     let info = &pair.after.info;
     let what = format!("{} {} at {} bytes", info.protocol.to_uppercase(), info.kind.title(), document.size_bytes);
     let Some(figure) = pair.figure("p50") else {
-        let figure = |cell: &Cell| cell.info.p50_ns.map_or_else(|| "not known".to_owned(), span);
+        let figure = |cell: &Cell| cell.info.value("p50").map_or_else(|| "not known".to_owned(), span);
         return format!(
             "{}, p50 of {what} over all messages: {} against {}; {}.",
             condition(document, pair),
@@ -239,7 +239,9 @@ fn comparison(document: &Document, pair: &Pair<'_>) -> String {
             text.push_str(&format!(" {}", figure.sentence));
         }
     }
-    if let (true, Some(a), Some(b)) = (pair.axis == "shield", pair.before.info.p99_99_ns, pair.after.info.p99_99_ns) {
+    if let (true, Some(a), Some(b)) =
+        (pair.axis == "shield", pair.before.info.value("p99.99"), pair.after.info.value("p99.99"))
+    {
         text.push_str(&format!(
             " Over all repetitions together one message in ten thousand took longer than {}, against {}.",
             span(b),
@@ -311,38 +313,39 @@ fn tail(document: &Document) -> Option<String> {
         .cells
         .iter()
         .filter(fit)
-        .filter(|info| info.size_bytes == document.size_bytes && info.p99_9_ns.is_some())
+        .filter(|info| info.size_bytes == document.size_bytes && info.value("p99.9").is_some())
         .collect();
-    let by_tail = |a: &&&CellInfo, b: &&&CellInfo| a.p99_9_ns.unwrap_or(0.0).total_cmp(&b.p99_9_ns.unwrap_or(0.0));
+    let by_tail =
+        |a: &&&CellInfo, b: &&&CellInfo| a.value("p99.9").unwrap_or(0.0).total_cmp(&b.value("p99.9").unwrap_or(0.0));
     let least = at_size.iter().min_by(by_tail)?;
     let most = at_size.iter().max_by(by_tail)?;
     let largest = document
         .cells
         .iter()
         .filter(fit)
-        .filter(|info| info.max_ns.is_some())
-        .max_by(|a, b| a.max_ns.unwrap_or(0.0).total_cmp(&b.max_ns.unwrap_or(0.0)))?;
+        .filter(|info| info.value("max").is_some())
+        .max_by(|a, b| a.value("max").unwrap_or(0.0).total_cmp(&b.value("max").unwrap_or(0.0)))?;
     let kind = document.kind.title();
     let mut text = if at_size.len() > 1 {
         format!(
             "One message in a thousand took longer (p99.9 of {kind} at {} bytes over all repetitions together) than {} in the best row ({}) and than {} in the worst ({})",
             document.size_bytes,
-            span(least.p99_9_ns?),
+            span(least.value("p99.9")?),
             place(least),
-            span(most.p99_9_ns?),
+            span(most.value("p99.9")?),
             place(most)
         )
     } else {
         format!(
             "One message in a thousand took longer than {} (p99.9 of {kind} at {} bytes over all repetitions together, {})",
-            span(most.p99_9_ns?),
+            span(most.value("p99.9")?),
             document.size_bytes,
             place(most)
         )
     };
     text.push_str(&format!(
         "; the longest of all took {} ({}, {} bytes).",
-        span(largest.max_ns?),
+        span(largest.value("max")?),
         place(largest),
         largest.size_bytes
     ));
@@ -383,7 +386,8 @@ fn verdicts(document: &Document) -> String {
     if short > 0 {
         parts.push(format!("{short} of {} had too few messages for a quantile ({few})", counted(cells.len(), "cell")));
     }
-    let (sent, lost) = cells.iter().fold((0, 0), |(sent, lost), info| (sent + info.sent, lost + info.lost));
+    let (sent, lost) =
+        cells.iter().fold((0, 0), |(sent, lost), info| (sent + info.count("sent"), lost + info.count("lost")));
     parts.push(match lost {
         0 => "no message was lost".to_owned(),
         _ => format!("{} of {} messages were lost", commas(lost), commas(sent)),

@@ -1,7 +1,7 @@
 //! What the data of `pace` say: whether the rates were reached, how the tail lies, and where only the intended send time
 //! shows what messages had to wait.
 
-use crate::document::{CellInfo, Document, Mark, PaceInfo};
+use crate::document::{CellInfo, Document, Mark};
 use crate::units::{commas, counted, span};
 
 /// So little of the rate may be missing.
@@ -11,14 +11,13 @@ const WAITED: f64 = 2.0;
 
 /// None to three sentences.
 pub(crate) fn sentences(document: &Document) -> Vec<String> {
-    let cells: Vec<(&CellInfo, &PaceInfo)> =
-        document.cells.iter().filter_map(|info| Some((info, info.pace.as_ref()?))).collect();
+    let cells: Vec<&CellInfo> = document.cells.iter().filter(|info| info.value("asked").is_some()).collect();
     if cells.is_empty() {
         return Vec::new();
     }
     let mut out = vec![rates(&cells)];
-    let trusted: Vec<(&CellInfo, &PaceInfo)> =
-        cells.iter().copied().filter(|(info, _)| !(info.mark == Mark::Invalid && info.left_out == 0)).collect();
+    let trusted: Vec<&CellInfo> =
+        cells.iter().copied().filter(|info| !(info.mark == Mark::Invalid && info.left_out == 0)).collect();
     out.extend(tail(&trusted, cells.len() - trusted.len()));
     out.extend(waiting(&trusted));
     out.extend(crate::pgm::summary(document));
@@ -38,40 +37,41 @@ fn rate(pps: f64) -> String {
     commas(whole)
 }
 
-fn rates(cells: &[(&CellInfo, &PaceInfo)]) -> String {
-    let share = |pace: &PaceInfo| if pace.asked_pps > 0.0 { pace.achieved_pps / pace.asked_pps } else { 1.0 };
-    let short: Vec<&(&CellInfo, &PaceInfo)> = cells.iter().filter(|(_, pace)| share(pace) < REACHED).collect();
-    let low = cells.iter().map(|(_, pace)| pace.asked_pps).fold(f64::INFINITY, f64::min);
-    let high = cells.iter().map(|(_, pace)| pace.asked_pps).fold(0.0, f64::max);
+fn rates(cells: &[&CellInfo]) -> String {
+    let asked = |info: &CellInfo| info.value("asked").unwrap_or(0.0);
+    let share = |info: &CellInfo| info.value("reached").unwrap_or(1.0);
+    let short: Vec<&CellInfo> = cells.iter().copied().filter(|info| share(info) < REACHED).collect();
+    let low = cells.iter().map(|info| asked(info)).fold(f64::INFINITY, f64::min);
+    let high = cells.iter().map(|info| asked(info)).fold(0.0, f64::max);
     let span_of = if low < high { format!("{} to {}", rate(low), rate(high)) } else { rate(low) };
-    let Some((info, pace)) = short.iter().min_by(|a, b| share(a.1).total_cmp(&share(b.1))) else {
+    let Some(info) = short.iter().min_by(|a, b| share(a).total_cmp(&share(b))) else {
         return format!(
             "The rate asked for ({span_of} messages a second) was reached within 0.3 % in {} of {}.",
             cells.len(),
             counted(cells.len(), "cell")
         );
     };
-    let why = pace.saturated.as_ref().map(|why| format!(": {}", why.trim_end_matches('.'))).unwrap_or_default();
+    let why = info.words.get("saturated").map(|why| format!(": {}", why.trim_end_matches('.'))).unwrap_or_default();
     format!(
         "The rate asked for ({span_of} messages a second) was reached within 0.3 % in {} of {}; furthest from it was {} with {} \
          of {}{why}.",
         cells.len() - short.len(),
         counted(cells.len(), "cell"),
         place(info),
-        rate(pace.achieved_pps),
-        rate(pace.asked_pps)
+        rate(info.value("achieved").unwrap_or(0.0)),
+        rate(asked(info))
     )
 }
 
 /// One in a thousand by the intended send, which leaves nothing out; `left_out` cells cannot be trusted.
-fn tail(cells: &[(&CellInfo, &PaceInfo)], left_out: usize) -> Option<String> {
+fn tail(cells: &[&CellInfo], left_out: usize) -> Option<String> {
     let figures: Vec<(f64, &CellInfo)> =
-        cells.iter().filter_map(|(info, pace)| Some((pace.intended?.p99_9_ns?, *info))).collect();
+        cells.iter().filter_map(|info| Some((info.value("intended.p99.9")?, *info))).collect();
     let (least, best) = figures.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let (most, worst) = figures.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let longest = cells
         .iter()
-        .filter_map(|(info, pace)| Some((pace.intended?.max_ns?, *info)))
+        .filter_map(|info| Some((info.value("intended.max")?, *info)))
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(ns, info)| format!("; the longest of all took {} ({})", span(ns), place(info)))
         .unwrap_or_default();
@@ -97,11 +97,11 @@ fn tail(cells: &[(&CellInfo, &PaceInfo)], left_out: usize) -> Option<String> {
 }
 
 /// Where the time from the actual send leaves out what the sender made messages wait.
-fn waiting(cells: &[(&CellInfo, &PaceInfo)]) -> Option<String> {
+fn waiting(cells: &[&CellInfo]) -> Option<String> {
     let ratios: Vec<(f64, f64, f64, &CellInfo)> = cells
         .iter()
-        .filter_map(|(info, pace)| {
-            let (sent, intended) = (info.p99_ns?, pace.intended?.p99_ns?);
+        .filter_map(|info| {
+            let (sent, intended) = (info.value("p99")?, info.value("intended.p99")?);
             (sent > 0.0).then_some((intended / sent, sent, intended, *info))
         })
         .filter(|(ratio, ..)| *ratio > WAITED)
@@ -124,9 +124,11 @@ fn waiting(cells: &[(&CellInfo, &PaceInfo)]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Quantiles;
+    use crate::document::{Figure, Figures};
 
-    fn cell() -> CellInfo {
+    /// A cell with some figures.
+    fn cell(figures: &[(&'static str, f64)]) -> CellInfo {
+        let figures = figures.iter().map(|(id, value)| (*id, Figure { value: *value, range: None }));
         CellInfo {
             run: String::new(),
             row: 0,
@@ -140,70 +142,42 @@ mod tests {
             kind: model::LatencyKind::Rtt,
             repetitions: 1,
             left_out: 0,
-            count: 1,
-            mean_ns: None,
-            stdev_ns: None,
-            min_ns: None,
-            p50_ns: None,
-            p90_ns: None,
-            p99_ns: None,
-            p99_9_ns: None,
-            p99_99_ns: None,
-            p99_999_ns: None,
-            max_ns: None,
-            mean_range: None,
-            stdev_range: None,
-            p50_range: None,
-            mdev_ns: None,
-            sent: 1,
-            lost: 0,
-            rate: None,
-            pace: None,
-            stream: None,
+            figures: Figures(figures.collect()),
+            reflectors: Vec::new(),
+            words: std::collections::BTreeMap::new(),
             mark: Mark::Clean,
             findings: Vec::new(),
             notes: Vec::new(),
         }
     }
 
-    fn pace(asked: f64, achieved: f64) -> PaceInfo {
-        PaceInfo { asked_pps: asked, achieved_pps: achieved, ..PaceInfo::default() }
+    fn pace(asked: f64, achieved: f64) -> CellInfo {
+        cell(&[("asked", asked), ("achieved", achieved), ("reached", achieved / asked)])
     }
 
     #[test]
     fn a_rate_that_was_missed_is_named() {
-        let cell = cell();
         let (good, bad) = (pace(10_000.0, 9_999.0), pace(40_000.0, 31_000.0));
-        let text = rates(&[(&cell, &good), (&cell, &bad)]);
+        let text = rates(&[&good, &bad]);
         assert!(text.contains("in 1 of 2 cells") && text.contains("31,000 of 40,000"), "{text}");
-        let text = rates(&[(&cell, &good)]);
+        let text = rates(&[&good]);
         assert!(text.contains("10,000 messages a second") && text.contains("in 1 of 1 cell"), "{text}");
     }
 
     #[test]
     fn the_tail_says_which_cells_it_is_about() {
-        let cell = cell();
-        let with = |p99_9: f64| PaceInfo {
-            intended: Some(Quantiles { p99_9_ns: Some(p99_9), ..Quantiles::default() }),
-            ..pace(1.0, 1.0)
-        };
-        let (a, b) = (with(90_000.0), with(4_000_000.0));
-        let text = tail(&[(&cell, &a), (&cell, &b)], 0).unwrap();
+        let (a, b) = (cell(&[("intended.p99.9", 90_000.0)]), cell(&[("intended.p99.9", 4_000_000.0)]));
+        let text = tail(&[&a, &b], 0).unwrap();
         assert!(text.starts_with("One round trip") && text.contains("90.0 µs") && text.contains("4.00 ms"), "{text}");
-        let text = tail(&[(&cell, &a)], 3).unwrap();
+        let text = tail(&[&a], 3).unwrap();
         assert!(text.starts_with("Of the 1 cell that can be trusted: one round trip in a thousand"), "{text}");
     }
 
     #[test]
     fn waiting_is_told_only_where_it_matters() {
-        let mut cell = cell();
-        cell.p99_ns = Some(70_000.0);
-        let with = |p99: f64| PaceInfo {
-            intended: Some(Quantiles { p99_ns: Some(p99), p99_9_ns: Some(p99), ..Quantiles::default() }),
-            ..pace(1.0, 1.0)
-        };
-        assert_eq!(waiting(&[(&cell, &with(90_000.0))]), None);
-        let text = waiting(&[(&cell, &with(41_000_000.0))]).unwrap();
+        let with = |p99: f64| cell(&[("p99", 70_000.0), ("intended.p99", p99), ("intended.p99.9", p99)]);
+        assert_eq!(waiting(&[&with(90_000.0)]), None);
+        let text = waiting(&[&with(41_000_000.0)]).unwrap();
         assert!(text.contains("70.0 µs") && text.contains("41.0 ms"), "{text}");
     }
 }

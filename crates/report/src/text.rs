@@ -1,13 +1,11 @@
 //! The papers' table and the table of all cells as aligned plain text.
 
+use crate::cell_tables::{self, PACED, PGM, Room, STREAMS, one_way, one_way_heading, paced, pgm, streams};
 use crate::document::{Block, CellInfo, Document, Headline, Mark, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
 use crate::names::{axis_title, cell_word, label_word};
 use crate::papers::{caption, columns};
-use crate::pgm::{self, PGM};
-use crate::streams::{STREAMS, streams};
-use crate::units::{list, us_or_dash, us_short};
-use crate::ways;
+use crate::units::list;
 use std::collections::BTreeSet;
 
 /// A figure with its mark; `!` names its notes, `*` stands alone.
@@ -95,51 +93,6 @@ pub(crate) fn fixed_line(document: &Document) -> String {
     if words.is_empty() { String::new() } else { format!("Every cell: {}.", words.join(", ")) }
 }
 
-/// The cells of `pace`: what of the rate was reached, RTT from both send times, and lateness.
-pub(crate) fn paced(document: &Document) -> Option<Grid> {
-    let cells: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.pace.is_some()).collect();
-    let differs = |pick: fn(&CellInfo) -> String| cells.windows(2).any(|pair| pick(pair[0]) != pick(pair[1]));
-    let protocols = differs(|cell| cell.protocol.clone());
-    let sizes = differs(|cell| cell.size_bytes.to_string());
-    let mut grid = Grid { columns: vec![Column::words("cell")], ..Grid::default() };
-    let figures = |heads: &[(&str, &str)]| -> Vec<Column> {
-        heads.iter().map(|(title, unit)| Column::figures(title, unit)).collect()
-    };
-    if protocols {
-        grid.columns.push(Column::words("protocol"));
-    }
-    if sizes {
-        grid.columns.extend(figures(&[("size", "B")]));
-    }
-    grid.columns.extend(figures(&[("reached", "%"), ("lost", "")]));
-    let first = grid.columns.len();
-    grid.columns.extend(figures(&[("p50", "µs"), ("p99", "µs"), ("p99.9", "µs"), ("max", "µs")]));
-    grid.columns.extend(figures(&[("p99", "µs"), ("p99.9", "µs"), ("p99", "µs")]));
-    grid.columns.push(Column::words(""));
-    let band = |from: usize, to: usize, text: &str| -> Band { (first + from, first + to, text.to_owned()) };
-    grid.bands = vec![vec![band(0, 3, "RTT, actual send"), band(4, 5, "intended"), band(6, 6, "late")]];
-    for cell in &cells {
-        let Some(pace) = &cell.pace else { continue };
-        let (intended, lateness) = (pace.intended.as_ref(), pace.lateness.as_ref());
-        let mut row = vec![cell.label.clone()];
-        row.extend(protocols.then(|| cell.protocol.clone()));
-        row.extend(sizes.then(|| cell.size_bytes.to_string()));
-        row.push(format!("{:.2}", 100.0 * pace.achieved_pps / pace.asked_pps));
-        row.push(cell.lost.to_string());
-        row.extend([cell.p50_ns, cell.p99_ns, cell.p99_9_ns, cell.max_ns].map(us_short));
-        row.push(us_short(intended.and_then(|intended| intended.p99_ns)));
-        row.push(us_short(intended.and_then(|intended| intended.p99_9_ns)));
-        row.push(us_short(lateness.and_then(|lateness| lateness.p99_ns)));
-        row.push(cell.mark.sign().to_owned());
-        grid.rows.push(row);
-    }
-    (!grid.rows.is_empty()).then_some(grid)
-}
-
-/// What is above the cells of `pace`.
-pub(crate) const PACED: &str =
-    "Messages at a rate, all repetitions together: RTT from the actual send, from the intended send, and lateness";
-
 /// The whole report as text.
 pub(crate) fn report(document: &Document, width: usize) -> String {
     let mut out = paragraph("", &document.title, width);
@@ -158,9 +111,8 @@ pub(crate) fn report(document: &Document, width: usize) -> String {
         out.push_str(&paragraph("", &block.heading, width));
         out.push_str(&grid(block, document).text(width));
     }
-    let ways_heading = ways::heading(document);
-    let tables =
-        [(PACED, paced), (&ways_heading, ways::table(document)), (PGM, pgm::table(document)), (STREAMS, streams)];
+    let one_way_heading = one_way_heading(document);
+    let tables = [(PACED, paced), (&one_way_heading, one_way(document)), (PGM, pgm(document)), (STREAMS, streams)];
     for (heading, grid) in tables.into_iter().filter_map(|(h, g)| Some((h, g?))) {
         out.push('\n');
         out.push_str(&paragraph("", heading, width));
@@ -227,25 +179,14 @@ pub(crate) fn all_cells(document: &Document, width: usize) -> String {
 }
 
 fn cell_grid(group: &[CellInfo]) -> Grid {
+    let ids = cell_tables::whole(group, false);
     let mut grid = Grid::default();
-    let counts = [("size", "B"), ("rep", ""), ("count", "")];
-    let times = ["mean", "stdev", "min", "p50", "p99", "p99.9", "max"];
-    grid.columns.extend(counts.map(|(title, unit)| Column::figures(title, unit)));
-    grid.columns.extend(times.map(|title| Column::figures(title, "µs")));
-    grid.columns.push(Column::figures("lost", ""));
-    let rates = group.iter().any(|info| info.rate.is_some());
-    if rates {
-        grid.columns.push(Column::figures("trans", "1/s"));
-    }
+    grid.columns.extend([("size", "B"), ("rep", "")].map(|(title, unit)| Column::figures(title, unit)));
+    grid.columns.extend(cell_tables::whole_columns(&ids));
     grid.columns.push(Column::words(""));
     for info in group {
-        let mut row = vec![info.size_bytes.to_string(), info.repetitions.to_string(), info.count.to_string()];
-        let figures = [info.mean_ns, info.stdev_ns, info.min_ns, info.p50_ns, info.p99_ns, info.p99_9_ns, info.max_ns];
-        row.extend(figures.map(us_or_dash));
-        row.push(info.lost.to_string());
-        if rates {
-            row.push(info.rate.as_ref().map(|rate| format!("{:.0}", rate.per_second)).unwrap_or_default());
-        }
+        let mut row = vec![info.size_bytes.to_string(), info.repetitions.to_string()];
+        row.extend(ids.iter().map(|id| cell_tables::cell(&info.figures, id, Room::Wide)));
         let ids: Vec<&str> = info.findings.iter().filter(|finding| finding.invalid).map(|f| f.id.as_str()).collect();
         row.push(format!("{} {}", info.mark.sign(), ids.join(", ")).trim().to_owned());
         grid.rows.push(row);

@@ -135,7 +135,7 @@ fn reflector<'a>(result: &'a ResultDocument, host: &str) -> Option<&'a crate::Re
     result.reflectors.iter().find(|one| one.host == host)
 }
 
-fn one_way<'a>(result: &'a ResultDocument, host: Option<&str>) -> Option<&'a crate::OneWay> {
+pub(super) fn one_way<'a>(result: &'a ResultDocument, host: Option<&str>) -> Option<&'a crate::OneWay> {
     match host {
         None => result.one_way.as_ref(),
         Some(host) => reflector(result, host)?.one_way.as_ref(),
@@ -282,7 +282,7 @@ pub static DISTRIBUTIONS: &[Distribution] = &[
     Distribution {
         id: "working",
         csv: "working_",
-        title: "RTT under load",
+        title: "under load",
         name: "RTT under the stream",
         compared: [&[P50, P99], &[P50, P99]],
         group: Group::Working,
@@ -292,7 +292,7 @@ pub static DISTRIBUTIONS: &[Distribution] = &[
     Distribution {
         id: "idle",
         csv: "idle_",
-        title: "RTT idle",
+        title: "idle",
         name: "RTT before the stream",
         group: Group::Working,
         read: |result, host| whole(host, latency(result.stream.as_ref()?.idle_latency.as_ref())),

@@ -11,7 +11,7 @@ pub use distribution::{DISTRIBUTIONS, Distribution, FATES, Times, scale};
 pub use statistic::Statistic;
 
 use crate::result::EndReport;
-use crate::{FlowReport, LatencyKind, Messages, PgmEnd, ResultDocument};
+use crate::{FlowReport, LatencyKind, Messages, OneWay, PgmEnd, ResultDocument};
 use std::sync::LazyLock;
 
 /// What a quantity is counted in.
@@ -268,6 +268,7 @@ enum Read {
     Figure(fn(&ResultDocument) -> Option<f64>),
     Ratio(fn(&ResultDocument) -> Option<[f64; 2]>),
     Messages(fn(&Messages) -> Option<u64>),
+    OneWay(fn(&OneWay) -> f64),
     Time(&'static Distribution, Statistic),
     Fate(&'static str),
     End(&'static str, fn(&EndReport, &ResultDocument) -> Option<f64>),
@@ -323,6 +324,7 @@ impl Quantity {
                 distribution.times(result, host)?.statistic(statistic).map(one)
             }
             (Read::Fate(name), host) => distribution::fate(result, host, name).map(|fate| count(fate.messages)),
+            (Read::OneWay(read), host) => distribution::one_way(result, host).map(|one_way| one(read(one_way))),
             (Read::Messages(read), None) => read(&result.messages).map(count),
             (Read::Messages(read), Some(host)) => {
                 read(&result.reflectors.iter().find(|one| one.host == host)?.messages).map(count)

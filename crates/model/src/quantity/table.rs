@@ -9,7 +9,7 @@ use super::{
     distribution,
 };
 use crate::result::{EndReport, Messages};
-use crate::{FlowReport, PgmCounts, PgmEnd, PgmReport, ResultDocument};
+use crate::{FlowReport, OneWay, PgmCounts, PgmEnd, PgmReport, ResultDocument};
 
 /// Id, CSV column, title, name, definition, with ` | ` between them; without a name (four parts) the title is it, and of three
 /// parts there is no column.
@@ -75,7 +75,7 @@ pub(super) fn all() -> Vec<Quantity> {
     let mut out = vec![in_cells(
         figure(
             Group::Latency,
-            "count | latency_count | messages | messages timed | Messages that the latency is of.",
+            "count | latency_count | count | messages timed | Messages that the latency is of.",
             (Count, Sum, Neither),
             |result| Some(result.latency.as_ref()?.count as f64),
         ),
@@ -191,22 +191,22 @@ fn intervals() -> Vec<Quantity> {
 }
 
 fn clocks() -> Vec<Quantity> {
-    let of = |words, nature, read| figure(Group::OneWay, words, nature, read);
+    let of = |words, nature, read: fn(&OneWay) -> f64| quantity(Group::OneWay, words, nature, Read::OneWay(read));
     vec![
         of(
             "one-way-error | one_way_error_ns | ± | error of one-way times | Half the width within which the offset of the clocks lies; 0 with one clock.",
             (Ns, Max, Neither),
-            |result| Some(result.one_way.as_ref()?.error_ns as f64),
+            |one_way| one_way.error_ns as f64,
         ),
         of(
             "one-way-offset | one_way_offset_ns | offset | offset of the clocks | The far clock less the near one at the start; 0 with one clock.",
             (Ns, Middle, Neither),
-            |result| Some(result.one_way.as_ref()?.offset_ns as f64),
+            |one_way| one_way.offset_ns as f64,
         ),
         of(
             "one-way-drift | one_way_drift_ppm | drift | drift of the clocks | How fast the far clock runs against the near one, in parts per million; 0 with one clock.",
             (Number, Middle, Neither),
-            |result| Some(result.one_way.as_ref()?.drift_ppm),
+            |one_way| one_way.drift_ppm,
         ),
     ]
 }
@@ -264,7 +264,7 @@ fn messages() -> Vec<Quantity> {
 
 fn schedule() -> Vec<Quantity> {
     let of = |words, nature, read| figure(Group::Schedule, words, nature, read);
-    let words = "achieved | achieved_pps | reached | rate sent | Messages a second sent (`pace`).";
+    let words = "achieved | achieved_pps | achieved | rate sent | Messages a second sent (`pace`).";
     let achieved = of(words, (PerSecond, Mean, Higher), |result| Some(result.rate.as_ref()?.achieved_pps));
     vec![
         of(
@@ -275,7 +275,7 @@ fn schedule() -> Vec<Quantity> {
         compared(achieved, Compared::Headline, ["sends more", "sends less"]),
         ratio(
             Group::Schedule,
-            "reached |  | of asked | share of the rate asked for | The rate sent by the rate asked for.",
+            "reached |  | reached | share of the rate asked for | The rate sent by the rate asked for.",
             (Share, Ratio, Higher),
             |result| {
                 let rate = result.rate.as_ref()?;
@@ -481,7 +481,7 @@ fn flow(direction: &'static str) -> Vec<Quantity> {
             |flow| flow.tcp_rtt_mean_ns.map(count),
         ),
         of(
-            "tcp-rtt-max | tcp_rtt_max_ns | largest | largest RTT as TCP sees it | Its largest value.",
+            "tcp-rtt-max | tcp_rtt_max_ns | its largest | largest RTT as TCP sees it | Its largest value.",
             (Ns, Max, Lower),
             |flow| flow.tcp_rtt_max_ns.map(count),
         ),

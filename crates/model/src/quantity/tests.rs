@@ -21,9 +21,6 @@ const NO_QUANTITY: &[(&str, &str)] = &[
     ("pgm/fec", "what was asked for"),
     ("one_way/clocks/error_ns", "in the error of one-way times"),
     ("reflectors/one_way/clocks/error_ns", "in the error of one-way times"),
-    ("reflectors/one_way/offset_ns", "how clocks relate: told in words beside its one-way times"),
-    ("reflectors/one_way/drift_ppm", "how clocks relate: told in words beside its one-way times"),
-    ("reflectors/one_way/error_ns", "how clocks relate: told in words beside its one-way times"),
     ("latency_corrected/interval_ns", "what the correction assumes"),
 ];
 

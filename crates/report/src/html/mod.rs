@@ -52,6 +52,8 @@ pub(crate) struct FigureCell {
     tip: String,
     /// Whether a pair of columns begins with it.
     first: bool,
+    /// Whether so little of a rate was reached that it has to be seen.
+    short: bool,
 }
 
 #[derive(Serialize)]
@@ -71,7 +73,7 @@ pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
     let environments: Vec<Environment> = environment::of(&report.inputs);
     let maps = heat::page(report)?;
     let stills = stills::of(&maps.by_result);
-    let probes = |probe: &str| data(cells::groups(document, probe));
+    let has = |probe: &str| document.cells.iter().any(|cell| cell.probe == probe);
     let mut remarks = document.remarks.clone();
     remarks.extend(maps.problems.iter().cloned());
     let rendered = templates.get_template("report")?.render(context! {
@@ -103,11 +105,11 @@ pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
         tails => data(pictures(plots::tails(report))),
         functions => data(pictures(plots::functions(report))),
         rates => data(pictures(plots::by_rate(report))),
-        pingpong => probes("pingpong"),
-        rr => probes("rr"),
-        ping => probes("ping"),
-        pace => probes("pace"),
-        streams => data(cells::streams(report)),
+        tables => data(cells::tables(document)),
+        pingpong => has("pingpong"),
+        pace => has("pace"),
+        rr => has("rr"),
+        streams => has("stream"),
         pgm => data(cells::pgm(document)),
         runs => data(&document.runs),
         environments => data(environments),

@@ -1,7 +1,7 @@
 //! The papers' table as data for the template.
 
 use super::FigureCell;
-use crate::document::{Document, Spread, TableRow};
+use crate::document::{Document, TableRow};
 use crate::names::cell_word;
 use crate::papers::columns;
 use crate::units::spans;
@@ -102,8 +102,8 @@ fn notes_of(numbers: &[usize], document: &Document) -> String {
     texts.join("\n")
 }
 
-pub(super) fn spread(range: Option<Spread>) -> String {
-    range.map(|range| format!("repetitions {}", spans(range.low_ns, "to", range.high_ns))).unwrap_or_default()
+fn spread(range: Option<[f64; 2]>) -> String {
+    range.map(|[low, high]| format!("repetitions {}", spans(low, "to", high))).unwrap_or_default()
 }
 
 fn figures(row: &TableRow, shown: &[bool; 4], document: &Document) -> Vec<FigureCell> {
@@ -120,13 +120,20 @@ fn figures(row: &TableRow, shown: &[bool; 4], document: &Document) -> Vec<Figure
         };
         let notes = notes_of(&headline.notes, document);
         let tip = [spread(headline.mean_range), notes].join("\n").trim().to_owned();
-        out.push(FigureCell { text: row.us(headline.mean_ns), sign: headline.mark.sign(), tip, first: true });
+        out.push(FigureCell {
+            text: row.us(headline.mean_ns),
+            sign: headline.mark.sign(),
+            tip,
+            first: true,
+            short: false,
+        });
         if pair {
             out.push(FigureCell {
                 text: headline.stdev_ns.map(|ns| row.us(ns)).unwrap_or_default(),
                 sign: "",
                 tip: spread(headline.stdev_range),
                 first: false,
+                short: false,
             });
         }
     }

@@ -115,16 +115,13 @@ impl Panel<'_> {
     }
 }
 
+/// Some times of a cell, as far as they are known: `p50 11.0 µs, max 1.74 ms`.
+pub(crate) fn in_words(info: &CellInfo, ids: &[&str]) -> String {
+    let words = ids.iter().filter_map(|id| Some(format!("{id} {}", span(info.value(id)?))));
+    words.collect::<Vec<_>>().join(", ")
+}
+
 /// One distribution in a line.
 pub(crate) fn tip(info: &CellInfo) -> String {
-    let figures = [
-        ("p50", info.p50_ns),
-        ("p99", info.p99_ns),
-        ("p99.9", info.p99_9_ns),
-        ("p99.99", info.p99_99_ns),
-        ("max", info.max_ns),
-    ];
-    let words: Vec<String> =
-        figures.iter().filter_map(|(name, ns)| ns.map(|ns| format!("{name} {}", span(ns)))).collect();
-    format!("{}: {} {}", info.label, info.kind.title(), words.join(", "))
+    format!("{}: {} {}", info.label, info.kind.title(), in_words(info, &["p50", "p99", "p99.9", "p99.99", "max"]))
 }

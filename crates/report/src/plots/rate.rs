@@ -3,72 +3,42 @@
 use super::{Panel, Picture, panels};
 use crate::Report;
 use crate::cells::Cell;
-use crate::document::{CellInfo, Mark, Spread};
+use crate::document::{CellInfo, Mark};
 use crate::names::rate_word;
 use crate::svg::{Across, Domain, LineChart, Point, Series, Shown};
 use crate::units::{count_tick, counted, span};
 
 /// What a chart against rate shows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Quantity {
-    Median,
-    Intended,
-    Jitter,
-    Lateness,
-    Achieved,
+#[derive(PartialEq, Eq)]
+struct Shows {
+    /// The id of the quantity.
+    id: &'static str,
+    /// In names of files.
+    word: &'static str,
+    name: &'static str,
 }
 
-impl Quantity {
-    const ALL: [Self; 5] = [Self::Median, Self::Intended, Self::Jitter, Self::Lateness, Self::Achieved];
+const ALL: [Shows; 5] = [
+    Shows { id: "p50", word: "rate-median", name: "Median RTT" },
+    Shows { id: "intended.p99", word: "rate-intended", name: "p99 of RTT from the intended send time" },
+    Shows { id: "stdev", word: "rate-jitter", name: "Jitter (standard deviation of RTT)" },
+    Shows { id: "lateness.p99", word: "rate-lateness", name: "p99 of lateness (actual less intended send time)" },
+    Shows { id: "achieved", word: "rate-achieved", name: "Messages a second sent" },
+];
 
-    fn id(self) -> &'static str {
-        match self {
-            Self::Median => "rate-median",
-            Self::Intended => "rate-intended",
-            Self::Jitter => "rate-jitter",
-            Self::Lateness => "rate-lateness",
-            Self::Achieved => "rate-achieved",
-        }
+impl Shows {
+    /// Whether it is a rate, and no time.
+    fn is_rate(&self) -> bool {
+        self.id == "achieved"
     }
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Median => "Median RTT",
-            Self::Intended => "p99 of RTT from the intended send time",
-            Self::Jitter => "Jitter (standard deviation of RTT)",
-            Self::Lateness => "p99 of lateness (actual less intended send time)",
-            Self::Achieved => "Messages a second sent",
-        }
-    }
-
-    fn of(self, info: &CellInfo) -> (Option<f64>, Option<Spread>) {
-        let pace = info.pace.as_ref();
-        match self {
-            Self::Median => (info.p50_ns, info.p50_range),
-            Self::Jitter => (info.stdev_ns, info.stdev_range),
-            Self::Intended => {
-                let own = pace.and_then(|pace| pace.intended);
-                (own.and_then(|own| own.p99_ns), own.and_then(|own| own.p99_range))
-            }
-            Self::Lateness => {
-                let own = pace.and_then(|pace| pace.lateness);
-                (own.and_then(|own| own.p99_ns), own.and_then(|own| own.p99_range))
-            }
-            Self::Achieved => {
-                let range = pace.and_then(|pace| pace.achieved_range);
-                let range = range.map(|[low, high]| Spread { low_ns: low, high_ns: high });
-                (pace.map(|pace| pace.achieved_pps), range)
-            }
-        }
-    }
-
-    fn figure(self, value: f64) -> String {
-        if self == Self::Achieved { format!("{}/s", count_tick(value)) } else { span(value) }
+    fn figure(&self, value: f64) -> String {
+        if self.is_rate() { format!("{}/s", count_tick(value)) } else { span(value) }
     }
 }
 
 fn asked(info: &CellInfo) -> Option<f64> {
-    info.pace.as_ref().map(|pace| pace.asked_pps).filter(|rate| *rate > 0.0)
+    info.value("asked").filter(|rate| *rate > 0.0)
 }
 
 /// The charts against rate, one panel a quantity, protocol and size. Empty with fewer than two rates.
@@ -83,14 +53,14 @@ pub(crate) fn by_rate(report: &Report) -> Vec<Picture> {
     .collect();
     let shown = || panels.iter().flat_map(|panel| panel.lines.values().flatten());
     let mut out = Vec::new();
-    for quantity in Quantity::ALL {
+    for quantity in &ALL {
         let values = shown().flat_map(|cell| {
-            let (value, range) = quantity.of(&cell.info);
-            [value, range.map(|range| range.low_ns), range.map(|range| range.high_ns)].into_iter().flatten()
+            let range = cell.info.range(quantity.id);
+            cell.info.value(quantity.id).into_iter().chain(range.into_iter().flatten())
         });
         // Both axes of the rate on one scale, so that what was asked for is a straight line.
         let rates = shown().filter_map(|cell| asked(&cell.info));
-        let (domain, across) = if quantity == Quantity::Achieved {
+        let (domain, across) = if quantity.is_rate() {
             let both = Domain::of(values.chain(rates));
             (both, both)
         } else {
@@ -102,7 +72,7 @@ pub(crate) fn by_rate(report: &Report) -> Vec<Picture> {
     out
 }
 
-fn chart(panel: &Panel<'_>, number: usize, quantity: Quantity, domain: Domain, across: Domain) -> Picture {
+fn chart(panel: &Panel<'_>, number: usize, quantity: &Shows, domain: Domain, across: Domain) -> Picture {
     let series: Vec<Series> = panel.lines.iter().map(|(style, cells)| line(panel, *style, cells, quantity)).collect();
     let scale = if domain.log { "logarithmic scale" } else { "scale from 0" };
     let words: Vec<String> = series
@@ -114,35 +84,33 @@ fn chart(panel: &Panel<'_>, number: usize, quantity: Quantity, domain: Domain, a
         })
         .collect();
     let chart = LineChart {
-        id: format!("{}-{number}", quantity.id()),
-        title: format!("{} against the rate asked for, {}", quantity.name(), panel.heading),
+        id: format!("{}-{number}", quantity.word),
+        title: format!("{} against the rate asked for, {}", quantity.name, panel.heading),
         description: format!("{}. {}.", counted(series.len(), "line"), words.join("; ")),
         across: Across::Rate(across),
-        shown: if quantity == Quantity::Achieved { Shown::Rate } else { Shown::Time },
+        shown: if quantity.is_rate() { Shown::Rate } else { Shown::Time },
         domain,
         series,
     };
-    Picture { heading: format!("{} · {}, {scale}", panel.heading, quantity.name()), svg: chart.svg() }
+    Picture { heading: format!("{} · {}, {scale}", panel.heading, quantity.name), svg: chart.svg() }
 }
 
-fn line(panel: &Panel<'_>, style: usize, cells: &[&Cell], quantity: Quantity) -> Series {
+fn line(panel: &Panel<'_>, style: usize, cells: &[&Cell], quantity: &Shows) -> Series {
     let mut points: Vec<Point> = cells
         .iter()
         .filter_map(|cell| {
             let info = &cell.info;
-            let (value, range) = quantity.of(info);
+            let (value, range) = (info.value(quantity.id), info.range(quantity.id));
             let (x, y) = (asked(info)?, value.filter(|value| *value > 0.0)?);
             let spread = range
-                .map(|range| {
-                    format!(", repetitions {} to {}", quantity.figure(range.low_ns), quantity.figure(range.high_ns))
-                })
+                .map(|[low, high]| format!(", repetitions {} to {}", quantity.figure(low), quantity.figure(high)))
                 .unwrap_or_default();
             let doubt = if info.mark == Mark::Invalid { " (!)" } else { "" };
-            let (name, figure) = (quantity.name(), quantity.figure(y));
+            let (name, figure) = (quantity.name, quantity.figure(y));
             Some(Point {
                 x,
                 y,
-                range: range.map(|range| (range.low_ns, range.high_ns)),
+                range: range.map(Into::into),
                 trusted: info.mark != Mark::Invalid,
                 tip: format!("{}: {name} {figure}{spread}{doubt}", info.label),
             })

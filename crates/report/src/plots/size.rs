@@ -3,7 +3,7 @@
 use super::{Panel, Picture, panels};
 use crate::Report;
 use crate::cells::Cell;
-use crate::document::{CellInfo, Mark, Spread};
+use crate::document::{CellInfo, Mark};
 use crate::svg::{Across, Domain, LineChart, Point, Series, Shown};
 use crate::units::{counted, span, spans};
 
@@ -15,11 +15,9 @@ pub(crate) enum Quantity {
 }
 
 impl Quantity {
-    fn of(self, info: &CellInfo) -> (Option<f64>, Option<Spread>) {
-        match self {
-            Self::Time => (info.mean_ns, info.mean_range),
-            Self::Jitter => (info.stdev_ns, info.stdev_range),
-        }
+    fn of(self, info: &CellInfo) -> (Option<f64>, Option<[f64; 2]>) {
+        let id = if self == Self::Time { "mean" } else { "stdev" };
+        (info.value(id), info.range(id))
     }
 }
 
@@ -33,7 +31,7 @@ pub(crate) fn by_size(report: &Report, quantity: Quantity) -> Vec<Picture> {
     let shown = || panels.iter().flat_map(|panel| panel.lines.values().flatten());
     let values = shown().flat_map(|cell| {
         let (value, range) = quantity.of(&cell.info);
-        [value, range.map(|range| range.low_ns), range.map(|range| range.high_ns)].into_iter().flatten()
+        value.into_iter().chain(range.into_iter().flatten())
     });
     let Some(domain) = Domain::of(values) else { return Vec::new() };
     let (word, name) = match quantity {
@@ -68,14 +66,13 @@ fn line(panel: &Panel<'_>, style: usize, cells: &[&Cell], quantity: Quantity, ki
             let info = &cell.info;
             let (value, range) = quantity.of(info);
             let y = value.filter(|ns| *ns > 0.0)?;
-            let spread = range
-                .map(|range| format!(", repetitions {}", spans(range.low_ns, "to", range.high_ns)))
-                .unwrap_or_default();
+            let spread =
+                range.map(|[low, high]| format!(", repetitions {}", spans(low, "to", high))).unwrap_or_default();
             let doubt = if info.mark == Mark::Invalid { " (!)" } else { "" };
             Some(Point {
                 x: info.size_bytes as f64,
                 y,
-                range: range.map(|range| (range.low_ns, range.high_ns)),
+                range: range.map(Into::into),
                 trusted: info.mark != Mark::Invalid,
                 tip: format!("{}: {} B, {kind} {}{spread}{doubt}", info.label, info.size_bytes, span(y)),
             })

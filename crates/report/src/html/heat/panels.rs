@@ -85,9 +85,9 @@ impl Words {
 
 pub(super) fn panel(number: usize, cell: &Cell, of_result: &CellMaps, title: &str) -> Panel {
     let info = &cell.info;
-    let figure = |name: &str, ns: Option<f64>| ns.map(|ns| format!("{name} {}", crate::units::span(ns)));
-    let lost = (info.lost > 0).then(|| format!("{} lost", crate::units::commas(info.lost)));
-    let words = [figure("p50", info.p50_ns), figure("p99.9", info.p99_9_ns), figure("max", info.max_ns), lost];
+    let lost = Some(info.count("lost")).filter(|lost| *lost > 0);
+    let lost = lost.map(|lost| format!("{} lost", crate::units::commas(lost)));
+    let words = [Some(crate::plots::in_words(info, &["p50", "p99.9", "max"])).filter(|words| !words.is_empty()), lost];
     Panel {
         id: of_result.id.clone(),
         cell: format!("cell-{number}"),

@@ -9,7 +9,8 @@ use super::series;
 use super::stills::{Still, Stills};
 use crate::cells::Cell;
 use crate::document::CellInfo;
-use crate::units::{commas, counted, span};
+use crate::plots::in_words;
+use crate::units::{commas, counted};
 use crate::{Report, RunInput};
 use ends::{Facts, facts};
 use minijinja::Value;
@@ -109,16 +110,11 @@ fn title(info: &CellInfo) -> String {
 
 fn words(info: &CellInfo) -> String {
     let kind = info.kind.title();
-    let mut words: Vec<String> =
-        [("p50", info.p50_ns), ("p99", info.p99_ns), ("p99.9", info.p99_9_ns), ("max", info.max_ns)]
-            .into_iter()
-            .filter_map(|(name, ns)| Some(format!("{name} {}", span(ns?))))
-            .collect();
-    if let Some(first) = words.first_mut() {
-        first.insert_str(0, &format!("{kind} "));
-    }
-    if info.sent > 0 {
-        words.push(if info.lost == 0 { "none lost".to_owned() } else { format!("{} lost", commas(info.lost)) });
+    let times = in_words(info, &["p50", "p99", "p99.9", "max"]);
+    let mut words = if times.is_empty() { Vec::new() } else { vec![format!("{kind} {times}")] };
+    if info.count("sent") > 0 {
+        let lost = info.count("lost");
+        words.push(if lost == 0 { "none lost".to_owned() } else { format!("{} lost", commas(lost)) });
     }
     words.join(", ")
 }
