@@ -5,9 +5,8 @@
 //! answer. An answer is as long as its message.
 
 use crate::halt::Halt;
-use crate::reflect::{MessageCounts, SizeOutcome, TAG};
+use crate::reflect::{MessageCounts, SizeOutcome, TAG, sampled};
 use clock::Clock;
-use host::{CounterSampler, UsageSampler};
 use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -106,19 +105,11 @@ impl<F: FnOnce()> DuplexVisitor for AnswerLoop<'_, F> {
             return SizeOutcome { broken: Some(broken), ..SizeOutcome::default() };
         }
         let foreign = inbox.foreign();
-        let counters = CounterSampler::start();
-        started();
-        let mut usage = UsageSampler::start(cpu);
-        let mut counts = MessageCounts::default();
-        let end =
-            answer(outbox, inbox, shape, clock, message, &mut budget, &mut stamp_feedback, halt, &mut counts, || {
-                usage.observe_cpu();
-            });
-        halt.leave();
-        let usage = usage.finish();
-        let counters = counters.finish();
-        counts.ignored += inbox.foreign() - foreign;
-        SizeOutcome { counts, usage, counters, broken: end.err() }
+        let mut outcome = sampled(halt, cpu, started, &mut |counts, between| {
+            answer(outbox, inbox, shape, clock, message, &mut budget, &mut stamp_feedback, halt, counts, between)
+        });
+        outcome.counts.ignored += inbox.foreign() - foreign;
+        outcome
     }
 }
 

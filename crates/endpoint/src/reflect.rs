@@ -148,17 +148,28 @@ impl<F: FnOnce()> PathVisitor for ReflectLoop<'_, F> {
             return SizeOutcome { broken: Some(broken), ..SizeOutcome::default() };
         }
         let foreign = path.foreign();
-        let counters = CounterSampler::start();
-        started();
-        let mut usage = UsageSampler::start(cpu);
-        let mut counts = MessageCounts::default();
-        let end = reflect(path, shape, buffer, &mut pace, halt, &mut counts, || usage.observe_cpu());
-        halt.leave();
-        let usage = usage.finish();
-        let counters = counters.finish();
-        counts.ignored += path.foreign() - foreign;
-        SizeOutcome { counts, usage, counters, broken: end.err() }
+        let mut outcome = sampled(halt, cpu, started, &mut |counts, between| {
+            reflect(path, shape, buffer, &mut pace, halt, counts, between)
+        });
+        outcome.counts.ignored += path.foreign() - foreign;
+        outcome
     }
+}
+
+/// A loop: it gets what it counts in, and what it calls between its batches.
+pub(crate) type Loop<'a> = dyn FnMut(&mut MessageCounts, &mut dyn FnMut()) -> Result<(), PathError> + 'a;
+
+/// Runs a loop between the samplers, after its start was announced. Not part of what is compiled for each kind of path.
+pub(crate) fn sampled(halt: &Halt, cpu: Option<u32>, started: impl FnOnce(), work: &mut Loop<'_>) -> SizeOutcome {
+    let counters = CounterSampler::start();
+    started();
+    let mut usage = UsageSampler::start(cpu);
+    let mut counts = MessageCounts::default();
+    let end = work(&mut counts, &mut || usage.observe_cpu());
+    halt.leave();
+    let usage = usage.finish();
+    let counters = counters.finish();
+    SizeOutcome { counts, usage, counters, broken: end.err() }
 }
 
 /// Drops what came before the size was announced: proofs sent twice, stragglers of the size before.

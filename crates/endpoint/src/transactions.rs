@@ -1,7 +1,6 @@
 //! The reflector's loop for a TCP connection a transaction.
 
-use crate::reflect::{MessageCounts, ReflectLoop, SizeOutcome};
-use host::{CounterSampler, UsageSampler};
+use crate::reflect::{ReflectLoop, SizeOutcome, sampled};
 use net::{DataListener, NetError, PathOptions, Received, TransactionServer};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -17,36 +16,30 @@ pub(crate) fn serve<F: FnOnce()>(
     let ReflectLoop { shape, mut pace, buffer, halt, cpu, started } = plan;
     let mut server = TransactionServer::new(listener, client, options)?;
     let answer = vec![0x5a; shape.response];
-    let counters = CounterSampler::start();
-    started();
-    let mut usage = UsageSampler::start(cpu);
-    let mut counts = MessageCounts::default();
     let request = buffer.get_mut(..shape.size).unwrap_or_default();
-    let broken = 'serve: loop {
-        for _ in 0..pace.rounds() {
-            match server.serve(request, &answer) {
-                Ok(Received::Bytes(_)) => {
-                    counts.received += 1;
-                    counts.sent += 1;
-                }
-                Ok(Received::Stopped) => break 'serve None,
-                Ok(Received::Interrupted | Received::TimedOut) => {
-                    if halt.flag().load(Ordering::Relaxed) {
-                        break 'serve None;
+    let mut outcome = sampled(halt, cpu, started, &mut |counts, between| {
+        loop {
+            for _ in 0..pace.rounds() {
+                match server.serve(request, &answer)? {
+                    Received::Bytes(_) => {
+                        counts.received += 1;
+                        counts.sent += 1;
+                    }
+                    Received::Stopped => return Ok(()),
+                    Received::Interrupted | Received::TimedOut => {
+                        if halt.flag().load(Ordering::Relaxed) {
+                            return Ok(());
+                        }
                     }
                 }
-                Err(error) => break 'serve Some(error),
+            }
+            between();
+            if let Some(earliest) = pace.look() {
+                counts.over_rate += 1;
+                pace.sleep_until(earliest, halt);
             }
         }
-        usage.observe_cpu();
-        if let Some(earliest) = pace.look() {
-            counts.over_rate += 1;
-            pace.sleep_until(earliest, halt);
-        }
-    };
-    halt.leave();
-    let usage = usage.finish();
-    let counters = counters.finish();
-    counts.ignored += server.foreign() + server.abandoned();
-    Ok(SizeOutcome { counts, usage, counters, broken })
+    });
+    outcome.counts.ignored += server.foreign() + server.abandoned();
+    Ok(outcome)
 }

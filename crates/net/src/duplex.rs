@@ -200,7 +200,9 @@ impl<T: Transport + Send> Outbox for Out<T> {
     }
 }
 
-/// The receiving half: a transport and the way to wait for it.
+/// The receiving half: a transport and the way to wait for it. The transport is first whatever the waiter, so that loops that
+/// only look are one code for all waiters, which the linker keeps once.
+#[repr(C)]
 struct In<T, W> {
     transport: T,
     waiter: W,

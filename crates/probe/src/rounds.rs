@@ -149,6 +149,19 @@ pub(crate) struct Rounds<'a> {
     lost: u64,
 }
 
+/// A path that makes batches of rounds over itself. Only a batch is compiled for each kind of path; what decides on batches
+/// is compiled once and calls it by a table, once a batch.
+pub(crate) trait Batches {
+    /// [`Rounds::batch`] over this path.
+    fn batch(&mut self, rounds: &mut Rounds<'_>, limit: Limit, phase: Phase) -> Result<Ended, PathFailure>;
+}
+
+impl<P: Path> Batches for P {
+    fn batch(&mut self, rounds: &mut Rounds<'_>, limit: Limit, phase: Phase) -> Result<Ended, PathFailure> {
+        rounds.batch(self, limit, phase)
+    }
+}
+
 enum Round {
     Answered(u64),
     Lost(u64),
@@ -483,6 +496,7 @@ impl<'a> Rounds<'a> {
 
     /// Sleeps until a tick. Asleep rather than spinning, so that a round finds the CPU as a program that does nothing
     /// between two messages does.
+    #[inline(never)]
     fn wait_until(&self, tick: u64) -> Ended {
         self.progress.disarm();
         let ended = loop {
@@ -500,6 +514,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// The gap between two rounds: sleep, then spin. Standing still is right meanwhile.
+    #[inline(never)]
     fn idle(&self) {
         self.progress.disarm();
         let mut left = self.sleep;

@@ -1,7 +1,7 @@
 //! One size on one path: warm-up, then batches until the stop rule, with the samplers around exactly the measured part.
 
 use crate::context::LiveProgress;
-use crate::rounds::{Ended, Limit, PathFailure, Phase, Rounds};
+use crate::rounds::{Batches, Ended, Limit, PathFailure, Phase, Rounds};
 use crate::stop::{self, BATCH_NS, BATCH_ROUNDS, Next};
 use clock::{Clock, MapRecorder};
 use host::{CounterSampler, UsageSampler};
@@ -72,7 +72,13 @@ pub(crate) struct SizeDone {
 impl PathVisitor for SizeLoop<'_, '_> {
     type Output = SizeDone;
 
-    fn visit<P: Path>(mut self, path: &mut P) -> SizeDone {
+    fn visit<P: Path>(self, path: &mut P) -> SizeDone {
+        self.run(path)
+    }
+}
+
+impl SizeLoop<'_, '_> {
+    fn run(mut self, path: &mut dyn Batches) -> SizeDone {
         let first_message = self.clock.now();
         let warm =
             self.warm_up(path).and_then(|ended| if ended == Ended::Done { self.rehearse(path) } else { Ok(ended) });
@@ -95,12 +101,10 @@ impl PathVisitor for SizeLoop<'_, '_> {
         let counters = counters.finish();
         SizeDone { end, usage, counters, map: map.finish(), rates, width_percent: self.width_percent, first_message }
     }
-}
 
-impl SizeLoop<'_, '_> {
     /// Untimed rounds until both the time and the count asked for are reached. The recorder sees them too, so that its
     /// code and memory are warm; it does not count them.
-    fn warm_up<P: Path>(&mut self, path: &mut P) -> Result<Ended, PathFailure> {
+    fn warm_up(&mut self, path: &mut dyn Batches) -> Result<Ended, PathFailure> {
         let warmup = self.spec.warmup;
         let end = self.clock.now().saturating_add(self.clock.ticks(u64::from(warmup.time_ms) * 1_000_000));
         let mut left = u64::from(warmup.count);
@@ -114,7 +118,7 @@ impl SizeLoop<'_, '_> {
             };
             // With the count reached, only the time is left to wait for.
             let limit = if left == 0 { Limit { until: limit.until.min(end), ..limit } } else { limit };
-            let ended = self.rounds.batch(path, limit, Phase::WarmUp)?;
+            let ended = path.batch(self.rounds, limit, Phase::WarmUp)?;
             self.recorder.ingest(self.rounds.samples());
             if ended == Ended::Stopped {
                 return Ok(Ended::Stopped);
@@ -132,7 +136,7 @@ impl SizeLoop<'_, '_> {
     /// The measured part's own code for some rounds, untimed: where memory is not locked, pages of the program are mapped
     /// when they are first executed, and that shall not be in the measured part. A single echo for `ping`, which has
     /// the address resolved by it too; nothing where no warm-up is wanted.
-    fn rehearse<P: Path>(&mut self, path: &mut P) -> Result<Ended, PathFailure> {
+    fn rehearse(&mut self, path: &mut dyn Batches) -> Result<Ended, PathFailure> {
         let rounds = match (self.spec.probe, self.spec.warmup) {
             (Probe::Ping, _) => 1,
             (_, Warmup { time_ms: 0, count: 0 }) => return Ok(Ended::Done),
@@ -154,9 +158,9 @@ impl SizeLoop<'_, '_> {
         self.clock.now().saturating_add(self.clock.ticks(BATCH_NS))
     }
 
-    fn measure<P: Path>(
+    fn measure(
         &mut self,
-        path: &mut P,
+        path: &mut dyn Batches,
         map: &mut MapRecorder,
         usage: &mut UsageSampler,
         rates: &mut Vec<f64>,
@@ -189,9 +193,9 @@ impl SizeLoop<'_, '_> {
     }
 
     /// Batches until the stop rule. `pass` gets what was answered, also when it ends badly.
-    fn pass<P: Path>(
+    fn pass(
         &mut self,
-        path: &mut P,
+        path: &mut dyn Batches,
         rule: &StopRule,
         phase: Phase,
         map: &mut MapRecorder,
@@ -249,8 +253,8 @@ impl SizeLoop<'_, '_> {
     }
 
     /// One batch, recorded also when it ends badly.
-    fn batch<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<(), End> {
-        let outcome = self.rounds.batch(path, limit, phase);
+    fn batch(&mut self, path: &mut dyn Batches, limit: Limit, phase: Phase) -> Result<(), End> {
+        let outcome = path.batch(self.rounds, limit, phase);
         self.recorder.ingest(self.rounds.samples());
         match outcome {
             Ok(Ended::Done) => Ok(()),

@@ -112,6 +112,60 @@ impl<C: PhaseSink> DuplexVisitor for Phase<'_, C> {
     type Output = Result<PhaseDone, ProbeError>;
 
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output {
+        self.run(&mut (outbox, inbox))
+    }
+}
+
+/// The measured loops over one path: they are compiled for each kind of it, and all else of a phase once. A loop is begun by
+/// one call through a table.
+trait Loops: Send {
+    /// For a thread each.
+    fn halves(&mut self) -> (&mut dyn SendLoop, &mut dyn ReceiveLoop);
+    fn both(
+        &mut self,
+        context: &LoopContext<'_>,
+        sent: Producer<'_, SENT_WORDS>,
+        received: Producer<'_, RECEIVED_WORDS>,
+    ) -> BothResult;
+}
+
+trait SendLoop: Send {
+    fn send(&mut self, context: &LoopContext<'_>, ring: Producer<'_, SENT_WORDS>) -> SendResult;
+}
+
+trait ReceiveLoop: Send {
+    fn receive(&mut self, context: &LoopContext<'_>, ring: Producer<'_, RECEIVED_WORDS>) -> ReceiveResult;
+}
+
+impl<O: Outbox> SendLoop for O {
+    fn send(&mut self, context: &LoopContext<'_>, ring: Producer<'_, SENT_WORDS>) -> SendResult {
+        context.send(self, ring)
+    }
+}
+
+impl<I: Inbox> ReceiveLoop for I {
+    fn receive(&mut self, context: &LoopContext<'_>, ring: Producer<'_, RECEIVED_WORDS>) -> ReceiveResult {
+        context.receive(self, ring)
+    }
+}
+
+impl<O: Outbox, I: Inbox> Loops for (&mut O, &mut I) {
+    fn halves(&mut self) -> (&mut dyn SendLoop, &mut dyn ReceiveLoop) {
+        (self.0, self.1)
+    }
+
+    fn both(
+        &mut self,
+        context: &LoopContext<'_>,
+        sent: Producer<'_, SENT_WORDS>,
+        received: Producer<'_, RECEIVED_WORDS>,
+    ) -> BothResult {
+        context.both(self.0, self.1, sent, received)
+    }
+}
+
+impl<C: PhaseSink> Phase<'_, C> {
+    fn run(self, loops: &mut dyn Loops) -> Result<PhaseDone, ProbeError> {
         let Self { clock, placement, loop_config, schedule, in_flight_config, room, sent_stamps, stream, halt, count } =
             self;
         let mut sent_ring = Ring::<SENT_WORDS>::new(room.saturating_mul(loop_config.tags.len()));
@@ -146,10 +200,11 @@ impl<C: PhaseSink> DuplexVisitor for Phase<'_, C> {
         let counters = CounterSampler::start();
         let outcome = std::thread::scope(|scope| {
             let threads = if single {
-                spawn(scope, "pace", || work.both(outbox, inbox, sent_in, received_in)).map(MeasuringThreads::One)
+                spawn(scope, "pace", || loops.both(&work, sent_in, received_in)).map(MeasuringThreads::One)
             } else {
-                let receiver = spawn(scope, "receive", || work.receive(inbox, received_in));
-                let sender = spawn(scope, "send", || work.send(outbox, sent_in));
+                let (outbox, inbox) = loops.halves();
+                let receiver = spawn(scope, "receive", || inbox.receive(&work, received_in));
+                let sender = spawn(scope, "send", || outbox.send(&work, sent_in));
                 receiver.and_then(|receiver| sender.map(|sender| MeasuringThreads::Two(sender, receiver)))
             };
             let threads = match threads {
@@ -211,6 +266,7 @@ type BothResult = Result<(SendDone, ReceiveDone, EndUsage), ProbeError>;
 impl LoopContext<'_> {
     /// Places the calling thread and waits for the others. Returns the settings with the real start, or nothing when the
     /// phase was cancelled.
+    #[inline(never)]
     fn prepare_thread(&self, role: ThreadRole) -> Result<Option<LoopConfig>, ProbeError> {
         let placed = place_thread(self.placement, role);
         let begin = self.barrier.arrive(role, placed.is_ok());
