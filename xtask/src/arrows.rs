@@ -5,33 +5,33 @@ use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The only crates that may hold unsafe code.
-const UNSAFE_ROOMS: [&str; 5] = ["clock", "task", "net", "host", "trace"];
+const UNSAFE_CRATES: [&str; 5] = ["clock", "task", "net", "host", "trace"];
 
 pub(crate) fn run() -> Result<()> {
     let table = table()?;
     let mut wrong = Vec::new();
     let used = used()?;
-    for (room, uses) in &used {
-        let Some(allowed) = table.get(room) else {
-            wrong.push(format!("{room} is not in the table"));
+    for (name, uses) in &used {
+        let Some(allowed) = table.get(name) else {
+            wrong.push(format!("{name} is not in the table"));
             continue;
         };
         for other in uses {
             if !allowed.contains(other) && !allowed.contains("all") {
-                wrong.push(format!("{room} uses {other}, which the table does not allow"));
+                wrong.push(format!("{name} uses {other}, which the table does not allow"));
             }
         }
     }
-    for room in table.keys() {
-        if !used.contains_key(room) {
-            wrong.push(format!("the table names {room}, which is no crate"));
+    for name in table.keys() {
+        if !used.contains_key(name) {
+            wrong.push(format!("the table names {name}, which is no crate"));
         }
     }
     wrong.extend(unsafe_outside()?);
     if !wrong.is_empty() {
         bail!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "));
     }
-    println!("arrows: {} rooms, all as in ARCHITECTURE.md", used.len());
+    println!("arrows: {} crates, all as in ARCHITECTURE.md", used.len());
     Ok(())
 }
 
@@ -47,10 +47,10 @@ fn table() -> Result<BTreeMap<String, BTreeSet<String>>> {
     for line in body.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         // | floor | crate | one line | may use |
-        let [_, _, room, _, uses, _] = cells.as_slice() else { continue };
-        let Some(room) = room.strip_prefix('`').and_then(|room| room.strip_suffix('`')) else { continue };
+        let [_, _, name, _, uses, _] = cells.as_slice() else { continue };
+        let Some(name) = name.strip_prefix('`').and_then(|name| name.strip_suffix('`')) else { continue };
         let uses = uses.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty() && name != "-");
-        table.insert(room.to_owned(), uses.collect());
+        table.insert(name.to_owned(), uses.collect());
     }
     if table.is_empty() {
         bail!("the arrows table in ARCHITECTURE.md has no rows");
@@ -83,8 +83,8 @@ fn unsafe_outside() -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for entry in std::fs::read_dir(process::root().join("crates")).context("crates/")? {
         let folder = entry.context("crates/")?.path();
-        let room = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if UNSAFE_ROOMS.contains(&room.as_str()) {
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if UNSAFE_CRATES.contains(&name.as_str()) {
             continue;
         }
         let library = folder.join("src");

@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: all that a change has to pass.
 
-use crate::{arrows, generated, package, process, tests, tools};
+use crate::{arrows, generated, package, process, tests, tools, words};
 use anyhow::{Context as _, Result};
 use std::time::Instant;
 
@@ -9,9 +9,10 @@ const FUZZ_S: u32 = 1;
 
 pub(crate) fn run() -> Result<()> {
     let cargo = process::cargo();
-    let steps: [(&str, &dyn Fn() -> Result<()>); 10] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 11] = [
         ("format", &|| process::run(&cargo, &["fmt", "--all", "--check"])),
         ("arrows", &arrows::run),
+        ("words", &words::run),
         ("licences and bans", &tools::deny),
         ("lints", &|| {
             process::run(

@@ -14,6 +14,7 @@ mod process;
 mod stats;
 mod tests;
 mod tools;
+mod words;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,10 +32,12 @@ enum Chore {
     Demo(demo::Arguments),
     /// Install what the tests need and run them all; tests that cannot run here are named with the reason.
     Test(tests::Arguments),
-    /// Format, lints, tests, documentation, arrows, generated documents, licences: all that a change has to pass.
+    /// Format, lints, tests, documentation, arrows, words, generated documents, licences: all that a change has to pass.
     Ci,
     /// Check who uses whom against the table in ARCHITECTURE.md.
     Arrows,
+    /// Check that product text uses no word of the table "Not used" in docs/glossary.md.
+    Words,
     /// Write man pages, completions and schemas again, or check that they are fresh.
     Generate {
         /// Only check; fail when a file differs.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Chore::Test(arguments) => tests::run(&arguments).map(|_| ()),
         Chore::Ci => ci::run(),
         Chore::Arrows => arrows::run(),
+        Chore::Words => words::run(),
         Chore::Generate { check } => generated::run(check),
         Chore::Package(arguments) => package::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),

@@ -133,7 +133,7 @@ pub struct PaceSpec {
     pub seed: u64,
     /// Who wakes the sender.
     pub pacer: Pacer,
-    /// The reflector answers message 0 and each so-manieth after it (by its number); 1: all.
+    /// The reflector answers message 0 and every Nth after it (by its number); 1: all.
     pub every: u32,
     /// CPU of the receiving thread; absent: the sender's.
     #[serde(skip_serializing_if = "Option::is_none")]

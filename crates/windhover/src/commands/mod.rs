@@ -1,4 +1,4 @@
-//! One module a command: from parsed flags to calls into the rooms below, and to printing.
+//! One module a command: parsed flags in, calls to the other crates, printing.
 
 mod agent;
 mod ask;
