@@ -197,6 +197,49 @@ fn a_killed_runner_loses_at_most_the_cell_in_flight() {
     assert_eq!(indices, (1..=8).collect::<Vec<_>>());
 }
 
+/// The processes whose command line ends in `worker`, below one of ours.
+fn workers_of(process: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let children = children.split_whitespace().map(|id| id.parse().unwrap());
+    let below = children.flat_map(|child: u32| {
+        let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        let own = line.ends_with(b"\0worker\0").then_some(child);
+        workers_of(child).into_iter().chain(own)
+    });
+    below.collect()
+}
+
+/// A worker that stands still holds its cell no longer than its limit (30 s and three times what it measures), and the next
+/// cell is measured.
+#[test]
+fn a_stopped_worker_does_not_hold_the_campaign() {
+    let folder = Folder::new("campaign-stopped-worker");
+    // Within one process, so that the only worker is the one that measures.
+    let measured = plan("loopback", "1", "protocol = [\"unix-stream\"]\nsize = [32]")
+        .replace("warmup_ms", "timeout_ms = 20\nwarmup_ms");
+    let file = folder.file("plan.toml", &measured);
+    let child = windhover(&["campaign", "run", &file, "--output", folder.path()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let worker = loop {
+        if let [worker] = workers_of(child.id())[..] {
+            break worker;
+        }
+        assert!(Instant::now() < deadline, "no worker was started");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let stopped = std::process::Command::new("kill").args(["-STOP", &worker.to_string()]).status().unwrap();
+    assert!(stopped.success());
+    let output = child.wait_with_output().unwrap();
+    eprintln!("{}", stderr(&output));
+    assert_code(&output, 1);
+    assert!(!Path::new(&format!("/proc/{worker}")).exists(), "the worker is still there");
+    assert_eq!(cell_files(&run_directory(&folder.0)).len(), 1, "the second repetition is measured");
+}
+
 #[test]
 fn an_interrupt_ends_cleanly_with_a_report() {
     let folder = Folder::new("campaign-interrupted");

@@ -12,7 +12,7 @@ const MEANWHILE: Duration = Duration::from_millis(2500);
 
 #[test]
 fn a_killed_endpoint_is_a_lost_host_for_every_probe() {
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 10] = [
         &["pingpong", "tcp"],
         &["pingpong", "udp"],
         &["rr", "udp"],
@@ -22,6 +22,7 @@ fn a_killed_endpoint_is_a_lost_host_for_every_probe() {
         &["stream", "udp", "--bandwidth", "5M"],
         &["stream", "tcp", "--bandwidth", "5M"],
         &["stream", "tcp", "--direction", "down", "--working-latency"],
+        &["stream", "tcp", "--direction", "both"],
     ];
     let mut running = Vec::new();
     for case in cases {
