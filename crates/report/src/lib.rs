@@ -36,6 +36,7 @@ mod papers;
 mod pgm;
 mod plots;
 mod reference;
+mod result_tables;
 mod sfnt;
 mod single;
 mod single_pace;

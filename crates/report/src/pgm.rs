@@ -1,12 +1,14 @@
 //! Losses that PGM repaired, apart from everything else: over the repetitions of each cell, as one table and in sentences,
 //! and the tables of single results.
 
+use crate::cell_tables::{Room, text};
 use crate::document::{CellInfo, Document, Mark};
 use crate::layout::{Column, Grid};
+use crate::result_tables::{Keys, figures, times};
 use crate::single::Part;
-use crate::units::{commas, counted, plain, span, us_short};
-use model::quantity::FATES;
-use model::{Latency, PgmEnd, PgmFec, PgmReport, PgmSteps, ResultDocument};
+use crate::units::{commas, counted, plain, span};
+use model::quantity::{FATES, Group};
+use model::{PgmFec, ResultDocument};
 
 /// One or two sentences on the cells.
 pub(crate) fn summary(document: &Document) -> Vec<String> {
@@ -90,145 +92,32 @@ pub(crate) fn sentence(result: &ResultDocument) -> Option<String> {
     ))
 }
 
-/// The distributions of one result: the reflector where there are several (none: all of them), what it is, the times.
-pub(crate) fn distributions(pgm: &PgmReport) -> Vec<(Option<&str>, String, &Latency)> {
-    let mut out = Vec::new();
-    for host in hosts(pgm) {
-        for (name, words) in FATES {
-            let fate = pgm.fates.iter().find(|fate| fate.host.as_deref() == host && fate.fate == name);
-            if let Some(latency) = fate.and_then(|fate| fate.latency.as_ref()) {
-                out.push((host, words.to_owned(), latency));
-            }
-            if let Some(latency) = fate.and_then(|fate| fate.in_repair.as_ref()) {
-                out.push((host, format!("{name}: in repair"), latency));
-            }
-        }
-    }
-    for steps in &pgm.steps {
-        for (name, latency) in parts_of(steps) {
-            out.push((steps.host.as_deref(), format!("{} {name}", plain(&steps.way)), latency));
-        }
-    }
-    out
-}
-
-fn hosts(pgm: &PgmReport) -> Vec<Option<&str>> {
-    let mut hosts: Vec<Option<&str>> = pgm.fates.iter().map(|fate| fate.host.as_deref()).collect();
-    hosts.dedup();
-    hosts
-}
-
-fn parts_of(steps: &PgmSteps) -> impl Iterator<Item = (&'static str, &Latency)> {
-    [
-        ("gap to NAK", &steps.gap_to_nak),
-        ("NAK to NCF", &steps.nak_to_ncf),
-        ("NCF to repair", &steps.ncf_to_repair),
-        ("gap to repair", &steps.gap_to_repair),
-        ("held", &steps.held),
-    ]
-    .into_iter()
-    .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
-}
-
-type Count = fn(&PgmEnd) -> Option<u64>;
-
-/// What each end counted, by name: of its source, then of its receiver. `NAKs heard`: so many of those that it sent arrived.
-const COUNTS: [(&str, Count); 12] = [
-    ("ODATA sent", |end| Some(end.counts.odata_sent)),
-    ("NAKs got", |end| Some(end.counts.naks_received)),
-    ("NCFs sent", |end| Some(end.counts.ncfs_sent)),
-    ("repairs sent", |end| Some(end.counts.rdata_sent)),
-    ("delivered", |end| Some(end.counts.messages)),
-    ("missed", |end| Some(end.counts.missing)),
-    ("NAKs sent", |end| Some(end.counts.naks_sent)),
-    ("NAKs heard", |end| end.naks_heard),
-    ("NCFs got", |end| Some(end.counts.ncfs)),
-    ("repaired", |end| Some(end.counts.recovered)),
-    ("given up", |end| Some(end.counts.lost)),
-    ("twice", |end| Some(end.counts.duplicates)),
-];
-
-/// The same of parity: packets sent by themselves and on demand, those that came and were of use, and what they repaired.
-const PARITY: [(&str, Count); 4] = [
-    ("parity unasked", |end| Some(end.counts.parity_unasked_sent)),
-    ("parity asked", |end| Some(end.counts.parity_asked_sent)),
-    ("parity got", |end| Some(end.counts.parity_received)),
-    ("rebuilt", |end| Some(end.counts.rebuilt)),
-];
-
-/// What is told of each end in these results.
-pub(crate) fn counts<'a>(results: impl IntoIterator<Item = &'a ResultDocument>) -> Vec<(&'static str, Count)> {
-    let parity = results.into_iter().any(|result| result.pgm.as_ref().is_some_and(|pgm| pgm.fec.is_some()));
-    COUNTS.into_iter().chain(PARITY.into_iter().filter(|_| parity)).collect()
-}
-
-/// NAKs of one of several reflectors: how many it sent, and how many of them arrived where some did not.
-pub(crate) fn naks_of(result: &ResultDocument, host: &str) -> Option<String> {
-    let end = result.pgm.as_ref()?.ends.iter().find(|end| end.host == host)?;
-    let sent = end.counts.naks_sent;
-    Some(match end.naks_heard {
-        Some(heard) if heard < sent => format!("{heard} of {sent}"),
-        _ => sent.to_string(),
-    })
-}
-
-/// The tables of results typed by hand. `keys` and `key` are the columns that tell results apart.
-pub(crate) fn parts(
-    results: &[ResultDocument],
-    keys: fn() -> Vec<Column>,
-    key: fn(&ResultDocument) -> Vec<String>,
-) -> Vec<Part> {
-    let told = || results.iter().filter_map(|result| Some((result, result.pgm.as_ref()?)));
-    if told().next().is_none() {
-        return Vec::new();
-    }
-    let latency = |latency: &Latency| -> Vec<String> {
-        let ns = |ns: Option<u64>| us_short(ns.map(|ns| ns as f64));
-        vec![
-            latency.count.to_string(),
-            us_short(latency.mean_ns),
-            ns(latency.p50_ns),
-            ns(latency.p99_ns),
-            ns(latency.p99_9_ns),
-            ns(latency.max_ns),
-        ]
-    };
-    // Of one reflector nobody need say whose they are.
-    let several = told().any(|(_, pgm)| distributions(pgm).iter().any(|(host, ..)| host.is_some()));
-    let mut times = Grid { columns: keys(), merged: 2 + usize::from(several), ..Grid::default() };
-    times.columns.extend(several.then(|| Column::words("reflector")));
-    times.columns.push(Column::words("RTT, and steps"));
-    let heads = [("count", ""), ("mean", "µs"), ("p50", "µs"), ("p99", "µs"), ("p99.9", "µs"), ("max", "µs")];
-    times.columns.extend(heads.map(|(name, unit)| Column::figures(name, unit)));
-    // Ends side by side: there are fewer of them than counts.
+/// The packets that each end counted: a row a count, a column an end. Ends side by side: there are fewer of them than counts.
+fn packets(results: &[ResultDocument], (keys, key): Keys) -> Grid {
     let mut ends: Vec<&str> = Vec::new();
-    for end in told().flat_map(|(_, pgm)| &pgm.ends) {
+    for end in results.iter().filter_map(|result| result.pgm.as_ref()).flat_map(|pgm| &pgm.ends) {
         if !ends.contains(&end.host.as_str()) {
             ends.push(&end.host);
         }
     }
-    let mut packets = Grid { columns: keys(), merged: 2, ..Grid::default() };
-    packets.columns.push(Column::words("packets"));
-    packets.columns.extend(ends.iter().map(|host| Column::figures(&plain(host), "")));
-    for (result, pgm) in told() {
-        for (host, name, one) in distributions(pgm) {
+    let mut grid = Grid { columns: keys(), merged: 2, ..Grid::default() };
+    grid.columns.push(Column::words("packets"));
+    grid.columns.extend(ends.iter().map(|host| Column::figures(&plain(host), "")));
+    for result in results {
+        let of_ends: Vec<_> = ends.iter().map(|host| (result, Some(*host))).collect();
+        for (quantity, values) in figures(&of_ends, &[Group::Pgm], false) {
             let mut row = key(result);
-            row.extend(several.then(|| host.map_or_else(|| "all".to_owned(), plain)));
-            row.push(name);
-            row.extend(latency(one));
-            times.rows.push(row);
-        }
-        for (name, pick) in counts(results) {
-            let mut row = key(result);
-            row.push(name.to_owned());
-            row.extend(ends.iter().map(|host| {
-                let count = pgm.ends.iter().find(|end| end.host == *host).and_then(pick);
-                count.map_or_else(|| "–".to_owned(), |count| count.to_string())
-            }));
-            packets.rows.push(row);
+            row.push(quantity.title.to_owned());
+            row.extend(values.into_iter().map(|value| text(quantity.unit, value, Room::Wide)));
+            grid.rows.push(row);
         }
     }
-    let groups = told().map(|(_, pgm)| {
+    grid
+}
+
+/// The tables of results typed by hand.
+pub(crate) fn parts(results: &[ResultDocument], keys: Keys) -> Vec<Part> {
+    let groups = results.iter().filter_map(|result| result.pgm.as_ref()).map(|pgm| {
         format!(
             "Published on {}, answered on {}, over {}{}.",
             plain(&pgm.group),
@@ -239,14 +128,12 @@ pub(crate) fn parts(
     });
     let mut words: Vec<String> = groups.collect();
     words.dedup();
+    let title = "PGM: what was lost and repaired, apart from the rest, and what repairs took step by step";
+    let ends = "PGM: packets at each end";
+    let zeros = "What is 0 at all ends is left out.".to_owned();
     vec![
-        Part {
-            title: "PGM: what was lost and repaired, apart from the rest, and what repairs took step by step"
-                .to_owned(),
-            grid: times,
-            words,
-        },
-        Part { title: "PGM: packets at each end".to_owned(), grid: packets, words: Vec::new() },
+        Part { title: title.to_owned(), grid: times(results, keys, &[Group::Fates, Group::Steps]), words },
+        Part { title: ends.to_owned(), grid: packets(results, keys), words: vec![zeros] },
     ]
 }
 
@@ -265,7 +152,7 @@ fn parity_words(fec: PgmFec) -> String {
 mod tests {
     use super::*;
     use model::result::Ends;
-    use model::{Messages, PgmCounts, PgmFate, Verdict};
+    use model::{Latency, Messages, PgmCounts, PgmEnd, PgmFate, PgmReport, Verdict};
 
     fn result() -> ResultDocument {
         serde_json::from_value(serde_json::json!({
@@ -320,7 +207,6 @@ mod tests {
              repair 70 (p50 400 µs, max 8.00 ms), untouched by repairs 900 (p50 90.0 µs, max 400 µs): the last is scheduling \
              and the path alone."
         );
-        assert!(counts([&result]).iter().all(|(name, _)| *name != "rebuilt"));
         let mut rebuilt = report();
         rebuilt.ends[0].counts.rebuilt = 20;
         rebuilt.fec = Some(PgmFec { proactive_packets: 1, ..PgmFec::new(16) });
@@ -328,11 +214,11 @@ mod tests {
         assert!(
             sentence(&result).unwrap().starts_with("PGM missed 30 packets: 28 repaired (20 by parity), 2 given up.")
         );
-        let parts = parts(std::slice::from_ref(&result), Vec::new, |_| Vec::new());
+        let parts = parts(std::slice::from_ref(&result), (Vec::new, |_| Vec::new()));
         assert!(
             parts[0].words[0].ends_with("over udp, with 1 unasked parity packet to each group of 16, more on demand.")
         );
-        assert_eq!(parts[1].grid.rows.last().unwrap(), &["rebuilt", "20"]);
+        assert!(parts[1].grid.rows.contains(&vec!["rebuilt".to_owned(), "20".to_owned()]));
         let quiet = PgmReport { ends: Vec::new(), ..report() };
         result.pgm = Some(quiet);
         assert!(sentence(&result).unwrap().contains("nothing to repair"));

@@ -1,11 +1,14 @@
 //! The results of one measurement typed by hand: text, Markdown and CSV. Figures are in the kind that the results have.
 
+use crate::cell_tables::{Room, text, unit};
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{quote, row};
-use crate::units::{plain, us, us_or_dash};
+use crate::result_tables::Keys;
+use crate::units::plain;
 use crate::{single_pace, single_stream};
+use model::quantity::{self, Quantity};
 use model::result::EndReport;
-use model::{ClockSource, Latency, LatencyKind, Messages, Probe, ResultDocument};
+use model::{ClockSource, LatencyKind, Probe, ResultDocument};
 
 /// A table with the line above it, and what has to be said below it.
 #[derive(Debug, Clone)]
@@ -39,26 +42,6 @@ fn told(results: &[ResultDocument]) -> Option<Told> {
     }
 }
 
-/// Answered, lost, lost in percent, twice, out of order.
-pub(crate) fn messages_of(messages: &Messages) -> Vec<String> {
-    let known = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), |count| count.to_string());
-    let asked = messages.received.saturating_add(messages.lost);
-    let share = if asked == 0 { 0.0 } else { 100.0 * messages.lost as f64 / asked as f64 };
-    let share = if messages.lost == 0 { "0".to_owned() } else { format!("{share:.4}") };
-    vec![
-        messages.received.to_string(),
-        messages.lost.to_string(),
-        share,
-        known(messages.duplicated),
-        known(messages.reordered) + &depth(messages),
-    ]
-}
-
-/// How far behind a later answer some came, where some did.
-pub(crate) fn depth(messages: &Messages) -> String {
-    messages.reorder_depth.filter(|depth| *depth > 0).map_or_else(String::new, |depth| format!(" (depth {depth})"))
-}
-
 /// What a person reads: a heading with the unit and RTT or RTT/2, one row a size, then the verdict. `rr` adds the CPU
 /// that transactions cost at both ends, `ping` the summary lines of iputils. No line is longer than `width` columns where
 /// a table can be that narrow.
@@ -88,11 +71,10 @@ pub fn single_text(results: &[ResultDocument], width: usize) -> String {
     }
     out.push('\n');
     out.push_str(&figures(results).text(width));
-    let rates: Vec<&ResultDocument> = results.iter().filter(|result| result.transactions.is_some()).collect();
-    if !rates.is_empty() {
+    if results.iter().any(|result| result.transactions.is_some()) {
         let title = "CPU (netperf's service demand is all busy time of the machine, whoever caused it)";
         out.push_str(&format!("\n{}", paragraph("", title, width)));
-        out.push_str(&cpu(&rates).text(width));
+        out.push_str(&cpu(results, &OF_RATES).text(width));
     }
     if first.probe == Probe::Ping {
         for result in results {
@@ -145,96 +127,71 @@ fn end_words(end: &EndReport) -> String {
     words.join(", ")
 }
 
-fn interval(latency: &Latency) -> String {
-    latency.p50_ci95_ns.map_or_else(|| "–".to_owned(), |[low, high]| format!("{}–{}", us(low as f64), us(high as f64)))
-}
+/// What tells sizes apart.
+pub(crate) const KEYS: Keys = (
+    || vec![Column::figures("size", "B")],
+    |result| vec![result.size().map(|size| size.to_string()).unwrap_or_default()],
+);
 
-/// Columns of all probes; `rr` has its rate in place of the smallest value and the interval.
+/// The columns of all probes; `rr` has its rate in place of the smallest value and the interval.
 fn figures(results: &[ResultDocument]) -> Grid {
     let rates = results.iter().any(|result| result.transactions.is_some());
+    let ids: &[&str] = if rates {
+        &[
+            "response",
+            "transactions",
+            "transactions-ci95",
+            "count",
+            "mean",
+            "stdev",
+            "p50",
+            "p99",
+            "p99.9",
+            "max",
+            "lost",
+        ]
+    } else {
+        &["count", "mean", "stdev", "min", "p50", "p50.low", "p50.high", "p99", "p99.9", "max", "lost"]
+    };
     let trusted = results.iter().all(|result| result.verdict.trusted);
-    let mut grid = Grid::default();
-    let mut heads = vec![("size", "B")];
-    if rates {
-        heads.extend([("reply", "B"), ("trans", "1/s"), ("±95 %", "%")]);
-    }
-    heads.extend([("count", ""), ("mean", "µs"), ("stdev", "µs")]);
-    if !rates {
-        heads.push(("min", "µs"));
-    }
-    heads.push(("p50", "µs"));
-    if !rates {
-        heads.push(("p50 95 %", "µs"));
-    }
-    heads.extend([("p99", "µs"), ("p99.9", "µs"), ("max", "µs"), ("lost", "")]);
-    grid.columns.extend(heads.into_iter().map(|(title, unit)| Column::figures(title, unit)));
-    if !trusted {
-        grid.columns.push(Column::words(""));
-    }
-    grid.rows = results.iter().map(|result| cells(result, rates, trusted)).collect();
+    let quantities: Vec<&Quantity> = ids.iter().filter_map(|id| quantity::find(id)).collect();
+    let mut grid = Grid { columns: (KEYS.0)(), ..Grid::default() };
+    grid.columns.extend(quantities.iter().map(|one| Column::figures(one.title, unit(one.unit))));
+    grid.columns.extend((!trusted).then(|| Column::words("")));
+    grid.rows = results
+        .iter()
+        .map(|result| {
+            let mut row = (KEYS.1)(result);
+            row.extend(quantities.iter().map(|one| text(one.unit, one.of(result), Room::Wide)));
+            row.extend((!trusted).then(|| if result.verdict.trusted { String::new() } else { "!".to_owned() }));
+            row
+        })
+        .collect();
     grid
 }
 
-fn cells(result: &ResultDocument, rates: bool, trusted: bool) -> Vec<String> {
-    let latency = result.latency.as_ref();
-    let time = |pick: fn(&Latency) -> Option<u64>| us_or_dash(latency.and_then(pick).map(|ns| ns as f64));
-    let dash = || "–".to_owned();
-    let mut row = vec![result.size().map(|size| size.to_string()).unwrap_or_default()];
-    if rates {
-        let rate = result.transactions.as_ref();
-        row.push(rate.map_or_else(dash, |rate| rate.response_bytes.to_string()));
-        row.push(rate.map_or_else(dash, |rate| format!("{:.0}", rate.per_second)));
-        row.push(rate.and_then(|rate| rate.ci95_percent).map_or_else(dash, |percent| format!("{percent:.1}")));
-    }
-    row.push(latency.map_or(0, |latency| latency.count).to_string());
-    row.push(us_or_dash(latency.and_then(|latency| latency.mean_ns)));
-    row.push(us_or_dash(latency.and_then(|latency| latency.stdev_ns)));
-    if !rates {
-        row.push(time(|latency| latency.min_ns));
-    }
-    row.push(time(|latency| latency.p50_ns));
-    if !rates {
-        row.push(latency.map_or_else(dash, interval));
-    }
-    row.push(time(|latency| latency.p99_ns));
-    row.push(time(|latency| latency.p99_9_ns));
-    row.push(time(|latency| latency.max_ns));
-    row.push(result.messages.lost.to_string());
-    if !trusted {
-        row.push(if result.verdict.trusted { String::new() } else { "!".to_owned() });
-    }
-    row
-}
-
-const CPU: [(&str, &str); 5] =
-    [("size", "B"), ("machine", "%"), ("demand", "µs/trans"), ("process", "µs/trans"), ("softirq", "µs/trans")];
-
-fn cpu_rows(result: &ResultDocument) -> Vec<(&'static str, [String; 5])> {
-    let ends = [("initiator", Some(&result.ends.initiator)), ("reflector", result.ends.reflector.as_ref())];
-    let size = result.size().map(|size| size.to_string()).unwrap_or_default();
-    ends.into_iter()
-        .filter_map(|(role, end)| {
-            let usage = &end?.usage;
-            let per = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |us| format!("{us:.2}"));
-            let count = result.messages.received;
-            let percent = usage.machine_percent().map_or_else(|| "–".to_owned(), |percent| format!("{percent:.1}"));
-            let rest = [usage.service_demand_us(count), usage.process_us(count), usage.softirq_us(count)].map(per);
-            let [demand, process, softirq] = rest;
-            Some((role, [size.clone(), percent, demand, process, softirq]))
-        })
-        .collect()
-}
-
-fn cpu(results: &[&ResultDocument]) -> Grid {
+/// What each end cost: a row an end, a column a quantity.
+pub(crate) fn cpu(results: &[ResultDocument], ids: &[&str]) -> Grid {
     let mut grid = Grid { columns: vec![Column::words("end")], ..Grid::default() };
-    grid.columns.extend(CPU.map(|(title, unit)| Column::figures(title, unit)));
+    grid.columns.extend((KEYS.0)());
     for result in results {
-        for (role, figures) in cpu_rows(result) {
-            grid.rows.push(std::iter::once(role.to_owned()).chain(figures).collect());
+        for role in ["initiator", "reflector"].into_iter().filter(|role| quantity::end(result, role).is_some()) {
+            let own = ids.iter().filter_map(|id| quantity::find(&format!("{role}.{id}")));
+            let own: Vec<&Quantity> = own.collect();
+            if grid.columns.len() == 2 {
+                grid.columns.extend(own.iter().map(|one| Column::figures(one.title, unit(one.unit))));
+            }
+            let mut row = vec![role.to_owned()];
+            row.extend((KEYS.1)(result));
+            row.extend(own.iter().map(|one| text(one.unit, one.of(result), Room::Wide)));
+            grid.rows.push(row);
         }
     }
     grid
 }
+
+/// What transactions cost.
+const OF_RATES: [&str; 4] = ["machine", "demand", "process", "softirq"];
 
 /// The two lines that ping of iputils ends with; milliseconds.
 fn ping_summary(result: &ResultDocument) -> String {
@@ -411,10 +368,9 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
     } else {
         let grid = figures(results);
         out.push_str(&markdown_grid(&grid));
-        let rates: Vec<&ResultDocument> = results.iter().filter(|result| result.transactions.is_some()).collect();
-        if !rates.is_empty() {
+        if results.iter().any(|result| result.transactions.is_some()) {
             out.push('\n');
-            out.push_str(&markdown_grid(&cpu(&rates)));
+            out.push_str(&markdown_grid(&cpu(results, &OF_RATES)));
         }
         out.push('\n');
     }
@@ -459,14 +415,5 @@ mod tests {
     fn nothing_measured_is_said() {
         assert_eq!(single_text(&[], 100), "No size was measured.\n");
         assert_eq!(single_markdown(&[]), "No size was measured.\n");
-    }
-
-    #[test]
-    fn disorder_has_its_depth() {
-        let last = |reordered, reorder_depth| {
-            let messages = Messages { received: 9, reordered, reorder_depth, ..Messages::default() };
-            messages_of(&messages).pop().unwrap_or_default()
-        };
-        assert_eq!([last(Some(3), Some(2)), last(Some(0), Some(0)), last(None, None)], ["3 (depth 2)", "0", "–"]);
     }
 }

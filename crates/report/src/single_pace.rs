@@ -1,11 +1,13 @@
 //! The results of `pace` typed by hand, as text and Markdown: a summary in sentences first, then rates, latencies from
 //! both send times, one-way times, segments and reflectors.
 
-use crate::layout::{Column, Grid};
-use crate::single::{Part, messages_of};
-use crate::units::{commas, plain, span, us_or_dash, us_short};
+use crate::layout::Column;
+use crate::result_tables::{Keys, rows, times};
+use crate::single::Part;
+use crate::units::{commas, percent, plain, span, us_or_dash};
+use model::quantity::{Group, Times};
 use model::result::Latency;
-use model::{OneWay, ResultDocument, Signed};
+use model::{OneWay, ResultDocument, Statistic};
 
 /// The heading: what the columns are.
 pub(crate) fn heading(first: &ResultDocument) -> String {
@@ -62,14 +64,10 @@ fn sentences(result: &ResultDocument, alone: bool) -> Vec<String> {
 
 /// `p50 11.0 µs, p99 39.0 µs, max 1.74 ms`.
 fn quantiles(latency: &Latency) -> String {
-    let words = PICKS.iter().filter_map(|(name, pick)| Some(format!("{name} {}", at(pick(latency)?))));
+    let shown = [Statistic::P50, Statistic::P99, Statistic::Max];
+    let words = shown.iter().filter_map(|one| Some(format!("{one} {}", span(one.of(latency)?))));
     words.collect::<Vec<_>>().join(", ")
 }
-
-type Pick = fn(&Latency) -> Option<u64>;
-
-const PICKS: [(&str, Pick); 3] =
-    [("p50", |latency| latency.p50_ns), ("p99", |latency| latency.p99_ns), ("max", |latency| latency.max_ns)];
 
 fn at(ns: u64) -> String {
     span(ns as f64)
@@ -127,172 +125,48 @@ fn pps(rate: f64) -> String {
     commas(whole)
 }
 
-/// A share in percent with as many digits as tell it from none and from all.
-fn percent(part: f64, whole: f64) -> String {
-    if whole <= 0.0 {
-        return "– %".to_owned();
-    }
-    let percent = 100.0 * part / whole;
-    let digits = (2..=6_usize).find(|&digits| {
-        let shown = format!("{percent:.digits$}").parse::<f64>().unwrap_or(percent);
-        (shown == 0.0) == (part == 0.0) && (shown == 100.0) == ((part - whole).abs() < f64::EPSILON * whole)
-    });
-    let digits = digits.unwrap_or(2);
-    format!("{percent:.digits$} %")
-}
+/// The columns that tell results apart.
+const KEYS: Keys = (
+    || vec![Column::figures("rate", "1/s"), Column::figures("size", "B")],
+    |result| {
+        let rate = result.rate.as_ref().map(|rate| rate.asked_pps);
+        let rate = rate.or_else(|| result.factors.get("rate").and_then(serde_json::Value::as_f64));
+        vec![rate.map_or_else(|| "–".to_owned(), pps), result.size().map(|size| size.to_string()).unwrap_or_default()]
+    },
+);
 
 /// All tables, each with the line above it.
 pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
+    let part = |title: &str, grid, words| Part { title: title.to_owned(), grid, words };
     let mut parts = vec![
-        Part { title: "Rate".to_owned(), grid: rates(results), words: Vec::new() },
-        Part {
-            title: "RTT from the actual and from the intended send time, and the lateness between them (stdev is the jitter)".to_owned(),
-            grid: latencies(results),
-            words: Vec::new(),
-        },
+        part("Rate", rows(results, KEYS, &[Group::Schedule, Group::Messages], false), Vec::new()),
+        part(
+            "RTT from the actual and from the intended send time, and the lateness between them (stdev is the jitter)",
+            times(results, KEYS, &[Group::Latency, Group::Intended, Group::Lateness]),
+            Vec::new(),
+        ),
+        part("One-way times (signed)", times(results, KEYS, &[Group::OneWay]), one_way(results)),
+        part(
+            "Parts of the round trip, each between two stamps of one host",
+            times(results, KEYS, &[Group::Segments]),
+            segments(results),
+        ),
     ];
-    parts.extend(one_way(results));
-    parts.extend(segments(results));
-    parts.extend(crate::pgm::parts(results, keys, key));
-    parts.extend(reflectors(results));
+    parts.extend(crate::pgm::parts(results, KEYS));
+    parts.push(part("Each reflector", rows(results, KEYS, &[Group::Messages], true), reflectors(results)));
+    parts.retain(|part| !part.grid.rows.is_empty());
     parts
 }
 
-/// The columns that tell results apart.
-fn keys() -> Vec<Column> {
-    vec![Column::figures("rate", "1/s"), Column::figures("size", "B")]
-}
-
-fn key(result: &ResultDocument) -> Vec<String> {
-    let rate = result.rate.as_ref().map(|rate| rate.asked_pps);
-    let rate = rate.or_else(|| result.factors.get("rate").and_then(serde_json::Value::as_f64));
-    vec![rate.map_or_else(|| "–".to_owned(), pps), result.size().map(|size| size.to_string()).unwrap_or_default()]
-}
-
-fn figures(columns: &[(&str, &str)]) -> Vec<Column> {
-    columns.iter().map(|(title, unit)| Column::figures(title, unit)).collect()
-}
-
-fn rates(results: &[ResultDocument]) -> Grid {
-    let lines = results.iter().any(|result| result.rate.as_ref().is_some_and(|rate| rate.line_pps.is_some()));
-    let trusted = results.iter().all(|result| result.verdict.trusted);
-    let mut grid = Grid { columns: keys(), keys: 2, ..Grid::default() };
-    grid.columns.extend(figures(&[("reached", "1/s"), ("of asked", "%")]));
-    if lines {
-        grid.columns.extend(figures(&[("line rate", "1/s")]));
-    }
-    grid.columns.extend(figures(&[("sent", ""), ("behind", ""), ("at once", "")]));
-    grid.columns.extend(figures(&[("answered", ""), ("lost", ""), ("lost", "%"), ("twice", ""), ("disorder", "")]));
-    if !trusted {
-        grid.columns.push(Column::words(""));
-    }
-    for result in results {
-        let rate = result.rate.as_ref();
-        let dash = || "–".to_owned();
-        let mut row = key(result);
-        row.push(rate.map_or_else(dash, |rate| pps(rate.achieved_pps)));
-        row.push(rate.map_or_else(dash, |rate| bare_percent(rate.achieved_pps, rate.asked_pps)));
-        if lines {
-            row.push(rate.and_then(|rate| rate.line_pps).map_or_else(dash, pps));
-        }
-        row.push(result.messages.sent.to_string());
-        row.push(rate.map_or_else(dash, |rate| rate.behind.to_string()));
-        row.push(rate.map_or_else(dash, |rate| rate.most_behind.to_string()));
-        row.extend(messages_of(&result.messages));
-        if !trusted {
-            row.push(if result.verdict.trusted { String::new() } else { "!".to_owned() });
-        }
-        grid.rows.push(row);
-    }
-    grid
-}
-
-fn bare_percent(part: f64, whole: f64) -> String {
-    percent(part, whole).trim_end_matches(" %").to_owned()
-}
-
-/// Further percentiles are in the other forms: a terminal has no room for them.
-const LATENCY: [(&str, &str); 8] = [
-    ("count", ""),
-    ("mean", "µs"),
-    ("stdev", "µs"),
-    ("min", "µs"),
-    ("p50", "µs"),
-    ("p99", "µs"),
-    ("p99.9", "µs"),
-    ("max", "µs"),
-];
-
-fn latency_cells(latency: &Latency) -> Vec<String> {
-    let picks: [Pick; 5] = [
-        |latency| latency.min_ns,
-        |latency| latency.p50_ns,
-        |latency| latency.p99_ns,
-        |latency| latency.p99_9_ns,
-        |latency| latency.max_ns,
-    ];
-    let mut cells = vec![latency.count.to_string(), us_or_dash(latency.mean_ns), us_or_dash(latency.stdev_ns)];
-    cells.extend(picks.map(|pick| us_or_dash(pick(latency).map(|ns| ns as f64))));
-    cells
-}
-
-fn latencies(results: &[ResultDocument]) -> Grid {
-    let mut grid = Grid { columns: keys(), merged: 2, ..Grid::default() };
-    grid.columns.push(Column::words("what"));
-    grid.columns.extend(figures(&LATENCY));
-    for result in results {
-        let rows = [
-            ("RTT actual", &result.latency),
-            ("RTT intended", &result.latency_intended),
-            ("lateness", &result.lateness),
-        ];
-        for (what, latency) in rows {
-            if let Some(latency) = latency {
-                let mut row = key(result);
-                row.push(what.to_owned());
-                row.extend(latency_cells(latency));
-                grid.rows.push(row);
-            }
-        }
-    }
-    grid
-}
-
-fn signed_cells(signed: &Signed) -> Vec<String> {
-    let time = |ns: Option<i64>| us_or_dash(ns.map(|ns| ns as f64));
-    vec![
-        signed.count.to_string(),
-        us_or_dash(Some(signed.mean_ns)),
-        us_or_dash(signed.stdev_ns),
-        time(Some(signed.min_ns)),
-        time(signed.p50_ns),
-        time(signed.p99_ns),
-        time(signed.p99_9_ns),
-        time(Some(signed.max_ns)),
-    ]
-}
-
-fn one_way(results: &[ResultDocument]) -> Option<Part> {
-    let mut grid = Grid { columns: keys(), merged: 2, ..Grid::default() };
-    grid.columns.push(Column::words("way"));
-    grid.columns.extend(figures(&LATENCY));
-    grid.columns.push(Column::figures("error", "± µs"));
+/// What one-way times are worth, each once.
+fn one_way(results: &[ResultDocument]) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    for result in results {
-        let Some(way) = &result.one_way else { continue };
-        for (name, signed) in [("there", &way.out), ("back", &way.back)] {
-            let mut row = key(result);
-            row.push(name.to_owned());
-            row.extend(signed_cells(signed));
-            row.push(us_or_dash(Some(way.error_ns as f64)));
-            grid.rows.push(row);
-        }
-        let text = bound(way);
+    for text in results.iter().filter_map(|result| result.one_way.as_ref()).map(bound) {
         if !words.contains(&text) {
             words.push(text);
         }
     }
-    (!grid.rows.is_empty()).then(|| Part { title: "One-way times (signed)".to_owned(), grid, words })
+    words
 }
 
 /// What one-way times are worth.
@@ -347,66 +221,30 @@ fn segment_words(name: &str) -> &'static str {
     }
 }
 
-fn segments(results: &[ResultDocument]) -> Option<Part> {
-    let mut grid = Grid { columns: keys(), merged: 2, ..Grid::default() };
-    grid.columns.extend([Column::words("part"), Column::words("stamps")]);
+/// What the parts are, and where their stamps were taken.
+fn segments(results: &[ResultDocument]) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    grid.columns.extend(figures(&LATENCY));
-    for result in results {
-        for segment in &result.segments {
-            let mut row = key(result);
-            row.extend([plain(&segment.name), plain(&segment.stamps)]);
-            let text = format!("{}: {}", plain(&segment.name), segment_words(&segment.name));
-            if !segment_words(&segment.name).is_empty() && !words.contains(&text) {
-                words.push(text);
-            }
-            row.extend(latency_cells(&segment.latency));
-            grid.rows.push(row);
+    for segment in results.iter().flat_map(|result| &result.segments) {
+        let text =
+            format!("{}: {} ({} stamps)", plain(&segment.name), segment_words(&segment.name), plain(&segment.stamps));
+        if !words.contains(&text) {
+            words.push(text);
         }
     }
-    let title = "Parts of the round trip, each between two stamps of one host".to_owned();
-    (!grid.rows.is_empty()).then(|| Part { title, grid, words: vec![format!("{}.", words.join("; "))] })
+    vec![format!("{}.", words.join("; "))]
 }
 
-/// What such a figure in the column of NAKs means.
-const HEARD: &str = "NAKs are for packets that the reflector missed: so many of so many arrived here.";
-
-fn reflectors(results: &[ResultDocument]) -> Option<Part> {
-    let mut grid = Grid { columns: keys(), merged: 3, ..Grid::default() };
-    grid.columns.extend([Column::words("reflector"), Column::words("RTT from")]);
-    grid.columns.extend(figures(&[("mean", "µs"), ("p50", "µs"), ("p99", "µs"), ("max", "µs")]));
-    grid.columns.extend(figures(&[("answered", ""), ("lost", ""), ("lost", "%"), ("twice", ""), ("disorder", "")]));
-    let pgm = results.iter().any(|result| result.pgm.is_some());
-    grid.columns.extend(pgm.then(|| Column::figures("NAKs", "")));
-    let mut words = Vec::new();
-    for result in results {
-        for reflector in &result.reflectors {
-            let rows = [("actual", &reflector.latency), ("intended", &reflector.latency_intended)];
-            for (what, latency) in rows {
-                let mut row = key(result);
-                row.extend([plain(&reflector.host), what.to_owned()]);
-                let latency = latency.as_ref();
-                row.push(us_short(latency.and_then(|latency| latency.mean_ns)));
-                row.extend(PICKS.map(|(_, pick)| us_short(latency.and_then(pick).map(|ns| ns as f64))));
-                row.extend(messages_of(&reflector.messages));
-                let naks = crate::pgm::naks_of(result, &reflector.host);
-                if naks.as_ref().is_some_and(|naks| naks.contains(' ')) && !words.iter().any(|text| text == HEARD) {
-                    words.push(HEARD.to_owned());
-                }
-                row.extend(pgm.then(|| naks.unwrap_or_else(|| "–".to_owned())));
-                grid.rows.push(row);
-            }
-            if let Some(way) = &reflector.one_way {
-                let median = |signed: &Signed| signed.p50_ns.map_or_else(|| "–".to_owned(), |ns| span(ns as f64));
-                let worth = if way.error_ns == 0 { "exact".to_owned() } else { format!("± {}", at(way.error_ns)) };
-                words.push(format!(
-                    "{}: one way p50 there {}, back {} ({worth}).",
-                    plain(&reflector.host),
-                    median(&way.out),
-                    median(&way.back)
-                ));
-            }
-        }
-    }
-    (!grid.rows.is_empty()).then(|| Part { title: "Each reflector".to_owned(), grid, words })
+/// What the one-way times of each reflector are worth.
+fn reflectors(results: &[ResultDocument]) -> Vec<String> {
+    let told = |reflector: &model::ReflectorReport| {
+        let one_way = reflector.one_way.as_ref()?;
+        let median = |signed| Times::Signed(signed).statistic(Statistic::P50).map_or_else(|| "–".to_owned(), span);
+        let worth = match one_way.error_ns {
+            0 => "exact".to_owned(),
+            error_ns => format!("± {}", span(error_ns as f64)),
+        };
+        let (out, back) = (median(&one_way.out), median(&one_way.back));
+        Some(format!("{}: one way p50 out {out}, back {back} ({worth}).", plain(&reflector.host)))
+    };
+    results.iter().flat_map(|result| &result.reflectors).filter_map(told).collect()
 }

@@ -2,10 +2,11 @@
 //! cost and the latency beside it.
 
 use crate::layout::{Column, Grid};
-use crate::single::Part;
-use crate::units::{commas, plain, us_or_dash};
-use model::result::EndReport;
-use model::{FlowReport, Latency, ResultDocument, StreamReport};
+use crate::result_tables::times;
+use crate::single::{KEYS, Part, cpu};
+use crate::units::{commas, plain};
+use model::quantity::Group;
+use model::{FlowReport, ResultDocument, StreamReport};
 use std::fmt::Write as _;
 
 /// The heading: what was streamed.
@@ -82,8 +83,9 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
         }
     }
     let title = "CPU (netperf's service demand: all busy time of the machine, whoever caused it, for a KiB)".to_owned();
-    parts.push(Part { title, grid: cpu(results), words: Vec::new() });
-    let latencies = latencies(results);
+    let cost = cpu(results, &["machine", "us-per-kib", "own-time", "softirq-time"]);
+    parts.push(Part { title, grid: cost, words: Vec::new() });
+    let latencies = times(results, KEYS, &[Group::Working]);
     if !latencies.rows.is_empty() {
         let title = "latency of a UDP ping-pong beside it: RTT in µs, 32 B, one at a time".to_owned();
         parts.push(Part { title, grid: latencies, words: Vec::new() });
@@ -214,74 +216,6 @@ fn cells(second: &Second, name: &str, datagrams: bool) -> Vec<String> {
         row.push(second.rtt_ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.0}", ns / 1e3)));
     }
     row
-}
-
-fn cpu(results: &[ResultDocument]) -> Grid {
-    let mut grid = Grid { columns: vec![Column::words("end")], ..Grid::default() };
-    let heads = [("size", "B"), ("machine", "%"), ("demand", "µs/KiB"), ("process", "%"), ("softirq", "%")];
-    grid.columns.extend(heads.map(|(title, unit)| Column::figures(title, unit)));
-    for result in results {
-        let stream = report(result);
-        let ends = [
-            ("initiator", Some(&result.ends.initiator), stream.initiator_us_per_kib),
-            ("reflector", result.ends.reflector.as_ref(), stream.reflector_us_per_kib),
-        ];
-        for (role, end, demand) in ends {
-            let Some(EndReport { usage, .. }) = end else { continue };
-            let share = |ns: u64| {
-                let known = usage.elapsed_ns > 0;
-                if known { format!("{:.1}", 100.0 * ns as f64 / usage.elapsed_ns as f64) } else { "–".to_owned() }
-            };
-            grid.rows.push(vec![
-                role.to_owned(),
-                result.size().map(|size| size.to_string()).unwrap_or_default(),
-                usage.machine_percent().map_or_else(|| "–".to_owned(), |percent| format!("{percent:.1}")),
-                demand.map_or_else(|| "–".to_owned(), |us| format!("{us:.3}")),
-                share(usage.process_user_ns + usage.process_system_ns),
-                share(usage.machine_softirq_ns),
-            ]);
-        }
-    }
-    grid
-}
-
-fn latencies(results: &[ResultDocument]) -> Grid {
-    let mut grid = Grid { columns: vec![Column::words("")], ..Grid::default() };
-    let heads = [
-        ("size", "B"),
-        ("count", ""),
-        ("mean", "µs"),
-        ("stdev", "µs"),
-        ("min", "µs"),
-        ("p50", "µs"),
-        ("p99", "µs"),
-        ("p99.9", "µs"),
-        ("max", "µs"),
-    ];
-    grid.columns.extend(heads.map(|(title, unit)| Column::figures(title, unit)));
-    for result in results {
-        let stream = report(result);
-        for (name, latency) in [("idle", &stream.idle_latency), ("under load", &stream.working_latency)] {
-            grid.rows.extend(latency.as_ref().map(|latency| latency_row(name, result, latency)));
-        }
-    }
-    grid
-}
-
-fn latency_row(name: &str, result: &ResultDocument, latency: &Latency) -> Vec<String> {
-    let time = |ns: Option<u64>| us_or_dash(ns.map(|ns| ns as f64));
-    vec![
-        name.to_owned(),
-        result.size().map(|size| size.to_string()).unwrap_or_default(),
-        latency.count.to_string(),
-        us_or_dash(latency.mean_ns),
-        us_or_dash(latency.stdev_ns),
-        time(latency.min_ns),
-        time(latency.p50_ns),
-        time(latency.p99_ns),
-        time(latency.p99_9_ns),
-        time(latency.max_ns),
-    ]
 }
 
 /// One row an interval and direction, and one for the whole of it; times in seconds since the first arrival.

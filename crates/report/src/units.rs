@@ -153,6 +153,20 @@ fn share(value: f64) -> String {
     }
 }
 
+/// A share in percent with as many digits as tell it from none and from all.
+pub(crate) fn percent(part: f64, whole: f64) -> String {
+    if whole <= 0.0 {
+        return "– %".to_owned();
+    }
+    let percent = 100.0 * part / whole;
+    let digits = (2..=6_usize).find(|&digits| {
+        let shown = format!("{percent:.digits$}").parse::<f64>().unwrap_or(percent);
+        (shown == 0.0) == (part == 0.0) && (shown == 100.0) == ((part - whole).abs() < f64::EPSILON * whole)
+    });
+    let digits = digits.unwrap_or(2);
+    format!("{percent:.digits$} %")
+}
+
 /// A size in bytes as axis labels have it (`32`, `1k`, `64k`, `1M`).
 pub(crate) fn size(bytes: u64) -> String {
     if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) {

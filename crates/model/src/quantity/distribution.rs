@@ -79,6 +79,12 @@ impl Distribution {
         (self.read)(result, host)
     }
 
+    /// What its statistics stand with.
+    #[must_use]
+    pub fn group(&self) -> Group {
+        self.group
+    }
+
     /// What heads it in a table: `RTT/2 actual`.
     #[must_use]
     pub fn heading(&self, kind: LatencyKind) -> String {

@@ -269,6 +269,7 @@ enum Read {
     Ratio(fn(&ResultDocument) -> Option<[f64; 2]>),
     Messages(fn(&Messages) -> Option<u64>),
     OneWay(fn(&OneWay) -> f64),
+    Loss,
     Time(&'static Distribution, Statistic),
     Fate(&'static str),
     End(&'static str, fn(&EndReport, &ResultDocument) -> Option<f64>),
@@ -324,6 +325,11 @@ impl Quantity {
                 distribution.times(result, host)?.statistic(statistic).map(one)
             }
             (Read::Fate(name), host) => distribution::fate(result, host, name).map(|fate| count(fate.messages)),
+            (Read::Loss, None) => table::loss(result),
+            (Read::Loss, Some(host)) => {
+                let messages = &result.reflectors.iter().find(|one| one.host == host)?.messages;
+                table::share(messages.lost, messages.sent)
+            }
             (Read::OneWay(read), host) => distribution::one_way(result, host).map(|one_way| one(read(one_way))),
             (Read::Messages(read), None) => read(&result.messages).map(count),
             (Read::Messages(read), Some(host)) => {

@@ -67,7 +67,7 @@ fn ratio(group: Group, words: Words, nature: Nature, read: fn(&ResultDocument) -
 }
 
 /// A part of a whole; `None` of nothing.
-fn share(part: u64, whole: u64) -> Option<[f64; 2]> {
+pub(super) fn share(part: u64, whole: u64) -> Option<[f64; 2]> {
     (whole > 0).then_some([part as f64, whole as f64])
 }
 
@@ -212,7 +212,7 @@ fn clocks() -> Vec<Quantity> {
 }
 
 /// Share of messages lost; of a stream that of its datagrams.
-fn loss(result: &ResultDocument) -> Option<[f64; 2]> {
+pub(super) fn loss(result: &ResultDocument) -> Option<[f64; 2]> {
     if let Some(stream) = &result.stream {
         let counted = stream.flows.iter().filter_map(|flow| Some((flow.sent?, flow.lost?)));
         let (sent, lost) = counted.fold((0, 0), |(sent, lost), flow| (sent + flow.0, lost + flow.1));
@@ -229,7 +229,7 @@ fn messages() -> Vec<Quantity> {
     let words = "reorder-depth | reorder_depth | depth | depth of reordering | The furthest that an answer came behind a later one, in message numbers.";
     let depth = of(words, (Count, Max, Lower), |messages| messages.reorder_depth);
     let words = "loss | lost_share | lost | share of messages lost | Messages not answered in time by messages sent; of a stream its datagrams.";
-    let loss = ratio(Group::Messages, words, (Share, Ratio, Lower), loss);
+    let loss = quantity(Group::Messages, words, (Share, Ratio, Lower), Read::Loss);
     vec![
         of("sent | sent | sent | messages sent | Timed messages sent.", (Count, Sum, Neither), |messages| {
             Some(messages.sent)

@@ -38,7 +38,7 @@ const VIEWER: &str = concat!(
     include_str!("../templates/heat/paint.js"),
     include_str!("../templates/heat/state.js"),
     include_str!("../templates/heat/draw.js"),
-    include_str!("../templates/heat/hands.js"),
+    include_str!("../templates/heat/input.js"),
     "})();\n"
 );
 

@@ -1,7 +1,7 @@
 //! What stands behind a cell: its factors, what the ends were told and what they cost, what was changed, its files.
 
 use crate::RunInput;
-use crate::units::{commas, plain};
+use crate::units::plain;
 use model::result::EndReport;
 use model::{Probe, ResultDocument};
 use serde::Serialize;
@@ -19,9 +19,9 @@ pub(super) fn facts(run: &RunInput, members: &[(usize, &ResultDocument)]) -> Vec
         heading: "Factors".to_owned(),
         pairs: first.factors.keys().filter_map(|name| Some((plain(name), plain(&first.factor(name)?)))).collect(),
     });
-    out.push(Facts { heading: "Initiator".to_owned(), pairs: end(&first.ends.initiator, members, false) });
+    out.push(Facts { heading: "Initiator".to_owned(), pairs: end(&first.ends.initiator, members) });
     if let Some(reflector) = &first.ends.reflector {
-        out.push(Facts { heading: "Reflector".to_owned(), pairs: end(reflector, members, true) });
+        out.push(Facts { heading: "Reflector".to_owned(), pairs: end(reflector, members) });
     }
     for prepared in &first.prepared {
         let mut pairs: Vec<(String, String)> = Vec::new();
@@ -59,11 +59,8 @@ pub(super) fn facts(run: &RunInput, members: &[(usize, &ResultDocument)]) -> Vec
     out
 }
 
-/// A counter of an end.
-type Count = fn(&model::Counters) -> u64;
-
-/// What an end was told, and what it cost in each repetition.
-fn end(end: &EndReport, members: &[(usize, &ResultDocument)], reflector: bool) -> Vec<(String, String)> {
+/// What an end was told.
+fn end(end: &EndReport, members: &[(usize, &ResultDocument)]) -> Vec<(String, String)> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut push = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -82,42 +79,6 @@ fn end(end: &EndReport, members: &[(usize, &ResultDocument)], reflector: bool) -
     push("device", end.spec.device.clone());
     for (name, value) in &end.stack_environment {
         push(name, Some(value.clone()));
-    }
-    let each = |pick: &dyn Fn(&EndReport) -> Option<String>| -> Option<String> {
-        let values: Vec<String> = members
-            .iter()
-            .filter_map(|(_, result)| {
-                pick(if reflector { result.ends.reflector.as_ref()? } else { &result.ends.initiator })
-            })
-            .collect();
-        (!values.is_empty()).then(|| values.join(" | "))
-    };
-    let percent = |part: u64, whole: u64| (whole > 0).then(|| format!("{:.1} %", 100.0 * part as f64 / whole as f64));
-    push("machine busy", each(&|end| end.usage.machine_percent().map(|percent| format!("{percent:.0} %"))));
-    push(
-        "own CPU time",
-        each(&|end| percent(end.usage.process_user_ns + end.usage.process_system_ns, end.usage.elapsed_ns)),
-    );
-    push("other tasks on its CPU", each(&|end| percent(end.usage.other_tasks_ns?, end.usage.elapsed_ns)));
-    push("stolen by the hypervisor", each(&|end| percent(end.usage.cpu_steal_ns?, end.usage.elapsed_ns)));
-    push("ready but not running", each(&|end| percent(end.usage.run_queue_wait_ns?, end.usage.elapsed_ns)));
-    let some = |count: u64| (count > 0).then(|| commas(count));
-    push("displaced", each(&|end| Some(commas(end.usage.involuntary_switches))));
-    push("moved to another CPU", each(&|end| some(end.usage.migrations)));
-    push("page faults", each(&|end| some(end.usage.minor_faults + end.usage.major_faults)));
-    let drops: [(&str, Count); 9] = [
-        ("dropped at the socket", |counters| counters.socket_overflow),
-        ("dropped for want of receive buffer", |counters| counters.udp_receive_buffer_errors),
-        ("other receive errors", |counters| counters.udp_receive_errors),
-        ("send errors", |counters| counters.udp_send_buffer_errors),
-        ("TCP segments sent again", |counters| counters.tcp_retransmits),
-        ("dropped by devices on receiving", |counters| counters.nic_receive_drops),
-        ("dropped by devices on sending", |counters| counters.nic_send_drops),
-        ("dropped by queueing disciplines", |counters| counters.qdisc_drops),
-        ("dropped by a full backlog", |counters| counters.backlog_drops),
-    ];
-    for (name, pick) in drops {
-        push(name, each(&|end| some(pick(&end.counters))));
     }
     pairs
 }

@@ -16,7 +16,7 @@ use ends::{Facts, facts};
 use minijinja::Value;
 use model::ResultDocument;
 use serde::Serialize;
-use tables::{Table, counts, figures, packets, reflectors, streams, worst};
+use tables::{Table, counts, distributions, worst};
 
 #[derive(Serialize)]
 pub(super) struct Page {
@@ -69,11 +69,8 @@ fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills
         .iter()
         .filter_map(|(member, result)| Some((*result, maps.by_result.get(&(cell.run, *member))?)))
         .collect();
-    let mut tables = vec![figures(&results)];
+    let mut tables = vec![distributions(&results)];
     tables.extend(counts(&results));
-    tables.extend(reflectors(&results));
-    tables.extend(packets(&results));
-    tables.extend(streams(&results));
     tables.extend(worst(run, &members, &of_cell));
     tables.retain(|table| !table.rows.is_empty());
     Page {

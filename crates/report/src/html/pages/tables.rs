@@ -1,10 +1,13 @@
 //! The figures of each repetition of a cell, as tables.
 
 use crate::RunInput;
+use crate::cell_tables::{Room, text, unit};
 use crate::html::heat::CellMaps;
+use crate::result_tables;
 use crate::units::{commas, plain, span, us_or_dash};
+use model::quantity::{self, Group, Quantity};
 use model::result::Outlier;
-use model::{Latency, OneWay, ResultDocument, Signed};
+use model::{OneWay, ResultDocument, Statistic};
 use serde::Serialize;
 
 /// Worst messages that a cell names.
@@ -13,7 +16,7 @@ const WORST: usize = 12;
 #[derive(Serialize, Default)]
 pub(super) struct Table {
     caption: String,
-    heads: Vec<&'static str>,
+    heads: Vec<String>,
     /// So many leading columns hold words.
     words: usize,
     /// Whether the last column holds words too.
@@ -37,277 +40,159 @@ fn row(cells: Vec<String>) -> Row {
     Row { link: String::new(), cells }
 }
 
-fn dash<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(|| "–".to_owned(), |value| value.to_string())
-}
-
-fn latency_cells(name: &str, latency: &Latency) -> Vec<String> {
-    let ns = |value: Option<u64>| us_or_dash(value.map(|ns| ns as f64));
-    vec![
-        name.to_owned(),
-        commas(latency.count),
-        us_or_dash(latency.mean_ns),
-        us_or_dash(latency.stdev_ns),
-        ns(latency.min_ns),
-        ns(latency.p50_ns),
-        ns(latency.p90_ns),
-        ns(latency.p99_ns),
-        ns(latency.p99_9_ns),
-        ns(latency.p99_99_ns),
-        ns(latency.p99_999_ns),
-        ns(latency.max_ns),
-    ]
-}
-
-fn signed_cells(name: &str, signed: &Signed) -> Vec<String> {
-    let ns = |value: Option<i64>| us_or_dash(value.map(|ns| ns as f64));
-    vec![
-        name.to_owned(),
-        commas(signed.count),
-        us_or_dash(Some(signed.mean_ns)),
-        us_or_dash(signed.stdev_ns),
-        ns(Some(signed.min_ns)),
-        ns(signed.p50_ns),
-        "–".to_owned(),
-        ns(signed.p99_ns),
-        ns(signed.p99_9_ns),
-        "–".to_owned(),
-        "–".to_owned(),
-        ns(Some(signed.max_ns)),
-    ]
-}
+/// The distributions of all groups.
+const TIMES: [Group; 9] = [
+    Group::Latency,
+    Group::Intended,
+    Group::Lateness,
+    Group::Corrected,
+    Group::Working,
+    Group::OneWay,
+    Group::Segments,
+    Group::Fates,
+    Group::Steps,
+];
 
 /// All distributions of all repetitions.
-pub(super) fn figures(results: &[&ResultDocument]) -> Table {
+pub(super) fn distributions(results: &[&ResultDocument]) -> Table {
     let mut rows = Vec::new();
     for result in results {
-        let mut lines: Vec<Vec<String>> = Vec::new();
-        if let Some(latency) = &result.latency {
-            let from = if result.latency_intended.is_some() { " from actual send" } else { "" };
-            lines.push(latency_cells(&format!("{}{from}", latency.kind.title()), latency));
-        }
-        if let Some(latency) = &result.latency_intended {
-            lines.push(latency_cells(&format!("{} from intended send", latency.kind.title()), latency));
-        }
-        lines.extend(result.lateness.as_ref().map(|latency| latency_cells("lateness", latency)));
-        if let Some(one_way) = &result.one_way {
-            let error = error_words(one_way);
-            lines.push(signed_cells(&format!("one way out{error}"), &one_way.out));
-            lines.push(signed_cells(&format!("one way back{error}"), &one_way.back));
-        }
-        for segment in &result.segments {
-            lines.push(latency_cells(
-                &format!("part: {} ({} stamps)", plain(&segment.name), plain(&segment.stamps)),
-                &segment.latency,
-            ));
-        }
-        if let Some(pgm) = &result.pgm {
-            let told = crate::pgm::distributions(pgm).into_iter();
-            lines.extend(told.map(|(host, name, latency)| {
-                let at = host.map(|host| format!(", {}", plain(host))).unwrap_or_default();
-                latency_cells(&format!("PGM: {name}{at}"), latency)
-            }));
-        }
-        if let Some(stream) = &result.stream {
-            lines.extend(
-                stream.idle_latency.as_ref().map(|latency| latency_cells("ping-pong before the stream", latency)),
-            );
-            lines.extend(
-                stream.working_latency.as_ref().map(|latency| latency_cells("ping-pong beside the stream", latency)),
-            );
-        }
-        for mut line in lines {
-            line.insert(0, repetition(result));
-            rows.push(row(line));
-        }
-    }
-    Table {
-        caption: "All figures, in µs".to_owned(),
-        heads: vec![
-            "rep.", "", "messages", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max",
-        ],
-        words: 2,
-        ends_in_words: false,
-        rows,
-    }
-}
-
-fn error_words(one_way: &OneWay) -> String {
-    match one_way.method.as_str() {
-        "same-clock" => String::new(),
-        _ => format!(" (±{}, {} stamps)", span(one_way.error_ns as f64), one_way.stamps),
-    }
-}
-
-/// Messages and rates of each repetition.
-pub(super) fn counts(results: &[&ResultDocument]) -> Vec<Table> {
-    let messages = Table {
-        caption: "Messages".to_owned(),
-        heads: vec!["rep.", "sent", "received", "lost", "duplicated", "reordered", "late"],
-        words: 1,
-        ends_in_words: false,
-        rows: results
-            .iter()
-            .map(|result| {
-                let messages = &result.messages;
-                row(vec![
-                    repetition(result),
-                    commas(messages.sent),
-                    commas(messages.received),
-                    commas(messages.lost),
-                    dash(messages.duplicated.map(commas)),
-                    dash(messages.reordered.map(commas)) + &crate::single::depth(messages),
-                    dash(messages.late.map(commas)),
-                ])
-            })
-            .collect(),
-    };
-    let rates = Table {
-        caption: "The schedule, in messages a second".to_owned(),
-        heads: vec![
-            "rep.",
-            "asked",
-            "achieved",
-            "intended",
-            "behind",
-            "most behind",
-            "the link carries",
-            "could not keep up",
-        ],
-        words: 1,
-        ends_in_words: true,
-        rows: results
-            .iter()
-            .filter_map(|result| {
-                let rate = result.rate.as_ref()?;
-                Some(row(vec![
-                    repetition(result),
-                    format!("{:.1}", rate.asked_pps),
-                    format!("{:.1}", rate.achieved_pps),
-                    commas(rate.intended),
-                    commas(rate.behind),
-                    commas(rate.most_behind),
-                    rate.line_pps.map_or_else(|| "–".to_owned(), |pps| format!("{pps:.0}")),
-                    rate.saturated
-                        .as_ref()
-                        .map_or_else(|| "–".to_owned(), |found| plain(&format!("{}: {}", found.who, found.why))),
-                ]))
-            })
-            .collect(),
-    };
-    vec![messages, rates]
-}
-
-/// What each end's source and receiver counted over PGM.
-pub(super) fn packets(results: &[&ResultDocument]) -> Option<Table> {
-    let mut rows = Vec::new();
-    let counts = crate::pgm::counts(results.iter().copied());
-    for result in results {
-        for end in result.pgm.iter().flat_map(|pgm| &pgm.ends) {
-            let mut cells = vec![repetition(result), plain(&end.host)];
-            cells.extend(counts.iter().map(|(_, pick)| dash(pick(end).map(commas))));
+        for (host, distribution, times) in result_tables::distributions(result, &TIMES) {
+            let mut name = distribution.heading(times.kind());
+            match distribution.group() {
+                Group::OneWay => name = format!("one way {name}{}", error_words(result)),
+                Group::Segments => name.push_str(&stamps_words(result, distribution.id)),
+                _ => {}
+            }
+            name.extend(host.map(|host| format!(", {}", plain(host))));
+            let mut cells = vec![repetition(result), name];
+            cells.extend(result_tables::statistics(times, &Statistic::IN_TABLES));
             rows.push(row(cells));
         }
     }
-    let mut heads = vec!["rep.", "end"];
-    heads.extend(counts.iter().map(|(name, _)| *name));
-    let caption = "PGM: packets at each end".to_owned();
-    (!rows.is_empty()).then_some(Table { caption, heads, words: 2, ends_in_words: false, rows })
-}
-
-pub(super) fn reflectors(results: &[&ResultDocument]) -> Option<Table> {
-    let pgm = results.iter().any(|result| result.pgm.is_some());
-    let several: Vec<Row> = results
-        .iter()
-        .flat_map(|result| result.reflectors.iter().map(move |reflector| (result, reflector)))
-        .map(|(result, reflector)| {
-            let mut cells = match &reflector.latency {
-                Some(latency) => latency_cells(&plain(&reflector.host), latency),
-                None => {
-                    std::iter::once(plain(&reflector.host)).chain(std::iter::repeat_n("–".to_owned(), 11)).collect()
-                }
-            };
-            cells.insert(0, repetition(result));
-            cells.push(commas(reflector.messages.lost));
-            cells.extend(pgm.then(|| dash(crate::pgm::naks_of(result, &reflector.host))));
-            row(cells)
-        })
-        .collect();
-    (!several.is_empty()).then(|| Table {
-        caption: "Each reflector by itself: RTT from actual send, in µs".to_owned(),
-        heads: [
-            "rep.",
-            "reflector",
-            "messages",
-            "mean",
-            "stdev",
-            "min",
-            "p50",
-            "p90",
-            "p99",
-            "p99.9",
-            "p99.99",
-            "p99.999",
-            "max",
-            "lost",
-        ]
-        .into_iter()
-        .chain(pgm.then_some("NAKs"))
-        .collect(),
-        words: 2,
-        ends_in_words: false,
-        rows: several,
-    })
-}
-
-pub(super) fn streams(results: &[&ResultDocument]) -> Option<Table> {
-    let rows: Vec<Row> = results
-        .iter()
-        .filter_map(|result| Some((result, result.stream.as_ref()?)))
-        .flat_map(|(result, stream)| stream.flows.iter().map(move |flow| (result, flow)))
-        .map(|(result, flow)| {
-            row(vec![
-                repetition(result),
-                plain(&flow.direction),
-                flow.flows.to_string(),
-                commas(flow.bytes),
-                format!("{:.2}", flow.bits_per_second / 1e6),
-                dash(flow.datagrams_per_second.map(|rate| format!("{rate:.0}"))),
-                dash(flow.sent.map(commas)),
-                dash(flow.lost.map(commas)),
-                dash(flow.reordered.map(commas)),
-                dash(flow.duplicated.map(commas)),
-                us_or_dash(flow.rfc3550_jitter_ns),
-                us_or_dash(flow.rfc3550_jitter_max_ns),
-                dash(flow.retransmits.map(commas)),
-                us_or_dash(flow.tcp_rtt_mean_ns.map(|ns| ns as f64)),
-                dash(flow.congestion.as_deref().map(plain)),
-            ])
-        })
-        .collect();
-    (!rows.is_empty()).then(|| Table {
-        caption: "Bulk data; jitter (RFC 3550) and TCP's RTT in µs".to_owned(),
-        heads: vec![
-            "rep.",
-            "way",
-            "flows",
-            "bytes",
-            "Mbit/s",
-            "datagrams/s",
-            "sent",
-            "lost",
-            "reordered",
-            "duplicated",
-            "jitter",
-            "largest",
-            "sent again",
-            "TCP's RTT",
-            "congestion",
-        ],
+    let statistics = Statistic::IN_TABLES.map(|statistic| statistic.word().to_owned());
+    Table {
+        caption: "All distributions, in µs".to_owned(),
+        heads: ["rep.", "", "messages"].map(str::to_owned).into_iter().chain(statistics).collect(),
         words: 2,
         ends_in_words: false,
         rows,
-    })
+    }
+}
+
+fn error_words(result: &ResultDocument) -> String {
+    let one_way = result.one_way.as_ref().filter(|one_way| one_way.method != "same-clock");
+    let words = |one_way: &OneWay| format!(" (±{}, {} stamps)", span(one_way.error_ns as f64), plain(&one_way.stamps));
+    one_way.map(words).unwrap_or_default()
+}
+
+fn stamps_words(result: &ResultDocument, name: &str) -> String {
+    let segment = result.segments.iter().find(|segment| segment.name == name);
+    segment.map(|segment| format!(" ({} stamps)", plain(&segment.stamps))).unwrap_or_default()
+}
+
+fn head(quantity: &Quantity) -> String {
+    format!("{} {}", quantity.title, unit(quantity.unit)).trim().to_owned()
+}
+
+/// The quantities of some groups: a row a repetition, and a reflector or an end of it.
+fn quantities(caption: &str, rows: &[(&ResultDocument, Option<&str>)], groups: &[Group], zeros: bool) -> Table {
+    let figures = result_tables::figures(rows, groups, zeros);
+    let cells = |(place, (result, host)): (usize, &(&ResultDocument, Option<&str>))| {
+        let mut cells = vec![repetition(result), host.map(plain).unwrap_or_default()];
+        let of = |(quantity, values): &(&Quantity, Vec<Option<f64>>)| {
+            text(quantity.unit, values.get(place).copied().flatten(), Room::Wide)
+        };
+        cells.extend(figures.iter().map(of));
+        row(cells)
+    };
+    let heads = ["rep.", ""].map(str::to_owned).into_iter();
+    Table {
+        caption: caption.to_owned(),
+        heads: heads.chain(figures.iter().map(|(quantity, _)| head(quantity))).collect(),
+        words: 2,
+        ends_in_words: false,
+        rows: if figures.is_empty() { Vec::new() } else { rows.iter().enumerate().map(cells).collect() },
+    }
+}
+
+/// The quantities of a group that several subjects have: a row a repetition and subject. What no row has, and with `zeros`
+/// unset what is 0 in all rows, has no column.
+fn of_subjects(
+    caption: &str,
+    results: &[&ResultDocument],
+    group: Group,
+    subjects: &[&'static str],
+    zeros: bool,
+) -> Table {
+    let of = |result: &ResultDocument, subject: &str, word: &str| {
+        quantity::find(&format!("{subject}.{word}")).and_then(|quantity| quantity.of(result))
+    };
+    let known = |word: &str| {
+        let mut values =
+            results.iter().flat_map(|result| subjects.iter().map(move |subject| of(result, subject, word)));
+        values.any(|value| value.is_some_and(|value| zeros || value != 0.0))
+    };
+    let first = |quantity: &'static Quantity| {
+        let (subject, word) = quantity.id.split_once('.')?;
+        (subject == subjects[0] && known(word)).then_some((quantity, word))
+    };
+    let shown: Vec<(&Quantity, &str)> = quantity::of_group(group).filter_map(first).collect();
+    let rows = results.iter().flat_map(|result| subjects.iter().map(move |subject| (*result, *subject)));
+    let cells = |(result, subject): (&ResultDocument, &str)| -> Option<Row> {
+        let values: Vec<Option<f64>> = shown.iter().map(|(_, word)| of(result, subject, word)).collect();
+        values.iter().any(Option::is_some).then(|| {
+            let texts = shown.iter().zip(values).map(|((quantity, _), value)| text(quantity.unit, value, Room::Wide));
+            row([repetition(result), subject.to_owned()].into_iter().chain(texts).collect())
+        })
+    };
+    let heads = ["rep.", ""].map(str::to_owned).into_iter();
+    Table {
+        caption: caption.to_owned(),
+        heads: heads.chain(shown.iter().map(|(quantity, _)| head(quantity))).collect(),
+        words: 2,
+        ends_in_words: false,
+        rows: rows.filter_map(cells).collect(),
+    }
+}
+
+/// What is counted: messages, the schedule, packets of PGM, streams, and what each end cost and dropped.
+pub(super) fn counts(results: &[&ResultDocument]) -> Vec<Table> {
+    let whole: Vec<_> = results.iter().map(|result| (*result, None)).collect();
+    let each = |result: &&'_ ResultDocument| -> Vec<Option<String>> {
+        let hosts = result_tables::hosts(result).into_iter().map(|host| Some(host.to_owned()));
+        std::iter::once(None).chain(hosts).collect()
+    };
+    let hosts: Vec<(&ResultDocument, Option<String>)> =
+        results.iter().flat_map(|result| each(result).into_iter().map(move |host| (*result, host))).collect();
+    let messages: Vec<_> = hosts.iter().map(|(result, host)| (*result, host.as_deref())).collect();
+    let ends: Vec<_> = results
+        .iter()
+        .flat_map(|result| {
+            result.pgm.iter().flat_map(|pgm| &pgm.ends).map(move |end| (*result, Some(end.host.as_str())))
+        })
+        .collect();
+    let mut schedule = quantities("The schedule", &whole, &[Group::Schedule], true);
+    let saturated = |result: &ResultDocument| {
+        let found = result.rate.as_ref()?.saturated.as_ref()?;
+        Some(plain(&format!("{}: {}", found.who, found.why)))
+    };
+    if results.iter().any(|result| saturated(result).is_some()) {
+        schedule.heads.push("could not keep up".to_owned());
+        schedule.ends_in_words = true;
+        for (row, result) in schedule.rows.iter_mut().zip(results) {
+            row.cells.push(saturated(result).unwrap_or_else(|| "–".to_owned()));
+        }
+    }
+    let roles = ["initiator", "reflector"];
+    vec![
+        quantities("Messages", &messages, &[Group::Messages], true),
+        schedule,
+        quantities("PGM: packets at each end; what is 0 at all of them is left out", &ends, &[Group::Pgm], false),
+        of_subjects("Bulk data; jitter is that of RFC 3550", results, Group::Flows, &["up", "down"], true),
+        of_subjects("CPU and scheduling of both ends", results, Group::Cpu, &roles, true),
+        of_subjects("Dropped at both ends, as far as anything was", results, Group::Drops, &roles, false),
+    ]
 }
 
 /// The worst messages: of the repetitions that have maps from there, of others from the cell's file.
@@ -367,7 +252,7 @@ pub(super) fn worst(
         if left_out > 0 { format!("; {} more in the run directory", commas(left_out as u64)) } else { String::new() };
     Some(Table {
         caption: format!("Worst messages, times in s since the first message, RTT and lateness in µs{more}"),
-        heads: vec!["message", "rep.", "intended", "sent", "received", "RTT", "late", "parts"],
+        heads: ["message", "rep.", "intended", "sent", "received", "RTT", "late", "parts"].map(str::to_owned).into(),
         words: 1,
         ends_in_words: true,
         rows,

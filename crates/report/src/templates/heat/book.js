@@ -1,6 +1,6 @@
 // The heat-map viewer of the report, first part: the data, and pictures as sums of them. Plain script, no network, no
 // framework. Every count in a picture is a sum of counts that the file holds: columns and rows that share a pixel are
-// added up, never skipped. The parts stand in one function, in the order book, paint, state, draw, hands.
+// added up, never skipped. The parts stand in one function, in the order book, paint, state, draw, input.
 const holder = document.getElementById("heat-data");
 const room = document.getElementById("heat-viewer");
 if (!holder || !room) return;
