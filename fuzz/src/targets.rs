@@ -130,9 +130,8 @@ pub fn typed_values(bytes: &[u8]) {
 
 /// Lines of a worker.
 pub fn worker_line(bytes: &[u8]) {
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = model::WorkerEvent::from_line(text);
-    }
+    let _ = model::WorkerEvent::name_on_line(bytes);
+    let _ = model::WorkerEvent::from_line(bytes);
 }
 
 /// ICMP echo replies.

@@ -10,8 +10,8 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
-use wire::agent::PROTOCOL;
-use wire::{LaunchSpec, Reply, Request};
+use wire::agent::{PROTOCOL, forward};
+use wire::{FrameError, LaunchSpec, Reply, Request};
 
 /// How long an endpoint may take until it listens: a preloaded stack may have to set up hardware.
 const READY: Duration = Duration::from_secs(20);
@@ -94,7 +94,11 @@ impl<'a, W: Write> Supervisor<'a, W> {
     }
 
     fn reply(&mut self, reply: &Reply) -> Result<(), AgentError> {
-        let frame = match reply.to_frame() {
+        self.write(reply.to_frame())
+    }
+
+    fn write(&mut self, frame: Result<Vec<u8>, FrameError>) -> Result<(), AgentError> {
+        let frame = match frame {
             Ok(frame) => frame,
             // Only raw samples can be this long. The runner is told instead of being left to wait.
             Err(error) => {
@@ -206,18 +210,19 @@ impl<'a, W: Write> Supervisor<'a, W> {
     fn news(&mut self, id: u32, news: News) -> Result<Step, AgentError> {
         let Some(worker) = self.workers.get_mut(&id) else { return Ok(Step::On) };
         match news {
-            News::Event(event) => match *event {
-                WorkerEvent::Ready { address } => return self.ready(id, address),
-                // Told only when the task asks for them.
-                WorkerEvent::Interval(interval) => {
-                    if (worker.role, worker.phase) == (Role::Probe, Phase::Working) {
-                        self.reply(&Reply::Interval(interval))?;
-                    }
+            // Reported only when the task asks for them.
+            News::Interval(line) => {
+                if (worker.role, worker.phase) == (Role::Probe, Phase::Working) {
+                    self.write(forward(&line))?;
                 }
-                WorkerEvent::Measured(measured) => worker.measured.push(*measured),
+            }
+            News::Measured(line) => worker.measured.push(line),
+            News::Event(event) => match event {
+                WorkerEvent::Ready { address } => return self.ready(id, address),
                 WorkerEvent::Load(report) => worker.report = Some(report),
                 WorkerEvent::Failed { code, message } => worker.failed = Some((code, message)),
                 WorkerEvent::Done => worker.done = true,
+                WorkerEvent::Interval(_) | WorkerEvent::Measured(_) => {}
             },
             News::Nonsense(why) => {
                 worker.failed.get_or_insert((1, format!("what the {} says is no event: {why}", worker.role.word())));
@@ -274,7 +279,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
             }
             (Role::Probe, phase) => {
                 for measured in std::mem::take(&mut worker.measured) {
-                    self.reply(&Reply::Measured(Box::new(measured)))?;
+                    self.write(forward(&measured))?;
                 }
                 // A foreign program need not say that it is done, but it has to end well.
                 let good = worker.failed.is_none() && (worker.done || worker.ended_well());

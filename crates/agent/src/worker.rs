@@ -2,7 +2,7 @@
 
 use crate::events::{Event, spawn};
 use crate::{AgentError, Context, LineSink};
-use model::worker::{LINE_MARK, Measured};
+use model::worker::LINE_MARK;
 use model::{LoadReport, WorkerEvent, WorkerSpec};
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -37,8 +37,12 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// What a worker's stdout brings.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// An event of the contract.
-    Event(Box<WorkerEvent>),
+    /// The line of a probe's result, as it came: it may have megabytes, and only the runner reads it.
+    Measured(Vec<u8>),
+    /// The line of a probe's interval, as it came.
+    Interval(Vec<u8>),
+    /// Any other event of the contract.
+    Event(WorkerEvent),
     /// A marked line that is none.
     Nonsense(String),
     /// The process has ended, though a descendant may still hold its stdout.
@@ -86,7 +90,8 @@ pub(crate) struct Worker {
     /// When the agent loses its patience.
     pub(crate) deadline: Option<Instant>,
     pub(crate) started: Instant,
-    pub(crate) measured: Vec<Measured>,
+    /// Lines of results.
+    pub(crate) measured: Vec<Vec<u8>>,
     pub(crate) report: Option<LoadReport>,
     pub(crate) failed: Option<(u8, String)>,
     pub(crate) done: bool,
@@ -313,19 +318,17 @@ impl Words {
 }
 
 fn follow_stdout(id: u32, mut from: impl BufRead, sender: &Sender<Event>, lines: &LineSink) {
-    let mut line = Vec::new();
     loop {
-        line.clear();
-        let news = match read_line(&mut from, &mut line) {
-            Some(text) => match WorkerEvent::from_line(&text) {
-                Ok(Some(event)) => News::Event(Box::new(event)),
-                Ok(None) => {
+        let news = match read_line(&mut from) {
+            Some(line) => match news(line) {
+                Ok(news) => news,
+                Err(line) => {
+                    let text = String::from_utf8_lossy(&line);
                     if !text.trim().is_empty() {
                         lines(&text);
                     }
                     continue;
                 }
-                Err(error) => News::Nonsense(error.to_string()),
             },
             None => News::Closed,
         };
@@ -336,18 +339,34 @@ fn follow_stdout(id: u32, mut from: impl BufRead, sender: &Sender<Event>, lines:
     }
 }
 
+/// What a line says; the line itself when it is none of the contract's.
+fn news(line: Vec<u8>) -> Result<News, Vec<u8>> {
+    match WorkerEvent::name_on_line(&line).as_ref().map(Option::as_deref) {
+        Ok(Some("measured")) => Ok(News::Measured(line)),
+        Ok(Some("interval")) => Ok(News::Interval(line)),
+        _ => match WorkerEvent::from_line(&line) {
+            Ok(event) => event.map(News::Event).ok_or(line),
+            Err(error) => Ok(News::Nonsense(error.to_string())),
+        },
+    }
+}
+
 /// One line without its newline; `None` at the end. Lines of the contract may be long, others are cut.
-fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> Option<String> {
+fn read_line(from: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
     let mark = u64::try_from(LINE_MARK.len()).unwrap_or(u64::MAX);
-    let length = from.by_ref().take(mark).read_until(b'\n', line).ok()?;
+    let length = from.by_ref().take(mark).read_until(b'\n', &mut line).ok()?;
     if length == 0 {
         return None;
     }
     if !line.ends_with(b"\n") {
         let limit = if line.as_slice() == LINE_MARK.as_bytes() { LONGEST_LINE } else { LONGEST_WORDS };
-        from.by_ref().take(limit).read_until(b'\n', line).ok()?;
+        from.by_ref().take(limit).read_until(b'\n', &mut line).ok()?;
     }
-    Some(String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned())
+    while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        line.pop();
+    }
+    Some(line)
 }
 
 #[cfg(test)]
@@ -378,7 +397,7 @@ mod tests {
         text.extend(b"more\xff\n");
         text.extend("x".repeat(10_000).bytes());
         let (news, words) = follow(&text);
-        assert!(matches!(news.as_slice(), [News::Event(event), News::Closed] if **event == WorkerEvent::Done));
+        assert!(matches!(news.as_slice(), [News::Event(WorkerEvent::Done), News::Closed]));
         assert_eq!(&words[..3], ["LibVMA: banner", "half a line without an end", "more\u{fffd}"]);
         // A line that never ends is passed on in pieces.
         assert_eq!(words[3..].concat().len(), 10_000);
@@ -388,7 +407,7 @@ mod tests {
     fn a_long_event_is_not_cut_and_a_broken_one_is_told() {
         let long = WorkerEvent::Failed { code: 1, message: "y".repeat(100_000) };
         let (news, _) = follow(long.line().as_bytes());
-        assert!(matches!(news.as_slice(), [News::Event(event), News::Closed] if **event == long));
+        assert!(matches!(news.as_slice(), [News::Event(event), News::Closed] if *event == long));
         let (news, words) = follow(format!("{LINE_MARK}{{\n").as_bytes());
         assert!(matches!(news.as_slice(), [News::Nonsense(_), News::Closed]) && words.is_empty());
         let (news, _) = follow(LINE_MARK.as_bytes());

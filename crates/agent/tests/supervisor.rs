@@ -314,6 +314,18 @@ fn a_marked_line_that_is_no_event_is_a_failure() {
     runner.bye();
 }
 
+/// A result may have megabytes of histogram log: the agent looks at its name alone and passes the line on as it is.
+#[test]
+fn a_result_is_forwarded_and_not_read() {
+    let body = "{ \"hlog\": \"x\", \"event\" : \"measured\", \"result\": 7 }";
+    let mut runner = Runner::new(&format!("say '{body}'\nsay '{{\"event\":\"done\"}}'"));
+    let Reply::Unreadable(why) = runner.ask(&run_probe(LaunchSpec::default())) else { panic!("it was read") };
+    assert!(why.contains("worker's line"), "{why}");
+    // What it means is the runner's concern.
+    assert_eq!(runner.receive(), Reply::Done);
+    runner.bye();
+}
+
 #[test]
 fn a_cancelled_probe_hands_over_what_it_has() {
     let script = say(&[WorkerEvent::Measured(Box::new(measured(32)))]);

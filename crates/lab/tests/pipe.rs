@@ -178,6 +178,26 @@ fn a_cancelled_probe_ends_and_the_client_goes_on() {
     client.bye().unwrap();
 }
 
+/// Nobody reads a result before the runner does, so it is the runner that names the host.
+#[test]
+fn a_result_that_is_none_names_its_host_and_the_client_goes_on() {
+    for body in [r#"{"event":"measured","result":7}"#, r#"{"event":"measured","hlog":"\ud800"}"#, r#"{"event":"#] {
+        let agent = Agent::new(&format!("say '{body}'\nsay '{{\"event\":\"done\"}}'"));
+        let mut client = agent.open("the build").unwrap();
+        let mut results = 0;
+        let error = client
+            .run_probe(&probe_task(), &LaunchSpec::default(), &AtomicBool::new(false), &mut |_| {}, &mut |_| {
+                results += 1;
+            })
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("host b: what the probe says is no event: ") && !text.contains('\n'), "{text}");
+        assert_eq!((error.exit_code(), error.is_lost(), results), (1, false, 0), "{text}");
+        client.facts().unwrap();
+        client.bye().unwrap();
+    }
+}
+
 #[test]
 fn a_load_that_becomes_steady_can_be_cancelled_and_the_client_goes_on() {
     let agent = Agent::new("echo $$ >$DIR/pid\ncat >/dev/null\necho told >$DIR/told");

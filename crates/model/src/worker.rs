@@ -181,12 +181,28 @@ impl WorkerEvent {
     ///
     /// # Errors
     /// [`crate::ModelError::Document`] for a marked line that does not parse.
-    pub fn from_line(line: &str) -> Result<Option<Self>, crate::ModelError> {
-        let Some(body) = line.strip_prefix(LINE_MARK) else { return Ok(None) };
-        serde_json::from_str(body)
-            .map(Some)
-            .map_err(|error| crate::ModelError::Document { what: "worker's line".to_owned(), why: error.to_string() })
+    pub fn from_line(line: &[u8]) -> Result<Option<Self>, crate::ModelError> {
+        parse_line(line)
     }
+
+    /// The name of the event on a line, such as `measured`. Reads nothing else of the event and keeps nothing of it.
+    ///
+    /// # Errors
+    /// [`crate::ModelError::Document`] for a marked line that is no JSON object or has no event.
+    pub fn name_on_line(line: &[u8]) -> Result<Option<String>, crate::ModelError> {
+        #[derive(serde::Deserialize)]
+        struct Name {
+            event: String,
+        }
+        parse_line::<Name>(line).map(|name| name.map(|name| name.event))
+    }
+}
+
+fn parse_line<T: serde::de::DeserializeOwned>(line: &[u8]) -> Result<Option<T>, crate::ModelError> {
+    let Some(body) = line.strip_prefix(LINE_MARK.as_bytes()) else { return Ok(None) };
+    serde_json::from_slice(body)
+        .map(Some)
+        .map_err(|error| crate::ModelError::Document { what: "worker's line".to_owned(), why: error.to_string() })
 }
 
 #[cfg(test)]

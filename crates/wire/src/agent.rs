@@ -5,13 +5,15 @@
 
 use crate::error::FrameError;
 use crate::frame::{self, AGENT_LIMIT};
-use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Setting, ShieldReport, ShieldSpec};
+use model::worker::{EndpointTask, LINE_MARK, Measured, ProbeTask};
+use model::{
+    HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Setting, ShieldReport, ShieldSpec, WorkerEvent,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Version of the agent's protocol.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// How a worker is started, beside its spec: what makes a network stack of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -103,7 +105,8 @@ fn steady_ms() -> u32 {
     20_000
 }
 
-/// What an agent answers.
+/// What an agent answers. Events of a probe travel as the line that its worker wrote ([`forward`]): a histogram log has
+/// megabytes, and the agent need not read it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Reply {
@@ -141,10 +144,15 @@ pub enum Reply {
         /// Which.
         id: u32,
     },
-    /// An interval of the probe that runs.
+    /// An interval of the probe that runs, forwarded.
+    #[serde(skip)]
     Interval(Box<LiveInterval>),
-    /// One size of a probe.
+    /// One size of a probe, forwarded.
+    #[serde(skip)]
     Measured(Box<Measured>),
+    /// A forwarded line that is no event of a probe; why. More lines may follow.
+    #[serde(skip)]
+    Unreadable(String),
     /// A probe is over.
     Done,
     /// A load works.
@@ -238,7 +246,7 @@ impl Reply {
     /// The reply as a frame.
     ///
     /// # Errors
-    /// [`FrameError::TooLong`] above [`AGENT_LIMIT`].
+    /// [`FrameError::TooLong`] above [`AGENT_LIMIT`]; [`FrameError::Payload`] for what is forwarded instead.
     pub fn to_frame(&self) -> Result<Vec<u8>, FrameError> {
         to_frame(self, "a reply")
     }
@@ -246,10 +254,25 @@ impl Reply {
     /// Reads a frame's payload.
     ///
     /// # Errors
-    /// [`FrameError::Payload`] for anything that is no reply.
+    /// [`FrameError::Payload`] for anything that is neither a reply nor a forwarded line.
     pub fn from_payload(payload: &[u8]) -> Result<Self, FrameError> {
-        from_payload(payload, "a reply")
+        match WorkerEvent::from_line(payload) {
+            Ok(None) => from_payload(payload, "a reply"),
+            Ok(Some(WorkerEvent::Measured(measured))) => Ok(Self::Measured(measured)),
+            Ok(Some(WorkerEvent::Interval(interval))) => Ok(Self::Interval(interval)),
+            Ok(Some(_)) => Ok(Self::Unreadable("the event is none of a probe's".to_owned())),
+            Err(error) => Ok(Self::Unreadable(error.to_string())),
+        }
     }
+}
+
+/// The frame that forwards a worker's line, which begins with [`LINE_MARK`] and has no newline.
+///
+/// # Errors
+/// [`FrameError::TooLong`] above [`AGENT_LIMIT`].
+pub fn forward(line: &[u8]) -> Result<Vec<u8>, FrameError> {
+    debug_assert!(line.starts_with(LINE_MARK.as_bytes()), "a line without the mark would be read as a reply");
+    frame::encode(line, AGENT_LIMIT)
 }
 
 fn to_frame<T: serde::Serialize>(message: &T, what: &'static str) -> Result<Vec<u8>, FrameError> {

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
 use model::usage::Preload;
-use model::worker::{EndpointTask, Measured, ProbeTask, Target};
+use model::worker::{EndpointTask, LINE_MARK, ProbeTask, Target};
 use model::{
     Counters, EndSpec, EndUsage, Finding, FindingId, HostFacts, Limits, LoadProfile, LoadReport, LoadSpec,
     MachineFacts, Policy, Probe, ProbeSpec, Protocol, Receive, SocketSpec, Stamps, TickRate,
@@ -252,9 +252,13 @@ fn a_measured_size_travels_whole() {
         "format": 1, "probe": "pingpong", "later_field": [1, 2],
     });
     // What a later version would send reads as an error of the payload, not as a panic, when it lacks what we need.
-    let reply = serde_json::json!({ "type": "measured", "result": result });
-    assert!(Reply::from_payload(reply.to_string().as_bytes()).is_err());
-    let _: fn(Box<Measured>) -> Reply = Reply::Measured;
+    let event = serde_json::json!({ "event": "measured", "result": result });
+    let line = format!("{LINE_MARK}{event}");
+    let frame = wire::agent::forward(line.as_bytes()).unwrap();
+    let Reply::Unreadable(why) = Reply::from_payload(&frame[wire::frame::PREFIX_BYTES..]).unwrap() else { panic!() };
+    assert!(why.contains("missing field"), "{why}");
+    // Without the mark it is no reply either.
+    assert!(Reply::from_payload(event.to_string().as_bytes()).is_err());
 }
 
 #[test]

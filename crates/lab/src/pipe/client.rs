@@ -167,11 +167,17 @@ impl Client {
         let step = "run a probe";
         self.transport.send(&Request::RunProbe { task: Box::new(task.clone()), launch: launch.clone() })?;
         let mut looks_left = None;
+        let mut unreadable = None;
         loop {
             match self.transport.receive(LOOK)? {
                 Some(Reply::Interval(interval)) => live(*interval),
                 Some(Reply::Measured(measured)) => sink(*measured),
-                Some(Reply::Done) => return Ok(()),
+                // The agent goes on to the end of the probe.
+                Some(Reply::Unreadable(why)) => drop(unreadable.get_or_insert(why)),
+                Some(Reply::Done) => {
+                    return unreadable
+                        .map_or(Ok(()), |why| Err(self.failed(1, format!("what the probe says is no event: {why}"))));
+                }
                 Some(Reply::Failed { code, message }) => return Err(self.failed(code, message)),
                 Some(_) => return Err(self.out_of_turn(step)),
                 None => {}

@@ -46,7 +46,8 @@ impl Worker {
             .spawn(move || {
                 for line in BufReader::new(stdout).lines() {
                     let event = line.map_err(|error| error.to_string());
-                    let event = event.and_then(|line| WorkerEvent::from_line(&line).map_err(|error| error.to_string()));
+                    let event = event
+                        .and_then(|line| WorkerEvent::from_line(line.as_bytes()).map_err(|error| error.to_string()));
                     // Nobody listens any more once the command is done.
                     if event.transpose().is_some_and(|event| sender.send(event).is_err()) {
                         return;
