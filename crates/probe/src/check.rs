@@ -1,8 +1,8 @@
 //! What can only be checked on this machine or once the peer is known, before the first message is sent.
 
-use crate::ProbeError;
+use crate::{ProbeError, driver};
 use model::worker::ProbeTask;
-use model::{CpuList, Gap, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Receive, Stamps};
+use model::{Gap, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Receive, Stamps};
 use wire::data;
 
 fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ProbeError> {
@@ -12,17 +12,7 @@ fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ProbeError> {
 /// Checks the initiator's side against this machine. The policy is tried on a thread of its own, so that a refusal is
 /// reported before the peer is contacted.
 pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
-    if let Some(cpu) = spec.initiator.cpu {
-        let wanted: CpuList = [cpu].into_iter().collect();
-        on_a_thread(move || {
-            host::shield::enter(&wanted)?;
-            Ok(task::set_affinity(&wanted)?)
-        })?;
-    }
-    let policy = spec.initiator.policy;
-    if policy != Policy::Other {
-        on_a_thread(move || Ok(task::apply_policy(policy)?))?;
-    }
+    try_placement(spec.initiator.cpu, spec.initiator.policy)?;
     let several = spec.pings > 1 || spec.pongs > 1;
     if spec.socket.more && several && !spec.socket.protocol.is_stream() {
         return conflict(
@@ -84,12 +74,7 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
         if pace.pacer == Pacer::Spin {
             return conflict("a spinning sender receives by itself, on its own CPU", "leave --receive-cpu out");
         }
-        let (wanted, policy): (CpuList, _) = ([cpu].into_iter().collect(), spec.initiator.policy);
-        on_a_thread(move || {
-            host::shield::enter(&wanted)?;
-            task::set_affinity(&wanted)?;
-            Ok(task::apply_policy(policy)?)
-        })?;
+        try_placement(Some(cpu), spec.initiator.policy)?;
     }
     one_cpu(spec, &pace)
 }
@@ -121,8 +106,9 @@ fn one_cpu(spec: &ProbeSpec, pace: &PaceSpec) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn on_a_thread(try_it: impl FnOnce() -> Result<(), ProbeError> + Send) -> Result<(), ProbeError> {
-    let outcome = std::thread::scope(|scope| scope.spawn(try_it).join());
+/// Tries a CPU and a policy on a thread of its own.
+fn try_placement(cpu: Option<u32>, policy: Policy) -> Result<(), ProbeError> {
+    let outcome = std::thread::scope(|scope| scope.spawn(|| driver::place_thread(cpu, policy, None)).join());
     outcome.unwrap_or(Ok(()))
 }
 

@@ -34,7 +34,7 @@ pub struct Context {
     /// ([`model::worker::ProbeTask::live`]).
     pub live: Option<LiveSink>,
     /// Progress of a closed loop, updated between batches.
-    pub(crate) progress_seen: Arc<LiveProgress>,
+    pub(crate) progress: Arc<LiveProgress>,
     /// Captures the packets of the measurement. Each connection and data path is registered before its first packet.
     pub capture: Option<Arc<Capture>>,
 }
@@ -138,7 +138,7 @@ impl Context {
             started: Instant::now(),
             claims_loopback: false,
             live: None,
-            progress_seen: Arc::default(),
+            progress: Arc::default(),
             capture: None,
         }
     }

@@ -1,40 +1,30 @@
-//! The result document of one size, put together from what the loop, the recorder, the samplers and the reflector left.
+//! The result document of one pass, from what the engine, the recorder, the samplers and the reflectors left.
 
+use crate::driver::Pass;
 use crate::stop;
 use model::result::{EndReport, Ends, SelfCost, Transactions};
+use model::usage::Preload;
 use model::worker::{Measured, ProbeTask};
 use model::{
-    ClockMap, Counters, EndUsage, Event, Finding, FindingId, LatencyKind, PgmReport, Probe, ProbeSpec, ResultDocument,
-    TickRate,
+    ClockMap, Counters, EndUsage, Event, Finding, FindingId, LatencyKind, Messages, PgmReport, Probe, ProbeSpec,
+    ResultDocument, TickRate, Verdict,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
 use wire::StopReport;
 
-/// Everything known about one measured size.
-pub(crate) struct Parts<'a> {
-    /// What was asked for.
-    pub task: &'a ProbeTask,
-    /// Message or request size in bytes.
-    pub size: u32,
-    /// Messages a second asked for, of `pace`.
-    pub rate: Option<f64>,
-    /// The initiator's name of its host, and both data addresses, where there are some.
-    pub path_info: &'a PathInfo,
-    /// The recorder's figures.
-    pub recorded: Recorded,
+/// Everything known about one measured pass.
+pub(crate) struct Parts {
+    /// Addresses of both ends.
+    pub path_info: PathInfo,
     /// The initiator's clocks.
     pub map: ClockMap,
     /// The initiator's thread and machine.
     pub usage: EndUsage,
     /// Where the initiator's host dropped messages.
     pub counters: Counters,
-    /// The reflector's report; absent for ICMP echo and when the peer vanished.
+    /// The (first) reflector's report; absent for ICMP echo and when the peer vanished.
     pub reflector: Option<StopReport>,
-    /// Answered transactions a second of each pass of `rr`.
-    pub rates: &'a [f64],
-    /// Width of the median's interval that ended the size, in percent, when it did.
-    pub width_percent: Option<f64>,
     /// The tool's own cost.
     pub self_cost: SelfCost,
     /// Findings made so far.
@@ -43,9 +33,28 @@ pub(crate) struct Parts<'a> {
     pub vanished: Option<String>,
     /// Whether the program was asked to end before the stop rule was met.
     pub interrupted: bool,
+    /// What was measured.
+    pub figures: Figures,
+}
+
+/// What a pass measured.
+pub(crate) enum Figures {
+    /// Timed messages.
+    Timed(Box<Timed>),
+    /// Bulk data.
+    Stream(Box<crate::stream::Streamed>),
+}
+
+/// Timed messages, of a closed or an open loop.
+pub(crate) struct Timed {
+    pub recorded: Recorded,
+    /// Answered transactions a second of each repetition of `rr`.
+    pub rates: Vec<f64>,
+    /// Width of the median's interval that ended the size, in percent, when it did.
+    pub width_percent: Option<f64>,
     /// What PGM did, where it carried the messages.
     pub pgm: Option<PgmReport>,
-    /// What happened when.
+    /// Protocol events.
     pub events: Vec<Event>,
 }
 
@@ -68,121 +77,68 @@ pub(crate) struct PathInfo {
 
 /// What `latency` is reported as.
 pub(crate) fn kind(spec: &ProbeSpec) -> LatencyKind {
-    // Out and back differ in an open loop: so half of the sum has no meaning.
+    // Out and back differ in an open loop, so half of the sum has no meaning.
     if spec.rtt || spec.probe == Probe::Pace { LatencyKind::Rtt } else { LatencyKind::RttHalf }
 }
 
 /// Puts the document together and judges it.
-pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
-    let Parts {
-        task,
-        size,
-        rate: pps,
-        path_info,
-        mut recorded,
-        map,
-        usage,
-        counters,
-        reflector,
-        rates,
-        width_percent,
-        self_cost,
-        mut found,
-        vanished,
-        interrupted,
-        pgm,
-        events,
-    } = parts;
+pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measured {
     let spec = &task.spec;
-    let rate = map.rate;
+    let mut reflector = parts.reflector.take();
     if let Some(report) = &reflector {
-        found.extend(report.notes.iter().cloned());
-        found.extend(over_rate(spec, report));
+        parts.found.extend(report.notes.iter().cloned());
+        parts.found.extend(over_rate(spec, report));
     }
+    if let Figures::Stream(streamed) = &mut parts.figures {
+        streamed.add_endpoint(reflector.as_mut(), parts.vanished.is_some());
+        parts.found.extend(streamed.findings());
+    }
+    let messages = match &parts.figures {
+        Figures::Timed(timed) => timed.recorded.messages.clone(),
+        Figures::Stream(streamed) => streamed.messages(),
+    };
     let preloads = host::stack::preloads();
-    let verdict = record::verdict(&Evidence {
-        spec,
-        initiator: EndEvidence { spec: &spec.initiator, usage: &usage, counters: &counters, preloads: &preloads },
-        reflector: reflector.as_ref().map(|report| EndEvidence {
-            spec: &spec.reflector,
-            usage: &report.usage,
-            counters: &report.counters,
-            preloads: &report.preloads,
-        }),
-        clock: Some(&map),
-        recorded: &recorded,
-        path: PathFacts {
-            is_local: path_info.is_local,
-            loopback_intended: path_info.loopback_intended,
-            one_machine: path_info.one_machine,
-            peer: path_info.peer.as_deref().unwrap_or("this machine"),
-        },
-        found: &found,
-        interval_percent: rate_width(spec, rates).or(width_percent),
-        peer_vanished: vanished.as_deref(),
-        interrupted,
-        load: None,
-    });
-    let latency_corrected = record::corrected(spec, &recorded);
+    let verdict = judge(spec, &parts, &messages, reflector.as_ref(), &preloads);
+    let Parts { path_info, map, usage, counters, self_cost, interrupted, figures, .. } = parts;
     let ends = Ends {
         initiator: EndReport {
             spec: spec.initiator.clone(),
-            host: path_info.host.clone(),
-            address: path_info.local.clone(),
+            host: path_info.host,
+            address: path_info.local,
             usage,
             counters,
             stack_environment: host::stack_environment(),
             preloads,
         },
-        reflector: Some(if spec.probe == Probe::Ping {
-            // A kernel answers, of which only the address is known.
-            EndReport { address: path_info.peer.clone(), ..EndReport::default() }
-        } else {
-            let mut report = reflector.unwrap_or_default();
-            report.usage.transactions =
-                Some(report.received / u64::from(spec.pings.max(1))).filter(|rounds| *rounds > 0);
-            EndReport {
-                spec: spec.reflector.clone(),
-                host: None,
-                address: path_info.peer.clone(),
-                usage: report.usage,
-                counters: report.counters,
-                stack_environment: report.stack_environment,
-                preloads: report.preloads,
-            }
-        }),
+        reflector: Some(reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
     };
-    let (rate_report, one_way, segments, reflectors) = match recorded.pace.take() {
-        Some(pace) => (Some(pace.rate), pace.one_way, pace.segments, pace.reflectors),
-        None => (None, None, Vec::new(), Vec::new()),
-    };
+    let rate = map.rate;
     let result = ResultDocument {
         format: model::FORMAT,
         probe: spec.probe,
         cell: None,
         repetition: None,
-        started_ns: recorded.started_ns,
-        elapsed_ns: recorded.elapsed_ns,
-        factors: factors(task, size, pps),
+        started_ns: 0,
+        elapsed_ns: 0,
+        factors: factors(task, pass),
         ends,
-        latency: Some(recorded.latency),
-        latency_intended: recorded.latency_intended,
-        lateness: recorded.lateness,
-        latency_corrected,
-        transactions: (spec.probe == Probe::Rr).then(|| transactions(spec, size, rates)),
-        rate: rate_report,
-        one_way,
-        segments,
-        reflectors,
+        latency: None,
+        latency_intended: None,
+        lateness: None,
+        latency_corrected: None,
+        transactions: None,
+        rate: None,
+        one_way: None,
+        segments: Vec::new(),
+        reflectors: Vec::new(),
         stream: None,
-        pgm,
-        mdev_ns: recorded.mdev_ns.filter(|_| spec.probe == Probe::Ping),
-        series: recorded.series,
-        // It fails only for counts above 2^63.
-        histogram: recorded.histogram.to_base64_v2().ok(),
-        histogram_intended: recorded.schedule.as_ref().and_then(|schedule| schedule.intended.to_base64_v2().ok()),
-        histogram_lateness: recorded.schedule.as_ref().and_then(|schedule| schedule.lateness.to_base64_v2().ok()),
-        messages: recorded.messages,
+        pgm: None,
+        mdev_ns: None,
+        series: Vec::new(),
+        histogram: None,
+        histogram_intended: None,
+        histogram_lateness: None,
+        messages,
         self_cost,
         clock: Some(map),
         load: None,
@@ -190,20 +146,110 @@ pub(crate) fn assemble(parts: Parts<'_>) -> Measured {
         interrupted,
         verdict,
     };
-    let raw = recorded.raw.map(|samples| raw(&samples, rate, recorded.first_tick));
-    Measured { result, hlog: recorded.hlog, outliers: recorded.outliers, events, raw }
+    let mut measured = Measured { result, hlog: String::new(), outliers: Vec::new(), events: Vec::new(), raw: None };
+    match figures {
+        Figures::Timed(timed) => timed.fill(&mut measured, spec, pass.size, rate),
+        Figures::Stream(streamed) => streamed.fill(&mut measured),
+    }
+    measured
 }
 
-fn raw(samples: &[model::Sample], rate: TickRate, first_tick: u64) -> String {
-    record::raw::encode(samples, rate, first_tick)
+fn judge(
+    spec: &ProbeSpec,
+    parts: &Parts,
+    messages: &Messages,
+    reflector: Option<&StopReport>,
+    preloads: &[Preload],
+) -> Verdict {
+    let timed = match &parts.figures {
+        Figures::Timed(timed) => Some(timed.as_ref()),
+        Figures::Stream(_) => None,
+    };
+    let path = &parts.path_info;
+    record::verdict(&Evidence {
+        spec,
+        initiator: EndEvidence { spec: &spec.initiator, usage: &parts.usage, counters: &parts.counters, preloads },
+        reflector: reflector.map(|report| EndEvidence {
+            spec: &spec.reflector,
+            usage: &report.usage,
+            counters: &report.counters,
+            preloads: &report.preloads,
+        }),
+        clock: Some(&parts.map),
+        messages,
+        recorded: timed.map(|timed| &timed.recorded),
+        path: PathFacts {
+            is_local: path.is_local,
+            loopback_intended: path.loopback_intended,
+            one_machine: path.one_machine,
+            peer: path.peer.as_deref().unwrap_or("this machine"),
+        },
+        found: &parts.found,
+        interval_percent: timed.and_then(|timed| rate_width(spec, &timed.rates).or(timed.width_percent)),
+        peer_vanished: parts.vanished.as_deref(),
+        interrupted: parts.interrupted,
+        load: None,
+    })
+}
+
+fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) -> EndReport {
+    if spec.probe == Probe::Ping {
+        // A kernel answers, of which only the address is known.
+        return EndReport { address, ..EndReport::default() };
+    }
+    let mut usage = report.usage;
+    if spec.probe != Probe::Stream {
+        usage.transactions = Some(report.received / u64::from(spec.pings.max(1))).filter(|rounds| *rounds > 0);
+    }
+    EndReport {
+        spec: spec.reflector.clone(),
+        host: None,
+        address,
+        usage,
+        counters: report.counters,
+        stack_environment: report.stack_environment,
+        preloads: report.preloads,
+    }
+}
+
+impl Timed {
+    /// Fills in the figures of timed messages.
+    fn fill(self, measured: &mut Measured, spec: &ProbeSpec, size: u32, rate: TickRate) {
+        let Self { mut recorded, rates, pgm, events, .. } = self;
+        let result = &mut measured.result;
+        result.started_ns = recorded.started_ns;
+        result.elapsed_ns = recorded.elapsed_ns;
+        result.latency_corrected = record::corrected(spec, &recorded);
+        result.latency = Some(recorded.latency);
+        result.latency_intended = recorded.latency_intended;
+        result.lateness = recorded.lateness;
+        result.transactions = (spec.probe == Probe::Rr).then(|| transactions(spec, size, &rates));
+        if let Some(pace) = recorded.pace.take() {
+            (result.rate, result.one_way) = (Some(pace.rate), pace.one_way);
+            (result.segments, result.reflectors) = (pace.segments, pace.reflectors);
+        }
+        result.pgm = pgm;
+        result.mdev_ns = recorded.mdev_ns.filter(|_| spec.probe == Probe::Ping);
+        result.series = recorded.series;
+        // It fails only for counts above 2^63.
+        result.histogram = recorded.histogram.to_base64_v2().ok();
+        if let Some(schedule) = &recorded.schedule {
+            result.histogram_intended = schedule.intended.to_base64_v2().ok();
+            result.histogram_lateness = schedule.lateness.to_base64_v2().ok();
+        }
+        measured.hlog = recorded.hlog;
+        measured.outliers = recorded.outliers;
+        measured.events = events;
+        measured.raw = recorded.raw.map(|samples| record::raw::encode(&samples, rate, recorded.first_tick));
+    }
 }
 
 /// The task's factors with `protocol` and `size`, and `rate` where there is one; these win over what the task says.
-fn factors(task: &ProbeTask, size: u32, rate: Option<f64>) -> BTreeMap<String, serde_json::Value> {
+fn factors(task: &ProbeTask, pass: Pass) -> BTreeMap<String, serde_json::Value> {
     let mut factors = task.factors.clone();
     factors.insert("protocol".to_owned(), task.spec.socket.protocol.word().into());
-    factors.insert("size".to_owned(), size.into());
-    if let Some(rate) = rate {
+    factors.insert("size".to_owned(), pass.size.into());
+    if let Some(rate) = pass.rate {
         factors.insert("rate".to_owned(), number(rate));
     }
     factors
@@ -270,25 +316,26 @@ mod tests {
         let map = MapRecorder::new(clock).finish();
         let factors = BTreeMap::from([("load".to_owned(), "none".into()), ("size".to_owned(), 1.into())]);
         let task = ProbeTask { factors, ..ProbeTask::new(spec, Target::default()) };
-        check(assemble(Parts {
-            task: &task,
-            size: 64,
-            rate: None,
-            path_info: &PathInfo { loopback_intended: true, ..PathInfo::default() },
+        let timed = Timed {
             recorded: recorder.finish(Some(&map)),
+            rates: rates.to_vec(),
+            width_percent: None,
+            pgm: None,
+            events: Vec::new(),
+        };
+        let parts = Parts {
+            path_info: PathInfo { loopback_intended: true, ..PathInfo::default() },
             map,
             usage: EndUsage::default(),
             counters: Counters::default(),
             reflector: Some(StopReport { over_rate: 3, received: 480, ..StopReport::default() }),
-            rates,
-            width_percent: None,
             self_cost: SelfCost::default(),
             found: Vec::new(),
             vanished: None,
             interrupted: false,
-            pgm: None,
-            events: Vec::new(),
-        }));
+            figures: Figures::Timed(Box::new(timed)),
+        };
+        check(assemble(&task, Pass { size: 64, rate: None, first: true }, parts));
     }
 
     fn has(measured: &Measured, id: FindingId) -> bool {

@@ -11,12 +11,13 @@
 use model::worker::{Measured, ProbeTask};
 
 mod check;
+mod closed_loop;
 mod connect_each;
 mod context;
 mod cost;
 mod document;
+mod driver;
 mod echo;
-mod engine;
 mod error;
 mod local;
 mod measuring_thread;
@@ -58,6 +59,7 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
         }
         // The child of a local protocol is started by this thread, which outlives it, before it gets its CPU.
         let peer = peer::open(task, context)?;
-        engine::Engine::prepare(task, context, clock)?.measure(peer, give)
+        let engine = closed_loop::ClosedLoop::prepare(task, context, clock, peer)?;
+        driver::drive(engine, task, context, &[None], give)
     })
 }

@@ -1,8 +1,7 @@
 //! The reflector of protocols within one machine: a child of this process, which inherits its end of the data path.
 
 use crate::document::PathInfo;
-use crate::engine::{DataPath, Peer};
-use crate::peer;
+use crate::peer::{self, DataPath, Peer};
 use crate::session::Session;
 use crate::{Context, ProbeError};
 use model::ProbeSpec;

@@ -29,7 +29,7 @@ pub(crate) fn run_on_measuring_thread<T: Send>(
     sink: &mut dyn FnMut(Measured),
     measure: impl FnOnce(&mut dyn FnMut(Measured)) -> Result<T, ProbeError> + Send,
 ) -> Result<T, ProbeError> {
-    let _affinity = AffinityGuard::from(spec.initiator.cpu);
+    let _affinity = AffinityGuard::away_from(&[spec.initiator.cpu]);
     std::thread::scope(|scope| {
         let (messages, heard) = sync_channel(1);
         let (handed_on, go_on) = sync_channel(1);
@@ -57,7 +57,7 @@ pub(crate) fn run_on_measuring_thread<T: Send>(
                 Err(RecvTimeoutError::Timeout) => {
                     // Open loops report their intervals themselves.
                     if let Some(live) = &context.live
-                        && let Some(interval) = context.progress_seen.since(&mut before)
+                        && let Some(interval) = context.progress.since(&mut before)
                     {
                         live.tell(interval);
                     }
@@ -75,15 +75,19 @@ pub(crate) fn run_on_measuring_thread<T: Send>(
     })
 }
 
-/// Keeps the calling thread off the measuring CPU, and lets it back when dropped.
+/// Keeps the calling thread off the measuring CPUs, and lets it back when dropped.
 pub(crate) struct AffinityGuard(Option<model::CpuList>);
 
 impl AffinityGuard {
-    pub(crate) fn from(measuring: Option<u32>) -> Self {
-        let Some(cpu) = measuring else { return Self(None) };
+    pub(crate) fn away_from(measuring: &[Option<u32>]) -> Self {
+        let Some(first) = measuring.iter().flatten().next() else { return Self(None) };
         let before = task::allowed_cpus().ok();
-        // Best effort: a thread that only waits disturbs little.
-        let _ = task::set_affinity(&task::housekeeping_cpus(Some(cpu)));
+        let housekeeping = task::housekeeping_cpus(Some(*first));
+        let others: model::CpuList = housekeeping.iter().filter(|cpu| !measuring.contains(&Some(*cpu))).collect();
+        // Best effort: a thread that only waits disturbs little, and on a machine without another CPU it shares theirs.
+        if !others.is_empty() {
+            let _ = task::set_affinity(&others);
+        }
         Self(before)
     }
 }

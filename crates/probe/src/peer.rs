@@ -1,7 +1,6 @@
 //! Opens the connection to the peer: control session, data path, its proof, and the facts about its addresses.
 
 use crate::document::PathInfo;
-use crate::engine::{DataPath, Peer};
 use crate::pace::mean_rate;
 use crate::session::Session;
 use crate::{Context, ProbeError, check, local};
@@ -16,6 +15,51 @@ use wire::{Key, OpenRequest, Opened, PaceRequest, data};
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long the token may take to leave.
 const SHOW: Duration = Duration::from_secs(1);
+
+/// How messages reach the peer.
+pub(crate) enum DataPath {
+    /// A data socket to a reflector.
+    Data(Box<DataSocket>),
+    /// A connection for each transaction with a reflector.
+    ConnectEach(SocketAddr),
+    /// Echo requests to a kernel.
+    Echo(SocketAddr),
+}
+
+/// The peer: its control session (absent for ICMP echo) and the data path to it.
+pub(crate) struct Peer {
+    /// The control session.
+    pub session: Option<Session>,
+    /// The data path.
+    pub data_path: DataPath,
+    /// The tag of messages that have room for one.
+    pub tag: u64,
+    /// Addresses, and whether they are one host's.
+    pub path_info: PathInfo,
+    /// The reflector's process, when it is ours. Last, so that its data path is closed before it is waited for.
+    pub _child: Option<local::Reflector>,
+}
+
+impl DataPath {
+    /// Datagrams that our socket dropped so far for want of room.
+    pub(crate) fn dropped(&self) -> u64 {
+        match self {
+            Self::Data(socket) => socket.dropped().map_or(0, u64::from),
+            Self::ConnectEach(_) | Self::Echo(_) => 0,
+        }
+    }
+}
+
+impl Peer {
+    /// The peer as people write it.
+    pub(crate) fn name(&self) -> String {
+        match (&self.session, &self.path_info.peer) {
+            (Some(session), _) => session.name().to_owned(),
+            (None, Some(address)) => address.clone(),
+            (None, None) => "this machine".to_owned(),
+        }
+    }
+}
 
 /// Opens the data path that the task asks for.
 pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeError> {

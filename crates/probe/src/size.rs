@@ -18,7 +18,7 @@ pub(crate) struct SizeLoop<'r, 'a> {
     /// The loop and its memory.
     pub rounds: &'r mut Rounds<'a>,
     /// Updated between batches for the live view.
-    pub progress_seen: Option<&'r LiveProgress>,
+    pub live: Option<&'r LiveProgress>,
     /// The message size in bytes.
     pub size: u32,
     /// Where samples go between batches.
@@ -88,8 +88,8 @@ impl SizeLoop<'_, '_> {
         let counters = CounterSampler::start();
         task::prefault_stack(128 * 1024);
         let mut usage = UsageSampler::start(self.spec.initiator.cpu);
-        if let Some(progress_seen) = self.progress_seen {
-            progress_seen.begin(self.size);
+        if let Some(live) = self.live {
+            live.begin(self.size);
         }
         self.began = self.clock.now();
         let end = match warm {
@@ -236,9 +236,9 @@ impl SizeLoop<'_, '_> {
             pass.active_ticks += ticks;
             map.push_if_due(self.clock.now());
             usage.observe_cpu();
-            if let Some(progress_seen) = self.progress_seen.filter(|_| phase == Phase::Timed) {
+            if let Some(live) = self.live.filter(|_| phase == Phase::Timed) {
                 let elapsed_ns = self.clock.ns(self.clock.now().saturating_sub(self.began));
-                progress_seen.update(self.rounds_of(phase), self.recorder.lost(), elapsed_ns);
+                live.update(self.rounds_of(phase), self.recorder.lost(), elapsed_ns);
             }
             outcome?;
             if self.rounds.lost_in_batch() > 0 && (self.peer_ended)() {

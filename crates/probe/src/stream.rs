@@ -11,15 +11,19 @@ mod flow;
 mod open;
 mod pinger;
 
+use crate::document::{Figures, Parts};
+use crate::driver::{self, Engine, Pass, PassDone};
+use crate::measuring_thread::AffinityGuard;
 use crate::session::Session;
 use crate::{Context, Outcome, ProbeError, check};
 use clock::{Clock, MapRecorder};
-use document::Parts;
+pub(crate) use document::Streamed;
 use flow::{FlowControl, FlowProgress, FlowResult, FlowTask};
 use host::CounterSampler;
+use model::result::SelfCost;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::worker::{Measured, ProbeTask};
-use model::{EndUsage, Finding, FindingId, Latency, LiveInterval, StreamSpec};
+use model::{EndUsage, Finding, Latency, LiveInterval, StreamSpec};
 use net::DataSocket;
 use net::bulk::{self, TcpWatch};
 use open::OpenStream;
@@ -28,7 +32,7 @@ use stats::Histogram;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use wire::StopReport;
+use wire::{StopReport, StreamEnd};
 
 /// Between two looks of the manager; the control connection is listened to meanwhile.
 const LOOK: Duration = Duration::from_millis(5);
@@ -39,8 +43,6 @@ const TAIL: Duration = Duration::from_millis(100);
 const LAST: Duration = Duration::from_millis(20);
 /// How long TCP may take to have everything acknowledged.
 const DRAIN: Duration = Duration::from_secs(3);
-/// Beyond its duration, what a real-time flow may run without blocking before the kernel ends it.
-const RT_SLACK: Duration = Duration::from_secs(30);
 /// Stack of a flow's thread.
 const STACK_BYTES: usize = 256 << 10;
 /// Between two signs of life.
@@ -55,27 +57,32 @@ pub(crate) fn run(
     clock: Clock,
     sink: &mut dyn FnMut(Measured),
 ) -> Result<Outcome, ProbeError> {
-    let mut found = Vec::new();
-    if let Err(refused) = task::lock_memory() {
-        found.push(Finding::at(FindingId::NotPermitted, "initiator", refused.to_string()));
+    let found = driver::lock_memory();
+    let _affinity = AffinityGuard::away_from(&[task.spec.initiator.cpu]);
+    driver::drive(StreamEngine { task, context, clock, found }, task, context, &[None], sink)
+}
+
+/// The engine of `stream`: each size has sessions of its own.
+struct StreamEngine<'a> {
+    task: &'a ProbeTask,
+    context: &'a Context,
+    clock: Clock,
+    found: Vec<Finding>,
+}
+
+impl Engine for StreamEngine<'_> {
+    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
+        let (task, context, clock) = (self.task, self.context, self.clock);
+        let mut opened = open::open(task, context, pass.size)?;
+        let mut pinger = opened.stream.working_latency.then(|| Pinger::open(task, clock)).transpose()?;
+        let idle = pinger.as_mut().map(|pinger| pinger.measure_idle(&context.stop)).transpose()?;
+        let stream = Stream { task, context, clock, size: pass.size, opened: &mut opened };
+        let done = stream.run(pinger)?.finish(clock, pass.size, &opened, idle, self.found.clone());
+        opened.session.close();
+        Ok(Some(done))
     }
-    let _affinity = crate::measuring_thread::AffinityGuard::from(task.spec.initiator.cpu);
-    let mut outcome = Outcome::default();
-    for size in task.spec.sizes.iter() {
-        if context.stopping() {
-            outcome.interrupted = true;
-            break;
-        }
-        let (measured, failure) = one(task, context, clock, size, &found)?;
-        outcome.sizes += 1;
-        outcome.untrusted += u32::from(!measured.result.verdict.trusted);
-        sink(measured);
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
-        outcome.interrupted |= context.stopping();
-    }
-    Ok(outcome)
+
+    fn close(self) {}
 }
 
 /// Real-time flows that share one CPU of one machine: whichever never sleeps keeps the other from running.
@@ -90,29 +97,6 @@ fn check_shared_cpu(task: &ProbeTask) -> Result<(), ProbeError> {
         }),
         _ => Ok(()),
     }
-}
-
-/// Measures one size. What was measured is given also when it failed, together with why.
-fn one(
-    task: &ProbeTask,
-    context: &Context,
-    clock: Clock,
-    size: u32,
-    found: &[Finding],
-) -> Result<(Measured, Option<ProbeError>), ProbeError> {
-    let mut opened = open::open(task, context, size)?;
-    let spec = opened.stream.clone();
-    let mut pinger = spec.working_latency.then(|| Pinger::open(task, clock)).transpose()?;
-    let idle = match &mut pinger {
-        Some(pinger) => Some(pinger.measure_idle(&context.stop)?),
-        None => None,
-    };
-    let found = found.to_vec();
-    let stream = Stream { task, context, clock, size, opened: &mut opened };
-    let run = stream.run(pinger)?;
-    let (measured, failure) = run.finish(task, clock, size, &opened, idle, found);
-    opened.session.close();
-    Ok((measured, failure))
 }
 
 fn longest(task: &ProbeTask) -> Duration {
@@ -139,7 +123,7 @@ struct StreamRun {
     map: model::ClockMap,
     report: Option<StopReport>,
     /// Intervals that the endpoint reported while it ran.
-    told: Vec<StreamInterval>,
+    intervals: Vec<StreamInterval>,
     working: Option<Latency>,
     hlog: String,
     vanished: Option<String>,
@@ -253,7 +237,7 @@ impl Stream<'_> {
                 overflow: sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum(),
                 map: map.finish(),
                 report,
-                told,
+                intervals: told,
                 working,
                 hlog,
                 vanished,
@@ -471,13 +455,12 @@ impl StreamRun {
     /// Puts all that is known together.
     fn finish(
         self,
-        task: &ProbeTask,
         clock: Clock,
         size: u32,
         opened: &OpenStream,
         idle: Option<Latency>,
         mut found: Vec<Finding>,
-    ) -> (Measured, Option<ProbeError>) {
+    ) -> PassDone {
         let spec = &opened.stream;
         let mut sent = self.tcp;
         let mut usage = EndUsage::default();
@@ -503,42 +486,46 @@ impl StreamRun {
             usage.other_tasks_ns = None;
         }
         sent.elapsed_ns = clock.ns(last.saturating_sub(first));
-        let here: Option<StreamReceived> = spec.goes_down().then(|| record::stream::merge(&counted));
+        let received: Option<StreamReceived> = spec.goes_down().then(|| record::stream::merge(&counted));
         let rate = |bytes: u64, ns: u64| (ns > 0).then(|| bytes as f64 * 8.0 / (ns as f64 / 1e9));
-        let came_down = here.as_ref().and_then(|here| rate(here.bytes, here.elapsed_ns));
+        let came_down = received.as_ref().and_then(|received| rate(received.bytes, received.elapsed_ns));
         found.extend(opened.held_back(size, [rate(sent.bytes, sent.elapsed_ns), came_down]));
         let mut counters = self.counters;
         counters.socket_overflow += self.overflow;
-        let mut failure = None;
-        let mut vanished = None;
-        if let Some(why) = self.vanished {
-            vanished = Some(why.clone());
-            failure = Some(ProbeError::PeerVanished { address: opened.session.name().to_owned(), size, why });
-        } else if let Some(cause) = broken {
-            let detail = format!("the initiator's data path broke: {cause}");
-            found.push(Finding::at(FindingId::PathBroken, "initiator", detail));
-            failure = Some(ProbeError::broken_path(opened.session.name().to_owned(), size, cause));
-        }
-        let measured = document::assemble(Parts {
-            task,
-            opened,
+        let address = opened.session.name().to_owned();
+        let failure = match (&self.vanished, broken) {
+            (Some(why), _) => Some(ProbeError::PeerVanished { address, size, why: why.clone() }),
+            (None, Some(cause)) => {
+                found.push(driver::broken_path(cause));
+                Some(ProbeError::broken_path(address, size, cause))
+            }
+            (None, None) => None,
+        };
+        let streamed = Streamed {
+            spec: spec.clone(),
             size,
-            clock,
+            datagrams: opened.datagrams,
             started_ns: self.started_ns,
             sent: spec.goes_up().then_some(sent),
-            received: here,
-            told: self.told,
-            usage,
-            counters,
-            map: self.map,
-            report: self.report,
+            received,
+            intervals: self.intervals,
+            endpoint: StreamEnd::default(),
             idle,
             working: self.working,
             hlog: self.hlog,
+        };
+        let parts = Parts {
+            path_info: opened.path_info.clone(),
+            map: self.map,
+            usage,
+            counters,
+            reflector: self.report,
+            self_cost: SelfCost { clock_read_ns: clock.read_cost_ns(), ..SelfCost::default() },
             found,
-            vanished,
+            vanished: self.vanished,
             interrupted: self.interrupted,
-        });
-        (measured, failure)
+            figures: Figures::Stream(Box::new(streamed)),
+        };
+        PassDone { parts, failure, saturated: false }
     }
 }

@@ -1,8 +1,8 @@
 //! What the verdict is made from. Plain borrowed data, gathered by whoever ran the measurement.
 
-use crate::Recorded;
+use crate::{PaceFigures, Recorded};
 use model::usage::Preload;
-use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, ProbeSpec};
+use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, Messages, ProbeSpec};
 
 /// One end: what it was told and what happened to it.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +42,10 @@ pub struct Evidence<'a> {
     pub reflector: Option<EndEvidence<'a>>,
     /// The initiator's clock map.
     pub clock: Option<&'a ClockMap>,
-    /// What was recorded.
-    pub recorded: &'a Recorded,
+    /// Messages sent, received and lost.
+    pub messages: &'a Messages,
+    /// What was recorded of timed messages; absent for a stream, which times none.
+    pub recorded: Option<&'a Recorded>,
     /// The way that messages took.
     pub path: PathFacts<'a>,
     /// Findings that others made already (the reflector's, a permission that was refused: see
@@ -60,7 +62,12 @@ pub struct Evidence<'a> {
     pub load: Option<&'a LoadReport>,
 }
 
-impl Evidence<'_> {
+impl<'a> Evidence<'a> {
+    /// What only `pace` has.
+    pub(crate) fn pace(&self) -> Option<&'a PaceFigures> {
+        self.recorded?.pace.as_deref()
+    }
+
     /// The finding for something asked for that the system refused (`what`: "SCHED_FIFO 1", "mlockall").
     #[must_use]
     pub fn not_permitted(end: &str, what: &str, why: &str) -> Finding {

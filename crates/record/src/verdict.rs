@@ -38,7 +38,7 @@ const BUSY_PERCENT: f64 = 90.0;
 /// Judges the evidence.
 #[must_use]
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
-    let bulk = evidence.spec.probe == Probe::Stream;
+    let bulk = evidence.recorded.is_none();
     let mut findings = evidence.found.to_vec();
     findings.extend(evidence.clock.and_then(clock_unfit));
     findings.extend(path_is_local(evidence));
@@ -52,7 +52,7 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
         findings.extend(not_loaded(name, &end));
         findings.extend(not_passed_on(name, &end));
     }
-    match &evidence.recorded.pace {
+    match evidence.pace() {
         Some(figures) => {
             findings.extend(pace::schedule(evidence, figures));
             findings.extend(pace::rate_not_reached(figures));
@@ -70,7 +70,7 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     findings.extend(load_uneven(evidence));
     findings.extend(interrupted(evidence));
     findings.extend(interval_not_reached(evidence));
-    findings.extend(few_samples(evidence).filter(|_| !bulk));
+    findings.extend(few_samples(evidence));
     let mut verdict = Verdict::default();
     findings.into_iter().for_each(|finding| verdict.add(finding));
     verdict
@@ -135,7 +135,7 @@ fn path_is_local(evidence: &Evidence<'_>) -> Option<Finding> {
 
 fn peer_vanished(evidence: &Evidence<'_>) -> Option<Finding> {
     let how = evidence.peer_vanished?;
-    let received = evidence.recorded.messages.received;
+    let received = evidence.messages.received;
     Some(Finding::at(
         FindingId::PeerVanished,
         "reflector",
@@ -146,7 +146,7 @@ fn peer_vanished(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 fn samples_overrun(evidence: &Evidence<'_>) -> Option<Finding> {
-    let recorded = evidence.recorded;
+    let recorded = evidence.recorded?;
     (recorded.raw_overrun > 0).then(|| {
         let room = recorded.raw.as_ref().map_or(0, Vec::len);
         Finding::at(
@@ -162,7 +162,7 @@ fn samples_overrun(evidence: &Evidence<'_>) -> Option<Finding> {
 
 /// A closed loop that mostly waited for lost messages: its rate is that of the time-out. A schedule goes on meanwhile.
 fn timed_out(evidence: &Evidence<'_>) -> Option<Finding> {
-    let recorded = evidence.recorded;
+    let recorded = evidence.recorded?;
     let share = percent(recorded.timed_out_ns, recorded.elapsed_ns);
     (recorded.schedule.is_none() && share > TIMED_OUT_PERCENT).then(|| {
         Finding::new(
@@ -172,7 +172,7 @@ fn timed_out(evidence: &Evidence<'_>) -> Option<Finding> {
                  the time-out of {} ms: find where they are lost, or measure a lossy path with pace, which goes on meanwhile",
                 ms(recorded.timed_out_ns),
                 ms(recorded.elapsed_ns),
-                recorded.messages.lost,
+                evidence.messages.lost,
                 evidence.spec.timeout_ms
             ),
         )
@@ -258,7 +258,7 @@ fn some_of(names: &[&str]) -> Option<String> {
 /// latency, because a sleeping sender wakes up tens of µs late, as long as a whole round trip on a fast network, and is
 /// in time all the same. What it waits for the answer before is the path's doing and no fault of the sender.
 fn schedule(evidence: &Evidence<'_>) -> Option<Finding> {
-    let schedule = evidence.recorded.schedule.as_ref()?;
+    let schedule = evidence.recorded?.schedule.as_ref()?;
     let interval_ns = u64::from(evidence.spec.interval_us?).saturating_mul(1000);
     let sent = schedule.lateness.count();
     let own = schedule.own_lateness.count_above(interval_ns / 2);
@@ -303,7 +303,7 @@ fn drops(counters: &Counters) -> [(u64, &'static str); 9] {
 }
 
 fn loss(evidence: &Evidence<'_>) -> Option<Finding> {
-    let messages = &evidence.recorded.messages;
+    let messages = evidence.messages;
     if messages.lost == 0 {
         return None;
     }
@@ -313,7 +313,7 @@ fn loss(evidence: &Evidence<'_>) -> Option<Finding> {
     if let Some(late) = messages.late.filter(|&late| late > 0) {
         detail.push_str(&format!(", {late} of them answered after the time-out of {} ms", evidence.spec.timeout_ms));
     }
-    if let Some(by) = pace::lost_by_reflector(evidence.recorded) {
+    if let Some(by) = pace::lost_by_reflector(evidence) {
         detail.push_str("; ");
         detail.push_str(&by);
     }
@@ -337,9 +337,9 @@ fn loss(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 fn order(evidence: &Evidence<'_>) -> Option<Finding> {
-    let messages = &evidence.recorded.messages;
+    let messages = evidence.messages;
     let (twice, late) = (messages.duplicated.unwrap_or(0), messages.reordered.unwrap_or(0));
-    let depth = evidence.recorded.pace.as_ref().map_or(0, |pace| pace.reorder_depth);
+    let depth = messages.reorder_depth.unwrap_or(0);
     let depth = if depth > 0 { format!(" (the deepest by {depth} messages)") } else { String::new() };
     (twice + late > 0).then(|| {
         Finding::new(
@@ -372,7 +372,7 @@ fn own_ns(usage: &EndUsage, elapsed_ns: u64) -> u64 {
 fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
     let both = ends(evidence).all(|(_, end)| end.spec.policy.is_real_time());
     let pacer_spins =
-        evidence.recorded.pace.is_some() && evidence.spec.pace.as_ref().is_some_and(|pace| pace.pacer == Pacer::Spin);
+        evidence.pace().is_some() && evidence.spec.pace.as_ref().is_some_and(|pace| pace.pacer == Pacer::Spin);
     ends(evidence)
         .filter(|(name, end)| {
             let elapsed_ns = end.usage.elapsed_ns;
@@ -387,7 +387,7 @@ fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
 }
 
 fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let recorded = evidence.recorded;
+    let Some(recorded) = evidence.recorded else { return Vec::new() };
     let mut restless = restless(evidence);
     let mut findings = Vec::new();
     let mut holes: Vec<u64> =
@@ -426,7 +426,7 @@ fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
 
 /// What the percentiles of a closed loop hide.
 fn long_stalls(evidence: &Evidence<'_>) -> Option<Finding> {
-    let recorded = evidence.recorded;
+    let recorded = evidence.recorded?;
     let corrected = crate::corrected(evidence.spec, recorded)?;
     let (count, took_ns) = crate::corrected::long_stalls(recorded);
     let share = percent(took_ns, recorded.elapsed_ns);
@@ -449,13 +449,12 @@ fn long_stalls(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 fn interrupted(evidence: &Evidence<'_>) -> Option<Finding> {
-    let recorded = evidence.recorded;
     evidence.interrupted.then(|| {
         Finding::new(
             FindingId::Interrupted,
             format!(
                 "the run was interrupted after {} messages: the figures are of that part alone",
-                recorded.messages.sent
+                evidence.messages.sent
             ),
         )
     })
@@ -534,8 +533,8 @@ fn load_uneven(evidence: &Evidence<'_>) -> Option<Finding> {
 
 fn interval_not_reached(evidence: &Evidence<'_>) -> Option<Finding> {
     let asked = evidence.spec.stop.interval_percent?;
-    let latency = &evidence.recorded.latency;
     let of_median = || {
+        let latency = &evidence.recorded?.latency;
         let (bounds, median) = (latency.p50_ci95_ns?, latency.p50_ns?);
         Some(percent(bounds[1].saturating_sub(bounds[0]), median))
     };
@@ -561,7 +560,7 @@ fn interval_not_reached(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 fn few_samples(evidence: &Evidence<'_>) -> Option<Finding> {
-    let latency = &evidence.recorded.latency;
+    let latency = &evidence.recorded?.latency;
     if latency.count >= 1000 && latency.p50_ci95_ns.is_none() {
         return Some(Finding::new(
             FindingId::FewSamples,

@@ -12,8 +12,8 @@ mod group;
 mod in_flight;
 mod loop_clock;
 mod loops;
-mod measure;
 mod open;
+mod open_loop;
 mod phase;
 mod ring;
 mod schedule;
@@ -22,6 +22,6 @@ mod usage;
 mod wire_size;
 
 pub(crate) use loop_clock::HYBRID_NS;
-pub(crate) use measure::measure;
 pub(crate) use open::MOST_PEERS;
+pub(crate) use open_loop::measure;
 pub(crate) use schedule::mean_rate;

@@ -2,8 +2,7 @@
 
 use super::group::Group;
 use crate::document::PathInfo;
-use crate::engine::{DataPath, Peer};
-use crate::peer::{self, UnprovedPath};
+use crate::peer::{self, DataPath, Peer, UnprovedPath};
 use crate::session::Session;
 use crate::{Context, ProbeError, local};
 use clock::Clock;

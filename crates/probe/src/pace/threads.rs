@@ -1,6 +1,6 @@
 //! Placement of the measuring threads (CPU, policy, memory), and their common start.
 
-use crate::ProbeError;
+use crate::{ProbeError, driver};
 use clock::Clock;
 use model::{CpuList, Pacer, Policy};
 use std::sync::OnceLock;
@@ -35,20 +35,13 @@ pub(crate) enum ThreadRole {
 pub(crate) fn place_thread(placement: &ThreadPlacement, role: ThreadRole) -> Result<(), ProbeError> {
     task::prefault_stack(STACK);
     let cpu = if role == ThreadRole::Sender { placement.send_cpu } else { placement.receive_cpu };
-    if let Some(cpu) = cpu {
-        // The kernel refuses a CPU behind a shield to who is not in its control group.
-        host::shield::enter(&[cpu].into_iter().collect())?;
-        task::pin(cpu)?;
-    } else {
+    if cpu.is_none() {
         // The counting thread, which started this one, may have changed its affinity.
         let _ = task::set_affinity(&placement.free);
     }
     // Threads of ordinary policy would sleep 50 µs longer than asked.
     task::set_timer_slack(Duration::from_nanos(1))?;
-    if placement.policy != Policy::Other {
-        task::apply_policy(placement.policy)?;
-    }
-    Ok(())
+    driver::place_thread(cpu, placement.policy, None)
 }
 
 /// Common start of the measuring threads and the counting thread; at the end it interrupts the former.

@@ -125,14 +125,14 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
         stop: &stop,
     };
     let mut peer_ended = || false;
-    let progress_seen = LiveProgress::default();
-    progress_seen.begin(32);
+    let live = LiveProgress::default();
+    live.begin(32);
     let visitor = Counting(SizeLoop {
         spec: &spec,
         clock,
         rounds: &mut rounds,
         recorder: &mut recorder,
-        progress_seen: Some(&progress_seen),
+        live: Some(&live),
         size: 32,
         began: 0,
         width_percent: None,
@@ -141,7 +141,7 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
     let (end, allocations) = net::with_path(&mut socket, &options, visitor).unwrap();
     assert_eq!(end, End::Met, "{probe} {protocol} {receive}");
     assert_eq!(recorder.received(), 2500);
-    let told = progress_seen.since(&mut LiveCursor::default()).unwrap();
+    let told = live.since(&mut LiveCursor::default()).unwrap();
     assert_eq!((told.size, told.sent, told.received, told.lost), (32, 2500, 2500, 0));
     assert_eq!(allocations, 0, "{probe} {protocol} {receive}");
     if protocol == Protocol::Udp {
@@ -176,7 +176,7 @@ fn a_pass_that_the_peer_cut_short_still_has_a_rate() {
         clock,
         rounds: &mut rounds,
         recorder: &mut recorder,
-        progress_seen: None,
+        live: None,
         size: 32,
         began: 0,
         width_percent: None,

@@ -1,10 +1,10 @@
 //! One flow on one thread, in one direction.
 
-use crate::{ProbeError, stream};
+use crate::{ProbeError, driver, stream};
 use clock::Clock;
 use host::UsageSampler;
 use model::worker::ProbeTask;
-use model::{EndUsage, Policy, StreamSpec};
+use model::{EndUsage, StreamSpec};
 use net::bulk::{self, Arrived, FlowShape, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
 use net::{DataSocket, PathError};
 use record::stream::{FlowCounted, FlowCounter, FlowSink};
@@ -104,24 +104,13 @@ impl FlowTask<'_> {
     }
 
     fn place_thread(&self) -> Result<(), ProbeError> {
-        let end = &self.task.spec.initiator;
         task::prefault_stack(STACK_TOUCHED);
-        if let Some(cpu) = end.cpu {
-            // The kernel refuses a CPU behind a shield to who is not in its control group.
-            host::shield::enter(&[cpu].into_iter().collect())?;
-            task::pin(cpu)?;
-        }
         if self.spec.flow_pps(self.size).is_some() {
             // Without it a sleep ends up to 50 µs late, and so would every datagram that waits for its time.
             task::set_timer_slack(Duration::from_nanos(1))?;
         }
-        if end.policy != Policy::Other {
-            if end.policy.is_real_time() {
-                task::set_rt_limit(Some(self.longest.saturating_add(stream::RT_SLACK)))?;
-            }
-            task::apply_policy(end.policy)?;
-        }
-        Ok(())
+        let end = &self.task.spec.initiator;
+        driver::place_thread(end.cpu, end.policy, Some(self.longest))
     }
 
     /// Says that it is ready. The machine's figures are the same for all flows, so one of them takes them.

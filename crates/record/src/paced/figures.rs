@@ -14,8 +14,6 @@ pub struct PaceFigures {
     pub segments: Vec<Segment>,
     /// Each reflector by itself, where there are several.
     pub reflectors: Vec<ReflectorReport>,
-    /// The furthest that an answer came behind a later one, in message numbers; 0 when all were in order.
-    pub reorder_depth: u64,
     /// Distance of the schedule's times in ns, bursts counted as one.
     pub distance_ns: u64,
     /// Messages of a burst; 1 where there are none.

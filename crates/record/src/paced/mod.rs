@@ -571,7 +571,6 @@ impl Paced {
             one_way: self.peers.first().filter(|_| !several).and_then(one_way),
             segments: self.segments.map(|segments| segments.finish()).unwrap_or_default(),
             reflectors,
-            reorder_depth: counts.reorder_depth,
             distance_ns: self.distance_ns,
             burst: self.config.burst.max(1),
             sender_stalls,

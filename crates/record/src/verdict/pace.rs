@@ -1,8 +1,8 @@
 //! Rules that only an open loop has: its schedule and its rate.
 
 use super::{OWN_LATE_PERCENT, ms, percent};
+use crate::Evidence;
 use crate::paced::{PaceFigures, SenderCounts};
-use crate::{Evidence, Recorded};
 use model::{Finding, FindingId};
 use stats::Histogram;
 use stats::stalls::is_throttling_hole;
@@ -16,7 +16,7 @@ const IN_TIME_NS: u64 = 20_000;
 /// that is the sender's own doing, but for the time in which the path refused what was sent ([`model::PacedSample::held`]).
 /// How long a send call took tells nothing: a thread that loses its CPU in the middle of one looks the same.
 pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Finding> {
-    let schedule = evidence.recorded.schedule.as_ref()?;
+    let schedule = evidence.recorded?.schedule.as_ref()?;
     let limit_ns = pace.distance_ns.max(IN_TIME_NS);
     let sent = schedule.lateness.count();
     let figures = |lateness: &Histogram| {
@@ -91,13 +91,13 @@ pub(super) fn rate_not_reached(pace: &PaceFigures) -> Option<Finding> {
 
 /// Widths of throttling's holes as the sender's lateness shows them: messages that wait for no answer see them whole.
 pub(super) fn sender_holes(evidence: &Evidence<'_>) -> Vec<u64> {
-    let stalls = evidence.recorded.pace.iter().flat_map(|pace| &pace.sender_stalls);
+    let stalls = evidence.pace().into_iter().flat_map(|pace| &pace.sender_stalls);
     stalls.map(|&(_, width)| width).filter(|&width| is_throttling_hole(width)).collect()
 }
 
 /// Which of several reflectors the lost messages were for.
-pub(super) fn lost_by_reflector(recorded: &Recorded) -> Option<String> {
-    let reflectors = recorded.pace.iter().flat_map(|pace| &pace.reflectors);
+pub(super) fn lost_by_reflector(evidence: &Evidence<'_>) -> Option<String> {
+    let reflectors = evidence.pace().into_iter().flat_map(|pace| &pace.reflectors);
     let lost: Vec<String> = reflectors
         .filter(|reflector| reflector.messages.lost > 0)
         .map(|reflector| format!("{} by {}", reflector.messages.lost, reflector.host))

@@ -1,0 +1,268 @@
+//! The closed loop: `pingpong`, `rr` and `ping` measure size after size against one peer. A thread of its own measures.
+
+use crate::connect_each::ConnectEach;
+use crate::document::{self, Figures, Parts, Timed};
+use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
+use crate::echo::{self, EchoPath};
+use crate::peer::{DataPath, Peer};
+use crate::rounds::{PathFailure, Plan, Rounds};
+use crate::session::Session;
+use crate::size::{End, SizeDone, SizeLoop};
+use crate::stop::BATCH_ROUNDS;
+use crate::{Context, ProbeError, cost};
+use clock::Clock;
+use model::worker::ProbeTask;
+use model::{Finding, FindingId, Probe, ProbeSpec};
+use net::icmp::EchoSocket;
+use net::{PathOptions, PathVisitor, TransactionClient};
+use record::{Recorder, RecorderConfig};
+use std::time::Duration;
+use task::{Interrupter, Progress, Watchdog};
+use wire::Tier;
+
+/// The measuring thread's own state. Made on that thread.
+pub(crate) struct ClosedLoop<'a> {
+    task: &'a ProbeTask,
+    context: &'a Context,
+    clock: Clock,
+    peer: Peer,
+    progress: Progress,
+    /// Watches waits that have no time-out of their own. Ends with the engine.
+    _watchdog: Watchdog,
+    /// What was asked for and refused.
+    found: Vec<Finding>,
+    /// The first round's number of the next size.
+    number: u64,
+}
+
+impl<'a> ClosedLoop<'a> {
+    /// Prepares the calling thread: first what starts other threads, then memory, CPU and policy, so that nothing but
+    /// this thread gets them.
+    pub(crate) fn prepare(
+        task: &'a ProbeTask,
+        context: &'a Context,
+        clock: Clock,
+        peer: Peer,
+    ) -> Result<Self, ProbeError> {
+        let spec = &task.spec;
+        let progress = Progress::new();
+        let timeout = Duration::from_millis(u64::from(spec.timeout_ms));
+        let target = Interrupter::for_current_thread()?;
+        let watchdog = Watchdog::start(progress.clone(), target, timeout, spec.initiator.cpu)?;
+        let found = driver::lock_memory();
+        task::prefault_stack(512 * 1024);
+        driver::place_thread(spec.initiator.cpu, spec.initiator.policy, Some(longest_size(spec)))?;
+        Ok(Self { task, context, clock, peer, progress, _watchdog: watchdog, found, number: 1 })
+    }
+}
+
+impl Engine for ClosedLoop<'_> {
+    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
+        let (spec, context, size) = (&self.task.spec, self.context, pass.size);
+        let response = spec.response_size.filter(|_| spec.probe == Probe::Rr).unwrap_or(size);
+        let plan = self.plan(size, response);
+        let config = self.recorder_config(&plan);
+        let mut self_cost = cost::measure(self.clock, plan, config);
+        let mut recorder = Recorder::new(config);
+        let stop = &*context.stop;
+        let progress = self.progress.clone();
+        let mut rounds = Rounds::new(self.clock, plan, self.number, BATCH_ROUNDS, stop, &progress);
+        let Peer { session, data_path, .. } = &mut self.peer;
+        if let Some(session) = session {
+            session.start(size, response)?;
+        }
+        let mut ended = None;
+        let mut peer_ended = || {
+            ended = session.as_mut().and_then(Session::ended);
+            ended.is_some()
+        };
+        let dropped_before = data_path.dropped();
+        let visitor = SizeLoop {
+            spec,
+            clock: self.clock,
+            rounds: &mut rounds,
+            recorder: &mut recorder,
+            live: context.live.is_some().then(|| &*context.progress),
+            size,
+            began: 0,
+            width_percent: None,
+            peer_ended: &mut peer_ended,
+        };
+        let options = PathOptions {
+            receive: spec.initiator.receive,
+            idle: spec.initiator.idle,
+            clock: self.clock,
+            timeout_ns: plan.timeout_ns,
+            stop,
+        };
+        let mut done = run_on_path(spec, data_path, &options, size, visitor)?;
+        self.number = rounds.next_number();
+        done.counters.socket_overflow = data_path.dropped().saturating_sub(dropped_before);
+        if pass.first {
+            self_cost.startup_ns = Some(driver::startup_ns(context, self.clock, done.first_message));
+        }
+        let Collected { reports, failure } = self.collect_reports(size, &done, ended, recorder.received());
+        let recorded = recorder.finish(Some(&done.map));
+        let mut found = self.found.clone();
+        found.extend(overrun(rounds.unmatched().overrun));
+        if let Some(session) = &self.peer.session {
+            found.extend(rate_limited(min_gap_ns(session.max_rate_pps(), spec.pings), session.max_rate_pps()));
+        }
+        let (lost, sent) = (recorded.messages.lost, rounds.rounds_sent().saturating_mul(u64::from(spec.pings)));
+        let scope = "warm-up included, ";
+        found.extend(driver::loss_by_direction(spec, lost, sent, rounds.answers(), &reports, scope));
+        let vanished = driver::vanished(failure.as_ref(), &mut found);
+        let timed =
+            Timed { recorded, rates: done.rates, width_percent: done.width_percent, pgm: None, events: Vec::new() };
+        let parts = Parts {
+            path_info: self.peer.path_info.clone(),
+            map: done.map,
+            usage: done.usage,
+            counters: done.counters,
+            reflector: reports.into_iter().next().flatten(),
+            self_cost,
+            found,
+            vanished,
+            interrupted: done.end == End::Stopped,
+            figures: Figures::Timed(Box::new(timed)),
+        };
+        Ok(Some(PassDone { parts, failure, saturated: false }))
+    }
+
+    fn close(mut self) {
+        if let Some(session) = self.peer.session.take() {
+            session.close();
+        }
+    }
+}
+
+impl ClosedLoop<'_> {
+    fn plan(&self, size: u32, response: u32) -> Plan {
+        let spec = &self.task.spec;
+        let (send_bytes, receive_bytes) = (size as usize, response as usize);
+        let plan = Plan {
+            pings: spec.pings,
+            pongs: spec.pongs,
+            send_bytes,
+            receive_bytes,
+            more: spec.socket.more,
+            tier: Tier::for_exchange(send_bytes, receive_bytes),
+            stream: spec.socket.protocol.is_stream(),
+            fresh: false,
+            tag: self.peer.tag,
+            timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
+            gap: spec.gap,
+            interval_ns: u64::from(spec.interval_us.unwrap_or(0)) * 1000,
+            pace_ns: self.peer.session.as_ref().map_or(0, |session| min_gap_ns(session.max_rate_pps(), spec.pings)),
+        };
+        match self.peer.data_path {
+            DataPath::Data(_) => plan,
+            // The server's answer is not made from the request.
+            DataPath::ConnectEach(_) => Plan { tier: Tier::Nothing, stream: false, fresh: true, ..plan },
+            DataPath::Echo(_) => {
+                let bytes = echo::buffer_bytes(send_bytes);
+                let tier = Tier::Truncated(echo::NUMBER_BYTES);
+                Plan { send_bytes: bytes, receive_bytes: bytes, tier, pings: 1, pongs: 1, stream: false, ..plan }
+            }
+        }
+    }
+
+    fn recorder_config(&self, plan: &Plan) -> RecorderConfig {
+        let spec = &self.task.spec;
+        RecorderConfig {
+            outliers: spec.outliers,
+            raw_capacity: driver::raw_capacity(spec),
+            has_header: plan.tier != Tier::Nothing,
+            has_schedule: plan.interval_ns > 0,
+            ..RecorderConfig::new(self.clock.rate(), document::kind(spec), spec.stop.max_ms)
+        }
+    }
+
+    /// Takes the reflector's report, and says what went wrong if something did.
+    fn collect_reports(
+        &mut self,
+        size: u32,
+        done: &SizeDone,
+        ended: Option<ProbeError>,
+        rounds_answered: u64,
+    ) -> Collected {
+        let name = self.peer.name();
+        let end = match done.end {
+            End::Met if self.peer.session.is_none() && rounds_answered == 0 => {
+                return Collected { failure: Some(ProbeError::NoEcho { address: name }), ..Collected::default() };
+            }
+            End::Met => PassEnd::Done,
+            End::Stopped => PassEnd::Stopped,
+            End::PeerEnded => PassEnd::PeerEnded,
+            End::Broken(PathFailure::Path(cause)) => PassEnd::Broken(cause),
+            End::Broken(PathFailure::Silent) => {
+                PassEnd::Silent(format!("no answer for {} ms and more", self.task.spec.timeout_ms))
+            }
+        };
+        driver::collect_reports(self.peer.session.iter_mut(), &name, size, end, ended.map(|error| (0, error)))
+    }
+}
+
+/// The least time between two rounds that keeps an endpoint's limit of messages a second; 0 where the limit is above what
+/// one round after the other can reach. Without it datagrams would be dropped there, and each loss costs a time-out.
+fn min_gap_ns(max_rate_pps: u32, pings: u32) -> u64 {
+    const BEYOND_REACH: u32 = 1_000_000;
+    if max_rate_pps >= BEYOND_REACH {
+        return 0;
+    }
+    u64::from(pings) * 1_000_000_000 / u64::from(max_rate_pps.max(1)) + 1000
+}
+
+fn rate_limited(gap_ns: u64, max_rate_pps: u32) -> Option<Finding> {
+    (gap_ns > 0).then(|| {
+        Finding::at(
+            FindingId::NotPermitted,
+            "reflector",
+            format!(
+                "the endpoint's owner allows {max_rate_pps} messages a second, so rounds were kept at least {} µs apart: \
+                 its paths may have gone cold between them; have --max-rate raised there",
+                gap_ns / 1000
+            ),
+        )
+    })
+}
+
+/// Runs the visitor on the data path.
+fn run_on_path(
+    spec: &ProbeSpec,
+    data_path: &mut DataPath,
+    options: &PathOptions<'_>,
+    size: u32,
+    visitor: SizeLoop<'_, '_>,
+) -> Result<SizeDone, ProbeError> {
+    match data_path {
+        DataPath::Data(socket) => Ok(net::with_path(socket, options, visitor)?),
+        DataPath::ConnectEach(to) => {
+            let client = TransactionClient::new(&spec.socket, &spec.initiator, *to, options)?;
+            Ok(visitor.visit(&mut ConnectEach::new(client, size as usize)))
+        }
+        DataPath::Echo(to) => {
+            let socket = EchoSocket::open(*to, &spec.socket, &spec.initiator, options, size as usize)?;
+            Ok(visitor.visit(&mut EchoPath::new(socket, size as usize)))
+        }
+    }
+}
+
+/// The longest that one size may take, without what it waits for.
+fn longest_size(spec: &ProbeSpec) -> Duration {
+    Duration::from_millis(
+        u64::from(spec.warmup.time_ms)
+            .saturating_add(u64::from(spec.stop.max_ms))
+            .saturating_add(u64::from(spec.timeout_ms)),
+    )
+}
+
+fn overrun(samples: u64) -> Option<Finding> {
+    (samples > 0).then(|| {
+        Finding::at(
+            FindingId::SamplesOverrun,
+            "initiator",
+            format!("{samples} late or double answers found no room among the samples: something repeats our messages"),
+        )
+    })
+}

@@ -1,0 +1,277 @@
+//! The driver of all probes: one pass after the other is measured, its reports are collected and its document is made.
+
+use crate::document::{self, Parts};
+use crate::session::Session;
+use crate::{Context, Outcome, ProbeError};
+use clock::Clock;
+use model::worker::{Measured, ProbeTask};
+use model::{Finding, FindingId, ProbeSpec};
+use net::PathError;
+use std::time::Duration;
+use wire::StopReport;
+
+/// Raw samples kept at most.
+const MOST_RAW: u64 = 4_000_000;
+/// What a real-time thread may run without blocking beyond its longest pass, before the kernel ends it.
+pub(crate) const RT_SLACK: Duration = Duration::from_secs(30);
+
+/// One measured part of a run: a size, or a rate of a size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pass {
+    /// Message or request size in bytes.
+    pub size: u32,
+    /// Mean rate in messages a second, of an open loop.
+    pub rate: Option<f64>,
+    /// Whether it is the first of the run.
+    pub first: bool,
+}
+
+/// What an engine leaves behind after a pass.
+pub(crate) struct PassDone {
+    pub parts: Parts,
+    /// Why the run cannot go on.
+    pub failure: Option<ProbeError>,
+    /// Whether higher rates of the same size would show nothing new.
+    pub saturated: bool,
+}
+
+/// One kind of measurement. It is opened by its constructor.
+pub(crate) trait Engine {
+    /// Starts a pass at all ends, runs it, and stops it. Returns nothing when the program was asked to end before anything
+    /// was measured.
+    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError>;
+
+    /// Ends the sessions.
+    fn close(self);
+}
+
+/// Runs all sizes, and all rates of each, on an engine. Each result is given to `give` before the next pass starts.
+pub(crate) fn drive<E: Engine>(
+    mut engine: E,
+    task: &ProbeTask,
+    context: &Context,
+    rates: &[Option<f64>],
+    give: &mut dyn FnMut(Measured),
+) -> Result<Outcome, ProbeError> {
+    let mut outcome = Outcome::default();
+    let result = drive_all(&mut engine, task, context, rates, give, &mut outcome);
+    engine.close();
+    result.map(|()| outcome)
+}
+
+fn drive_all<E: Engine>(
+    engine: &mut E,
+    task: &ProbeTask,
+    context: &Context,
+    rates: &[Option<f64>],
+    give: &mut dyn FnMut(Measured),
+    outcome: &mut Outcome,
+) -> Result<(), ProbeError> {
+    for size in task.spec.sizes.iter() {
+        for &rate in rates {
+            outcome.interrupted |= context.stopping();
+            if outcome.interrupted {
+                return Ok(());
+            }
+            let pass = Pass { size, rate, first: outcome.sizes == 0 };
+            let Some(PassDone { parts, failure, saturated }) = engine.run(pass)? else {
+                outcome.interrupted = true;
+                return Ok(());
+            };
+            outcome.interrupted |= parts.interrupted;
+            let measured = document::assemble(task, pass, parts);
+            outcome.sizes += 1;
+            outcome.untrusted += u32::from(!measured.result.verdict.trusted);
+            give(measured);
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            if saturated {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How a pass ended, as seen at this end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PassEnd {
+    /// By its stop rule.
+    Done,
+    /// The program was asked to end.
+    Stopped,
+    /// A control connection ended.
+    PeerEnded,
+    /// Nothing comes back any more; in words.
+    Silent(String),
+    /// The data path failed.
+    Broken(PathError),
+}
+
+/// The other ends' reports of a pass, and why the run cannot go on.
+#[derive(Default)]
+pub(crate) struct Collected {
+    /// By session; absent where an end vanished.
+    pub reports: Vec<Option<StopReport>>,
+    pub failure: Option<ProbeError>,
+}
+
+/// Stops a pass in each session and takes the reports. `ended` is the session that has ended already, and why; `name` is
+/// the peer in the errors.
+pub(crate) fn collect_reports<'a>(
+    sessions: impl Iterator<Item = &'a mut Session>,
+    name: &str,
+    size: u32,
+    end: PassEnd,
+    ended: Option<(usize, ProbeError)>,
+) -> Collected {
+    let hurry = !matches!(end, PassEnd::Done | PassEnd::Stopped);
+    let (gone, reason) = ended.unzip();
+    let (mut reports, mut reason_of, mut stuck, mut refused) = (Vec::new(), None, None, None);
+    for (at, session) in sessions.enumerate() {
+        let address = session.name().to_owned();
+        if gone == Some(at) {
+            reason_of = Some(address);
+            reports.push(None);
+            continue;
+        }
+        match session.stop(hurry) {
+            Ok(report) => {
+                // A reflector that could not go on says why; here it only looks silent.
+                let note = report.notes.iter().find(|note| note.id == FindingId::PathBroken);
+                let failed = note.map(|note| ProbeError::Reflector { address, size, why: note.detail.clone() });
+                stuck = stuck.or(failed);
+                reports.push(Some(report));
+            }
+            Err(error) => {
+                refused.get_or_insert((address, error));
+                reports.push(None);
+            }
+        }
+    }
+    let last_words = reason_of.zip(reason).or(refused).map(|(address, error)| (address, error.last_words()));
+    let vanished = |address, why| Some(ProbeError::PeerVanished { address, size, why });
+    // An endpoint's own reason is more precise than what was seen here.
+    let because = |seen: String| match last_words.clone() {
+        Some((address, words)) => vanished(address, words),
+        None => vanished(name.to_owned(), seen),
+    };
+    let failure = match end {
+        PassEnd::Done | PassEnd::Stopped => last_words.and_then(|(address, words)| vanished(address, words)),
+        PassEnd::PeerEnded => because("the control connection ended".to_owned()),
+        PassEnd::Broken(cause) if cause.peer_is_gone() => because(cause.to_string()),
+        PassEnd::Broken(cause) => Some(ProbeError::Path { address: name.to_owned(), size, cause }),
+        PassEnd::Silent(_) if stuck.is_some() => stuck,
+        PassEnd::Silent(seen) => match last_words {
+            Some((address, words)) => vanished(address, format!("{seen}, and {words}")),
+            None => vanished(name.to_owned(), seen),
+        },
+    };
+    Collected { reports, failure }
+}
+
+/// How the peer vanished, if it did. A path of ours that broke is a finding.
+pub(crate) fn vanished(failure: Option<&ProbeError>, found: &mut Vec<Finding>) -> Option<String> {
+    match failure? {
+        ProbeError::PeerVanished { why, .. } => Some(why.clone()),
+        // Its own note says it already.
+        ProbeError::Reflector { .. } => None,
+        ProbeError::Path { cause, .. } => {
+            found.push(broken_path(*cause));
+            None
+        }
+        other => Some(other.to_string()),
+    }
+}
+
+/// The initiator's data path failed.
+pub(crate) fn broken_path(cause: PathError) -> Finding {
+    Finding::at(FindingId::PathBroken, "initiator", format!("the initiator's data path broke: {cause}"))
+}
+
+/// Locks the process' memory. What was refused is a finding; the error itself names the cause and the remedy.
+pub(crate) fn lock_memory() -> Vec<Finding> {
+    task::lock_memory().err().iter().map(not_locked).collect()
+}
+
+fn not_locked(refused: &task::TaskError) -> Finding {
+    Finding::at(FindingId::NotPermitted, "initiator", refused.to_string())
+}
+
+/// Places the calling thread: its CPU and its policy. `longest`: how long it may run without blocking, in a real-time
+/// class.
+pub(crate) fn place_thread(
+    cpu: Option<u32>,
+    policy: model::Policy,
+    longest: Option<Duration>,
+) -> Result<(), ProbeError> {
+    if let Some(cpu) = cpu {
+        // The kernel refuses a CPU behind a shield to a thread that is not in its control group.
+        host::shield::enter(&[cpu].into_iter().collect())?;
+        task::pin(cpu)?;
+    }
+    if let Some(longest) = longest.filter(|_| policy.is_real_time()) {
+        // Blocking starts the count anew.
+        task::set_rt_limit(Some(longest.saturating_add(RT_SLACK)))?;
+    }
+    if policy != model::Policy::Other {
+        task::apply_policy(policy)?;
+    }
+    Ok(())
+}
+
+/// From the start of the process to the first message of the warm-up, sent at tick `first_message`.
+pub(crate) fn startup_ns(context: &Context, clock: Clock, first_message: u64) -> u64 {
+    let since_message = clock.ns(clock.now().saturating_sub(first_message));
+    let since_start = u64::try_from(context.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    since_start.saturating_sub(since_message)
+}
+
+/// Raw samples to take memory for.
+pub(crate) fn raw_capacity(spec: &ProbeSpec) -> usize {
+    let raw = if spec.raw { spec.stop.max_count.min(MOST_RAW) } else { 0 };
+    usize::try_from(raw).unwrap_or(usize::MAX)
+}
+
+/// In which direction messages were lost, by the reflectors' counts. `sent` counts each reflector; `scope` begins the
+/// sentence.
+pub(crate) fn loss_by_direction(
+    spec: &ProbeSpec,
+    lost: u64,
+    sent: u64,
+    answers: u64,
+    reports: &[Option<StopReport>],
+    scope: &str,
+) -> Option<Finding> {
+    if lost == 0 || spec.socket.protocol.is_stream() || reports.is_empty() || reports.iter().any(Option::is_none) {
+        return None;
+    }
+    let sum = |count: fn(&StopReport) -> u64| reports.iter().flatten().map(count).sum::<u64>();
+    let out = sent.saturating_sub(sum(|report| report.received));
+    let sent_back = sum(|report| report.sent);
+    let back = sent_back.saturating_sub(answers);
+    Some(Finding::at(
+        FindingId::Loss,
+        "reflector",
+        format!(
+            "{scope}{out} of {sent} messages never reached the reflector, and {back} of the {sent_back} that it sent back did not arrive in time"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_not_locked_is_told_once() {
+        let cause = std::io::Error::from_raw_os_error(12);
+        let words = cause.to_string();
+        let refused = task::TaskError::LockMemory { limit: "65536 bytes".to_owned(), cause };
+        let detail = not_locked(&refused).detail;
+        for once in [words.as_str(), "locked", "CAP_IPC_LOCK", "65536 bytes"] {
+            assert_eq!(detail.matches(once).count(), 1, "{once}: {detail}");
+        }
+    }
+}
