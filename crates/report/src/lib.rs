@@ -13,6 +13,7 @@
 
 mod cell_tables;
 mod cells;
+pub mod charts;
 mod combine;
 pub mod compare;
 mod csv;
@@ -22,7 +23,6 @@ mod error;
 #[doc(hidden)]
 pub mod exercise;
 mod figure;
-pub mod figures;
 mod glance;
 pub mod heat;
 mod html;

@@ -192,12 +192,12 @@ macro_rules! segment {
 }
 
 macro_rules! fate {
-    ($word:literal, $csv:literal, $name:literal, $compared:expr) => {
+    ($word:literal, $csv:literal, $title:literal, $compared:expr) => {
         Distribution {
             id: $word,
             csv: $csv,
-            title: $word,
-            name: $name,
+            title: $title,
+            name: concat!("RTT of messages ", $title),
             in_csv: &[P50, P99, Max],
             compared: $compared,
             group: Group::Fates,
@@ -329,7 +329,7 @@ pub static DISTRIBUTIONS: &[Distribution] = &[
     segment!("far-kernel", "far_kernel_", "the part 'far-kernel'"),
     segment!("far-application", "far_application_", "the part 'far-application'"),
     segment!("near-kernel", "near_kernel_", "the part 'near-kernel'"),
-    fate!("untouched", "pgm_untouched_", "RTT of messages untouched by repairs", [&[P50, P99], &[P99]]),
+    fate!("untouched", "pgm_untouched_", "untouched by repairs", [&[P50, P99], &[P99]]),
     fate_part!(
         "untouched-intended",
         "untouched",
@@ -337,7 +337,7 @@ pub static DISTRIBUTIONS: &[Distribution] = &[
         "untouched, intended",
         "RTT from the intended send time of messages untouched by repairs"
     ),
-    fate!("held", "pgm_held_", "RTT of messages held behind a repair", [&[], &[]]),
+    fate!("held", "pgm_held_", "held behind a repair", [&[], &[]]),
     fate_part!(
         "held-intended",
         "held",
@@ -346,7 +346,7 @@ pub static DISTRIBUTIONS: &[Distribution] = &[
         "RTT from the intended send time of messages held behind a repair"
     ),
     fate_part!("held-in-repair", "held", in_repair, "held: in repair", "what repairs took of messages held behind one"),
-    fate!("repaired", "pgm_repaired_", "RTT of messages repaired", [&[P50, P99], &[P50]]),
+    fate!("repaired", "pgm_repaired_", "repaired", [&[P50, P99], &[P50]]),
     fate_part!(
         "repaired-intended",
         "repaired",

@@ -356,11 +356,11 @@ fn streams() -> Vec<Quantity> {
             |result| result.stream.as_ref()?.asked_pps,
         ),
         demand(
-            "initiator.us-per-kib | initiator_us_per_kib | µs/KiB | CPU of the initiator's machine a KiB | Busy time of all CPUs of the initiator's machine a KiB of payload, as netperf's service demand.",
+            "initiator.us-per-kib | initiator_us_per_kib | demand a KiB | CPU of the initiator's machine a KiB | Busy time of all CPUs of the initiator's machine a KiB of payload, as netperf's service demand.",
             |result| result.stream.as_ref()?.initiator_us_per_kib,
         ),
         demand(
-            "reflector.us-per-kib | reflector_us_per_kib | µs/KiB | CPU of the reflector's machine a KiB | Busy time of all CPUs of the reflector's machine a KiB of payload, as netperf's service demand.",
+            "reflector.us-per-kib | reflector_us_per_kib | demand a KiB | CPU of the reflector's machine a KiB | Busy time of all CPUs of the reflector's machine a KiB of payload, as netperf's service demand.",
             |result| result.stream.as_ref()?.reflector_us_per_kib,
         ),
     ]

@@ -105,8 +105,8 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
-    pub(crate) fn kind(self) -> report::figures::Kind {
-        use report::figures::Kind;
+    pub(crate) fn kind(self) -> report::charts::Kind {
+        use report::charts::Kind;
         match self {
             Self::Heat => Kind::Heat,
             Self::Heat2011 => Kind::Heat2011,

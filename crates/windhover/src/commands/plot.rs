@@ -4,7 +4,7 @@ use crate::cli::plot::{Plot, PlotFormat};
 use crate::output::{Failure, Output, table, width, write_file};
 use anyhow::{Context as _, anyhow};
 use report::ReportError;
-use report::figures::{self, Drawing, Wanted};
+use report::charts::{self, Drawing, Wanted};
 use report::{Column, Grid};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         title: arguments.title.clone(),
         font: arguments.font.as_deref().map(font).transpose()?,
     };
-    let drawn = figures::draw(&many.runs, &wanted).map_err(|error| match error {
+    let drawn = charts::draw(&many.runs, &wanted).map_err(|error| match error {
         ReportError::NoCell { .. } | ReportError::SeveralCells { .. } | ReportError::NoFigure { .. } => {
             Failure::usage(error)
         }
@@ -62,10 +62,10 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn font(file: &Path) -> Result<figures::Font, Failure> {
+fn font(file: &Path) -> Result<charts::Font, Failure> {
     let bytes = std::fs::read(file)
         .map_err(|error| Failure::usage(anyhow!("--font {}: cannot be read: {error}", file.display())))?;
-    figures::Font::from_bytes(bytes).ok_or_else(|| {
+    charts::Font::from_bytes(bytes).ok_or_else(|| {
         Failure::usage(anyhow!("--font {} is no TrueType or OpenType font: name a .ttf or .otf file", file.display()))
     })
 }
@@ -74,7 +74,7 @@ fn font(file: &Path) -> Result<figures::Font, Failure> {
 fn listed(runs: &[store::Run], drawings: &[Drawing]) -> String {
     let figures = drawings.iter().map(|drawing| vec![drawing.name.clone(), drawing.heading.clone()]);
     let mut cells = Grid { columns: vec![Column::figures("--cell", ""), Column::words("key")], ..Grid::default() };
-    cells.rows.extend(figures::cells(runs).into_iter().map(|(number, key)| vec![number.to_string(), key]));
+    cells.rows.extend(charts::cells(runs).into_iter().map(|(number, key)| vec![number.to_string(), key]));
     format!("{}\n{}", table(&["figure", "what"], figures.collect()), cells.text(width()))
 }
 
