@@ -9,6 +9,8 @@ mod beside;
 mod damage;
 #[path = "undo/killed.rs"]
 mod killed;
+#[path = "undo/namespaces.rs"]
+mod namespaces;
 #[path = "undo/several.rs"]
 mod several;
 #[path = "undo/single.rs"]

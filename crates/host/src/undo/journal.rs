@@ -144,6 +144,7 @@ impl Changes {
         let logs = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let logs = logs.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
         let logs = logs.filter_map(|path| super::log::parse(&path, &crate::private::read(&path).ok()?).ok());
+        let logs = logs.filter(|log| self.header.shares(&change.knob, &log.header));
         logs.flat_map(|log| log.entries).any(|entry| {
             !entry.undone
                 && entry.change.knob == change.knob

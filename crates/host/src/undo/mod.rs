@@ -27,13 +27,13 @@
 //!
 //! **Deaths in tests**: see [`fault_point`].
 
-mod apart;
 mod error;
 mod fault;
 mod journal;
 mod lock;
 mod log;
 mod namespaces;
+mod rollback;
 mod state;
 
 pub use error::UndoError;

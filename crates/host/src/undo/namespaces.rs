@@ -1,10 +1,13 @@
 //! Change sets of network namespaces: device names and sysctls mean others in each.
 //!
 //! A set says in its header which namespace it was made in (`netns`), or lies in the state directory of one, `netns-INODE`
-//! below the machine's. [`StateDir::undo`] writes nothing in another one, and forgets what went with one that is gone.
+//! below the machine's. An inode is given again after its namespace, so the header has the namespace's cookie too.
+//! [`StateDir::undo`] writes nothing in another one, and forgets what went with one that is gone.
 
 use super::{SetHeader, StateDir, UndoError};
-use crate::{netns, private};
+use crate::knob::Knob;
+use crate::netns::{self, Search};
+use crate::private;
 use std::path::PathBuf;
 
 /// What the names of these directories begin with.
@@ -27,6 +30,15 @@ pub enum SetNamespace {
         /// Inode that the namespace had.
         inode: u64,
     },
+    /// In one that is not found from here, and may still be there.
+    NotFound {
+        /// Inode of the namespace.
+        inode: u64,
+        /// Why, and what to do: one line.
+        remedy: String,
+    },
+    /// Not known: the header that named it is damaged.
+    Lost,
 }
 
 impl StateDir {
@@ -48,11 +60,19 @@ impl StateDir {
     /// Where the settings of a change set in this directory are.
     #[must_use]
     pub fn namespace_of(&self, header: &SetHeader) -> SetNamespace {
-        let inode = header.netns().or_else(|| self.inode_of_namespace());
-        let Some(inode) = inode.filter(|inode| netns::inode().is_some_and(|ours| ours != *inode)) else {
-            return SetNamespace::This;
+        let Some(inode) = header.netns().or_else(|| self.inode_of_namespace()) else {
+            return if header.is_unreadable() { SetNamespace::Lost } else { SetNamespace::This };
         };
-        netns::find(inode).map_or(SetNamespace::Gone { inode }, |file| SetNamespace::Other { inode, file })
+        let is_made_in = |cookie| header.netns_cookie.zip(cookie).is_none_or(|(its, found)| its == found);
+        match netns::inode() {
+            Some(ours) if ours == inode && !is_made_in(netns::cookie()) => SetNamespace::Gone { inode },
+            Some(ours) if ours != inode => match netns::find(inode) {
+                Search::Found(file) if is_made_in(netns::cookie_of(&file)) => SetNamespace::Other { inode, file },
+                Search::Found(_) | Search::Gone => SetNamespace::Gone { inode },
+                Search::Unknown { remedy } => SetNamespace::NotFound { inode, remedy },
+            },
+            _ => SetNamespace::This,
+        }
     }
 
     /// The state directories of namespaces below this one that hold logs of this boot.
@@ -80,5 +100,13 @@ impl SetHeader {
     #[must_use]
     pub fn netns(&self) -> Option<u64> {
         self.details.get("netns")?.as_u64()
+    }
+
+    /// Whether a knob of one of two sets of a directory is the same of the other.
+    pub(super) fn shares(&self, knob: &Knob, other: &Self) -> bool {
+        let same_cookie =
+            self.netns_cookie.zip(other.netns_cookie).is_none_or(|(a, b)| self.netns().is_none() || a == b);
+        let same = self.netns() == other.netns() && same_cookie && !self.is_unreadable() && !other.is_unreadable();
+        same || !knob.is_of_network_namespace()
     }
 }

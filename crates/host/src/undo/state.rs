@@ -1,11 +1,11 @@
 //! The directory of undo logs: its lock, its change sets, undoing one.
 
-use super::apart::Manner;
 use super::fault::fault_point;
 use super::log::{Entry, FORMAT, Log, Writer, sync_folder};
+use super::rollback::{self, UndoOptions};
 use super::{Changes, Lock, SetNamespace, UndoError};
 use crate::knob::{Knob, Settings, TaskKey};
-use crate::private;
+use crate::{netns, private};
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The usual place.
 const USUAL: &str = "/run/windhover";
+/// What a set is whose header cannot be read.
+const UNREADABLE: &str = "(unreadable)";
 
 /// Names a change set: its number as text (`0003`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -38,6 +40,9 @@ pub struct SetHeader {
     pub owner: Option<TaskKey>,
     /// Wall clock since 1970.
     pub made_ns: u64,
+    /// Number of the network namespace that it was made in: see [`netns::cookie`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netns_cookie: Option<u64>,
     /// What the maker wants to remember (a shield's spec), as JSON.
     #[serde(default)]
     pub details: serde_json::Value,
@@ -252,7 +257,8 @@ impl StateDir {
         private::folder(&folder).map_err(|cause| UndoError::Log { path: folder.clone(), step: "use", cause })?;
         self.forget_other_boots(&folder);
         let number = numbers(&folder, LOG)?.last().copied().max(last_number(&folder)).unwrap_or(0).saturating_add(1);
-        let header = SetHeader { format: FORMAT, ..header.clone() };
+        let netns_cookie = header.netns_cookie.or_else(netns::cookie);
+        let header = SetHeader { format: FORMAT, netns_cookie, ..header.clone() };
         Ok(Changes { id: id_of(number), path: folder.join(file_of(number)), header, log: None, next: 1, held: 0 })
     }
 
@@ -271,7 +277,7 @@ impl StateDir {
     /// Undoes a change set in strict reverse order: each knob only where its value is still ours (or with `force`),
     /// read back, retried while the kernel says EBUSY until `patience` is over. The log goes when nothing failed; a
     /// conflict does not keep it. What the shield of this set told others (`shield.json`) goes first. Knobs of a network
-    /// namespace that is gone are forgotten.
+    /// namespace that is gone are forgotten; those of one that is not found, or not known, are left and named.
     ///
     /// # Errors
     /// [`UndoError`] when the log cannot be read or written; [`UndoError::OtherNamespace`], before anything is undone; knobs
@@ -297,7 +303,7 @@ impl StateDir {
             }
             Err(error) => return Err(error),
         };
-        let gone = self.require_namespace(id, &log.header)?;
+        let namespace = self.require_namespace(id, &log.header)?;
         crate::shield::forget(self, id)?;
         let mut newer: Vec<(Writer, Log)> = Vec::new();
         // Numbers never return, so a higher one is newer.
@@ -306,12 +312,12 @@ impl StateDir {
             newer.extend(Writer::open(&folder.join(file_of(number))));
         }
         // The same knob of another network namespace is another.
-        for (_, other) in newer.iter_mut().filter(|(_, other)| other.header.netns() != log.header.netns()) {
-            other.entries.retain(|entry| !entry.change.knob.is_of_network_namespace());
+        for (_, other) in &mut newer {
+            other.entries.retain(|entry| log.header.shares(&entry.change.knob, &other.header));
         }
-        let manner = Manner { gone, force, deadline: Instant::now() + patience };
-        let mut report = super::apart::take(settings, &mut writer, &log, &mut newer, manner);
-        report.lost = log.losses().iter().map(|loss| lost(&kept, loss)).collect();
+        let options = UndoOptions { namespace: &namespace, force, deadline: Instant::now() + patience };
+        let (mut report, unplaced) = rollback::undo_all(settings, &mut writer, &log, &mut newer, options);
+        report.lost = log.losses().iter().chain(&unplaced).map(|loss| lost(&kept, loss)).collect();
         if report.failed.is_empty() {
             fault_point();
             if report.lost.is_empty() {
@@ -326,15 +332,14 @@ impl StateDir {
         Ok(report)
     }
 
-    /// Says whether the network namespace of a set is gone.
+    /// As [`StateDir::namespace_of`], where a set can be undone by the caller.
     ///
     /// # Errors
-    /// [`UndoError::OtherNamespace`] where it is another than the caller's.
-    pub fn require_namespace(&self, id: &SetId, header: &SetHeader) -> Result<bool, UndoError> {
+    /// [`UndoError::OtherNamespace`].
+    pub fn require_namespace(&self, id: &SetId, header: &SetHeader) -> Result<SetNamespace, UndoError> {
         match self.namespace_of(header) {
-            SetNamespace::This => Ok(false),
-            SetNamespace::Gone { .. } => Ok(true),
             SetNamespace::Other { inode, .. } => Err(UndoError::OtherNamespace { set: id.to_string(), netns: inode }),
+            namespace => Ok(namespace),
         }
     }
 
@@ -396,13 +401,19 @@ impl SetHeader {
             command: command.into(),
             owner,
             made_ns: u64::try_from(made.as_nanos()).unwrap_or(u64::MAX),
+            netns_cookie: None,
             details: serde_json::Value::Null,
         }
     }
 
     /// In the place of one that cannot be read.
     pub(super) fn unreadable() -> Self {
-        Self { made_ns: 0, ..Self::new("(unreadable)", "", None) }
+        Self { made_ns: 0, ..Self::new(UNREADABLE, "", None) }
+    }
+
+    /// Whether it stands in the place of one that cannot be read.
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.what == UNREADABLE
     }
 }
 

@@ -114,6 +114,28 @@ fn an_empty_log_stops_neither_undo_nor_new_sets() {
     assert!(reports[2].lost[0].contains("0002.damaged"), "{reports:?}");
 }
 
+/// A header names the network namespace of its set: without it nobody knows where a sysctl of one is to be put back.
+#[test]
+fn without_its_header_a_set_writes_to_no_network_namespace() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = tree.path();
+    plant_many(root, 1);
+    let (machine, state) = (machine(root), state(root));
+    let poll = Knob::sysctl("net.core.busy_poll");
+    let id = apply(root, &machine, &[change(poll.clone(), "50"), change(knob(0), "7")]);
+    let log = state.folder().unwrap().join(format!("{id}.jsonl"));
+    let mut text = std::fs::read(&log).unwrap();
+    text[20] ^= 1;
+    std::fs::write(&log, text).unwrap();
+    let report = undo_all(&state, &machine).remove(0);
+    assert_eq!(machine.read(&poll).unwrap(), "50", "{report:?}");
+    assert!(changed(&machine, 0..1).is_empty());
+    assert_eq!((report.restored, report.failed.len(), report.conflicts.len()), (1, 0, 0), "{report:?}");
+    let named = "the network namespace of /proc/sys/net/core/busy_poll (was '0') is lost";
+    assert!(report.lost.iter().any(|loss| loss.contains(named)), "{report:?}");
+    assert_eq!(state.damaged().unwrap().len(), 1);
+}
+
 /// A file system of 12 KiB that only the calling thread sees; false where none can be made.
 fn small_place(folder: &Path, test: &str) -> bool {
     std::fs::create_dir(folder).unwrap();

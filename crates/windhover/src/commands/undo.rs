@@ -86,7 +86,9 @@ impl Done {
         self.text.push_str(&words(&format!("{}{id}", place.name), report));
         self.failed |= !report.is_clean();
         let mut document = json!({ "set": id, "report": report });
-        if let SetNamespace::Other { inode, .. } | SetNamespace::Gone { inode } = namespace {
+        if let SetNamespace::Other { inode, .. } | SetNamespace::Gone { inode } | SetNamespace::NotFound { inode, .. } =
+            namespace
+        {
             document["netns"] = json!(inode);
             document["gone"] = json!(matches!(namespace, SetNamespace::Gone { .. }));
         }
@@ -124,7 +126,7 @@ impl Place {
             for loss in &losses {
                 all.text.push_str(&paragraph(INDENT, &format!("the log is damaged: {loss}")));
             }
-            let inode = self.state.inode_of_namespace();
+            let inode = header.netns().or_else(|| self.state.inode_of_namespace());
             let document = json!({ "set": id, "netns": inode, "header": header, "changes": changes, "damage": losses });
             all.documents.push(document);
         }
@@ -152,7 +154,7 @@ fn undo(place: &Place, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &m
             SetNamespace::Other { file, .. } => {
                 child(state, file, id, arguments).map_err(|failure| format!("{:#}", failure.error))
             }
-            SetNamespace::This | SetNamespace::Gone { .. } => {
+            _ => {
                 let undone =
                     state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE));
                 match undone {

@@ -1,8 +1,8 @@
-//! Taking a change set apart: from its last change to its first.
+//! Undoing a change set: from its last change to its first.
 
 use super::fault::fault_point;
 use super::log::{Beside, Entry, Line, Log, Writer};
-use super::{Conflict, UndoError, UndoReport};
+use super::{Conflict, SetNamespace, UndoError, UndoReport};
 use crate::knob::{Knob, KnobError, Settings};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,35 +12,41 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// How a set is undone.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
-    /// Its network namespace is gone.
-    pub(super) gone: bool,
+pub(super) struct UndoOptions<'a> {
+    /// Where its settings of a network namespace are.
+    pub(super) namespace: &'a SetNamespace,
     /// Also what another has changed.
     pub(super) force: bool,
     /// Until when busy knobs are tried.
     pub(super) deadline: Instant,
 }
 
-/// Undoes what a log still holds. `newer` are the sets made after it, oldest first.
-pub(super) fn take(
+/// Undoes what a log still holds. `newer` are the sets made after it, oldest first. Also says what is left as it is, because
+/// nobody knows which network namespace it is of.
+pub(super) fn undo_all(
     settings: &dyn Settings,
     writer: &mut Writer,
     log: &Log,
     newer: &mut [(Writer, Log)],
-    manner: Manner,
-) -> UndoReport {
+    options: UndoOptions<'_>,
+) -> (UndoReport, Option<String>) {
     let mut report = UndoReport::default();
+    let mut unplaced = Vec::new();
     for entry in log.entries.iter().rev().filter(|entry| !entry.undone) {
         fault_point();
-        let fate = undo_change(settings, entry, log, newer, manner);
+        let outcome = undo_change(settings, entry, log, newer, options);
         fault_point();
-        match fate {
-            Fate::Restored => report.restored += 1,
-            Fate::Already => report.already += 1,
-            Fate::HandedOver => report.handed_over += 1,
-            Fate::Forgotten => report.forgotten.push(entry.change.knob.clone()),
-            Fate::Conflict(conflict) => report.conflicts.push(*conflict),
-            Fate::Failed(why) => {
+        match outcome {
+            Outcome::Restored => report.restored += 1,
+            Outcome::Already => report.already += 1,
+            Outcome::HandedOver => report.handed_over += 1,
+            Outcome::Forgotten => report.forgotten.push(entry.change.knob.clone()),
+            Outcome::Conflict(conflict) => report.conflicts.push(*conflict),
+            Outcome::Unplaced => {
+                unplaced.push(format!("{} (was '{}')", entry.change.knob, entry.before));
+                continue;
+            }
+            Outcome::Failed(why) => {
                 report.failed.push(why);
                 continue;
             }
@@ -49,31 +55,52 @@ pub(super) fn take(
         let _ = writer.mark_undone(entry);
         fault_point();
     }
-    report
+    let unplaced = (!unplaced.is_empty()).then(|| {
+        format!("the network namespace of {} is lost with it: set it by hand where it was changed", unplaced.join(", "))
+    });
+    (report, unplaced)
 }
 
-fn undo_change(settings: &dyn Settings, entry: &Entry, log: &Log, newer: &mut [(Writer, Log)], manner: Manner) -> Fate {
-    if manner.gone && entry.change.knob.is_of_network_namespace() {
-        return Fate::Forgotten;
+fn undo_change(
+    settings: &dyn Settings,
+    entry: &Entry,
+    log: &Log,
+    newer: &mut [(Writer, Log)],
+    options: UndoOptions<'_>,
+) -> Outcome {
+    if entry.change.knob.is_of_network_namespace() {
+        match options.namespace {
+            SetNamespace::Gone { .. } => return Outcome::Forgotten,
+            SetNamespace::Lost => return Outcome::Unplaced,
+            SetNamespace::NotFound { inode, remedy } => {
+                let knob = &entry.change.knob;
+                return Outcome::Failed(format!(
+                    "{knob}: its network namespace (inode {inode}) is not found: {remedy}"
+                ));
+            }
+            SetNamespace::This | SetNamespace::Other { .. } => {}
+        }
     }
     match hand_over(entry, newer) {
-        Err(why) => Fate::Failed(why),
-        Ok(true) => Fate::HandedOver,
+        Err(why) => Outcome::Failed(why),
+        Ok(true) => Outcome::HandedOver,
         Ok(false) if in_own_group(entry, log) => {
             // Best effort: what counts is that the group goes. A partition falls back to a member this way even when
             // the group resists.
             let _ = settings.write(&entry.change.knob, &entry.before);
-            Fate::Restored
+            Outcome::Restored
         }
-        Ok(false) => restore(settings, entry, newer, manner),
+        Ok(false) => restore(settings, entry, newer, options),
     }
 }
 
-enum Fate {
+enum Outcome {
     Restored,
     Already,
     HandedOver,
     Forgotten,
+    /// Nobody knows which network namespace it is of.
+    Unplaced,
     Conflict(Box<Conflict>),
     Failed(String),
 }
@@ -178,20 +205,20 @@ fn in_own_group(entry: &Entry, log: &Log) -> bool {
     })
 }
 
-fn restore(settings: &dyn Settings, entry: &Entry, newer: &mut [(Writer, Log)], manner: Manner) -> Fate {
-    let Manner { force, deadline, .. } = manner;
+fn restore(settings: &dyn Settings, entry: &Entry, newer: &mut [(Writer, Log)], options: UndoOptions<'_>) -> Outcome {
+    let UndoOptions { force, deadline, .. } = options;
     let knob = &entry.change.knob;
-    let failed = |error: &dyn std::fmt::Display| Fate::Failed(error.to_string());
+    let failed = |error: &dyn std::fmt::Display| Outcome::Failed(error.to_string());
     loop {
         let now = match settings.read(knob) {
             Ok(now) => now,
-            Err(KnobError::Absent { .. }) => return Fate::Already,
+            Err(KnobError::Absent { .. }) => return Outcome::Already,
             Err(error) if error.may_pass() && pause(deadline) => continue,
             Err(error) => return failed(&error),
         };
         let holds = !knob.same(&now, &entry.before);
         if holds && !force && !entry.made(&now) {
-            return Fate::Conflict(Box::new(Conflict {
+            return Outcome::Conflict(Box::new(Conflict {
                 knob: knob.clone(),
                 ours: entry.ours().to_owned(),
                 now,
@@ -203,22 +230,22 @@ fn restore(settings: &dyn Settings, entry: &Entry, newer: &mut [(Writer, Log)], 
         let beside = take_along(entry, newer).and_then(|()| look_beside(settings, entry, newer, holds, force));
         let beside = match beside {
             Ok(beside) => beside,
-            Err(why) => return Fate::Failed(why),
+            Err(why) => return Outcome::Failed(why),
         };
         let written = if holds { put_back(settings, entry) } else { Ok(()) };
         match written.and_then(|()| put_back_beside(settings, &beside)) {
-            Ok(()) if !holds => return Fate::Already,
+            Ok(()) if !holds => return Outcome::Already,
             Ok(()) => break,
-            Err(KnobError::Absent { .. }) => return Fate::Already,
+            Err(KnobError::Absent { .. }) => return Outcome::Already,
             Err(error) if error.may_pass() && pause(deadline) => {}
             Err(error) => return failed(&error),
         }
     }
     match settings.read(knob) {
         Ok(now) if entry.change.exact && !knob.same(&now, &entry.before) && !moved_up(entry, &now) => {
-            Fate::Failed(format!("{knob}: put back to '{}', but reads back '{now}'", entry.before))
+            Outcome::Failed(format!("{knob}: put back to '{}', but reads back '{now}'", entry.before))
         }
-        Ok(_) | Err(KnobError::Absent { .. }) => Fate::Restored,
+        Ok(_) | Err(KnobError::Absent { .. }) => Outcome::Restored,
         Err(error) => failed(&error),
     }
 }
