@@ -149,3 +149,18 @@ impl WayCounts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgm::Gsi;
+
+    /// `pgm` is usable without `model`, so it has defaults of its own. They are those of plans and flags.
+    #[test]
+    fn settings_have_the_defaults_of_the_protocol_crate() {
+        let (group, local) = ("239.192.0.1".parse().unwrap(), "10.0.0.1".parse().unwrap());
+        let (spec, tsi) = (PgmSpec::new(group), Tsi { gsi: Gsi([1; 6]), port: 2 });
+        assert_eq!(source(&spec, tsi, group, local), SourceConfig::new(tsi, spec.data_port, group, local));
+        assert_eq!(receiver(&spec, group, 16, 3), ReceiverConfig::new(spec.data_port, group, 3));
+    }
+}

@@ -53,6 +53,26 @@ pub enum PacketKind {
     Other,
 }
 
+impl PacketKind {
+    /// RFC 3208's name of it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Odata => "ODATA",
+            Self::Rdata => "RDATA",
+            Self::Spm => "SPM",
+            Self::Nak => "NAK",
+            Self::Ncf => "NCF",
+            Self::Nnak => "N-NAK",
+            Self::Spmr => "SPMR",
+            Self::Poll => "POLL",
+            Self::Polr => "POLR",
+            Self::Ack => "ACK",
+            Self::Other => "others",
+        }
+    }
+}
+
 /// A message of ours within the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CarriedMessage {

@@ -79,6 +79,19 @@ pub enum Sum {
     Cut,
 }
 
+impl Sum {
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::Absent => "none",
+            Self::Cut => "unknown",
+        }
+    }
+}
+
 /// One option as it stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawOption<'a> {

@@ -217,6 +217,12 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// All numbers of a NAK or NCF: its own, then those of the list.
+    pub fn numbers(&self, nak: &super::Nak) -> impl Iterator<Item = u32> {
+        let first = nak.sqn.0;
+        std::iter::once(first).chain(self.nak_list.iter().map(|sqn| sqn.0))
+    }
+
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let begin = reader.at();
         let first = reader.u8()?;

@@ -1,155 +1,59 @@
 //! What a whole capture held of PGM: its sources, and what became of their numbers.
 
-use super::lines::end;
-use super::pgm_lines::sum_name;
-use super::summary::{figures, quantiles};
-use pgm::Tsi;
-use pgm::packet::{Body, Sum};
-use record::repairs::{PacketKind, PacketNotes, PointFigures, Repair, SourceFigures};
-use record::timeline::{Order, Span};
-use serde_json::{Value, json};
+use super::lines::{direction, end};
+use super::pgm_lines::carrier;
+use super::summary::{answer_json, answer_text, figures, more_text, quantiles};
+use dump::SourceSummary;
+use record::repairs::{PointFigures, Repair, SourceFigures};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
-use wire::dissect::{FlowId, Packet, Sighted, Transport};
 
-/// Sources that are listed.
-const MOST_SOURCES: usize = 128;
 /// Repairs that a table lists, the slowest first.
 const MOST_ROWS: usize = 16;
 
-/// What is known of a source besides its figures.
-struct Source {
-    tsi: Tsi,
-    data_port: u16,
-    udp: bool,
-    /// Where its packets come from, and go to.
-    ends: Option<(SocketAddr, SocketAddr)>,
-    sums: [u64; 4],
-    damaged: u64,
-    messages: u64,
-    fin: bool,
-    reset: bool,
-}
-
-#[derive(Default)]
-pub(super) struct PgmSources {
-    sources: BTreeMap<FlowId, Source>,
-}
-
-const SUMS: [Sum; 4] = [Sum::Good, Sum::Bad, Sum::Absent, Sum::Cut];
-
-impl PgmSources {
-    pub(super) fn len(&self) -> usize {
-        self.sources.len()
+pub(super) fn text(source: &SourceSummary, out: &mut String) {
+    let _ = write!(out, "\n{} {} port {}", carrier(source.udp), source.tsi, source.data_port);
+    if let Some((from, to)) = source.ends {
+        let _ = write!(out, ", {} > {}", end(from), end(to));
     }
-
-    /// Counts one packet; says whether a message begins in it.
-    pub(super) fn count(&mut self, packet: &Packet<'_>, sighted: &Sighted<'_>, told: &PacketNotes) -> bool {
-        if self.sources.len() >= MOST_SOURCES && !self.sources.contains_key(&sighted.source) {
-            return false;
-        }
-        let observed = &sighted.packet;
-        let source = self.sources.entry(sighted.source).or_insert_with(|| Source {
-            tsi: observed.head.tsi,
-            data_port: observed.head.data_port,
-            udp: packet.transport == Transport::Udp,
-            ends: None,
-            sums: [0; 4],
-            damaged: 0,
-            messages: 0,
-            fin: false,
-            reset: false,
-        });
-        for (sum, count) in SUMS.iter().zip(&mut source.sums) {
-            *count += u64::from(*sum == observed.sum);
-        }
-        let Ok(inside) = observed.packet else {
-            source.damaged += 1;
-            return false;
-        };
-        if observed.sum == Sum::Bad {
-            return false;
-        }
-        if !inside.body.goes_to_source() {
-            source.ends.get_or_insert((packet.source, packet.destination));
-        }
-        source.fin |= inside.options.fin;
-        source.reset |= inside.options.reset.is_some();
-        let begins = inside.options.fragment.is_none_or(|fragment| fragment.offset == 0);
-        let new = matches!(inside.body, Body::Odata(_)) && told.order != Order::Repeated;
-        let message = new && begins && !inside.options.parity;
-        source.messages += u64::from(message);
-        message
+    let _ = write!(out, ", {} messages", source.messages);
+    for (sum, count) in source.sums.iter().filter(|(_, count)| *count > 0) {
+        let _ = write!(out, ", {count} checksums {}", sum.word());
     }
-
-    pub(super) fn text(&self, all: &[SourceFigures], out: &mut String) {
-        for (id, source) in &self.sources {
-            let carrier = if source.udp { "pgm/udp" } else { "pgm/ip" };
-            let _ = write!(out, "\n{carrier} {} port {}", source.tsi, source.data_port);
-            if let Some((from, to)) = source.ends {
-                let _ = write!(out, ", {} > {}", end(from), end(to));
-            }
-            let _ = write!(out, ", {} messages", source.messages);
-            for (sum, count) in SUMS.iter().zip(source.sums) {
-                if count > 0 {
-                    let _ = write!(out, ", {count} checksums {}", sum_name(*sum));
-                }
-            }
-            for (told, what) in [(source.fin, "ended (FIN)"), (source.reset, "reset (RST)")] {
-                if told {
-                    let _ = write!(out, ", {what}");
-                }
-            }
-            if source.damaged > 0 {
-                let _ = write!(out, ", {} damaged", source.damaged);
-            }
-            out.push('\n');
-            if let Some(figures) = all.iter().find(|figures| figures.source == id.0) {
-                source_text(figures, out);
-            }
+    for (seen, what) in [(source.fin, "ended (FIN)"), (source.reset, "reset (RST)")] {
+        if seen {
+            let _ = write!(out, ", {what}");
         }
     }
-
-    pub(super) fn json(&self, all: &[SourceFigures]) -> Vec<Value> {
-        let one = |(id, source): (&FlowId, &Source)| {
-            let figures = all.iter().find(|figures| figures.source == id.0);
-            let [good, bad, none, unknown] = source.sums;
-            json!({
-                "source_number": id.0,
-                "tsi": source.tsi.to_string(),
-                "data_port": source.data_port,
-                "protocol": if source.udp { "udp" } else { "ip-113" },
-                "from": source.ends.map(|(from, _)| end(from)),
-                "to": source.ends.map(|(_, to)| end(to)),
-                "messages": source.messages,
-                "checksums": {"good": good, "bad": bad, "none": none, "unknown": unknown},
-                "damaged": source.damaged,
-                "fin": source.fin,
-                "reset": source.reset,
-                "points": figures.map(|one| one.points.iter().map(point_json).collect::<Vec<_>>()),
-                "repair": figures.map(repair_json),
-                "answers": figures.map(|one| one.answers.iter().map(answer_json).collect::<Vec<_>>()),
-            })
-        };
-        self.sources.iter().map(one).collect()
+    more_text(&[(source.damaged, "damaged")], out);
+    out.push('\n');
+    if let Some(figures) = &source.figures {
+        source_text(figures, out);
     }
 }
 
-fn kind_name(kind: PacketKind) -> &'static str {
-    match kind {
-        PacketKind::Odata => "ODATA",
-        PacketKind::Rdata => "RDATA",
-        PacketKind::Spm => "SPM",
-        PacketKind::Nak => "NAK",
-        PacketKind::Ncf => "NCF",
-        PacketKind::Nnak => "N-NAK",
-        PacketKind::Spmr => "SPMR",
-        PacketKind::Poll => "POLL",
-        PacketKind::Polr => "POLR",
-        PacketKind::Ack => "ACK",
-        PacketKind::Other => "others",
-    }
+pub(super) fn json(source: &SourceSummary) -> Value {
+    let figures = source.figures.as_ref();
+    let sums: Map<String, Value> =
+        source.sums.iter().map(|(sum, count)| (sum.word().to_owned(), (*count).into())).collect();
+    let answers = |one: &SourceFigures| one.answers.iter().map(|(span, times)| answer_json(*span, times)).collect();
+    json!({
+        "source_number": source.number,
+        "tsi": source.tsi.to_string(),
+        "data_port": source.data_port,
+        "protocol": if source.udp { "udp" } else { "ip-113" },
+        "from": source.ends.map(|(from, _)| end(from)),
+        "to": source.ends.map(|(_, to)| end(to)),
+        "messages": source.messages,
+        "checksums": sums,
+        "damaged": source.damaged,
+        "fin": source.fin,
+        "reset": source.reset,
+        "points": figures.map(|one| one.points.iter().map(point_json).collect::<Vec<_>>()),
+        "repair": figures.map(repair_json),
+        "answers": figures.map(answers).map(|all: Vec<Value>| all),
+    })
 }
 
 fn source_text(figures: &SourceFigures, out: &mut String) {
@@ -157,11 +61,7 @@ fn source_text(figures: &SourceFigures, out: &mut String) {
         point_text(point, out);
     }
     for (span, times) in &figures.answers {
-        let name = match span {
-            Span::RoundTrip => "RTT at the capture",
-            Span::Turnaround => "turnaround at the capture",
-        };
-        let _ = writeln!(out, "  {name}, µs: {}", quantiles(times));
+        answer_text(*span, times, out);
     }
     if figures.asked > 0 {
         let _ = writeln!(
@@ -185,19 +85,14 @@ fn source_text(figures: &SourceFigures, out: &mut String) {
 }
 
 fn point_text(point: &PointFigures, out: &mut String) {
-    let way = match point.leaving {
-        Some(true) => "out",
-        Some(false) => "in",
-        None => "seen",
-    };
-    let _ = write!(out, "  {way}:");
+    let _ = write!(out, "  {}:", direction(point.leaving, "seen"));
     for (at, (kind, count)) in point.packets.iter().enumerate() {
-        let _ = write!(out, "{} {count} {}", if at == 0 { "" } else { "," }, kind_name(*kind));
+        let _ = write!(out, "{} {count} {}", if at == 0 { "" } else { "," }, kind.name());
     }
     if let Some(rate) = point.per_second() {
         let _ = write!(out, ", {} bytes, {rate:.1}/s", point.bytes);
     }
-    for (count, what) in [
+    let counts = [
         (point.gaps, "numbers in gaps"),
         (point.missing, "missing at the end"),
         (point.late, "late"),
@@ -206,11 +101,8 @@ fn point_text(point: &PointFigures, out: &mut String) {
         (point.unneeded, "repairs of numbers seen before"),
         (point.parity, "of parity"),
         (point.rebuilt, "rebuilt by parity"),
-    ] {
-        if count > 0 {
-            let _ = write!(out, ", {count} {what}");
-        }
-    }
+    ];
+    more_text(&counts, out);
     out.push('\n');
     for (name, times) in [("ODATA", &point.between), ("SPM", &point.between_spms)] {
         if times.count() > 0 {
@@ -260,7 +152,7 @@ fn rows_text(figures: &SourceFigures, out: &mut String) {
 }
 
 fn point_json(point: &PointFigures) -> Value {
-    let packets: BTreeMap<&str, u64> = point.packets.iter().map(|(kind, count)| (kind_name(*kind), *count)).collect();
+    let packets: BTreeMap<&str, u64> = point.packets.iter().map(|(kind, count)| (kind.name(), *count)).collect();
     json!({
         "leaving": point.leaving,
         "packets": packets,
@@ -312,14 +204,4 @@ fn repair_json(source: &SourceFigures) -> Value {
         "numbers": numbers,
         "forgotten": source.forgotten,
     })
-}
-
-fn answer_json((span, times): &(Span, stats::Histogram)) -> Value {
-    let mut value = figures(times);
-    value["kind"] = match span {
-        Span::RoundTrip => "rtt",
-        Span::Turnaround => "turnaround",
-    }
-    .into();
-    value
 }
