@@ -38,7 +38,7 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
-    /// What a shield is worth: p99.99 and standard deviation without and with it, and the holes of throttling.
+    /// What a shield is worth: p99.99 and standard deviation without and with it, and the stalls by throttling.
     Shield {
         /// The campaign.
         #[arg(long, default_value = "campaigns/shield.toml")]
@@ -92,7 +92,7 @@ enum Bench {
         #[arg(long)]
         output: Option<std::path::PathBuf>,
     },
-    /// Who is blamed for late messages of `pace`: with and without a CPU hog and a compiler, and a far end that stands still.
+    /// Cause of late messages of `pace`: with and without a CPU hog and a compiler, and with a stalled reflector.
     Late {
         /// Runs of each case, interleaved.
         #[arg(long, default_value_t = 20)]

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// RTT that the hole of throttling leaves, in ns.
-const HOLE_NS: std::ops::RangeInclusive<f64> = 45e6..=55e6;
+/// RTT of a stall by throttling, in ns.
+const STALL_NS: std::ops::RangeInclusive<f64> = 45e6..=55e6;
 
 /// Fewer samples beyond a quantile say nothing of it.
 const BEYOND: u64 = 10;
@@ -110,18 +110,18 @@ fn medians(figures: &[Figure], pick: fn(&Figure) -> Option<f64>) -> Option<f64> 
     (!values.is_empty()).then(|| stats::median(&values))
 }
 
-fn holes(figures: &[Figure]) -> usize {
-    figures.iter().filter(|figure| HOLE_NS.contains(&(figure.max * 2e3))).count()
+fn stalls(figures: &[Figure]) -> usize {
+    figures.iter().filter(|figure| STALL_NS.contains(&(figure.max * 2e3))).count()
 }
 
 fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "UDP, 32 bytes, both ends on one CPU; RTT/2 in µs, medians over the repetitions, p99.99 over all of them together; the shield is {backend}. A hole is a \
-         repetition whose longest message took 45 to 55 ms there and back.\n"
+        "UDP, 32 bytes, both ends on one CPU; RTT/2 in µs, medians over the repetitions, p99.99 over all of them together; the shield is {backend}. A stall is a \
+         repetition whose longest round trip took 45 to 55 ms.\n"
     );
-    let _ = writeln!(text, "| load | shield | policy | repetitions | mean | stdev | p99.99 | max | holes |");
+    let _ = writeln!(text, "| load | shield | policy | repetitions | mean | stdev | p99.99 | max | stalls |");
     let _ = writeln!(text, "|---|---|---|---|---|---|---|---|---|");
     let word = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |us| format!("{us:.2}"));
     for ((load, shield, policy), figures) in all {
@@ -133,10 +133,10 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
             word(medians(figures, |figure| Some(figure.stdev))),
             word(tail(figures)),
             word(medians(figures, |figure| Some(figure.max))),
-            holes(figures)
+            stalls(figures)
         );
     }
-    let _ = writeln!(text, "\n| load | policy | p99.99 without / with | stdev without / with | holes without, with |");
+    let _ = writeln!(text, "\n| load | policy | p99.99 without / with | stdev without / with | stalls without, with |");
     let _ = writeln!(text, "|---|---|---|---|---|");
     for ((load, shield, policy), with) in all.iter().filter(|((_, shield, _), _)| shield != "off") {
         let Some(without) = all.get(&(load.clone(), "off".to_owned(), policy.clone())) else { continue };
@@ -153,9 +153,9 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
             "| {load} | {policy} | {} | {} | {} of {}, {} of {} |",
             ratio(tail),
             ratio(|figures| medians(figures, |figure| Some(figure.stdev))),
-            holes(without),
+            stalls(without),
             without.len(),
-            holes(with),
+            stalls(with),
             with.len()
         );
     }
@@ -169,7 +169,7 @@ mod unit {
     use serde_json::json;
 
     #[test]
-    fn ratios_and_holes() {
+    fn ratios_and_stalls() {
         let document = |shield: &str, policy: &str, stdev: f64, rtt: u64, max: u64| {
             let mut histogram = Histogram::<u64>::new(3).unwrap();
             histogram.record_n(rtt, 100_000).unwrap();
