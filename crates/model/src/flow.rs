@@ -19,6 +19,9 @@ pub struct RateReport {
     /// Runs of messages lost one after the other, each reflector counted; `null` in results of older versions.
     #[serde(default)]
     pub gaps: Option<u64>,
+    /// Messages of the longest of these runs; `null` in results of older versions.
+    #[serde(default)]
+    pub longest_gap: Option<u64>,
     /// Messages of this size a second that the link carries, from the rate it reports and what they take on the wire
     /// (81,274 full frames on 1 Gbit/s); `null` where there is no link with a rate of its own (veth and loopback).
     #[serde(default)]

@@ -495,6 +495,7 @@ fn streams_and_schedules_are_in_every_form() {
             behind: 7,
             most_behind: 3,
             gaps: None,
+            longest_gap: None,
             line_pps: None,
             saturated: None,
         });
@@ -564,6 +565,7 @@ fn waited(repetition: u32, slow: u64, stored: bool) -> model::ResultDocument {
         behind: 0,
         most_behind: 0,
         gaps: Some(3),
+        longest_gap: None,
         line_pps: None,
         saturated: None,
     });

@@ -307,6 +307,11 @@ fn schedule() -> Vec<Quantity> {
             (Count, Sum, Lower),
             |result| Some(result.rate.as_ref()?.gaps? as f64),
         ),
+        of(
+            "longest-gap | longest_gap | longest gap | longest run of lost messages | Messages of the longest run lost one after the other, at one reflector.",
+            (Count, Max, Lower),
+            |result| Some(result.rate.as_ref()?.longest_gap? as f64),
+        ),
     ]
 }
 

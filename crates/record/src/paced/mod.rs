@@ -132,9 +132,11 @@ struct Peer {
     one_way: Option<OneWayRecorder>,
     /// One more than the highest number that was answered.
     answered: u64,
-    /// The number that would go on with the run of losses, and such runs so far.
+    /// The number that would go on with the run of losses, its messages so far, such runs so far, and the longest of them.
     next_lost: u64,
+    run_length: u64,
     gaps: u64,
+    longest_gap: u64,
 }
 
 /// Takes the samples of `pace` beside the measurement.
@@ -187,7 +189,9 @@ impl Paced {
             one_way: OneWayRecorder::new(peer.clock, config.stamps),
             answered: 0,
             next_lost: u64::MAX,
+            run_length: 0,
             gaps: 0,
+            longest_gap: 0,
         };
         let hosts: Vec<String> = config.peers.iter().map(|peer| peer.host.clone()).collect();
         let wait_ns = config.timeout_ns.saturating_add(config.interval_ns);
@@ -356,7 +360,10 @@ impl Paced {
         of_peer.counts.sent += 1;
         of_peer.counts.lost += u64::from(lost);
         if lost {
-            of_peer.gaps += u64::from(one.sample.seq != of_peer.next_lost);
+            let begins = one.sample.seq != of_peer.next_lost;
+            of_peer.gaps += u64::from(begins);
+            of_peer.run_length = if begins { 1 } else { of_peer.run_length + 1 };
+            of_peer.longest_gap = of_peer.longest_gap.max(of_peer.run_length);
             of_peer.next_lost = one.sample.seq.saturating_add(u64::from(self.config.every.max(1)));
             let rate = self.config.rate;
             let rtt_ns = rate.ns(one.sample.received.saturating_sub(one.sample.sent));
@@ -641,6 +648,7 @@ impl Paced {
             // As many as fell due while the latest one waited.
             most_behind: (latest_ns / self.config.period_ns.max(1)).max(self.sender.unsent),
             gaps: Some(self.peers.iter().map(|peer| peer.gaps).sum()),
+            longest_gap: self.peers.iter().map(|peer| peer.longest_gap).max(),
             line_pps: self.config.line_pps,
             saturated: None,
         }

@@ -244,7 +244,7 @@ fn several_reflectors_are_told_apart() {
     assert_eq!(near.latency.as_ref().unwrap().max_ns, Some(50 * US));
     assert_eq!(far.latency_intended.as_ref().unwrap().max_ns, Some(91 * US));
     assert_eq!(pace.one_way, None);
-    assert_eq!(pace.rate.gaps, Some(1), "all of them in one run");
+    assert_eq!((pace.rate.gaps, pace.rate.longest_gap), (Some(1), Some(400)), "all of them in one run");
     // Where each of them lost: 1600 messages at 10,000/s are 160 ms.
     let lost_by = |host: &str| -> Vec<Option<f64>> {
         let of = |one: &&model::result::Series| one.quantity == "lost" && one.host == host;
@@ -277,7 +277,8 @@ fn runs_of_losses_are_counted() {
         }
     });
     let done = run(&config, samples.collect());
-    assert_eq!((done.messages.lost, done.pace.unwrap().rate.gaps), (4, Some(2)));
+    let rate = done.pace.unwrap().rate;
+    assert_eq!((done.messages.lost, rate.gaps, rate.longest_gap), (4, Some(2), Some(3)));
 }
 
 #[test]
