@@ -15,7 +15,7 @@ const REACHED: f64 = 0.997;
 /// The cells of one probe.
 #[derive(Serialize)]
 pub(super) struct CellTable {
-    probe: &'static str,
+    title: &'static str,
     about: String,
     /// Whether it needs the whole width of the window.
     wide: bool,
@@ -47,12 +47,14 @@ struct CellRow {
 const TIMES: &[&str] =
     &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"];
 
-/// What stands in the table of a probe.
-fn parts(probe: &str) -> &'static [Part] {
-    match probe {
+/// What stands in a table.
+fn parts(title: &str) -> &'static [Part] {
+    match title {
         "rr" => &[
             ("", &["response", "transactions", "transactions-ci95"]),
             ("latency", &["mean", "stdev", "p50", "p99", "max"]),
+        ],
+        "rr: CPU" => &[
             ("initiator", &["initiator.machine", "initiator.demand", "initiator.process", "initiator.softirq"]),
             ("reflector", &["reflector.machine", "reflector.demand", "reflector.process", "reflector.softirq"]),
         ],
@@ -64,9 +66,11 @@ fn parts(probe: &str) -> &'static [Part] {
             ("lateness", &["lateness.p50", "lateness.p99", "lateness.max"]),
             ("", &["lost", "gaps"]),
         ],
-        "up" => &[
+        "stream" => &[
             ("", &["up.bits", "up.datagrams", "up.lost", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
             ("TCP's RTT", &["up.tcp-rtt", "up.tcp-rtt-max"]),
+        ],
+        "stream: CPU and RTT" => &[
             ("CPU at both ends", &["initiator.us-per-kib", "reflector.us-per-kib"]),
             ("RTT idle", &["idle.p50", "idle.p99"]),
             ("RTT under load", &["working.p50", "working.p99"]),
@@ -80,16 +84,18 @@ pub(super) fn tables(document: &Document) -> Vec<CellTable> {
     [
         ("pingpong", "pingpong", "one message at a time"),
         ("rr", "rr", "request/response as netperf measures it"),
+        ("rr", "rr: CPU", "what a transaction costs at both ends"),
         ("ping", "ping", "ICMP echo, answered by the far kernel"),
         ("pace", "pace", "messages at a fixed rate, the whole round trip"),
-        ("stream", "up", "bulk data"),
+        ("stream", "stream", "bulk data"),
+        ("stream", "stream: CPU and RTT", "what a KiB costs at both ends, and a ping-pong before and beside it"),
     ]
     .into_iter()
-    .filter_map(|(probe, shown, about)| {
+    .filter_map(|(probe, title, about)| {
         let cells: Vec<(usize, &CellInfo)> =
             document.cells.iter().enumerate().filter(|(_, info)| info.probe == probe).collect();
         let kind = cells.first()?.1.kind.title();
-        let parts = parts(shown);
+        let parts = parts(title);
         let ids = || parts.iter().flat_map(|(band, ids)| ids.iter().map(move |id| (*id, !band.is_empty())));
         let rows = |(number, info): (usize, &CellInfo)| -> Vec<CellRow> {
             let own: Vec<&str> = ids().map(|(id, _)| id).collect();
@@ -105,11 +111,15 @@ pub(super) fn tables(document: &Document) -> Vec<CellTable> {
             directions.into_iter().map(of).collect()
         };
         Some(CellTable {
-            probe,
+            title,
             about: format!("{about}; {kind} and times in µs"),
             wide: ids().count() > 12,
             bands: parts.iter().map(|(band, ids)| (*band, ids.len())).collect(),
-            heads: ids().map(|(id, banded)| heading(id, banded, Room::Wide)).collect(),
+            // The words above the table say the unit of times, which would make every column wider.
+            heads: ids()
+                .map(|(id, banded)| heading(id, banded, Room::Wide))
+                .map(|[title, unit]| [title, if unit == "µs" { "" } else { unit }])
+                .collect(),
             rows: cells.iter().copied().flat_map(rows).collect(),
         })
     })

@@ -36,6 +36,32 @@ fn repetition(result: &ResultDocument) -> String {
     result.repetition.map_or_else(|| format!("–{sign}"), |repetition| format!("{repetition}{sign}"))
 }
 
+impl Table {
+    /// The same as tables of few columns, each with the words that lead: a page is no wider than a window.
+    fn narrow(self) -> Vec<Self> {
+        const MOST: usize = 8;
+        let figures: Vec<usize> = (self.words..self.heads.len()).collect();
+        if figures.len() <= MOST || self.rows.is_empty() {
+            return vec![self];
+        }
+        let parts = figures.len().div_ceil(MOST);
+        let of = |(number, chosen): (usize, &[usize])| {
+            let pick = |cells: &[String]| -> Vec<String> {
+                (0..self.words).chain(chosen.iter().copied()).filter_map(|place| cells.get(place).cloned()).collect()
+            };
+            let rows = self.rows.iter().map(|row| Row { link: row.link.clone(), cells: pick(&row.cells) });
+            Self {
+                caption: if number == 0 { self.caption.clone() } else { format!("{}, continued", self.caption) },
+                heads: pick(&self.heads),
+                words: self.words,
+                ends_in_words: self.ends_in_words && number + 1 == parts,
+                rows: rows.collect(),
+            }
+        };
+        figures.chunks(figures.len().div_ceil(parts)).enumerate().map(of).collect()
+    }
+}
+
 fn row(cells: Vec<String>) -> Row {
     Row { link: String::new(), cells }
 }
@@ -185,14 +211,15 @@ pub(super) fn counts(results: &[&ResultDocument]) -> Vec<Table> {
         }
     }
     let roles = ["initiator", "reflector"];
-    vec![
+    let all = [
         quantities("Messages", &messages, &[Group::Messages], true),
         schedule,
         quantities("PGM: packets at each end; what is 0 at all of them is left out", &ends, &[Group::Pgm], false),
         of_subjects("Bulk data; jitter is that of RFC 3550", results, Group::Flows, &["up", "down"], true),
         of_subjects("CPU and scheduling of both ends", results, Group::Cpu, &roles, true),
         of_subjects("Dropped at both ends, as far as anything was", results, Group::Drops, &roles, false),
-    ]
+    ];
+    all.into_iter().flat_map(Table::narrow).collect()
 }
 
 /// The worst messages: of the repetitions that have maps from there, of others from the cell's file.
