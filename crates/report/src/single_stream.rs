@@ -5,7 +5,7 @@ use crate::layout::{Column, Grid};
 use crate::result_tables::times;
 use crate::single::{KEYS, Part, cpu};
 use crate::units::{commas, plain};
-use model::quantity::Group;
+use model::quantity::{self, Group};
 use model::{FlowReport, ResultDocument, StreamReport};
 use std::fmt::Write as _;
 
@@ -57,8 +57,9 @@ fn sentence(result: &ResultDocument, flow: &FlowReport) -> String {
     } else {
         let again = flow.retransmits.map(|count| format!("; {} segments sent again", commas(count)));
         let rtt = flow.tcp_rtt_mean_ns.map(|ns| format!(", TCP's RTT {:.0} µs", ns as f64 / 1e3));
+        let largest = flow.tcp_rtt_max_ns.map(|ns| format!(" (largest {:.0} µs)", ns as f64 / 1e3));
         let control = flow.congestion.as_deref().map(|name| format!(" ({})", plain(name)));
-        text.extend([again, rtt, control].into_iter().flatten());
+        text.extend([again, rtt, largest, control].into_iter().flatten());
     }
     text.push('.');
     text
@@ -97,29 +98,32 @@ fn receiver(flow: &FlowReport) -> &'static str {
     if flow.direction == "down" { "initiator" } else { "reflector" }
 }
 
-/// One interval of one direction, from the series.
+/// What is known of an interval: the name of its series, and the quantity of the whole direction.
+const SERIES: [(&str, &str); 8] = [
+    ("bytes", "bytes"),
+    ("received", "received"),
+    ("lost", "lost"),
+    ("reordered", "reordered"),
+    ("duplicated", "duplicated"),
+    ("rfc3550_jitter_ns", "rfc3550-jitter"),
+    ("retransmits", "retransmits"),
+    ("tcp_rtt_ns", "tcp-rtt"),
+];
+
+/// One interval of one direction, or the whole of it; values in the order of [`SERIES`].
 #[derive(Debug, Clone, Copy, Default)]
 struct Second {
     from_s: f64,
     to_s: f64,
-    bytes: f64,
-    received: Option<f64>,
-    lost: Option<f64>,
-    reordered: Option<f64>,
-    duplicated: Option<f64>,
-    jitter_ns: Option<f64>,
-    retransmits: Option<f64>,
-    rtt_ns: Option<f64>,
+    values: [Option<f64>; SERIES.len()],
 }
 
 fn intervals(result: &ResultDocument, flow: &FlowReport) -> Vec<Second> {
     let host = receiver(flow);
-    let find = |quantity: &str| result.series.iter().find(|series| series.quantity == quantity && series.host == host);
+    let find = |name: &str| result.series.iter().find(|series| series.quantity == name && series.host == host);
     let Some(bytes) = find("bytes") else { return Vec::new() };
     let length = bytes.interval_ns as f64 / 1e9;
     let whole = flow.elapsed_ns as f64 / 1e9;
-    let at =
-        |quantity: &str, index: usize| find(quantity).and_then(|series| series.values.get(index).copied().flatten());
     (0..bytes.values.len())
         .map(|index| {
             let from_s = index as f64 * length;
@@ -127,37 +131,24 @@ fn intervals(result: &ResultDocument, flow: &FlowReport) -> Vec<Second> {
             Second {
                 from_s,
                 to_s: if last && whole > from_s { whole.min(from_s + length) } else { from_s + length },
-                bytes: at("bytes", index).unwrap_or(0.0),
-                received: at("received", index),
-                lost: at("lost", index),
-                reordered: at("reordered", index),
-                duplicated: at("duplicated", index),
-                jitter_ns: at("rfc3550_jitter_ns", index),
-                retransmits: at("retransmits", index),
-                rtt_ns: at("tcp_rtt_ns", index),
+                values: SERIES.map(|(name, _)| find(name)?.values.get(index).copied().flatten()),
             }
         })
         .collect()
 }
 
 /// The whole of a direction as one interval.
-fn total(flow: &FlowReport) -> Second {
-    let float = |count: Option<u64>| count.map(|count| count as f64);
-    Second {
-        from_s: 0.0,
-        to_s: flow.elapsed_ns as f64 / 1e9,
-        bytes: flow.bytes as f64,
-        received: float(flow.received),
-        lost: float(flow.lost),
-        reordered: float(flow.reordered),
-        duplicated: float(flow.duplicated),
-        jitter_ns: flow.rfc3550_jitter_ns,
-        retransmits: float(flow.retransmits),
-        rtt_ns: float(flow.tcp_rtt_mean_ns),
-    }
+fn total(result: &ResultDocument, flow: &FlowReport) -> Second {
+    let of = |(_, word): (&str, &str)| quantity::find(&format!("{}.{word}", flow.direction))?.of(result);
+    Second { from_s: 0.0, to_s: flow.elapsed_ns as f64 / 1e9, values: SERIES.map(of) }
 }
 
 impl Second {
+    /// The value of a series.
+    fn at(&self, name: &str) -> Option<f64> {
+        SERIES.iter().zip(self.values).find(|((series, _), _)| *series == name)?.1
+    }
+
     /// An amount a second. The last interval is what was left: of some ms no rate can be told, because what arrives at
     /// once is not spread over them.
     fn per_second(&self, amount: f64) -> Option<f64> {
@@ -187,73 +178,54 @@ fn seconds(result: &ResultDocument, flow: &FlowReport) -> Grid {
     grid.columns.extend(heads.iter().map(|(title, unit)| Column::figures(title, unit)));
     let all = intervals(result, flow);
     grid.rows.extend(all.iter().map(|second| cells(second, "", datagrams)));
-    grid.rows.push(cells(&total(flow), "total", datagrams));
+    grid.rows.push(cells(&total(result, flow), "total", datagrams));
     grid
 }
 
-fn count(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"))
-}
-
 fn cells(second: &Second, name: &str, datagrams: bool) -> Vec<String> {
-    let none = || "–".to_owned();
+    let dash = |value: Option<f64>, digits: usize| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"));
+    let count = |name: &str| dash(second.at(name), 0);
+    let us = |name: &str, digits: usize| dash(second.at(name).map(|ns| ns / 1e3), digits);
+    let bytes = second.at("bytes").unwrap_or(0.0);
     let mut row = vec![
         format!("{:.2}–{:.2} s", second.from_s, second.to_s),
         name.to_owned(),
-        format!("{:.2}", second.bytes / f64::from(1 << 20)),
-        second.per_second(second.bytes * 8.0).map_or_else(none, mbit),
+        format!("{:.2}", bytes / f64::from(1 << 20)),
+        second.per_second(bytes * 8.0).map_or_else(|| "–".to_owned(), mbit),
     ];
     if datagrams {
-        let (received, lost) = (second.received.unwrap_or(0.0), second.lost.unwrap_or(0.0));
-        let share = if received + lost > 0.0 { 100.0 * lost / (received + lost) } else { 0.0 };
-        let rate = second.per_second(received).map_or_else(none, |rate| format!("{rate:.0}"));
-        row.extend([count(second.received), rate, count(second.lost)]);
-        row.push(if lost == 0.0 { "0".to_owned() } else { format!("{share:.3}") });
-        row.extend([count(second.reordered), count(second.duplicated)]);
-        row.push(second.jitter_ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.1}", ns / 1e3)));
+        let [received, lost] = ["received", "lost"].map(|name| second.at(name).unwrap_or(0.0));
+        let share = if lost == 0.0 { "0".to_owned() } else { format!("{:.3}", 100.0 * lost / (received + lost)) };
+        row.extend([count("received"), dash(second.per_second(received), 0), count("lost"), share]);
+        row.extend([count("reordered"), count("duplicated"), us("rfc3550_jitter_ns", 1)]);
     } else {
-        row.push(count(second.retransmits));
-        row.push(second.rtt_ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.0}", ns / 1e3)));
+        row.extend([count("retransmits"), us("tcp_rtt_ns", 0)]);
     }
     row
 }
 
 /// One row an interval and direction, and one for the whole of it; times in seconds since the first arrival.
 pub(crate) fn csv(results: &[ResultDocument]) -> String {
-    let mut out = String::from(
-        "protocol,size,direction,row,from_s,to_s,bytes,bits_per_second,sent,received,lost,reordered,duplicated,rfc3550_jitter_ns,retransmits,tcp_rtt_ns\n",
-    );
+    let names = SERIES.map(|(name, _)| name)[1..].join(",");
+    let mut out = format!("protocol,size,direction,row,from_s,to_s,bytes,bits_per_second,sent,{names}\n");
+    let maybe = |value: Option<f64>| value.map(|value| format!("{value:.0}")).unwrap_or_default();
     for result in results {
         let head = format!("{},{}", result.factor("protocol").unwrap_or_default(), result.size().unwrap_or(0));
         for flow in flows(result) {
-            for second in intervals(result, flow) {
-                push_csv(&mut out, &head, flow, "interval", &second, None);
-            }
-            push_csv(&mut out, &head, flow, "total", &total(flow), flow.sent);
+            let mut push = |row: &str, second: &Second, sent: Option<u64>| {
+                let bytes = second.at("bytes").unwrap_or(0.0);
+                let [from_s, to_s] = [second.from_s, second.to_s].map(|s| format!("{s:.3}"));
+                let rate = maybe(second.per_second(bytes * 8.0));
+                let sent = sent.map(|sent| sent.to_string()).unwrap_or_default();
+                let rest = second.values[1..].iter().map(|value| maybe(*value)).collect::<Vec<_>>().join(",");
+                let way = &flow.direction;
+                let _ = writeln!(out, "{head},{way},{row},{from_s},{to_s},{bytes:.0},{rate},{sent},{rest}");
+            };
+            intervals(result, flow).iter().for_each(|second| push("interval", second, None));
+            push("total", &total(result, flow), flow.sent);
         }
     }
     out
-}
-
-fn push_csv(out: &mut String, head: &str, flow: &FlowReport, row: &str, second: &Second, sent: Option<u64>) {
-    let maybe = |value: Option<f64>| value.map(|value| format!("{value:.0}")).unwrap_or_default();
-    let sent = sent.map(|sent| sent.to_string()).unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "{head},{},{row},{:.3},{:.3},{:.0},{},{sent},{},{},{},{},{},{},{}",
-        flow.direction,
-        second.from_s,
-        second.to_s,
-        second.bytes,
-        maybe(second.per_second(second.bytes * 8.0)),
-        maybe(second.received),
-        maybe(second.lost),
-        maybe(second.reordered),
-        maybe(second.duplicated),
-        maybe(second.jitter_ns),
-        maybe(second.retransmits),
-        maybe(second.rtt_ns)
-    );
 }
 
 #[cfg(test)]
@@ -262,7 +234,11 @@ mod tests {
 
     #[test]
     fn a_rest_of_some_ms_has_no_rate() {
-        let of = |to_s: f64| cells(&Second { from_s: 2.0, to_s, bytes: 31_250.0, ..Second::default() }, "", true);
+        let of = |to_s: f64| {
+            let mut second = Second { from_s: 2.0, to_s, ..Second::default() };
+            second.values[0] = Some(31_250.0);
+            cells(&second, "", true)
+        };
         assert_eq!((of(3.0)[3].as_str(), of(3.0)[5].as_str()), ("0.250", "0"));
         // What came at once at the end of a stream: not 1,250 Mbit/s.
         assert_eq!((of(2.000_2)[3].as_str(), of(2.000_2)[5].as_str()), ("–", "–"));

@@ -168,6 +168,15 @@ mod tests {
             (gate("naks > 500 per million").limit, gate("repaired.p50 > 1ms").limit),
             (Limit::Own(500.0), Limit::Own(1e6))
         );
+        assert_eq!(gate("up.retransmits > 10").limit, Limit::Own(10.0));
+        assert_eq!(
+            (gate("initiator.demand > +5%").limit, gate("reflector.demand > 2us").limit),
+            (Limit::Change(0.05), Limit::Own(2.0))
+        );
+        assert_eq!(
+            (gate("down.rfc3550-jitter > 1ms").limit, gate("reorder-depth > 3").limit),
+            (Limit::Own(1e6), Limit::Own(3.0))
+        );
         assert_eq!(gate("p99.9 <= 1ms").compare, Compare::AtMost);
         let filtered = gate("intended.p99 > +10% @ load=build @ size = 32");
         assert_eq!(filtered.only, [("load".to_owned(), "build".to_owned()), ("size".to_owned(), "32".to_owned())]);
