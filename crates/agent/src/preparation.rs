@@ -166,8 +166,8 @@ impl Preparation {
         }
         let refused = |error: TuneError| (error.exit_code(), error.to_string());
         let profile = Profile { name: PROFILE.to_owned(), ..Profile::default() }.with(&wanted).map_err(refused)?;
-        let made = tune::apply_kept(&profile, device.as_deref(), &self.kernel, &self.own, COMMAND);
-        let (report, keeper) = made.map_err(refused)?;
+        let plan = tune::plan_profile(&profile, device.as_deref(), &self.kernel).map_err(refused)?;
+        let (report, keeper) = tune::apply_kept(&plan, &self.kernel, &self.own, COMMAND).map_err(refused)?;
         self.settings = Some(Settings { wanted, device, report, keeper });
         Ok(())
     }

@@ -5,7 +5,7 @@ use host::knob::{EthtoolPart, Knob, Machine, Settings as _};
 use host::undo::StateDir;
 use model::Setting;
 use prepare::Kernel;
-use prepare::tune::{self, Profile, TuneError};
+use prepare::tune::{self, Profile, TuneError, TuneReport};
 use std::os::unix::fs::PermissionsExt as _;
 use windhover_prepare as prepare;
 
@@ -119,6 +119,11 @@ fn setting(text: &str) -> Setting {
 fn profile(settings: &[&str]) -> Profile {
     let settings: Vec<Setting> = settings.iter().map(|text| setting(text)).collect();
     Profile { name: "test".to_owned(), ..Profile::default() }.with(&settings).unwrap()
+}
+
+/// Plans, and carries the plan out.
+fn apply(profile: &Profile, device: Option<&str>, kernel: &Kernel, state: &StateDir) -> Result<TuneReport, TuneError> {
+    tune::apply(&tune::plan_profile(profile, device, kernel)?, kernel, state, "test")
 }
 
 /// What would be written: path or name of the knob, and the value.
@@ -303,15 +308,15 @@ fn applied_verified_and_undone() {
         "nic.coalesce.rx-usecs=0",
         "kernel.sched_min_granularity_ns=1",
     ]);
-    let apply = || tune::apply(&profile, Some("eth0"), &kernel, &state, "test").unwrap();
-    let report = apply();
+    let apply_again = || apply(&profile, Some("eth0"), &kernel, &state).unwrap();
+    let report = apply_again();
     assert_eq!((report.changed.len(), report.already, report.skipped.len()), (3, 0, 1));
     // A file of a tree takes the word as it is.
     assert_eq!(tree.text("sys/kernel/mm/transparent_hugepage/enabled"), "never");
     assert_eq!(tree.text("devices/eth0/coalesce/rx-usecs"), "0");
 
     let sets = || tune::applied(&state, Some("test")).unwrap().len();
-    let again = apply();
+    let again = apply_again();
     assert_eq!((again.set, again.changed.len(), again.already, sets()), (None, 0, 3, 1));
 
     let verify = || tune::verify(&profile, Some("eth0"), &kernel, &state).unwrap().0;
@@ -336,7 +341,7 @@ fn what_the_driver_rounds_is_kept_and_not_written_again() {
     let tree = metal();
     let (kernel, state) = (tree.kernel(), tree.state());
     let profile = profile(&["nic.ring.rx=100"]);
-    tune::apply(&profile, Some("eth0"), &kernel, &state, "test").unwrap();
+    apply(&profile, Some("eth0"), &kernel, &state).unwrap();
     // As if the driver had made 104 of it: in the log, and on the device.
     let sets = tune::applied(&state, None).unwrap();
     let log = state.folder().unwrap().join(format!("{}.jsonl", sets[0].0));
@@ -346,7 +351,7 @@ fn what_the_driver_rounds_is_kept_and_not_written_again() {
         text.lines().map(|line| format!("{}}}\n", line.rsplit_once(",\"sum\"").unwrap().0)).collect();
     std::fs::write(&log, unsealed.replace("\"after\":\"100\"", "\"after\":\"104\"")).unwrap();
     tree.file("devices/eth0/ring/rx", "104");
-    let again = tune::apply(&profile, Some("eth0"), &kernel, &state, "test").unwrap();
+    let again = apply(&profile, Some("eth0"), &kernel, &state).unwrap();
     assert_eq!((again.set, again.changed.len()), (None, 0));
     assert_eq!(tree.text("devices/eth0/ring/rx"), "104");
     assert_eq!(tune::verify(&profile, Some("eth0"), &kernel, &state).unwrap().0, []);
@@ -360,7 +365,7 @@ fn services_are_stopped_and_come_back() {
     let kernel = tree.systemctl(&[("irqbalance.service", "active"), ("firewalld.service", "inactive")]);
     let state = tree.state();
     let profile = profile(&["service.irqbalance=stopped", "service.firewalld=stopped", "service.cpuspeed=stopped"]);
-    let report = tune::apply(&profile, None, &kernel, &state, "test").unwrap();
+    let report = apply(&profile, None, &kernel, &state).unwrap();
     assert_eq!((report.changed.len(), report.already, report.skipped.len()), (1, 1, 1));
     assert!(report.skipped[0].why.contains("no service cpuspeed.service"), "{:?}", report.skipped);
     assert_eq!(tree.unit("irqbalance.service"), "inactive");
@@ -380,11 +385,44 @@ fn a_refusal_puts_everything_back() {
     std::fs::write(tree.folder.path().join("units/refuses"), "b.service").unwrap();
     let state = tree.state();
     let profile = profile(&["service.a=stopped", "service.b=stopped", "net.core.busy_poll=50"]);
-    let error = tune::apply(&profile, None, &kernel, &state, "test").unwrap_err();
+    let error = apply(&profile, None, &kernel, &state).unwrap_err();
     assert!(matches!(&error, TuneError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("b.service") && error.to_string().contains("denied"), "{error}");
     assert_eq!(error.exit_code(), 1);
     assert_eq!((tree.unit("a.service"), tree.text("proc/sys/net/core/busy_poll")), ("active".into(), "0".into()));
+    assert_eq!(tune::applied(&state, None).unwrap(), []);
+}
+
+/// What was shown is what is done: another's change after the plan adds nothing to it.
+#[test]
+fn the_plan_that_was_shown_is_carried_out() {
+    let tree = metal();
+    let (kernel, state) = (tree.kernel(), tree.state());
+    let wanted = profile(&["net.core.busy_poll=50", "net.core.busy_read=0"]);
+    let shown = tune::plan_profile(&wanted, None, &kernel).unwrap();
+    tree.file("proc/sys/net/core/busy_poll", "7").file("proc/sys/net/core/busy_read", "9");
+    let report = tune::apply(&shown, &kernel, &state, "test").unwrap();
+    assert_eq!((report.changed.len(), report.changed[0].planned.now.as_str()), (1, "7"));
+    assert_eq!(tree.text("proc/sys/net/core/busy_read"), "9");
+    tune::undo(None, &kernel, &state, false).unwrap();
+    assert_eq!(tree.text("proc/sys/net/core/busy_poll"), "7");
+}
+
+/// A ring's change asks for a second look at the device. When that fails, the first look's changes must not stay.
+#[test]
+fn a_device_that_vanishes_meanwhile_leaves_no_settings_behind() {
+    let tree = metal();
+    let kernel = tree.systemctl(&[("a.service", "active")]);
+    let program = tree.folder.path().join("systemctl");
+    let script = std::fs::read_to_string(&program).unwrap();
+    let device = tree.folder.path().join("root/sys/class/net/eth0");
+    let vanish = format!("#!/bin/sh\n[ $1 != stop ] || rm -r {}\n", device.display());
+    std::fs::write(&program, script.replacen("#!/bin/sh\n", &vanish, 1)).unwrap();
+    let state = tree.state();
+    let wanted = profile(&["nic.ring.rx=100", "service.a=stopped"]);
+    let error = apply(&wanted, Some("eth0"), &kernel, &state).unwrap_err();
+    assert!(error.to_string().contains("eth0"), "{error}");
+    assert_eq!((tree.unit("a.service"), tree.text("devices/eth0/ring/rx")), ("active".into(), "256".into()));
     assert_eq!(tune::applied(&state, None).unwrap(), []);
 }
 

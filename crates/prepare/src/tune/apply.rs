@@ -4,7 +4,7 @@ use super::{Planned, Profile, Skipped, TuneError, TunePlan, plan_profile};
 use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
-use host::undo::{Done, Held, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
+use host::undo::{Changes, Done, Held, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -94,18 +94,12 @@ fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, Held>, UndoError>
     Ok(held)
 }
 
-/// Makes a profile's settings. A change that is refused undoes all that were made before it.
+/// Makes the changes of a plan, and no others. A change that is refused undoes all that were made before it.
 ///
 /// # Errors
 /// [`TuneError`].
-pub fn apply(
-    profile: &Profile,
-    device: Option<&str>,
-    kernel: &Kernel,
-    state: &StateDir,
-    command: &str,
-) -> Result<TuneReport, TuneError> {
-    make(profile, device, kernel, state, None, command).map(|(report, _)| report)
+pub fn apply(plan: &TunePlan, kernel: &Kernel, state: &StateDir, command: &str) -> Result<TuneReport, TuneError> {
+    make(plan, kernel, state, None, command).map(|(report, _)| report)
 }
 
 /// As [`apply`], for as long as this process lives: a keeper, which is there before the first change, undoes the set when
@@ -114,36 +108,33 @@ pub fn apply(
 /// # Errors
 /// [`TuneError`].
 pub fn apply_kept(
-    profile: &Profile,
-    device: Option<&str>,
+    plan: &TunePlan,
     kernel: &Kernel,
     state: &StateDir,
     command: &str,
 ) -> Result<(TuneReport, Option<Keeper>), TuneError> {
-    make(profile, device, kernel, state, keeper::this_process(), command)
+    make(plan, kernel, state, keeper::this_process(), command)
 }
 
 fn make(
-    profile: &Profile,
-    device: Option<&str>,
+    plan: &TunePlan,
     kernel: &Kernel,
     state: &StateDir,
     owner: Option<TaskKey>,
     command: &str,
 ) -> Result<(TuneReport, Option<Keeper>), TuneError> {
-    let plan = plan_profile(profile, device, kernel)?;
     let mut report = TuneReport::default();
     if plan.changes.is_empty() {
-        finish(&mut report, plan);
+        finish(&mut report, plan.clone());
         return Ok((report, None));
     }
-    require_permission(kernel, state, &plan)?;
+    require_permission(kernel, state, plan)?;
     let lock = state.lock(LOCK)?;
     let owned = owner.is_some();
-    let mut header = SetHeader::new(what(&profile.name), command, owner);
+    let mut header = SetHeader::new(what(&plan.profile.name), command, owner);
     let of_namespace = plan.changes.iter().any(|planned| planned.change.knob.is_of_network_namespace());
     let netns = (of_namespace && kernel.machine().is_running()).then(host::netns::inode).flatten();
-    header.details = serde_json::json!({ "device": device, "netns": netns });
+    header.details = serde_json::json!({ "device": plan.device, "netns": netns });
     let mut changes = state.begin(&lock, &header)?;
     let keeper = if owned {
         let started = keeper::start(changes.id(), state.path());
@@ -151,57 +142,69 @@ fn make(
     } else {
         None
     };
-    let mut failure = None;
-    // New rings, channels and features make new queues and NAPI instances, which the plan did not know: one more look.
-    for look in 0..2 {
-        let held = held(state, &profile.name)?;
-        let plan = plan_profile(profile, device, kernel)?;
-        let mut reshaped = false;
-        for planned in &plan.changes {
-            let rounded = |held: &&Held| !planned.change.exact && held.wanted == planned.change.wanted;
-            let ours = held.get(&planned.change.knob).filter(rounded);
-            if ours.is_some_and(|held| planned.change.knob.same(&held.ours, &planned.now)) {
-                continue;
+    match carry_out(plan, kernel, &mut changes, &mut report.changed) {
+        Ok(last) => finish(&mut report, last),
+        Err(cause) => {
+            let cause = Box::new(cause);
+            if changes.is_empty() {
+                drop(lock);
+                return Err(TuneError::Refused { cause });
             }
-            match changes.set(kernel, &planned.change) {
-                Ok(Done::Already) => {}
-                Ok(Done::Changed { before, after }) => {
-                    reshaped |= reshapes(&planned.change.knob);
-                    let planned = Planned { now: before, ..planned.clone() };
-                    report.changed.push(Changed { planned, after });
-                }
-                // It went with the shape of before.
-                Err(UndoError::Knob(KnobError::Absent { .. })) if reshaped => {}
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            }
-        }
-        if failure.is_some() || !reshaped || look == 1 {
-            finish(&mut report, plan);
-            break;
-        }
-    }
-    if let Some(cause) = failure {
-        if changes.is_empty() {
+            let undone = state.undo(&lock, kernel, changes.id(), false, PATIENCE);
+            // The keeper needs the lock to see that nothing is left to do.
             drop(lock);
-            return Err(TuneError::Refused { cause });
+            let undone = undone?;
+            if undone.is_clean() {
+                return Err(TuneError::Refused { cause });
+            }
+            let left = undone.conflicts.iter().map(|conflict| conflict.knob.to_string()).chain(undone.failed.clone());
+            let left = left.collect::<Vec<_>>().join(", ");
+            return Err(TuneError::RolledBackPartly { cause, report: Box::new(undone), left });
         }
-        let undone = state.undo(&lock, kernel, changes.id(), false, PATIENCE);
-        // The keeper needs the lock to see that nothing is left to do.
-        drop(lock);
-        let undone = undone?;
-        if undone.is_clean() {
-            return Err(TuneError::Refused { cause });
-        }
-        let left = undone.conflicts.iter().map(|conflict| conflict.knob.to_string()).chain(undone.failed.clone());
-        let left = left.collect::<Vec<_>>().join(", ");
-        return Err(TuneError::RolledBackPartly { cause, report: Box::new(undone), left });
     }
     report.set = (!changes.is_empty()).then(|| changes.id().clone());
     drop(lock);
     Ok((report, keeper))
+}
+
+/// Makes the changes of a plan. New rings, channels and features make new queues and NAPI instances, which it could not know:
+/// then what was asked for is planned once more. Returns the last plan.
+fn carry_out(
+    plan: &TunePlan,
+    kernel: &Kernel,
+    changes: &mut Changes,
+    made: &mut Vec<Changed>,
+) -> Result<TunePlan, TuneError> {
+    if !make_changes(plan, kernel, changes, made)? {
+        return Ok(plan.clone());
+    }
+    let again = plan_profile(&plan.profile, plan.device.as_deref(), kernel)?;
+    make_changes(&again, kernel, changes, made)?;
+    Ok(again)
+}
+
+/// Makes the changes of a plan once, and says whether one of them may have made new queues.
+fn make_changes(
+    plan: &TunePlan,
+    kernel: &Kernel,
+    changes: &mut Changes,
+    made: &mut Vec<Changed>,
+) -> Result<bool, UndoError> {
+    let mut reshaped = false;
+    for planned in &plan.changes {
+        match changes.set(kernel, &planned.change) {
+            Ok(Done::Already) => {}
+            Ok(Done::Changed { before, after }) => {
+                reshaped |= reshapes(&planned.change.knob);
+                let planned = Planned { now: before, ..planned.clone() };
+                made.push(Changed { planned, after });
+            }
+            // It went with the shape of before.
+            Err(UndoError::Knob(KnobError::Absent { .. })) if reshaped => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(reshaped)
 }
 
 fn finish(report: &mut TuneReport, plan: TunePlan) {

@@ -62,14 +62,14 @@ pub enum TuneError {
     /// A change was refused; all that were made before it are undone.
     #[error("{cause}; everything changed before it is put back")]
     Refused {
-        /// The kernel's answer.
-        cause: UndoError,
+        /// What failed.
+        cause: Box<TuneError>,
     },
     /// A change was refused, and what was made before it could not all be put back.
     #[error("{cause}; and not everything changed before it could be put back: {left}; try `windhover undo`")]
     RolledBackPartly {
-        /// The kernel's answer.
-        cause: UndoError,
+        /// What failed.
+        cause: Box<TuneError>,
         /// What the undo did.
         report: Box<UndoReport>,
         /// One line.

@@ -38,6 +38,12 @@ pub struct TunePlan {
     pub skipped: Vec<Skipped>,
     /// What to think of: one line each.
     pub warnings: Vec<String>,
+    /// What was asked for.
+    #[serde(skip)]
+    pub profile: Profile,
+    /// The network device that `nic.` keys are about.
+    #[serde(skip)]
+    pub device: Option<String>,
 }
 
 /// What settings would change. `device` is the network device that `nic.` keys are about.
@@ -62,8 +68,8 @@ pub fn knob_of(setting: &Setting, device: Option<&str>, kernel: &Kernel) -> Resu
 /// # Errors
 /// As [`plan`].
 pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) -> Result<TunePlan, TuneError> {
+    let mut plan = TunePlan { profile: profile.clone(), device: device.map(str::to_owned), ..TunePlan::default() };
     let device = device.map(|name| nic::Device::of(kernel, name)).transpose()?;
-    let mut plan = TunePlan::default();
     for Reasoned { setting, why, .. } in &profile.settings {
         let key: Key = setting.key.parse()?;
         let skip = |why: String| Skipped { setting: setting.clone(), why };

@@ -157,7 +157,7 @@ fn apply(profile: &Profile, nic: Option<&str>, place: &Place, manner: Manner, ou
         return Ok(1);
     }
     let command: Vec<String> = std::env::args().collect();
-    let report = tune::apply(profile, nic, &kernel, &place.state(), &command.join(" ")).map_err(failed)?;
+    let report = tune::apply(&plan, &kernel, &place.state(), &command.join(" ")).map_err(failed)?;
     if manner.json {
         output.result(&document(&serde_json::to_value(&report)?)?)?;
     } else {
