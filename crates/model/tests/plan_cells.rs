@@ -1,0 +1,115 @@
+//! The cells of stored plans stay what they are: their order, keys, factors and specifications. A run is resumed by them,
+//! and runs of different versions are compared by them.
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use windhover_model::{Plan, plan::reference};
+
+const HEAD: &str = "name = \"t\"\n[lab]\nkind = \"netns\"\nhosts = 3\n[roles]\ninitiator = \"a\"\n";
+
+/// Grids that no stored plan has: each probe with settings of its own and of others.
+const GRIDS: &str = "\
+reflectors = [\"b\"]
+[stacks.fast]
+prefix = [\"env\"]
+[stacks.fast.environment]
+LD_PRELOAD = \"a.so\"
+[knobs.ksm]
+settings = [\"memory.ksm=0\"]
+[measure]
+count = 77
+interval_percent = 2.0
+warmup_count = 9
+busy_poll_us = 0
+nodelay = false
+mcast = \"224.1.2.48\"
+response_size = 7
+connect_each = true
+shape_seed = 3
+[[grid]]
+probe = [\"pingpong\", \"rr\", \"pace\"]
+protocol = [\"tcp\", \"udp\"]
+size = \"default\"
+[[grid]]
+probe = [\"pace\", \"pingpong\"]
+protocol = [\"udp\"]
+rate = \"1k-4kx2\"
+size = [3, 1]
+stack = [\"kernel\", \"fast\"]
+receive = [\"spin;block\", \"epoll\"]
+policy = [\"fifo:1;other\", \"rr:2\"]
+cpu = [\"0;1\", \"any\"]
+load = [\"none\", \"cpu\"]
+shield = [\"off\"]
+knob = [\"none\", \"ksm\"]
+[[grid]]
+protocol = [\"pipe\", \"unix-stream\", \"unix_dgram\"]
+size = [40]
+";
+
+const STREAM: &str = "\
+reflectors = [\"b\"]
+[measure]
+direction = \"down\"
+flows = 3
+batch = 4
+gso = true
+working_latency = true
+timeout_ms = 9
+raw = true
+over_us = 1.5
+[[grid]]
+probe = [\"stream\"]
+protocol = [\"udp\", \"tcp\"]
+[[grid]]
+probe = [\"stream\"]
+size = [100]
+policy = [\"batch\"]
+[[grid]]
+probe = [\"ping\"]
+size = [100]
+";
+
+/// FNV-1a: the same on every machine and in every version.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[test]
+fn cells_of_stored_plans() {
+    let campaigns = concat!(env!("CARGO_MANIFEST_DIR"), "/../../campaigns");
+    let mut files: Vec<_> = std::fs::read_dir(campaigns).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    files.sort();
+    let stored = files.iter().map(|path| std::fs::read_to_string(path).unwrap());
+    // The example of hosts has keys added to it over time.
+    let examples = [reference::EXAMPLES[0], reference::EXAMPLES[2]].map(str::to_owned);
+    let more = [GRIDS, STREAM].map(|rest| format!("{HEAD}{rest}"));
+    let mut found = Vec::new();
+    for text in stored.chain(examples).chain(more) {
+        let plan = Plan::parse("plan", &text).unwrap();
+        let cells = plan.cells().unwrap();
+        let whole: Vec<String> = cells
+            .iter()
+            .map(|cell| {
+                let parts = (&cell.key, &cell.factors, &cell.spec, &cell.load, cell.reflectors);
+                let stacks = (&cell.stack_initiator, &cell.stack_reflector, &cell.settings);
+                serde_json::to_string(&(parts, stacks)).unwrap()
+            })
+            .collect();
+        found.push(format!("{} {} {:016x}", plan.name, cells.len(), digest(&whole.join("\n"))));
+    }
+    assert_eq!(found, EXPECTED);
+}
+
+/// Name, cells and digest of each; taken before factors became a table.
+const EXPECTED: [&str; 9] = [
+    "heat-map 8 93921363128839b9",
+    "pgm 10 45202304c438fea5",
+    "shield 10 2ff7db3dbbf2ce17",
+    "white-paper-full 456 40c53ef517346289",
+    "white-paper 45 3606517542d01a38",
+    "everything 148 31473c0fde6dbbad",
+    "a-million 1 d5c9e4fee3b9ce37",
+    "t 623 a3947b5d10ba3195",
+    "t 4 142ed49575747e1c",
+];
