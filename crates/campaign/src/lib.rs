@@ -6,7 +6,6 @@
 //! is told to an [`Observer`].
 
 mod attach;
-mod axes;
 mod cell;
 mod error;
 mod estimate;
@@ -22,7 +21,6 @@ mod runner;
 mod summary;
 mod trial;
 
-pub use axes::{Axis, Cost, Scope, axes};
 pub use error::CampaignError;
 pub use estimate::{cell_ns, plan_ns, too_few_repetitions};
 pub use hosts::{HostError, Hosts, WorkerId};

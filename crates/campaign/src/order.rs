@@ -1,20 +1,16 @@
 //! In which order the cells of a plan are measured.
 //!
 //! The rule: every repetition measures every cell once, and time of day must not look like an effect of an axis.
-//! - Cheap axes are interleaved: within each repetition all cells are shuffled.
-//! - Cells that share the values of all slow axes are a plot. Within each repetition plots are visited once, in shuffled
-//!   order, and the cells of a plot are shuffled.
-//!   A shield or a knob is thus changed once a plot and repetition, not for each cell.
-//! - Axes that need a boot or a person's hands make big plots. The repetitions are dealt to two visits (one when there
-//!   is one repetition); each visit goes through all big plots in shuffled order and measures its share of repetitions
-//!   there, by the rules above.
+//! - Factors of the scope of a cell are interleaved: within each repetition all cells are shuffled.
+//! - Cells that share the values of all costly factors ([`model::factor::Scope::is_costly`]) are a plot. Within each
+//!   repetition plots are visited once, in shuffled order, and the cells of a plot are shuffled. A shield or a knob is thus
+//!   changed once per plot and repetition, not for each cell.
 //!
-//! A plot is never visited twice on end where there are others, so two visits are two changes of the setting.
+//! A plot is never visited twice in a row where there are others, so two visits are two changes of the setting.
 //! The same plan and seed give the same order on every machine.
 
-use crate::axes::{Cost, cost};
 use model::run::RunStep;
-use model::{Cell, ModelError, Plan};
+use model::{Cell, ModelError, Plan, factor};
 use stats::SplitMix64;
 use std::collections::BTreeMap;
 
@@ -56,7 +52,7 @@ pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<Step>, ModelError> {
             accepted: format!("at most {MAX_STEPS}"),
         });
     }
-    let order = arrange(&cells, plan.repetitions, seed, cost);
+    let order = arrange(&cells, plan.repetitions, seed);
     let numbered = (1u32..).zip(order);
     Ok(numbered.map(|(index, (place, repetition))| Step { index, cell: cells[place].clone(), repetition }).collect())
 }
@@ -64,38 +60,21 @@ pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<Step>, ModelError> {
 /// The most steps of one run: what can be measured in eleven days at one second each.
 const MAX_STEPS: u64 = 1_000_000;
 
-/// Places in `cells` with the repetition, in execution order.
-fn arrange(cells: &[Cell], repetitions: u32, seed: u64, cost: impl Fn(&str) -> Cost) -> Vec<(usize, u32)> {
+/// Indices of `cells` with the repetition, in execution order.
+fn arrange(cells: &[Cell], repetitions: u32, seed: u64) -> Vec<(usize, u32)> {
     let mut rng = SplitMix64::new(seed);
-    let all: Vec<usize> = (0..cells.len()).collect();
-    let big = plots(cells, &all, |axis| cost(axis) >= Cost::Reboot);
-    let visits = if big.len() > 1 { repetitions.min(2) } else { 1 };
+    let plots = plots(cells);
     let mut order = Vec::with_capacity(cells.len() * repetitions as usize);
-    let (mut last_big, mut last_plot) = (None, None);
-    for visit in 0..visits {
-        // The first visits take one more where the repetitions do not divide.
-        let from = share(repetitions, visits, visit) + 1;
-        let to = share(repetitions, visits, visit + 1);
-        for big_place in visiting_order(&mut rng, big.len(), last_big) {
-            last_big = Some(big_place);
-            let small = plots(cells, &big[big_place], |axis| cost(axis) == Cost::Slow);
-            for repetition in from..=to {
-                for place in visiting_order(&mut rng, small.len(), last_plot) {
-                    last_plot = Some(place);
-                    let mut plot = small[place].clone();
-                    rng.shuffle(&mut plot);
-                    order.extend(plot.into_iter().map(|cell| (cell, repetition)));
-                }
-            }
+    let mut last = None;
+    for repetition in 1..=repetitions {
+        for visited in visiting_order(&mut rng, plots.len(), last) {
+            last = Some(visited);
+            let mut plot = plots[visited].clone();
+            rng.shuffle(&mut plot);
+            order.extend(plot.into_iter().map(|cell| (cell, repetition)));
         }
     }
     order
-}
-
-/// How many of `total` are dealt to the first `so_far` of `parts`.
-fn share(total: u32, parts: u32, so_far: u32) -> u32 {
-    let dealt = (u64::from(total) * u64::from(so_far)).div_ceil(u64::from(parts.max(1)));
-    u32::try_from(dealt).unwrap_or(total)
 }
 
 /// Shuffled places; the one visited last does not come first again.
@@ -108,15 +87,15 @@ fn visiting_order(rng: &mut SplitMix64, count: usize, last: Option<usize>) -> Ve
     places
 }
 
-/// Cells grouped by their values of the axes that `dear` names.
-fn plots(cells: &[Cell], places: &[usize], dear: impl Fn(&str) -> bool) -> Vec<Vec<usize>> {
+/// Cells grouped by their values of the costly factors.
+fn plots(cells: &[Cell]) -> Vec<Vec<usize>> {
+    let is_costly = |name: &str| factor::recorded(name).is_some_and(|factor| factor.scope.is_costly());
     let mut groups: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
-    for &place in places {
-        let cell = &cells[place];
+    for (index, cell) in cells.iter().enumerate() {
         // A shield of the ends' own CPUs is another one on other CPUs.
-        let moves = dear("shield") && cell.shield.as_ref().is_some_and(|shield| shield.plan.cpus.is_none());
-        let values = cell.factors.iter().filter(|(name, _)| dear(name) || (moves && *name == "cpu"));
-        groups.entry(values.map(|(_, value)| value.to_string()).collect()).or_default().push(place);
+        let moves = cell.shield.as_ref().is_some_and(|shield| shield.plan.cpus.is_none());
+        let values = cell.factors.iter().filter(|(name, _)| is_costly(name) || (moves && *name == "cpu"));
+        groups.entry(values.map(|(_, value)| value.to_string()).collect()).or_default().push(index);
     }
     groups.into_values().collect()
 }
@@ -160,13 +139,6 @@ mod tests {
         assert_ne!(plan_order(&plan, 1).unwrap(), plan_order(&plan, 2).unwrap());
     }
 
-    /// The values of an axis in visiting order, equal neighbours drawn together.
-    fn visits(cells: &[Cell], order: &[(usize, u32)], axis: &str) -> Vec<String> {
-        let mut values: Vec<String> = order.iter().map(|&(place, _)| cells[place].factors[axis].to_string()).collect();
-        values.dedup();
-        values
-    }
-
     #[test]
     fn slow_axes_are_whole_plots_in_each_repetition() {
         let plan = plan(3, &format!("{GRID}stack = [\"kernel\", \"fast\"]\n"));
@@ -178,33 +150,15 @@ mod tests {
         }
     }
 
+    /// The order of a seed is part of what a run is: it stays what it was before factors were a table.
     #[test]
-    fn by_hand_axes_are_visited_twice() {
-        for (repetitions, expected) in [(1, 2), (2, 4), (5, 4)] {
-            let plan = plan(repetitions, GRID);
-            let cells = plan.cells().unwrap();
-            for seed in 0..50 {
-                let dear = |axis: &str| if axis == "load" { Cost::ByHand } else { Cost::Cheap };
-                let order = arrange(&cells, repetitions, seed, dear);
-                assert_eq!(order.len(), 16 * repetitions as usize);
-                let each: BTreeSet<&(usize, u32)> = order.iter().collect();
-                assert_eq!(each.len(), order.len(), "every cell once a repetition");
-                assert_eq!(visits(&cells, &order, "load").len(), expected, "seed {seed}");
-            }
-        }
-    }
-
-    #[test]
-    fn slow_plots_lie_within_big_ones() {
-        let plan = plan(2, GRID);
+    fn the_order_of_a_seed_stays() {
+        let plan = plan(2, &format!("{GRID}stack = [\"kernel\", \"fast\"]\nknob = [\"none\", \"memory.ksm=0\"]\n"));
         let cells = plan.cells().unwrap();
-        let dear = |axis: &str| match axis {
-            "load" => Cost::Reboot,
-            "protocol" => Cost::Slow,
-            _ => Cost::Cheap,
-        };
-        let order = arrange(&cells, 2, 3, dear);
-        assert_eq!(visits(&cells, &order, "load").len(), 4);
-        assert_eq!(visits(&cells, &order, "protocol").len(), 8);
+        let order: Vec<(usize, u32)> = arrange(&cells, 2, 2012);
+        let digest = order.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, (cell, repetition)| {
+            (sum ^ (*cell as u64 * 8 + u64::from(*repetition))).wrapping_mul(0x0100_0000_01b3)
+        });
+        assert_eq!((order.len(), format!("{digest:016x}")), (128, "c0f75232357806d5".to_owned()));
     }
 }

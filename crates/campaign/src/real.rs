@@ -1,7 +1,7 @@
 //! The hosts of a plan: the built-in lab, or commands that open a pipe to an agent.
 
 use crate::{CampaignError, HostError, Hosts, Options, Preparation, WorkerId};
-use lab::{AgentCommand, Client, Lab, LabSpec, PipeError, Registry};
+use lab::{AgentCommand, Client, Lab, LabSpec, LaunchSpec, PipeError, Registry};
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
 use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Plan, Prepared};
@@ -128,12 +128,9 @@ fn failed(error: PipeError) -> HostError {
     }
 }
 
-/// How a worker is started, as the lab's client takes it: `fill` sets what is not at its default. The type belongs to a
-/// room that this one does not use, so it is taken from the client's own signature.
-fn launch<L: Default, R>(_: fn(&mut Client, &EndpointTask, &L) -> R, fill: impl FnOnce(&mut L)) -> L {
-    let mut launch = L::default();
-    fill(&mut launch);
-    launch
+/// How a worker of a stack is started.
+fn launch(stack: &StackPlan) -> LaunchSpec {
+    LaunchSpec { prefix: stack.prefix.clone(), environment: stack.environment.clone(), ..LaunchSpec::default() }
 }
 
 impl Hosts for LabHosts {
@@ -231,11 +228,7 @@ impl Hosts for LabHosts {
         task: &EndpointTask,
         stack: &StackPlan,
     ) -> Result<(WorkerId, String), HostError> {
-        let launch = launch(Client::start_endpoint, |launch| {
-            launch.prefix.clone_from(&stack.prefix);
-            launch.environment.clone_from(&stack.environment);
-        });
-        let endpoint = self.client(host)?.start_endpoint(task, &launch).map_err(failed)?;
+        let endpoint = self.client(host)?.start_endpoint(task, &launch(stack)).map_err(failed)?;
         Ok((WorkerId(endpoint.id), endpoint.address))
     }
 
@@ -252,10 +245,7 @@ impl Hosts for LabHosts {
         stop: &AtomicBool,
         live: &mut dyn FnMut(LiveInterval),
     ) -> Result<Vec<Measured>, HostError> {
-        let launch = launch(Client::start_endpoint, |launch| {
-            launch.prefix.clone_from(&stack.prefix);
-            launch.environment.clone_from(&stack.environment);
-        });
+        let launch = launch(stack);
         let client = self.client(host)?;
         let mut results = Vec::new();
         let cancel = AtomicBool::new(false);

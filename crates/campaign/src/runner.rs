@@ -265,7 +265,7 @@ fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[Step]) -> 
         .filter_map(|host| Some((host.clone(), machines.iter().find(|name| boot(name) == boot(host))?.clone())))
         .collect();
     let online = machines.iter().filter_map(|host| Some((host.clone(), online(gathered, host)?))).collect();
-    let cast = Cast { initiator, reflectors, machines, speakers, online, shields: plan.has_shield_axis() };
+    let cast = Cast { initiator, reflectors, machines, speakers, online, shields: plan.names("shield") };
     steps.iter().try_for_each(|step| check_cpus(&step.cell, &cast, gathered))?;
     Ok(cast)
 }

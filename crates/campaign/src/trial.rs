@@ -108,7 +108,7 @@ pub fn rounds_needed(settings: usize, level: f64) -> u32 {
 /// As [`Plan::cells`]; a plan that varies knobs of its own; no setting, or one that stands there twice.
 pub fn trial_plan(base: &Plan, knobs: &[String], rounds: u32) -> Result<Plan, ModelError> {
     let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
-    if base.has_knob_axis() {
+    if base.names("knob") {
         return conflict(
             "the plan has an axis 'knob' of its own".to_owned(),
             "leave it out: the settings tried are that axis",
@@ -125,9 +125,8 @@ pub fn trial_plan(base: &Plan, knobs: &[String], rounds: u32) -> Result<Plan, Mo
     plan.repetitions = rounds;
     // That a setting hurts on a shared CPU is what a trial is there to find out.
     plan.measure.allow_starving = true;
-    let values: Vec<String> = std::iter::once("none".to_owned()).chain(knobs.iter().cloned()).collect();
     for grid in &mut plan.grid {
-        grid.knob = Some(values.clone());
+        grid.set("knob", std::iter::once("none").chain(knobs.iter().map(String::as_str)));
     }
     plan.cells()?;
     Ok(plan)

@@ -24,3 +24,5 @@ pub use life::{Lab, LabStatus, down, down_stale, exec, keep, list};
 pub use owner::Owner;
 pub use pipe::{AgentCommand, Client, PipeError};
 pub use registry::Registry;
+/// In the signatures of [`Client`], so its users need not know where it comes from.
+pub use wire::LaunchSpec;

@@ -9,6 +9,7 @@ pub mod cpus;
 pub mod end;
 pub mod error;
 pub mod event;
+pub mod factor;
 pub mod facts;
 pub mod flow;
 pub mod limits;

@@ -197,7 +197,8 @@ impl ProbeSpec {
     pub fn new(probe: Probe, protocol: Protocol) -> Self {
         Self {
             probe,
-            socket: SocketSpec::new(protocol),
+            // Bulk data leaves Nagle's algorithm on, as iperf and netperf do.
+            socket: SocketSpec { nodelay: probe != Probe::Stream, ..SocketSpec::new(protocol) },
             initiator: EndSpec::default(),
             reflector: EndSpec::default(),
             sizes: SizeList::one(32),

@@ -3,8 +3,9 @@
 
 use crate::RunInput;
 use crate::units::{commas, plain};
+use model::factor::{self, Factor};
 use model::run::RunHost;
-use model::{NicFacts, Receive, Substrate};
+use model::{NicFacts, Substrate};
 use std::collections::BTreeMap;
 
 /// The axes of the papers' rows that are always shown.
@@ -29,11 +30,7 @@ pub(crate) fn axis_title(axis: &str) -> String {
     match axis {
         "nic" => "NIC".to_owned(),
         "os" => "OS".to_owned(),
-        "cpu" => "CPU".to_owned(),
-        other => {
-            let mut letters = other.chars();
-            letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-        }
+        other => factor::recorded(other).map_or_else(|| factor::capitalised(other), Factor::title),
     }
 }
 
@@ -48,18 +45,10 @@ pub(crate) fn cell_word(axis: &str, value: &str) -> String {
 /// One value of one axis as part of a short label.
 pub(crate) fn label_word(axis: &str, value: &str) -> String {
     let value = plain(value);
-    match (axis, value.as_str()) {
-        ("load", "none" | "no") => "no load".to_owned(),
-        ("load", _) => format!("load {value}"),
-        ("shield", "no" | "off") => "no shield".to_owned(),
-        ("shield", "yes") => "shield".to_owned(),
-        ("shield", _) => format!("shield {value}"),
-        ("cpu", "any") => "any CPU".to_owned(),
-        ("cpu", _) => format!("CPU {value}"),
-        ("policy", "other") => "policy other".to_owned(),
-        ("knob", "none") => "no knob".to_owned(),
+    match (axis, factor::recorded(axis)) {
         ("rate", _) => rate_word(&value),
-        ("nic" | "os" | "policy" | "receive" | "stack" | "run" | "knob", _) => value,
+        ("nic" | "os" | "run", _) => value,
+        (_, Some(factor)) => factor.label(&value),
         _ => format!("{axis} {value}"),
     }
 }
@@ -87,39 +76,18 @@ fn whole(value: f64) -> u64 {
 
 /// Sorts values of an axis: the baseline first, then in the order that the field has, then by name.
 pub(crate) fn rank(axis: &str, value: &str) -> (usize, String) {
-    let place = |words: &[&str]| words.iter().position(|word| *word == value).unwrap_or(words.len());
-    let place = match axis {
-        "load" => place(&["none", "no"]),
-        "shield" => place(&["N/A", "none", "no", "off", "yes"]),
-        "knob" => place(&["none"]),
-        "stack" => place(&["kernel"]),
-        "policy" => place(&["other", "batch", "idle"]),
-        "cpu" => place(&["any"]),
-        "receive" => place(&Receive::ALL.map(Receive::word)),
-        "protocol" => place(&["tcp", "udp"]),
-        "probe" => place(&["pingpong", "rr", "ping", "pace", "stream"]),
-        // Numbers by size, words after them by name.
-        _ => value
-            .parse::<f64>()
-            .ok()
-            .filter(|number| number.is_finite())
-            .map_or(usize::MAX, |number| usize::try_from(whole(number * 1000.0)).unwrap_or(usize::MAX)),
+    let known = factor::recorded(axis).and_then(|factor| factor.rank(value));
+    // Numbers by size, words after them by name.
+    let by_size = || {
+        let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+        number.map_or(usize::MAX, |number| usize::try_from(whole(number * 1000.0)).unwrap_or(usize::MAX))
     };
-    (place, value.to_owned())
+    (known.unwrap_or_else(by_size), value.to_owned())
 }
 
 /// Whether a value is its axis' baseline, against which the others are compared.
 pub(crate) fn is_baseline(axis: &str, value: &str) -> bool {
-    matches!(
-        (axis, value),
-        ("load", "none" | "no")
-            | ("shield", "no" | "none" | "off" | "N/A")
-            | ("knob", "none")
-            | ("stack", "kernel")
-            | ("policy", "other")
-            | ("receive", "block")
-            | ("cpu", "any")
-    )
+    factor::recorded(axis).is_some_and(|factor| factor.is_baseline(value))
 }
 
 /// The free labels of a run together with the names that facts give when no label does.

@@ -1,9 +1,8 @@
 //! From a plan to its cells.
 
-use super::{CellShield, Grid, Plan, Sizes, StackPlan, pace, stream};
-use crate::{
-    LoadProfile, LoadSpec, ModelError, Multicast, Policy, Probe, ProbeSpec, Protocol, Receive, Setting, SizeList,
-};
+use super::{CellShield, Grid, Plan, StackPlan};
+use crate::factor::{self, Factor, Record, Value};
+use crate::{LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Setting};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One combination of factors.
@@ -37,41 +36,10 @@ impl Cell {
     }
 }
 
-/// Splits `initiator;reflector`; one value stands for both.
-fn ends(text: &str) -> (&str, &str) {
-    match text.split_once(';') {
-        Some((initiator, reflector)) => (initiator.trim(), reflector.trim()),
-        None => (text.trim(), text.trim()),
-    }
-}
+/// A factor with the value that a cell has of it.
+type Choice = (&'static Factor, Value);
 
-fn cpu(text: &str) -> Result<Option<u32>, ModelError> {
-    if text == "any" {
-        return Ok(None);
-    }
-    text.parse::<u32>().ok().filter(|&cpu| cpu <= crate::cpus::MAX_CPU).map(Some).ok_or_else(|| ModelError::Grammar {
-        what: "CPU",
-        given: text.to_owned(),
-        why: "use a number, 'any', or 'initiator;reflector' such as \"0;1\"".to_owned(),
-    })
-}
-
-/// The values of an axis: those given, or the shared one, or the default.
-fn axis(
-    name: &str,
-    given: Option<&Vec<String>>,
-    shared: Option<&String>,
-    default: &str,
-) -> Result<Vec<String>, ModelError> {
-    match (given, shared) {
-        (Some(values), _) if values.is_empty() => Err(empty(name)),
-        (Some(values), _) => Ok(values.clone()),
-        (None, Some(value)) => Ok(vec![value.clone()]),
-        (None, None) => Ok(vec![default.to_owned()]),
-    }
-}
-
-pub(super) fn empty(name: &str) -> ModelError {
+fn empty(name: &str) -> ModelError {
     ModelError::Conflict {
         what: format!("axis '{name}' has no value"),
         remedy: "give it at least one, or leave it out".to_owned(),
@@ -87,8 +55,15 @@ impl Plan {
     pub fn cells(&self) -> Result<Vec<Cell>, ModelError> {
         let mut cells = Vec::new();
         let mut seen = BTreeSet::new();
+        let varied: BTreeSet<&'static str> = self.grid.iter().flat_map(Grid::names).collect();
         for grid in &self.grid {
-            self.expand(grid, &mut cells)?;
+            self.expand(grid, &varied, &mut cells)?;
+        }
+        if cells.is_empty() {
+            return Err(ModelError::Conflict {
+                what: "no message size is left".to_owned(),
+                remedy: "lower min_size, raise max_size, or name other sizes".to_owned(),
+            });
         }
         for cell in &cells {
             if !seen.insert(cell.key.as_str()) {
@@ -101,165 +76,166 @@ impl Plan {
         Ok(cells)
     }
 
-    fn expand(&self, grid: &Grid, cells: &mut Vec<Cell>) -> Result<(), ModelError> {
-        let shared = &self.measure;
-        let probes = axis("probe", grid.probe.as_ref(), None, "pingpong")?;
-        let loads = axis("load", grid.load.as_ref(), None, "none")?;
-        let protocols = axis("protocol", grid.protocol.as_ref(), None, "udp")?;
-        let receives = axis("receive", grid.receive.as_ref(), shared.receive.as_ref(), "block")?;
-        let policies = axis("policy", grid.policy.as_ref(), shared.policy.as_ref(), "other")?;
-        let cpus = axis("cpu", grid.cpu.as_ref(), shared.cpu.as_ref(), "any")?;
-        let stacks = axis("stack", grid.stack.as_ref(), None, "kernel")?;
-        let shields = axis("shield", grid.shield.as_ref(), shared.shield.as_ref(), "off")?;
-        let knobs = axis("knob", grid.knob.as_ref(), shared.knob.as_ref(), "none")?;
-        // The last axis varies fastest.
-        let mut all: Vec<Axes> =
-            self.reflector_counts(grid)?.into_iter().map(|reflectors| Axes { reflectors, ..Axes::default() }).collect();
-        let vary = |all: &mut Vec<Axes>, values: &[String], set: fn(&mut Axes, &str)| {
-            let varied = all.iter().flat_map(|axes| {
-                values.iter().map(move |value| {
-                    let mut axes = axes.clone();
-                    set(&mut axes, value);
-                    axes
-                })
-            });
-            *all = varied.collect();
-        };
-        vary(&mut all, &loads, |axes, value| value.clone_into(&mut axes.load));
-        vary(&mut all, &shields, |axes, value| value.clone_into(&mut axes.shield));
-        vary(&mut all, &knobs, |axes, value| value.clone_into(&mut axes.knob));
-        vary(&mut all, &stacks, |axes, value| value.clone_into(&mut axes.stack));
-        vary(&mut all, &receives, |axes, value| value.clone_into(&mut axes.receive));
-        vary(&mut all, &policies, |axes, value| value.clone_into(&mut axes.policy));
-        vary(&mut all, &cpus, |axes, value| value.clone_into(&mut axes.cpu));
-        for probe in &probes {
-            let probe: Probe = probe.parse()?;
-            for protocol in &protocols {
-                let protocol = if probe == Probe::Ping { Protocol::Icmp } else { protocol.parse()? };
-                let sizes = match &grid.size {
-                    None if probe == Probe::Stream => SizeList::one(crate::stream::default_size(protocol)),
-                    given => sizes(given.as_ref(), protocol)?,
-                };
-                let rates = match probe {
-                    Probe::Pace => pace::rates(grid.rate.as_ref())?.into_iter().map(Some).collect(),
-                    _ => vec![None],
-                };
-                if rates.is_empty() {
-                    return Err(empty("rate"));
-                }
-                for axes in &all {
-                    for size in sizes.iter() {
-                        for rate in &rates {
-                            cells.push(self.cell(probe, protocol, size, *rate, axes)?);
+    fn expand(&self, grid: &Grid, varied: &BTreeSet<&'static str>, cells: &mut Vec<Cell>) -> Result<(), ModelError> {
+        for probe in self.values(grid, &factor::PROBE, Probe::Pingpong, Protocol::Udp)? {
+            let probe: Probe = factor::word(&probe).parse()?;
+            for protocol in self.values(grid, &factor::PROTOCOL, probe, Protocol::Udp)? {
+                let protocol = if probe == Probe::Ping { Protocol::Icmp } else { factor::word(&protocol).parse()? };
+                // The last factor varies fastest.
+                let mut all: Vec<Vec<Choice>> = vec![Vec::new()];
+                for factor in factor::all().filter(|factor| factor.applies(probe, protocol)) {
+                    if [factor::PROBE.name, factor::PROTOCOL.name].contains(&factor.name) {
+                        continue;
+                    }
+                    let values = self.values(grid, factor, probe, protocol)?;
+                    match values.len() {
+                        0 => {}
+                        1 => all
+                            .iter_mut()
+                            .for_each(|choices| choices.extend(values.first().map(|one| (factor, one.clone())))),
+                        _ => {
+                            let vary = |choices: Vec<Choice>| {
+                                let with = |value| choices.iter().cloned().chain([(factor, value)]).collect();
+                                values.iter().cloned().map(with).collect::<Vec<_>>()
+                            };
+                            all = all.into_iter().flat_map(vary).collect();
                         }
                     }
+                }
+                for choices in all {
+                    cells.extend(self.cell(probe, protocol, &choices, varied)?);
                 }
             }
         }
         Ok(())
     }
 
+    /// The values of a factor in a grid: those given, or the shared one, or the default; none where cells need none.
+    fn values(&self, grid: &Grid, factor: &Factor, probe: Probe, protocol: Protocol) -> Result<Vec<Value>, ModelError> {
+        let given = match (grid.get(factor.name), self.measure.get(factor.name)) {
+            (Some(values), _) => Some(super::values::expanded(factor, values, protocol)?),
+            (None, Some(value)) => Some(super::values::single(factor, value, protocol)?),
+            (None, None) => None,
+        };
+        match given {
+            Some(values) if values.is_empty() => Err(empty(factor.name)),
+            Some(values) => Ok(values),
+            None if factor.kind == factor::ValueType::Sizes => {
+                let stream = probe == Probe::Stream;
+                Ok(vec![Value::from(if stream { crate::stream::default_size(protocol) } else { 32 })])
+            }
+            None if matches!(factor.record, Record::Always | Record::Named) => {
+                let default = factor.default.map(|text| factor.read(text)).transpose()?;
+                default.map_or(Ok(Vec::new()), |value| super::values::single(factor, &value, protocol))
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether any grid names an axis.
+    fn is_axis(&self, name: &str) -> bool {
+        self.grid.iter().any(|grid| grid.get(name).is_some())
+    }
+
+    /// Whether the plan names a factor at all: a cell of one that does not name shields has none, and its key says nothing
+    /// of them.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
+        self.measure.get(name).is_some() || self.is_axis(name)
+    }
+
+    /// One cell; none where its size is left out.
     fn cell(
         &self,
         probe: Probe,
         protocol: Protocol,
-        size: u32,
-        rate_pps: Option<f64>,
-        axes: &Axes,
-    ) -> Result<Cell, ModelError> {
-        let shared = &self.measure;
+        choices: &[Choice],
+        varied: &BTreeSet<&'static str>,
+    ) -> Result<Option<Cell>, ModelError> {
         let mut spec = ProbeSpec::new(probe, protocol);
-        spec.sizes = SizeList::one(size);
-        let (initiator, reflector) = ends(&axes.receive);
-        spec.initiator.receive = initiator.parse::<Receive>()?;
-        spec.reflector.receive = reflector.parse::<Receive>()?;
-        let (initiator, reflector) = ends(&axes.policy);
-        spec.initiator.policy = initiator.parse::<Policy>()?;
-        spec.reflector.policy = reflector.parse::<Policy>()?;
-        let (initiator, reflector) = ends(&axes.cpu);
-        spec.initiator.cpu = cpu(initiator)?;
-        spec.reflector.cpu = cpu(reflector)?;
-        spec.initiator.busy_poll_us = shared.busy_poll_us;
-        spec.reflector.busy_poll_us = shared.busy_poll_us;
-        for end in [&mut spec.initiator, &mut spec.reflector] {
-            end.send_buffer_bytes = shared.send_buffer;
-            end.receive_buffer_bytes = shared.receive_buffer;
-        }
-        if let Some(seconds) = shared.seconds {
-            spec.stop.max_ms = milliseconds("seconds", seconds)?;
-        }
-        if let Some(count) = shared.count {
-            spec.stop.max_count = count;
-            if shared.seconds.is_none() {
-                spec.stop.max_ms = u32::MAX;
-            }
-        }
-        spec.stop.interval_percent = shared.interval_percent;
-        spec.warmup.time_ms = shared.warmup_ms.unwrap_or(spec.warmup.time_ms);
-        spec.warmup.count = shared.warmup_count.unwrap_or(spec.warmup.count);
-        spec.timeout_ms = shared.timeout_ms.unwrap_or(spec.timeout_ms);
-        spec.socket.nodelay = shared.nodelay.unwrap_or(probe != Probe::Stream);
-        spec.raw = shared.raw.unwrap_or(false);
-        if protocol == Protocol::Udp {
-            spec.socket.multicast = shared.mcast.map(|group| Multicast { group, interface: None, loopback: false });
-        }
         if protocol == Protocol::Pgm {
-            spec.socket.pgm.clone_from(&shared.pgm);
+            spec.socket.pgm.clone_from(&self.measure.pgm);
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates; µs to ns")]
-        let over_ns = shared.over_us.map(|us| (us * 1000.0) as u64);
-        spec.outliers.over_ns = over_ns;
-        if let Some(rate) = rate_pps {
-            spec.pace = Some(self.pace(rate)?);
+        for (factor, value) in choices {
+            factor.apply(&mut spec, value)?;
         }
-        if probe == Probe::Stream {
-            spec.stream = Some(self.stream(protocol)?);
-        }
-        if probe == Probe::Rr {
-            spec.response_size = shared.response_size;
-            spec.connect_each = shared.connect_each.unwrap_or(false) && protocol == Protocol::Tcp;
+        if spec.sizes.is_empty() {
+            return Ok(None);
         }
         spec.check()?;
-        let settings = self.cell_settings(&axes.knob)?;
+        let chosen = |name: &str| choices.iter().find(|(factor, _)| factor.name == name).map(|(_, value)| value);
+        let word = |name: &str| chosen(name).map(factor::word).unwrap_or_default();
+        let settings = self.cell_settings(&word("knob"))?;
         self.check_placement(&spec, &settings)?;
-        let load = self.load(&axes.load)?;
-        let shield = self.cell_shield(&axes.shield)?;
+        let load = self.load(&word("load"))?;
+        let shield = self.cell_shield(&word("shield"))?;
         if let Some(shield) = &shield {
             self.check_shield(&spec, shield, load.as_ref().and_then(|load| load.cpus.as_ref()))?;
         }
-        let (stack_initiator, stack_reflector) = self.stack(&axes.stack)?;
+        let (stack_initiator, stack_reflector) = self.stack(&word("stack"))?;
         spec.initiator.preload = stack_initiator.environment.get("LD_PRELOAD").cloned();
         spec.reflector.preload = stack_reflector.environment.get("LD_PRELOAD").cloned();
+        let reflectors = chosen("reflectors").map(|value| self.reflectors(value)).transpose()?;
         let mut factors = BTreeMap::new();
-        let words = [
-            ("probe", Some(probe.word())),
-            ("protocol", Some(protocol.word())),
-            ("load", Some(axes.load.as_str())),
-            ("shield", self.has_shield_axis().then_some(axes.shield.as_str())),
-            ("knob", self.has_knob_axis().then_some(axes.knob.as_str())),
-            ("stack", Some(axes.stack.as_str())),
-            ("receive", Some(axes.receive.as_str())),
-            ("policy", Some(axes.policy.as_str())),
-            ("cpu", Some(axes.cpu.as_str())),
-        ];
-        for (name, value) in words {
-            if let Some(value) = value {
-                factors.insert(name.to_owned(), serde_json::Value::from(value));
+        let mut chosen = choices.iter().peekable();
+        for factor in factor::all().filter(|factor| factor.applies(probe, protocol)) {
+            // Both are in the order of the table.
+            let choice = chosen.next_if(|(other, _)| other.name == factor.name).map(|(_, value)| value.clone());
+            let value = match factor.name {
+                name if name == factor::PROBE.name => Some(Value::from(probe.word())),
+                name if name == factor::PROTOCOL.name => Some(Value::from(protocol.word())),
+                _ => choice,
+            };
+            let varied = varied.contains(factor.name);
+            let named = varied || self.measure.get(factor.name).is_some();
+            if let Some(value) = factor.recorded(value.as_ref(), named, varied) {
+                factors.insert(factor.recorded_as.to_owned(), value);
             }
         }
-        factors.insert("size".to_owned(), serde_json::Value::from(size));
-        if let Some(count) = axes.reflectors {
-            factors.insert("reflectors".to_owned(), serde_json::Value::from(count));
+        factors.extend(super::pace::pgm_factors(&spec));
+        let key = factors.iter().map(|(name, value)| format!("{name}={}", factor::word(value)));
+        let key = key.collect::<Vec<_>>().join(",");
+        Ok(Some(Cell { key, factors, spec, load, stack_initiator, stack_reflector, shield, settings, reflectors }))
+    }
+
+    /// How many reflectors take part, as far as the plan has so many.
+    fn reflectors(&self, value: &Value) -> Result<u32, ModelError> {
+        let known = u32::try_from(self.roles.reflectors.len()).unwrap_or(u32::MAX);
+        let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
+        count.filter(|count| (1..=known.max(1)).contains(count)).ok_or_else(|| ModelError::OutOfRange {
+            what: "axis 'reflectors'",
+            given: factor::word(value),
+            accepted: format!("1 to {known}, the hosts of roles.reflectors"),
+        })
+    }
+
+    /// Refuses what says nothing to any cell.
+    pub(super) fn check_needs(&self, probes: &BTreeSet<Probe>, any_pgm: bool) -> Result<(), ModelError> {
+        let conflict = |what: String, remedy: String| Err(ModelError::Conflict { what, remedy });
+        if self.measure.pgm.is_some() && !any_pgm {
+            return conflict(
+                "measure.pgm has the groups of PGM, and no grid has it".to_owned(),
+                "add protocol = [\"pgm\"], or leave it out".to_owned(),
+            );
         }
-        factors.extend(pace::cell_factors(&spec));
-        factors.extend(stream::stream_factors(&spec));
-        let key = factors
-            .iter()
-            .map(|(name, value)| format!("{name}={}", pace::key_word(value)))
-            .collect::<Vec<_>>()
-            .join(",");
-        let reflectors = axes.reflectors;
-        Ok(Cell { key, factors, spec, load, stack_initiator, stack_reflector, shield, settings, reflectors })
+        for factor in factor::all() {
+            let served = factor.needs.is_empty() || factor.needs.iter().any(|probe| probes.contains(probe));
+            let name = factor.name;
+            let key = match self.measure.get(name) {
+                _ if served => continue,
+                Some(value) if *value != false => format!("measure.{name}"),
+                _ if self.is_axis(name) => format!("axis '{name}'"),
+                _ => continue,
+            };
+            let words: Vec<&str> = factor.needs.iter().map(|probe| probe.word()).collect();
+            let words = words.join(" or ");
+            let first = factor.needs.first().map_or("", |probe| probe.word());
+            return conflict(
+                format!("{key} is a setting of {words}, and no grid has {words}"),
+                format!("add probe = [\"{first}\"], or leave it out"),
+            );
+        }
+        Ok(())
     }
 
     fn load(&self, name: &str) -> Result<Option<LoadSpec>, ModelError> {
@@ -296,42 +272,10 @@ impl Plan {
     }
 }
 
-/// The values of all axes but probe, protocol and size.
-#[derive(Debug, Clone, Default)]
-struct Axes {
-    load: String,
-    shield: String,
-    knob: String,
-    stack: String,
-    receive: String,
-    policy: String,
-    cpu: String,
-    reflectors: Option<u32>,
-}
-
-fn sizes(given: Option<&Sizes>, protocol: Protocol) -> Result<SizeList, ModelError> {
-    match given {
-        None => Ok(SizeList::one(32)),
-        Some(Sizes::List(list)) if list.is_empty() => Err(empty("size")),
-        Some(Sizes::List(list)) => Ok(list.iter().copied().collect()),
-        Some(Sizes::Text(text)) if text == "default" => Ok(SizeList::default_for(protocol)),
-        Some(Sizes::Text(text)) => text.parse(),
-    }
-}
-
-/// Seconds as a person writes them to whole milliseconds.
-fn milliseconds(what: &'static str, seconds: f64) -> Result<u32, ModelError> {
-    let ms = seconds * 1000.0;
-    if !(1.0..=86_400_000.0).contains(&ms) {
-        return Err(ModelError::OutOfRange { what, given: seconds.to_string(), accepted: "0.001 to 86400".to_owned() });
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
-    Ok(ms.round() as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Policy, Receive};
 
     const HEAD: &str = "name = \"t\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n";
 

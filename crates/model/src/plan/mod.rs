@@ -29,14 +29,15 @@ mod expand;
 mod pace;
 mod prepare;
 pub mod reference;
+#[cfg(test)]
 mod stream;
 mod values;
 
+pub use crate::factor::AxisValues;
 pub use expand::Cell;
-pub use pace::schedule_factors;
+pub use pace::pgm_factors;
 pub use prepare::{CellShield, KnobPlan, ShieldPlan};
-pub use stream::stream_factors;
-pub use values::{RateItem, Rates, Sizes};
+pub use values::{Grid, Measure};
 
 use crate::{CpuList, LoadProfile, ModelError, Probe};
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,121 +145,6 @@ pub struct Roles {
     pub reflectors: Vec<String>,
 }
 
-/// What every cell shares; axes of a grid override it. Two-ended values are `initiator;reflector`.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Measure {
-    /// Length of a cell in seconds (default 1).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<f64>,
-    /// Rounds of a cell at most (default: no limit; with it and without `seconds`, no limit of time).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub count: Option<u64>,
-    /// Stop earlier once the 95 % interval of the median is narrower than this percentage.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interval_percent: Option<f64>,
-    /// Warm-up in ms (default 200).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub warmup_ms: Option<u32>,
-    /// Warm-up in rounds (default 1000).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub warmup_count: Option<u32>,
-    /// Receive mode: `block`, `spin`, `poll`, `select`, `epoll`, `epoll-mod` or `epoll-adddel` (default `"block"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receive: Option<String>,
-    /// Scheduling policy: `other`, `batch`, `idle`, `fifo:N` or `rr:N`, N from 1 to 99 (default `"other"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<String>,
-    /// CPU of each end: a number, or `any` (default `"any"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<String>,
-    /// SO_BUSY_POLL in µs (default: the system's).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub busy_poll_us: Option<u32>,
-    /// SO_SNDBUF of both ends in bytes (default: the system's).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub send_buffer: Option<u32>,
-    /// SO_RCVBUF of both ends in bytes (default: the system's).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receive_buffer: Option<u32>,
-    /// Time-out of a message in ms (default 1000).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u32>,
-    /// TCP_NODELAY (default true, for `stream` false).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nodelay: Option<bool>,
-    /// Multicast group for udp.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mcast: Option<std::net::IpAddr>,
-    /// Groups, windows and timers of PGM: `[measure.pgm]` with `group = "239.192.0.1"` at least, for `protocol = ["pgm"]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pgm: Option<crate::PgmSpec>,
-    /// Response size of rr in bytes (default: as the request).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_size: Option<u32>,
-    /// A new connection for each rr transaction over tcp (default false).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connect_each: Option<bool>,
-    /// What the sender of pace does until a message is due: `sleep`, `hybrid` or `spin` (default `"sleep"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pacer: Option<String>,
-    /// How the intended times of pace lie: `even`, `poisson` or `burst:N` (default `"even"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shape: Option<String>,
-    /// Seed of `shape = "poisson"` (default 1).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shape_seed: Option<u64>,
-    /// The reflectors of pace answer message 0 and every Nth after it (default 1).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub every: Option<u32>,
-    /// The sending application of pace is what is measured: its lateness is part of the figures and makes none of them
-    /// invalid (default false).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub sender_measured: bool,
-    /// CPU of the receiving thread of pace (default: the sender's).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receive_cpu: Option<u32>,
-    /// Time stamps of pace beside the application's: `none`, `kernel`, `hardware` or `auto` (default `"none"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stamps: Option<String>,
-    /// Keep messages over this RTT in µs one by one, beside the worst.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub over_us: Option<f64>,
-    /// Keep raw samples of every cell (default false).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub raw: Option<bool>,
-    /// Shield, as the axis (default `"off"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shield: Option<String>,
-    /// Settings, as the axis (default `"none"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub knob: Option<String>,
-    /// Which way a stream goes: `up`, `down` or `both` (default `"up"`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub direction: Option<String>,
-    /// Parallel flows of a stream (default 1).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flows: Option<u32>,
-    /// Payload bits a second of a stream in each direction (default: as fast as it goes).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bandwidth_bps: Option<u64>,
-    /// Datagrams a system call of a stream over udp (default 1).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch: Option<u32>,
-    /// The kernel cuts long sends of a stream over udp into datagrams (default false).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gso: Option<bool>,
-    /// The kernel joins datagrams of a stream over udp (default false).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gro: Option<bool>,
-    /// A UDP ping-pong beside a stream (default false).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub working_latency: Option<bool>,
-    /// Whether settings may make ends busy-poll that share a CPU, to measure what that costs (default false).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_starving: bool,
-}
-
 /// A named load.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -290,51 +176,6 @@ pub struct StackPlan {
     /// The same for the reflector, where it differs (default: as the initiator).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reflector: Option<Box<StackPlan>>,
-}
-
-/// A product of axes. An absent axis has the one value that `[measure]` or the default gives.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Grid {
-    /// Probes: `pingpong`, `rr`, `ping`, `pace`, `stream` (default `["pingpong"]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub probe: Option<Vec<String>>,
-    /// Loads: `none`, `build`, `cpu`, `memory`, `disk`, `net`, `context`, or a name from `[loads]` (default `["none"]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub load: Option<Vec<String>>,
-    /// Protocols: `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm` (default `["udp"]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<Vec<String>>,
-    /// Receive modes (default: as `[measure]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receive: Option<Vec<String>>,
-    /// Scheduling policies (default: as `[measure]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Vec<String>>,
-    /// CPUs of both ends (default: as `[measure]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Vec<String>>,
-    /// Message sizes in bytes; a text is a size list, such as `"1-8,64-1024x2"`, or `"default"` for the protocol's own
-    /// (default `[32]`, for `stream` 1472 over udp and 131072 over tcp).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<Sizes>,
-    /// Rates of `pace` in messages a second, each a number or a rate list (`"20k"`, `"10k-40k+10k"`); the other probes of
-    /// the grid have none (default `[10000]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rates>,
-    /// For `pace`: how many of `roles.reflectors` take part, from the first on (default: all).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reflectors: Option<Vec<u32>>,
-    /// Names from `[stacks]`, or `kernel` (default `["kernel"]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stack: Option<Vec<String>>,
-    /// Shields: `off`, `affinity` (once and again every task's affinity, as the papers' cpuguard), `v1`, `v2` (control
-    /// groups), `isolcpus` (when booted so), `auto` (default: as `[measure]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shield: Option<Vec<String>>,
-    /// Settings: `none`, a name from `[knobs]`, or `KEY=VALUE[;KEY=VALUE…]` as for `windhover tune` (default: as `[measure]`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub knob: Option<Vec<String>>,
 }
 
 impl Plan {
@@ -394,8 +235,7 @@ impl Plan {
         let known = self.host_names();
         let cells = self.cells()?;
         let pgm = cells.iter().any(|cell| cell.spec.socket.protocol == crate::Protocol::Pgm);
-        self.check_pace_keys(cells.iter().any(|cell| cell.spec.probe == Probe::Pace), pgm)?;
-        self.check_stream_keys(cells.iter().any(|cell| cell.spec.probe == Probe::Stream))?;
+        self.check_needs(&cells.iter().map(|cell| cell.spec.probe).collect(), pgm)?;
         if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
             return conflict("the plan has no reflector".to_owned(), "set roles.reflectors = [\"b\"]");
         }

@@ -1,146 +1,26 @@
-//! What a plan says about `pace`: its rates and its schedule.
+//! What PGM adds to the factors of results, and plans of `pace`.
 
-use super::{Grid, Plan, RateItem, Rates};
-use crate::schedule::{rate_value, rate_word};
-use crate::{ModelError, PaceSpec, Pacer, PgmCarrier, ProbeSpec, RateList, Shape, Stamps};
+use crate::{PgmCarrier, ProbeSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The rates of a grid in order.
-pub(super) fn rates(given: Option<&Rates>) -> Result<Vec<f64>, ModelError> {
-    let read = |text: &str| text.parse::<RateList>();
-    let mut rates = Vec::new();
-    match given {
-        None => rates = PaceSpec::default().rates_pps,
-        Some(Rates::Text(text)) => rates.extend_from_slice(read(text)?.rates()),
-        Some(Rates::List(items)) => {
-            for item in items {
-                match item {
-                    RateItem::Number(rate) => rates.push(*rate),
-                    RateItem::Text(text) => rates.extend_from_slice(read(text)?.rates()),
-                }
-            }
-        }
-    }
-    Ok(rates)
-}
-
-impl Plan {
-    /// The schedule of a cell of `pace` at one rate.
-    pub(super) fn pace(&self, rate_pps: f64) -> Result<PaceSpec, ModelError> {
-        let shared = &self.measure;
-        let default = PaceSpec::default();
-        let pace = PaceSpec {
-            rates_pps: vec![rate_pps],
-            shape: shared.shape.as_deref().map_or(Ok(default.shape), str::parse::<Shape>)?,
-            seed: shared.shape_seed.unwrap_or(default.seed),
-            pacer: shared.pacer.as_deref().map_or(Ok(default.pacer), str::parse::<Pacer>)?,
-            every: shared.every.unwrap_or(default.every),
-            receive_cpu: shared.receive_cpu,
-            stamps: shared.stamps.as_deref().map_or(Ok(default.stamps), str::parse::<Stamps>)?,
-            beyond_saturation: default.beyond_saturation,
-            sender_measured: shared.sender_measured,
-        };
-        pace.check()?;
-        Ok(pace)
-    }
-
-    /// The values of the axis `reflectors`; one that says nothing where the grid has none.
-    pub(super) fn reflector_counts(&self, grid: &Grid) -> Result<Vec<Option<u32>>, ModelError> {
-        let Some(counts) = &grid.reflectors else { return Ok(vec![None]) };
-        let known = u32::try_from(self.roles.reflectors.len()).unwrap_or(u32::MAX);
-        if counts.is_empty() {
-            return Err(super::expand::empty("reflectors"));
-        }
-        match counts.iter().find(|count| !(1..=known.max(1)).contains(*count)) {
-            Some(count) => Err(ModelError::OutOfRange {
-                what: "axis 'reflectors'",
-                given: count.to_string(),
-                accepted: format!("1 to {known}, the hosts of roles.reflectors"),
-            }),
-            None => Ok(counts.iter().copied().map(Some).collect()),
-        }
-    }
-
-    /// Refuses keys of `pace` in a plan without it: they would do nothing.
-    pub(super) fn check_pace_keys(&self, any_pace: bool, any_pgm: bool) -> Result<(), ModelError> {
-        let shared = &self.measure;
-        if shared.pgm.is_some() && !any_pgm {
-            return Err(ModelError::Conflict {
-                what: "measure.pgm has the groups of PGM, and no grid has it".to_owned(),
-                remedy: "add protocol = [\"pgm\"], or leave it out".to_owned(),
-            });
-        }
-        let keys = [
-            ("measure.pacer", shared.pacer.is_some()),
-            ("measure.shape", shared.shape.is_some()),
-            ("measure.shape_seed", shared.shape_seed.is_some()),
-            ("measure.every", shared.every.is_some()),
-            ("measure.receive_cpu", shared.receive_cpu.is_some()),
-            ("measure.stamps", shared.stamps.is_some()),
-            ("measure.sender_measured", shared.sender_measured),
-            ("axis 'rate'", self.grid.iter().any(|grid| grid.rate.is_some())),
-            ("axis 'reflectors'", self.grid.iter().any(|grid| grid.reflectors.is_some())),
-        ];
-        match keys.iter().find(|(_, given)| *given && !any_pace) {
-            Some((key, _)) => Err(ModelError::Conflict {
-                what: format!("{key} says how pace sends, and no grid has pace"),
-                remedy: "add probe = [\"pace\"], or leave it out".to_owned(),
-            }),
-            None => Ok(()),
-        }
-    }
-}
-
-/// What a schedule adds to the factors of a result: the rate is added by whoever knows which one it was.
+/// What PGM adds to the factors of a result.
 #[must_use]
-pub fn schedule_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
+pub fn pgm_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
     let mut factors = BTreeMap::new();
-    let Some(pace) = &spec.pace else { return factors };
-    factors.insert("pacer".to_owned(), Value::from(pace.pacer.word()));
-    if pace.shape != Shape::Even {
-        factors.insert("shape".to_owned(), Value::from(pace.shape.to_string()));
-    }
-    if pace.every != 1 {
-        factors.insert("every".to_owned(), Value::from(pace.every));
-    }
-    if let Some(cpu) = pace.receive_cpu {
-        factors.insert("receive_cpu".to_owned(), Value::from(cpu));
-    }
-    if let Some(pgm) = spec.socket.pgm.as_ref().filter(|pgm| pgm.carrier != PgmCarrier::default()) {
+    let Some(pgm) = &spec.socket.pgm else { return factors };
+    if pgm.carrier != PgmCarrier::default() {
         factors.insert("carrier".to_owned(), Value::from(pgm.carrier.word()));
     }
-    if let Some(fec) = spec.socket.pgm.as_ref().and_then(|pgm| pgm.fec) {
+    if let Some(fec) = pgm.fec {
         factors.insert("fec".to_owned(), Value::from(fec.to_string()));
     }
-    if pace.stamps != Stamps::None {
-        factors.insert("stamps".to_owned(), Value::from(pace.stamps.word()));
-    }
     factors
-}
-
-/// The factors of a cell of `pace`.
-pub(super) fn cell_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
-    let mut factors = schedule_factors(spec);
-    if let Some(rate) = spec.pace.as_ref().and_then(|pace| pace.rates_pps.first()) {
-        factors.insert("rate".to_owned(), rate_value(*rate));
-    }
-    factors
-}
-
-/// A factor in a cell's key.
-pub(super) fn key_word(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => number.as_f64().map_or_else(String::new, rate_word),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::Probe;
+    use crate::{ModelError, Pacer, Plan, Probe};
 
     const HEAD: &str = "name = \"t\"\n[lab]\nkind = \"netns\"\nhosts = 3\n[roles]\ninitiator = \"a\"\n";
 

@@ -69,19 +69,6 @@ fn conflict<T>(what: String, remedy: &str) -> Result<T, ModelError> {
 }
 
 impl Plan {
-    /// Whether any cell may be shielded: only then do factors name the shield, so that keys of older runs stay what they
-    /// were. A cell without the factor has none.
-    #[must_use]
-    pub fn has_shield_axis(&self) -> bool {
-        self.measure.shield.is_some() || self.grid.iter().any(|grid| grid.shield.is_some())
-    }
-
-    /// Whether any cell may change a knob; as [`Self::has_shield_axis`].
-    #[must_use]
-    pub fn has_knob_axis(&self) -> bool {
-        self.measure.knob.is_some() || self.grid.iter().any(|grid| grid.knob.is_some())
-    }
-
     /// The shield that a value of the axis stands for.
     pub(super) fn cell_shield(&self, word: &str) -> Result<Option<CellShield>, ModelError> {
         if word == "off" {

@@ -6,6 +6,7 @@
 use super::Plan;
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 use toml::de::DeTable;
 
 /// Plans that hold every key between them.
@@ -39,17 +40,22 @@ pub struct Key {
     pub default: String,
     /// `seconds = 2.5`
     pub example: String,
+    /// Whether an example plan has it just here. Each factor is a key of `[measure]` and of `[[grid]]`.
+    is_usual_here: bool,
     /// What it does.
     pub about: String,
 }
 
 /// All tables of a plan.
 #[must_use]
-pub fn sections() -> Vec<Section> {
-    let schema = schemars::schema_for!(Plan).to_value();
-    let mut sections = Vec::new();
-    Walk { schema: &schema, sections: &mut sections }.section(&schema, &[], String::new(), "");
-    sections
+pub fn sections() -> &'static [Section] {
+    static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
+        let schema = schemars::schema_for!(Plan).to_value();
+        let mut sections = Vec::new();
+        Walk { schema: &schema, sections: &mut sections }.section(&schema, &[], String::new(), "");
+        sections
+    });
+    &SECTIONS
 }
 
 struct Walk<'a> {
@@ -101,7 +107,10 @@ impl Walk<'_> {
                 let default = if required.iter().any(|key| key == name) { "required".to_owned() } else { default };
                 let accepts =
                     if again { "a table of the same keys".to_owned() } else { self.accepts(&resolved, false) };
-                let key = Key { name: name.clone(), accepts, default, example: example(&below), about };
+                let own = example(&below);
+                let is_usual_here = own.is_some();
+                let example = own.or_else(|| borrowed(&below)).unwrap_or_default();
+                let key = Key { name: name.clone(), accepts, default, example, is_usual_here, about };
                 self.sections[at].keys.push(key);
             }
         }
@@ -161,12 +170,24 @@ fn told_default(about: &str) -> (String, String) {
 }
 
 /// `KEY = VALUE` as the first of the example plans has it.
-fn example(path: &[String]) -> String {
-    let found = EXAMPLES.iter().find_map(|text| {
+fn example(path: &[String]) -> Option<String> {
+    EXAMPLES.iter().find_map(|text| {
         let root = DeTable::parse(text).ok()?;
         Some(format!("{} = {}", path.last()?, text.get(value(root.get_ref(), path)?)?))
-    });
-    found.unwrap_or_default()
+    })
+}
+
+/// The example of a factor where no plan has it just here: that of `[measure]` as a list, or the first value of an axis.
+fn borrowed(path: &[String]) -> Option<String> {
+    let [table, name] = path else { return None };
+    let other = if table == "grid" { "measure" } else { "grid" };
+    let found = example(&[other.to_owned(), name.clone()])?;
+    let found: toml::Table = toml::from_str(&found).ok()?;
+    Some(match found.get(name)? {
+        value if other == "measure" => format!("{name} = [{value}]"),
+        toml::Value::Array(items) => format!("{name} = {}", items.first()?),
+        value => format!("{name} = {value}"),
+    })
 }
 
 /// Where the value of a path is.
@@ -191,8 +212,8 @@ fn fits(pattern: &[String], path: &[&str]) -> bool {
 #[must_use]
 pub fn find(path: &[&str]) -> Option<Key> {
     let (last, parent) = path.split_last()?;
-    let section = sections().into_iter().find(|section| fits(&section.path, parent))?;
-    section.keys.into_iter().find(|key| key.name == *last)
+    let section = sections().iter().find(|section| fits(&section.path, parent))?;
+    section.keys.iter().find(|key| key.name == *last).cloned()
 }
 
 /// The keys and tables that a table may have.
@@ -216,8 +237,9 @@ pub fn markdown() -> String {
         "# Plan reference\n\nMade by `cargo xtask generate` from the types that read plans. A plan is a TOML file for \
          `windhover campaign`; unknown keys are rejected. The same as a JSON schema: \
          [plan.schema.json](schemas/plan.schema.json). Complete plans are in [campaigns/](../../campaigns).\n\nA value of \
-         two ends is written `initiator;reflector`; one value stands for both. Each list in `[[grid]]` is an axis: every \
-         combination of their values is a cell, and several grids add up.\n",
+         two ends is written `initiator;reflector`; one value stands for both, and `default` leaves an end as the system has \
+         it. Each list in `[[grid]]` is an axis: every combination of their values is a cell, and several grids add up. A \
+         key of one of the two stands in the other too: as one value in `[measure]`, as a list in `[[grid]]`.\n",
     );
     for section in sections() {
         let heading =
@@ -227,7 +249,7 @@ pub fn markdown() -> String {
             let _ = writeln!(text, "{}\n", section.about);
         }
         text.push_str("| key | value | default | example | meaning |\n|---|---|---|---|---|\n");
-        for key in &section.keys {
+        for key in section.keys.iter().filter(|key| key.is_usual_here) {
             let cells = [&key.accepts, &key.default, &format!("`{}`", key.example), &key.about];
             let cells = cells.map(|cell| cell.replace('|', "\\|"));
             let _ = writeln!(text, "| `{}` | {} |", key.name, cells.join(" | "));
@@ -262,9 +284,9 @@ mod tests {
     #[test]
     fn told_defaults_are_the_real_ones() {
         let head = "name = \"t\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n";
-        let probes = ["pingpong", "rr", "pace", "stream"];
+        let probes = ["pingpong", "rr", "ping", "pace", "stream"];
         let mut told = 0;
-        for key in sections().into_iter().find(|section| section.heading == "[measure]").unwrap().keys {
+        for key in &sections().iter().find(|section| section.heading == "[measure]").unwrap().keys {
             let value = key.default.trim_matches('`');
             let words = format!("[measure]\n{} = {value}\n", key.name);
             if key.default.is_empty() || toml::from_str::<toml::Table>(&words).is_err() {

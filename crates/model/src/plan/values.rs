@@ -1,119 +1,253 @@
-//! Values of a plan that are a list or a text.
+//! The values of factors in a plan: `[measure]` and `[[grid]]`, read and described by the table of factors.
 
-use serde::Deserialize;
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use crate::factor::{self, AxisSeed, AxisValues, Factor, Value, ValueSeed};
+use crate::{ModelError, PgmSpec, Protocol, RateList, SizeList};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
-/// Sizes as a list of numbers or as one text (`"1-65536x2"`, or `"default"` for the protocol's own list).
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
-#[serde(untagged)]
-pub enum Sizes {
-    /// Numbers.
-    List(Vec<u32>),
-    /// A text in the grammar of size lists.
-    Text(String),
+/// What every cell shares: one value for each factor that is named, and two keys that are no factors.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Measure {
+    values: BTreeMap<&'static str, Value>,
+    /// Groups, windows and timers of PGM.
+    pub pgm: Option<PgmSpec>,
+    /// Whether settings may make ends busy-poll that share a CPU.
+    pub allow_starving: bool,
 }
 
-/// Rates as a list, or as one text.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
-#[serde(untagged)]
-pub enum Rates {
-    /// Rates one by one.
-    List(Vec<RateItem>),
-    /// A text in the grammar of rate lists.
-    Text(String),
+/// A product of axes: the values of each factor that is named. An absent one has the value of `[measure]` or its default.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Grid(BTreeMap<&'static str, AxisValues>);
+
+const PGM: &str = "pgm";
+const ALLOW_STARVING: &str = "allow_starving";
+
+const ABOUT_MEASURE: &str = "What every cell shares: one value of any axis. A grid overrides it. Values of both ends are \
+                             `initiator;reflector`.";
+const ABOUT_GRID: &str = "A product of axes. Every key of `[measure]` but `pgm` and `allow_starving` is one: a list of \
+                          values. An absent axis has the one value that `[measure]` or the default gives.";
+const ABOUT_PGM: &str = "Groups, windows and timers of PGM: `[measure.pgm]` with `group = \"239.192.0.1\"` at least, for \
+                         `protocol = [\"pgm\"]`.";
+const ABOUT_STARVING: &str = "Whether settings may make ends busy-poll that share a CPU, to measure what that costs.";
+
+fn known(name: &str) -> Option<&'static str> {
+    factor::find(name).map(|factor| factor.name)
 }
 
-/// A rate, or several in one text.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
-#[serde(untagged)]
-pub enum RateItem {
-    /// A number of messages a second.
-    Number(f64),
-    /// A text in the grammar of rate lists.
-    Text(String),
+impl Measure {
+    /// The shared value of a factor.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    /// Sets a shared value; a name that is no factor is ignored.
+    pub fn set(&mut self, name: &str, value: impl Into<Value>) {
+        if let Some(name) = known(name) {
+            self.values.insert(name, value.into());
+        }
+    }
 }
 
-/// A list or a text. Unlike serde's own reading of untagged enums, an error names the item that is wrong.
-struct ListOrText<T, L, S> {
-    expecting: &'static str,
-    list: L,
-    text: S,
-    made: std::marker::PhantomData<T>,
+impl Grid {
+    /// The values of an axis.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&AxisValues> {
+        self.0.get(name)
+    }
+
+    /// The axes that have values.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.keys().copied()
+    }
+
+    /// Sets the values of an axis; a name that is no factor is ignored.
+    pub fn set<V: Into<Value>>(&mut self, name: &str, values: impl IntoIterator<Item = V>) {
+        if let Some(name) = known(name) {
+            self.0.insert(name, AxisValues::List(values.into_iter().map(Into::into).collect()));
+        }
+    }
 }
 
-impl<'de, T, I, L, S> Visitor<'de> for ListOrText<(T, I), L, S>
-where
-    I: Deserialize<'de>,
-    L: FnOnce(Vec<I>) -> T,
-    S: FnOnce(String) -> T,
-{
-    type Value = T;
+/// The values of an axis one by one: lists of sizes and rates are taken apart.
+pub(super) fn expanded(factor: &Factor, given: &AxisValues, protocol: Protocol) -> Result<Vec<Value>, ModelError> {
+    match given {
+        AxisValues::List(values) => {
+            let each = values.iter().map(|value| single(factor, value, protocol));
+            each.collect::<Result<Vec<_>, _>>().map(|values| values.concat())
+        }
+        AxisValues::Text(text) => single(factor, &Value::from(text.as_str()), protocol),
+    }
+}
+
+/// The values that one value stands for.
+pub(super) fn single(factor: &Factor, value: &Value, protocol: Protocol) -> Result<Vec<Value>, ModelError> {
+    let rates = |rates: &[f64]| rates.iter().copied().map(crate::schedule::rate_value).collect();
+    Ok(match (factor.kind, value) {
+        (factor::ValueType::Sizes, Value::String(text)) => {
+            let list = if text == "default" { SizeList::default_for(protocol) } else { text.parse::<SizeList>()? };
+            list.iter().map(Value::from).collect()
+        }
+        (factor::ValueType::Rates, Value::String(text)) => rates(text.parse::<RateList>()?.rates()),
+        (factor::ValueType::Rates, value) => rates(&[value.as_f64().unwrap_or_default()]),
+        (_, value) => vec![value.clone()],
+    })
+}
+
+/// A key of one of the two tables.
+#[derive(Clone, Copy)]
+enum Key {
+    Factor(&'static Factor),
+    Pgm,
+    AllowStarving,
+}
+
+/// Reads a key. An unknown one is refused where it stands.
+struct KeySeed {
+    of_measure: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for KeySeed {
+    type Value = Key;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeySeed {
+    type Value = Key;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expecting)
+        f.write_str("a key")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<T, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(items)).map(self.list)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-        Ok((self.text)(text.to_owned()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Sizes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ListOrText {
-            expecting: "a list of sizes in bytes, or a text",
-            list: Self::List,
-            text: Self::Text,
-            made: std::marker::PhantomData::<(Self, u32)>,
-        })
+    fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
+        match name {
+            PGM if self.of_measure => Ok(Key::Pgm),
+            ALLOW_STARVING if self.of_measure => Ok(Key::AllowStarving),
+            name => factor::find(name).map(Key::Factor).ok_or_else(|| E::custom(format!("unknown field `{name}`"))),
+        }
     }
 }
 
-impl<'de> Deserialize<'de> for Rates {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ListOrText {
-            expecting: "a list of rates, or a text",
-            list: Self::List,
-            text: Self::Text,
-            made: std::marker::PhantomData::<(Self, RateItem)>,
-        })
+struct MeasureVisitor;
+
+impl<'de> Visitor<'de> for MeasureVisitor {
+    type Value = Measure;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
     }
-}
 
-impl<'de> Deserialize<'de> for RateItem {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Item;
-        impl Visitor<'_> for Item {
-            type Value = RateItem;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of messages a second, or a text")
-            }
-
-            fn visit_f64<E: serde::de::Error>(self, rate: f64) -> Result<RateItem, E> {
-                Ok(RateItem::Number(rate))
-            }
-
-            #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
-            fn visit_i64<E: serde::de::Error>(self, rate: i64) -> Result<RateItem, E> {
-                Ok(RateItem::Number(rate as f64))
-            }
-
-            #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
-            fn visit_u64<E: serde::de::Error>(self, rate: u64) -> Result<RateItem, E> {
-                Ok(RateItem::Number(rate as f64))
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RateItem, E> {
-                Ok(RateItem::Text(text.to_owned()))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Measure, A::Error> {
+        let mut measure = Measure::default();
+        while let Some(key) = map.next_key_seed(KeySeed { of_measure: true })? {
+            match key {
+                Key::Factor(factor) => {
+                    let value = map.next_value_seed(ValueSeed { factor, is_item: false })?;
+                    measure.values.insert(factor.name, value);
+                }
+                Key::Pgm => measure.pgm = Some(map.next_value()?),
+                Key::AllowStarving => measure.allow_starving = map.next_value()?,
             }
         }
-        deserializer.deserialize_any(Item)
+        Ok(measure)
+    }
+}
+
+impl<'de> Deserialize<'de> for Measure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MeasureVisitor)
+    }
+}
+
+struct GridVisitor;
+
+impl<'de> Visitor<'de> for GridVisitor {
+    type Value = Grid;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Grid, A::Error> {
+        let mut grid = Grid::default();
+        while let Some(key) = map.next_key_seed(KeySeed { of_measure: false })? {
+            if let Key::Factor(factor) = key {
+                grid.0.insert(factor.name, map.next_value_seed(AxisSeed(factor))?);
+            }
+        }
+        Ok(grid)
+    }
+}
+
+impl<'de> Deserialize<'de> for Grid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(GridVisitor)
+    }
+}
+
+impl Serialize for Measure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in &self.values {
+            map.serialize_entry(name, value)?;
+        }
+        if self.allow_starving {
+            map.serialize_entry(ALLOW_STARVING, &true)?;
+        }
+        // Tables stand behind values in TOML.
+        if let Some(pgm) = &self.pgm {
+            map.serialize_entry(PGM, pgm)?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Grid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(&self.0)
+    }
+}
+
+fn table(about: &str, properties: &serde_json::Map<String, Value>) -> Schema {
+    let table = json!({
+        "type": "object", "description": about, "properties": properties, "additionalProperties": false
+    });
+    Schema::try_from(table).unwrap_or_default()
+}
+
+impl JsonSchema for Measure {
+    fn schema_name() -> Cow<'static, str> {
+        "Measure".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut properties: serde_json::Map<String, Value> =
+            factor::all().map(|factor| (factor.name.to_owned(), factor.value_schema())).collect();
+        let mut pgm = generator.subschema_for::<Option<PgmSpec>>();
+        pgm.insert("description".to_owned(), ABOUT_PGM.into());
+        properties.insert(PGM.to_owned(), pgm.to_value());
+        let starving = json!({ "type": "boolean", "default": false, "description": ABOUT_STARVING });
+        properties.insert(ALLOW_STARVING.to_owned(), starving);
+        table(ABOUT_MEASURE, &properties)
+    }
+}
+
+impl JsonSchema for Grid {
+    fn schema_name() -> Cow<'static, str> {
+        "Grid".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let properties = factor::all().map(|factor| (factor.name.to_owned(), factor.axis_schema()));
+        table(ABOUT_GRID, &properties.collect())
     }
 }

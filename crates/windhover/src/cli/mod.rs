@@ -4,6 +4,7 @@ pub(crate) mod campaign;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod dump;
+pub(crate) mod factors;
 mod guide;
 pub(crate) mod lab;
 pub(crate) mod launch;

@@ -1,11 +1,11 @@
 //! Flags of `pace`.
 
-use super::measure::{Ends, Length, Output, Patience, Peer, Sizes, Socket, Warmup};
+use super::factors::{Factors, PaceFlags};
+use super::measure::{Output, Peer};
 use super::pgm::{NakTimers, Packets, ReplyGroup, SourceTimers, settings};
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::plan::schedule_factors;
-use model::{PaceSpec, Pacer, PgmSpec, Probe, ProbeSpec, Protocol, RateList, Shape, Stamps, schedule};
+use model::{PaceSpec, PgmSpec, Probe, ProbeSpec, Protocol, Shape, SizeList, schedule};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
@@ -21,22 +21,9 @@ pub(crate) struct Pace {
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub(crate) to: Vec<String>,
     #[command(flatten)]
-    pub(crate) sizes: Sizes,
+    flags: PaceFlags,
     #[command(flatten)]
     pub(crate) schedule: Schedule,
-    #[command(flatten)]
-    pub(crate) length: Length,
-    #[command(flatten)]
-    pub(crate) warmup: Warmup,
-    #[command(flatten)]
-    pub(crate) patience: Patience,
-    #[command(flatten)]
-    pub(crate) ends: Ends,
-    /// CPU of the receiving thread [default: that of --cpu]
-    #[arg(long, value_name = "N", help_heading = "Ends")]
-    pub(crate) receive_cpu: Option<u32>,
-    #[command(flatten)]
-    pub(crate) socket: Socket,
     #[command(flatten)]
     pub(crate) group: Group,
     #[command(flatten)]
@@ -83,39 +70,17 @@ impl Group {
     }
 }
 
-/// When messages are sent.
+/// What of the schedule is no factor.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Schedule")]
 pub(crate) struct Schedule {
-    /// Messages a second: 10000, 10k,20k, 10k-50k+10k or 1k-64kx2, measured one after the other
-    #[arg(long, value_name = "LIST", default_value = "10k", conflicts_with = "schedule", aliases = ["rates", "mps"])]
-    pub(crate) rate: RateList,
-    /// How the sends lie at that rate: even, poisson, burst:N (N at once, then a pause)
-    #[arg(long, value_name = "SHAPE", default_value = "even", conflicts_with = "schedule")]
-    pub(crate) shape: Shape,
     /// Send at the times in a file instead: one a line since the start, in seconds or with ns, us, ms, never going back.
     /// It is repeated when it is shorter than the measurement
     #[arg(long, value_name = "FILE")]
     pub(crate) schedule: Option<PathBuf>,
-    /// What the sender does until a message is due: sleep, hybrid (sleep until shortly before, then spin), spin
-    #[arg(long, value_name = "PACER", default_value = "sleep")]
-    pub(crate) pacer: Pacer,
-    /// The far end answers message 0 and each Nth after it; the others are one-way traffic
-    #[arg(long, value_name = "N", default_value_t = 1, alias = "reply-every")]
-    pub(crate) every: u32,
-    /// Time stamps beside the application's: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)
-    #[arg(long, value_name = "WHERE", default_value = "none")]
-    pub(crate) stamps: Stamps,
-    /// Seed of --shape poisson
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
     /// Go on with higher rates although one was not reached
     #[arg(long)]
-    pub(crate) beyond_saturation: bool,
-    /// The sending application is what is measured: its lateness is part of the figures from the intended send, and makes
-    /// none of them untrustworthy
-    #[arg(long)]
-    pub(crate) sender_measured: bool,
+    beyond_saturation: bool,
 }
 
 fn file(path: &Path) -> anyhow::Result<Vec<u64>> {
@@ -123,32 +88,6 @@ fn file(path: &Path) -> anyhow::Result<Vec<u64>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the schedule {name}"))?;
     Ok(schedule::times(&name, &text)?)
 }
-
-impl Schedule {
-    fn spec(&self) -> anyhow::Result<PaceSpec> {
-        let (rates_pps, shape) = match &self.schedule {
-            Some(path) => {
-                let offsets_ns = file(path)?;
-                (vec![schedule::rate_of(&offsets_ns)], Shape::Times { offsets_ns })
-            }
-            None => (self.rate.rates().to_vec(), self.shape.clone()),
-        };
-        Ok(PaceSpec {
-            rates_pps,
-            shape,
-            seed: self.seed,
-            pacer: self.pacer,
-            every: self.every,
-            receive_cpu: None,
-            stamps: self.stamps,
-            beyond_saturation: self.beyond_saturation,
-            sender_measured: self.sender_measured,
-        })
-    }
-}
-
-/// Factors of a result by name.
-pub(crate) type Factors = std::collections::BTreeMap<String, serde_json::Value>;
 
 impl Pace {
     /// What PGM is told, with it and only then.
@@ -176,17 +115,22 @@ impl Pace {
     pub(crate) fn spec(&self) -> anyhow::Result<(ProbeSpec, Factors)> {
         let protocol = Protocol::from(self.peer.protocol);
         let mut spec = ProbeSpec::new(Probe::Pace, protocol);
-        spec.socket = self.socket.spec(protocol);
         spec.socket.pgm = self.pgm(protocol)?;
-        spec.sizes = self.sizes.list(protocol)?;
-        spec.pace = Some(PaceSpec { receive_cpu: self.receive_cpu, ..self.schedule.spec()? });
-        self.length.apply(&mut spec)?;
-        spec.warmup = model::Warmup { time_ms: self.warmup.warmup, count: 0 };
-        spec.timeout_ms = self.patience.timeout;
-        self.ends.apply(&mut spec);
-        self.output.apply(&mut spec);
-        spec.check()?;
-        let factors = schedule_factors(&spec);
+        if protocol == Protocol::Pgm {
+            spec.sizes = SizeList::one(ProbeSpec::PGM_LEAST);
+        }
+        spec.warmup.count = 0;
+        let mut pace = PaceSpec { beyond_saturation: self.schedule.beyond_saturation, ..PaceSpec::default() };
+        if let Some(path) = &self.schedule.schedule {
+            let offsets_ns = file(path)?;
+            pace.rates_pps = vec![schedule::rate_of(&offsets_ns)];
+            pace.shape = Shape::Times { offsets_ns };
+        }
+        let times = matches!(pace.shape, Shape::Times { .. }).then(|| pace.shape.to_string());
+        spec.pace = Some(pace);
+        let spec = self.output.fill(&self.flags, spec)?;
+        let mut factors = self.flags.factors(&spec);
+        factors.extend(times.map(|times| ("shape".to_owned(), times.into())));
         Ok((spec, factors))
     }
 }

@@ -63,6 +63,13 @@ fn explained(mut error: clap::Error) -> clap::Error {
             error.remove(kind);
         }
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![answer.into()]));
+        return error;
+    }
+    if error.kind() == ErrorKind::ValueValidation {
+        // The flag, the value and what is allowed: one line says it all.
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        return clap::Error::raw(ErrorKind::ValueValidation, format!("{}\n", line.trim_start_matches("error: ")));
     }
     error
 }

@@ -419,7 +419,7 @@ fn fec_group(text: &str) -> Result<u16, String> {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let pps = super::stream::pps(text)?;
+    let pps = model::factor::scaled(text)?;
     if (0.001..=1e7).contains(&pps) { Ok(pps) } else { Err("use 0.001 to 10M messages a second".to_owned()) }
 }
 

@@ -8,6 +8,7 @@ use crate::output::{Failure, Output, paragraph, wrapped};
 use anyhow::Context as _;
 use campaign::{Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::factor::{self, ValueType};
 use model::plan::{LabKind, LabPlan};
 use model::run::RunStep;
 use model::{LiveInterval, Plan, ResultDocument};
@@ -214,10 +215,6 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Axes in the order that people read them; others stand behind these.
-const AXES: [&str; 12] =
-    ["probe", "protocol", "size", "rate", "reflectors", "load", "shield", "knob", "stack", "receive", "policy", "cpu"];
-
 type Factors = BTreeMap<String, Value>;
 
 /// The axes that differ between cells, each with the width of its words, so that lines stand below each other; the others
@@ -227,8 +224,13 @@ pub(crate) struct Axes(Vec<(String, usize)>);
 
 pub(crate) fn varying<'a>(cells: impl Iterator<Item = &'a Factors>) -> Axes {
     let cells: Vec<&Factors> = cells.collect();
-    let place = |name: &str| AXES.iter().position(|known| *known == name).unwrap_or(AXES.len());
-    let names: BTreeSet<(usize, &String)> =
+    // In the order of the table, sizes and rates behind the protocol.
+    let place = |name: &str| {
+        let swept = factor::recorded(name).is_some_and(|it| matches!(it.kind, ValueType::Sizes | ValueType::Rates));
+        let known = factor::all().position(|it| it.recorded_as == name).unwrap_or(usize::MAX);
+        (!swept && !matches!(name, "probe" | "protocol"), swept, known)
+    };
+    let names: BTreeSet<((bool, bool, usize), &String)> =
         cells.iter().flat_map(|factors| factors.keys()).map(|name| (place(name), name)).collect();
     let differs = |name: &String| cells.windows(2).any(|pair| pair[0].get(name) != pair[1].get(name));
     let width =
@@ -253,17 +255,14 @@ fn words(factors: &Factors, Axes(axes): &Axes) -> String {
 /// A cell's value of an axis, as people say it; empty where the cell has none.
 fn word(factors: &Factors, name: &str) -> String {
     let Some(value) = factors.get(name) else { return String::new() };
-    let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let plain = factor::word(value);
     match (name, plain.as_str()) {
         ("size", _) => format!("{plain} B"),
         ("rate", _) => format!("{plain}/s"),
         ("reflectors", "1") => "1 reflector".to_owned(),
         ("reflectors", _) => format!("{plain} reflectors"),
-        ("load" | "knob", "none") | ("shield", "off") => format!("no {name}"),
-        ("load" | "shield", _) => format!("{name} {plain}"),
-        ("cpu", _) => format!("CPU {plain}"),
-        _ if AXES.contains(&name) => plain,
-        _ => format!("{name} {plain}"),
+        ("probe" | "protocol", _) => plain,
+        _ => factor::recorded(name).map_or_else(|| format!("{name} {plain}"), |it| it.label(&plain)),
     }
 }
 

@@ -6,7 +6,6 @@ use crate::cli::tune_try::TuneTry;
 use crate::output::{Failure, Output, paragraph, width};
 use anyhow::Context as _;
 use campaign::{Rule, Trial, TrialVerdict};
-use model::plan::{Grid, Sizes};
 use model::{Plan, Statistic};
 use report::Column;
 use serde_json::json;
@@ -94,20 +93,18 @@ fn base(arguments: &TuneTry) -> Result<Plan, Failure> {
     }
     let head = "name = \"tune\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[[grid]]\n";
     let mut plan = with_lab(Plan::parse("(from the flags)", head).map_err(Failure::usage)?, Some(arguments.lab));
-    plan.measure.seconds = Some(arguments.seconds);
-    plan.measure.warmup_ms = Some(100);
-    plan.measure.receive = Some(arguments.receive.clone());
-    plan.measure.policy = Some(arguments.policy.clone());
-    plan.measure.cpu = Some(arguments.cpu.clone());
+    plan.measure.set("seconds", arguments.seconds);
+    plan.measure.set("warmup_ms", 100);
     if arguments.shield != "off" {
-        plan.measure.shield = Some(arguments.shield.clone());
+        plan.measure.set("shield", arguments.shield.as_str());
     }
-    plan.grid = vec![Grid {
-        protocol: Some(vec![arguments.protocol.clone()]),
-        load: Some(vec![arguments.load.clone()]),
-        size: Some(Sizes::List(vec![arguments.size])),
-        ..Grid::default()
-    }];
+    for (name, value) in [("receive", &arguments.receive), ("policy", &arguments.policy), ("cpu", &arguments.cpu)] {
+        plan.measure.set(name, value.as_str());
+    }
+    for (name, value) in [("protocol", &arguments.protocol), ("load", &arguments.load)] {
+        plan.measure.set(name, value.as_str());
+    }
+    plan.measure.set("size", arguments.size);
     Ok(plan)
 }
 
@@ -122,7 +119,7 @@ fn chance(p: f64) -> String {
 
 /// What helped, what did nothing, what hurt.
 fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
-    let placement = match base.measure.cpu.as_deref() {
+    let placement = match base.measure.get("cpu").and_then(|cpu| cpu.as_str()) {
         Some("any") | None => "on any CPU".to_owned(),
         Some(cpu) => format!("on CPU {cpu}"),
     };

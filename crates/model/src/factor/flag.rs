@@ -1,0 +1,134 @@
+//! The flags of factors, as data: the command line is made of them.
+
+use crate::Probe;
+
+/// What a flag gives to its factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gives {
+    /// The value, of both ends where there are two.
+    Value,
+    /// The value in thousandths: ms where the factor has seconds.
+    Thousandths,
+    /// This value: the flag takes none.
+    Word(&'static str),
+    /// The value of this end. The far end's, unless that is given too, is the word; empty: the same.
+    Local(&'static str),
+    /// The value of the far end.
+    Remote,
+}
+
+/// A flag of one or several measuring commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flag {
+    /// Its name without the dashes.
+    pub long: &'static str,
+    /// One letter, and further ones that are not shown.
+    pub short: &'static [char],
+    /// The commands that have it.
+    pub on: &'static [Probe],
+    /// What stands for the value in help; empty for a flag that takes none.
+    pub value_name: &'static str,
+    /// Help text.
+    pub help: &'static str,
+    /// The default that help shows.
+    pub default: Option<&'static str>,
+    /// What it gives.
+    pub gives: Gives,
+    /// Other names, of peers' commands.
+    pub aliases: &'static [&'static str],
+    /// The heading in help, one of [`HEADINGS`].
+    pub heading: &'static str,
+    /// Flags that it cannot be given with.
+    pub conflicts: &'static [&'static str],
+    /// A flag that it needs.
+    pub requires: Option<&'static str>,
+    /// Whether help leaves it out.
+    pub is_hidden: bool,
+}
+
+pub(super) const MESSAGES: &str = "Messages";
+pub(super) const DATA: &str = "Data";
+pub(super) const SCHEDULE: &str = "Schedule";
+pub(super) const STOP: &str = "Warm-up and stop rule (for each size)";
+pub(super) const ENDS: &str = "Ends";
+pub(super) const SOCKET: &str = "Socket options";
+pub(super) const IDLE: &str = "Idle descriptors (pad the set of select, poll and epoll)";
+pub(super) const OUTPUT: &str = "Output";
+
+/// The headings of flags in the order of help; flags without one come first.
+pub const HEADINGS: [&str; 9] = ["", MESSAGES, DATA, SCHEDULE, STOP, ENDS, SOCKET, IDLE, OUTPUT];
+
+impl Flag {
+    /// A flag with a value.
+    pub(super) const fn value(
+        long: &'static str,
+        on: &'static [Probe],
+        value_name: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            long,
+            short: &[],
+            on,
+            value_name,
+            help,
+            default: None,
+            gives: Gives::Value,
+            aliases: &[],
+            heading: "",
+            conflicts: &[],
+            requires: None,
+            is_hidden: false,
+        }
+    }
+
+    /// A flag without one.
+    pub(super) const fn switch(
+        long: &'static str,
+        on: &'static [Probe],
+        gives: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self::value(long, on, "", help).gives(Gives::Word(gives))
+    }
+
+    pub(super) const fn gives(mut self, gives: Gives) -> Self {
+        self.gives = gives;
+        self
+    }
+
+    pub(super) const fn short(mut self, short: &'static [char]) -> Self {
+        self.short = short;
+        self
+    }
+
+    pub(super) const fn default(mut self, default: &'static str) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    pub(super) const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    pub(super) const fn heading(mut self, heading: &'static str) -> Self {
+        self.heading = heading;
+        self
+    }
+
+    pub(super) const fn conflicts(mut self, conflicts: &'static [&'static str]) -> Self {
+        self.conflicts = conflicts;
+        self
+    }
+
+    pub(super) const fn requires(mut self, requires: &'static str) -> Self {
+        self.requires = Some(requires);
+        self
+    }
+
+    pub(super) const fn hidden(mut self) -> Self {
+        self.is_hidden = true;
+        self
+    }
+}

@@ -1,0 +1,438 @@
+//! The factors of a measurement: what a plan and the command line may set or vary.
+//!
+//! One table. Plans (reading, JSON schema, reference, errors, expansion into cells), the flags of the measuring commands,
+//! the order of a campaign and the titles of reports are loops over it. A new factor is one entry here, beside the field
+//! of the specification that it sets.
+
+mod ends;
+mod flag;
+mod kind;
+mod rounds;
+mod schedule;
+mod setup;
+mod stream;
+
+pub use flag::{Flag, Gives, HEADINGS};
+pub(crate) use kind::{AxisSeed, ValueSeed};
+pub use kind::{AxisValues, ValueType, scaled};
+pub use serde_json::Value;
+
+pub(crate) use setup::{PROBE, PROTOCOL};
+
+use crate::{EndSpec, ModelError, PaceSpec, Probe, ProbeSpec, Protocol, StreamSpec};
+use std::net::IpAddr;
+
+/// What has to be made anew when a factor changes from one cell to the next, cheapest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Nothing: each cell starts its workers and its load anyway.
+    Cell,
+    /// The network stack below the workers, which may take over the port and has to settle.
+    Stack,
+    /// Settings of the whole machine.
+    Machine,
+}
+
+impl Scope {
+    /// Whether a change costs so much that cells with the same value are measured together.
+    #[must_use]
+    pub fn is_costly(self) -> bool {
+        self > Self::Cell
+    }
+}
+
+/// Where a value goes.
+#[derive(Debug, Clone, Copy)]
+pub enum Sets {
+    /// Into what the plan makes a cell of: its load, stack, shield, settings, hosts.
+    Plan,
+    /// Into the specification.
+    Spec(fn(&mut ProbeSpec, &Value) -> Result<(), ModelError>),
+    /// Into each end; a text `initiator;reflector` has two values.
+    Ends(fn(&mut EndSpec, &Value) -> Result<(), ModelError>),
+    /// Into the schedule of `pace`.
+    Pace(fn(&mut PaceSpec, &Value) -> Result<(), ModelError>),
+    /// Into the data of `stream`.
+    Stream(fn(&mut StreamSpec, &Value) -> Result<(), ModelError>),
+}
+
+/// When a cell names a factor in its key and its results. What a grid varies is always named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    /// In each cell that it applies to.
+    Always,
+    /// Once the plan names it anywhere.
+    Named,
+    /// Where it is not the default.
+    Changed,
+    /// Only when a grid varies it.
+    Varied,
+}
+
+/// How tables and charts show a factor.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// Its title; empty: its name.
+    pub title: &'static str,
+    /// Whether a value says enough without the name.
+    pub is_plain: bool,
+    /// Values in the order that people expect; others follow by name.
+    pub values: &'static [&'static str],
+    /// How many of these, from the first on, are what others are compared with.
+    pub baselines: usize,
+    /// What labels say instead of a value.
+    pub labels: &'static [(&'static str, &'static str)],
+}
+
+/// Shown with its name before each value, numbers by size.
+const NAMED: Shown = Shown { title: "", is_plain: false, values: &[], baselines: 0, labels: &[] };
+/// The same without the name.
+const PLAIN: Shown = Shown { is_plain: true, baselines: 1, ..NAMED };
+
+/// One factor.
+#[derive(Debug, Clone, Copy)]
+pub struct Factor {
+    /// The key in `[measure]` and `[[grid]]`.
+    pub name: &'static str,
+    /// The name in cells and results.
+    pub recorded_as: &'static str,
+    /// What a value may be.
+    pub kind: ValueType,
+    /// Where the value goes.
+    pub sets: Sets,
+    /// What it does, for the reference of plans; empty: the help of the first flag.
+    text: &'static str,
+    /// The value that it has unless another is given, where that is a value.
+    pub default: Option<&'static str>,
+    /// What a change costs.
+    pub scope: Scope,
+    /// The probes that it applies to; others ignore it.
+    pub probes: &'static [Probe],
+    /// The protocols that it applies to; empty: all.
+    pub protocols: &'static [Protocol],
+    /// Probes one of which a plan must have that names it; empty: any.
+    pub needs: &'static [Probe],
+    /// When cells name it.
+    pub record: Record,
+    /// Its flags.
+    pub flags: &'static [Flag],
+    /// How it is shown.
+    pub shown: Shown,
+}
+
+impl Factor {
+    const fn new(name: &'static str, kind: ValueType, sets: Sets) -> Self {
+        let own: &[Probe] = match sets {
+            Sets::Pace(_) => &[Probe::Pace],
+            Sets::Stream(_) => &[Probe::Stream],
+            _ => &[],
+        };
+        Self {
+            name,
+            recorded_as: name,
+            kind,
+            sets,
+            text: "",
+            default: None,
+            scope: Scope::Cell,
+            probes: if own.is_empty() { &Probe::ALL } else { own },
+            protocols: &[],
+            needs: own,
+            record: Record::Varied,
+            flags: &[],
+            shown: NAMED,
+        }
+    }
+
+    const fn about(mut self, text: &'static str) -> Self {
+        self.text = text;
+        self
+    }
+
+    const fn default(mut self, value: &'static str) -> Self {
+        self.default = Some(value);
+        self
+    }
+
+    const fn of(mut self, probes: &'static [Probe]) -> Self {
+        self.probes = probes;
+        self.needs = probes;
+        self
+    }
+
+    const fn over(mut self, protocols: &'static [Protocol]) -> Self {
+        self.protocols = protocols;
+        self
+    }
+
+    const fn record(mut self, record: Record) -> Self {
+        self.record = record;
+        self
+    }
+
+    const fn flags(mut self, flags: &'static [Flag]) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    const fn shown(mut self, shown: Shown) -> Self {
+        self.shown = shown;
+        self
+    }
+
+    /// What it is called above a column.
+    #[must_use]
+    pub fn title(&self) -> String {
+        if self.shown.title.is_empty() { capitalised(self.recorded_as) } else { self.shown.title.to_owned() }
+    }
+
+    /// A value in a short label: `load build`, `no load`, `CPU 1`, `spin`.
+    #[must_use]
+    pub fn label(&self, value: &str) -> String {
+        let own = self.shown.labels.iter().find(|(known, _)| *known == value);
+        match (own, self.shown.title) {
+            (Some((_, label)), _) => (*label).to_owned(),
+            (None, _) if self.shown.is_plain => value.to_owned(),
+            (None, "") => format!("{} {value}", self.recorded_as),
+            (None, title) => format!("{title} {value}"),
+        }
+    }
+
+    /// Where a value stands among the known ones; `None` for a factor that has none.
+    #[must_use]
+    pub fn rank(&self, value: &str) -> Option<usize> {
+        let values = self.shown.values;
+        (!values.is_empty()).then(|| values.iter().position(|known| *known == value).unwrap_or(values.len()))
+    }
+
+    /// Whether a value is what others are compared with.
+    #[must_use]
+    pub fn is_baseline(&self, value: &str) -> bool {
+        self.shown.values.iter().take(self.shown.baselines).any(|known| *known == value)
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn description(&self) -> String {
+        match self.flags.first() {
+            Some(flag) if self.text.is_empty() => format!("{}.", flag.help),
+            _ => self.text.to_owned(),
+        }
+    }
+
+    /// Whether each end has a value of its own.
+    #[must_use]
+    pub fn is_two_ended(&self) -> bool {
+        matches!(self.sets, Sets::Ends(_))
+    }
+
+    /// Whether it says anything to cells of a probe over a protocol.
+    #[must_use]
+    pub fn applies(&self, probe: Probe, protocol: Protocol) -> bool {
+        self.probes.contains(&probe) && (self.protocols.is_empty() || self.protocols.contains(&protocol))
+    }
+
+    /// Whether a value is of the right type.
+    #[must_use]
+    pub fn takes(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) if self.is_two_ended() => {
+                let (initiator, reflector) = two_ends(text);
+                self.end(initiator).is_ok() && self.end(reflector).is_ok()
+            }
+            value => self.kind.takes(value),
+        }
+    }
+
+    /// Reads a value as it is written on a command line.
+    ///
+    /// # Errors
+    /// [`ModelError::Grammar`], saying what is allowed.
+    pub fn read(&self, text: &str) -> Result<Value, ModelError> {
+        let value = if self.is_two_ended() { Some(Value::from(text)) } else { self.kind.read(text) };
+        value.filter(|value| self.takes(value)).ok_or_else(|| self.unreadable(text))
+    }
+
+    fn unreadable(&self, text: &str) -> ModelError {
+        ModelError::Grammar {
+            what: self.name,
+            given: text.to_owned(),
+            why: format!("use {}", self.kind.accepts(self.is_two_ended())),
+        }
+    }
+
+    /// The value of one end; `default` leaves it as the system has it.
+    fn end(&self, text: &str) -> Result<Value, ModelError> {
+        if text == UNSET {
+            return Ok(Value::from(text));
+        }
+        self.kind.read(text).ok_or_else(|| self.unreadable(text))
+    }
+
+    /// Puts a value into a specification.
+    ///
+    /// # Errors
+    /// A value that is of the wrong type, no known word, or out of range.
+    pub fn apply(&self, spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
+        if !self.takes(value) {
+            return Err(self.unreadable(&word(value)));
+        }
+        match self.sets {
+            Sets::Plan => Ok(()),
+            Sets::Spec(set) => set(spec, value),
+            Sets::Pace(set) => set(spec.pace.get_or_insert_default(), value),
+            Sets::Stream(set) => set(spec.stream.get_or_insert_default(), value),
+            Sets::Ends(set) => match value {
+                Value::String(text) => {
+                    let (initiator, reflector) = two_ends(text);
+                    set(&mut spec.initiator, &self.end(initiator)?)?;
+                    set(&mut spec.reflector, &self.end(reflector)?)
+                }
+                value => set(&mut spec.initiator, value).and_then(|()| set(&mut spec.reflector, value)),
+            },
+        }
+    }
+
+    /// What a result says of this value, if anything; `varied` where a grid varies it, `named` where the plan names it.
+    #[must_use]
+    pub fn recorded(&self, value: Option<&Value>, named: bool, varied: bool) -> Option<Value> {
+        let default = || self.default.and_then(|text| self.read(text).ok());
+        let shown = match (self.record, value) {
+            (Record::Always, _) => true,
+            (Record::Named, _) => named,
+            (Record::Changed, Some(value)) => varied || Some(value) != default().as_ref(),
+            (Record::Changed | Record::Varied, _) => varied,
+        };
+        let value = shown.then(|| value.cloned().or_else(default)).flatten()?;
+        Some(match value {
+            Value::Bool(on) => Value::from(if on { "on" } else { "off" }),
+            text @ Value::String(_) if self.kind == ValueType::Scaled => {
+                crate::schedule::rate_value(scaled_number(&text).unwrap_or_default())
+            }
+            value => value,
+        })
+    }
+}
+
+/// The word for an end that is left as the system has it.
+const UNSET: &str = "default";
+
+/// Splits `initiator;reflector`; one value stands for both.
+fn two_ends(text: &str) -> (&str, &str) {
+    match text.split_once(';') {
+        Some((initiator, reflector)) => (initiator.trim(), reflector.trim()),
+        None => (text.trim(), text.trim()),
+    }
+}
+
+/// A name as a title.
+#[must_use]
+pub fn capitalised(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A value as people write it.
+#[must_use]
+pub fn word(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or_else(String::new, crate::schedule::rate_word)
+        }
+        other => other.to_string(),
+    }
+}
+
+/// All factors. Those of a cell are varied in this order, the first one slowest, and put into its specification in this
+/// order.
+pub fn all() -> impl Iterator<Item = &'static Factor> {
+    let tables: [&'static [Factor]; 6] =
+        [&setup::FACTORS, &ends::FACTORS, &rounds::FACTORS, &schedule::FACTORS, &stream::FACTORS, &schedule::SWEPT];
+    tables.into_iter().flatten()
+}
+
+/// A factor by its key in plans.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Factor> {
+    all().find(|factor| factor.name == name)
+}
+
+/// A factor by its name in results.
+#[must_use]
+pub fn recorded(name: &str) -> Option<&'static Factor> {
+    all().find(|factor| factor.recorded_as == name)
+}
+
+/// `sets!(Ends, idle.udp = whole)`: the field that a factor sets, and how its value is read.
+macro_rules! sets {
+    ($into:ident, $($field:ident).+ = $read:expr) => {
+        Sets::$into(|all, value| {
+            all.$($field).+ = $read(value)?;
+            Ok(())
+        })
+    };
+}
+use sets;
+
+// How values are read. Their types were checked before, by `Factor::takes`.
+
+fn parsed<T: std::str::FromStr<Err = ModelError>>(value: &Value) -> Result<T, ModelError> {
+    word(value).parse()
+}
+
+fn text(value: &Value) -> Result<String, ModelError> {
+    Ok(word(value))
+}
+
+fn address(value: &Value) -> Result<IpAddr, ModelError> {
+    let why = || ModelError::Grammar { what: "address", given: word(value), why: "use an IP address".to_owned() };
+    word(value).parse().map_err(|_| why())
+}
+
+fn long(value: &Value) -> Result<u64, ModelError> {
+    Ok(value.as_u64().unwrap_or_default())
+}
+
+fn whole(value: &Value) -> Result<u32, ModelError> {
+    long(value).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn number(value: &Value) -> Result<f64, ModelError> {
+    Ok(value.as_f64().unwrap_or_default())
+}
+
+/// A number, or a text such as `100M`.
+fn scaled_number(value: &Value) -> Result<f64, ModelError> {
+    value.as_str().and_then(|text| scaled(text).ok()).map_or_else(|| number(value), Ok)
+}
+
+fn on(value: &Value) -> Result<bool, ModelError> {
+    Ok(value.as_bool().unwrap_or_default())
+}
+
+fn some<T>(read: fn(&Value) -> Result<T, ModelError>) -> impl Fn(&Value) -> Result<Option<T>, ModelError> {
+    move |value| read(value).map(Some)
+}
+
+/// A value of an end that may be left as the system has it.
+fn unless_unset<T>(read: fn(&Value) -> Result<T, ModelError>) -> impl Fn(&Value) -> Result<Option<T>, ModelError> {
+    move |value| if value == UNSET { Ok(None) } else { read(value).map(Some) }
+}
+
+/// Seconds as a person writes them to whole milliseconds.
+fn in_ms(what: &'static str) -> impl Fn(&Value) -> Result<u32, ModelError> {
+    move |value| {
+        let seconds = number(value)?;
+        let ms = (seconds * 1000.0).round();
+        if !(1.0..=86_400_000.0).contains(&ms) {
+            let accepted = "0.001 to 86400".to_owned();
+            return Err(ModelError::OutOfRange { what, given: seconds.to_string(), accepted });
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+        Ok(ms as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Factors of rounds: how many messages, how long, when it is enough, and what is kept.
+
+use super::flag::{Flag, Gives, MESSAGES, OUTPUT, STOP};
+use super::{Factor, Sets, ValueType, in_ms, long, number, on, sets, some, whole};
+use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream};
+use crate::{ModelError, Probe, Protocol};
+
+/// The commands of a closed loop.
+const ROUNDS: &[Probe] = &[Pingpong, Rr];
+/// Those that stop by time or count.
+const TIMED: &[Probe] = &[Pingpong, Rr, Pace];
+/// Those that keep single messages.
+const KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace];
+
+const fn message(long: &'static str, value_name: &'static str, help: &'static str) -> Flag {
+    Flag::value(long, &[Pingpong], value_name, help).heading(MESSAGES)
+}
+
+const fn stop(long: &'static str, on: &'static [Probe], value_name: &'static str, help: &'static str) -> Flag {
+    Flag::value(long, on, value_name, help).heading(STOP)
+}
+
+fn range(what: &'static str, given: f64, accepted: &str) -> ModelError {
+    ModelError::OutOfRange { what, given: given.to_string(), accepted: accepted.to_owned() }
+}
+
+pub(super) static FACTORS: [Factor; 19] = [
+    Factor::new("pings", ValueType::Whole, sets!(Spec, pings = whole))
+    .default("1")
+    .of(&[Pingpong])
+    .flags(&[message("pings", "N", "Messages sent before waiting for an answer").default("1").aliases(&["n-pings"])]),
+    Factor::new("pongs", ValueType::Whole, sets!(Spec, pongs = whole))
+    .default("1")
+    .of(&[Pingpong])
+    .flags(&[message("pongs", "N", "Messages that the far end answers with").default("1").aliases(&["n-pongs"])]),
+    Factor::new("sleep_gap_us", ValueType::Whole, sets!(Spec, gap.sleep_us = whole))
+    .default("0")
+    .of(&[Pingpong])
+    .flags(&[message("sleep-gap", "US", "Sleep between rounds in µs").default("0")]),
+    Factor::new("spin_gap_us", ValueType::Whole, sets!(Spec, gap.spin_us = whole))
+    .default("0")
+    .of(&[Pingpong])
+    .flags(&[message("spin-gap", "US", "Spin between rounds in µs").default("0")]),
+    Factor::new("rtt", ValueType::Switch, sets!(Spec, rtt = on))
+    .about("Report RTT instead of RTT/2 (default false, for `ping` and `pace` true).")
+    .of(ROUNDS)
+    .flags(&[
+        Flag::switch("rtt", &[Pingpong], "true", "Report RTT instead of RTT/2").heading(MESSAGES),
+        Flag::switch("half", &[Rr], "false", "Report RTT/2 instead of RTT").heading(MESSAGES),
+    ]),
+    RESPONSE,
+    CONNECT_EACH,
+    Factor::new(
+        "interval_seconds",
+        ValueType::Number,
+        Sets::Spec(|spec, value| {
+            let seconds = number(value)?;
+            // An hour at most, because µs are kept in 32 bits.
+            if !(0.0..=3600.0).contains(&seconds) {
+                return Err(range("interval", seconds, "0, or 0.001 to 3600 seconds"));
+            }
+            let ms = if seconds > 0.0 { Some(in_ms("interval")(value)?) } else { None };
+            spec.interval_us = ms.map(|ms| ms.saturating_mul(1000));
+            Ok(())
+        }),
+    )
+    .about("Time between two echoes of `ping` in seconds, whatever their answers take; 0: each as soon as the one before is over.")
+    .default("0")
+    .of(&[Ping])
+    .flags(&[Flag::value(
+        "interval",
+        &[Ping],
+        "S",
+        "Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over",
+    )
+    .short(&['i'])
+    .default("0.1")]),
+    // With a count and no time there is no limit of time, so the count comes first.
+    Factor::new(
+        "count",
+        ValueType::Long,
+        Sets::Spec(|spec, value| {
+            spec.stop.max_count = long(value)?;
+            spec.stop.max_ms = u32::MAX;
+            Ok(())
+        }),
+    )
+    .about("Rounds of a cell at most (default: no limit; with it and without `seconds`, no limit of time).")
+    .flags(&[
+        stop("count", TIMED, "N", "Measure so many rounds at most").aliases(&["maxiter"]),
+        Flag::value("count", &[Ping], "N", "Send so many echoes; the median needs 20, p99 1000")
+            .short(&['c'])
+            .default("20"),
+    ]),
+    Factor::new("seconds", ValueType::Number, sets!(Spec, stop.max_ms = in_ms("seconds")))
+    .about("Length of a cell in seconds.")
+    .default("1")
+    .flags(&[
+        stop("seconds", TIMED, "S", "Measure so long [default: 1, or until --count]").short(&['t', 'l']),
+        stop("maxms", TIMED, "MS", "As --seconds, in the unit of sfnt-pingpong and sfnt-stream")
+            .gives(Gives::Thousandths)
+            .aliases(&["millisec"])
+            .conflicts(&["seconds"])
+            .hidden(),
+        Flag::value("seconds", &[Stream], "S", "Stream so long [default: 10]").short(&['t']),
+    ]),
+    Factor::new("min_seconds", ValueType::Number, sets!(Spec, stop.min_ms = in_ms("min_seconds")))
+    .of(ROUNDS)
+    .flags(&[
+        stop("min-seconds", ROUNDS, "S", "Measure at least so long"),
+        stop("minms", ROUNDS, "MS", "As --min-seconds, in the unit of sfnt-pingpong")
+            .gives(Gives::Thousandths)
+            .conflicts(&["min-seconds"])
+            .hidden(),
+    ]),
+    Factor::new("min_count", ValueType::Long, sets!(Spec, stop.min_count = long))
+    .default("1")
+    .of(ROUNDS)
+    .flags(&[stop("min-count", ROUNDS, "N", "Measure at least so many rounds").aliases(&["miniter"])]),
+    Factor::new(
+        "interval_percent",
+        ValueType::Number,
+        Sets::Spec(|spec, value| {
+            let percent = number(value)?;
+            if !(0.01..=100.0).contains(&percent) {
+                return Err(range("interval", percent, "0.01 to 100 percent"));
+            }
+            spec.stop.interval_percent = Some(percent);
+            Ok(())
+        }),
+    )
+    .about("Stop earlier once the 95 % interval of the median is narrower than this percentage.")
+    .flags(&[stop(
+        "interval",
+        ROUNDS,
+        "PERCENT",
+        "Stop once the 95 % interval is this many percent wide or less: of the median (pingpong), or of the rate over up \
+         to 30 passes that share the time and count (rr; ±1 % is 2 % wide). Without these two limits 60 s at most",
+    )]),
+    Factor::new("warmup_ms", ValueType::Whole, sets!(Spec, warmup.time_ms = whole))
+    .about("Warm-up in ms.")
+    .default("200")
+    .flags(&[stop("warmup", TIMED, "MS", "Untimed rounds before each size for so many ms")
+        .default("200")
+        .aliases(&["warmupms"])]),
+    Factor::new("warmup_count", ValueType::Whole, sets!(Spec, warmup.count = whole))
+    .about("Warm-up in rounds.")
+    .default("1000")
+    .flags(&[stop("warmup-count", ROUNDS, "N", "And at least so many untimed rounds")
+        .default("1000")
+        .aliases(&["warmupiter"])]),
+    Factor::new("timeout_ms", ValueType::Whole, sets!(Spec, timeout_ms = whole))
+    .about("Time-out of a message in ms.")
+    .default("1000")
+    .flags(&[
+        stop("timeout", TIMED, "MS", "A datagram is lost, a stream broken, after so many ms").default("1000"),
+        Flag::value("timeout", &[Ping], "MS", "An echo is lost after so many ms").default("1000"),
+    ]),
+    Factor::new("raw", ValueType::Switch, sets!(Spec, raw = on))
+    .about("Keep raw samples of every cell.")
+    .default("false"),
+    Factor::new("worst", ValueType::Whole, sets!(Spec, outliers.worst = whole))
+    .default("20")
+    .flags(&[Flag::value("worst", KEPT, "N", "Keep the worst so many messages one by one").default("20").heading(OUTPUT)]),
+    Factor::new(
+        "over_us",
+        ValueType::Number,
+        Sets::Spec(|spec, value| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates; µs to ns")]
+            let over_ns = (number(value)? * 1000.0) as u64;
+            spec.outliers.over_ns = Some(over_ns);
+            Ok(())
+        }),
+    )
+    .about("Keep messages over this RTT in µs one by one, beside the worst.")
+    .flags(&[Flag::value("over", KEPT, "US", "Keep messages over this RTT in µs one by one").heading(OUTPUT)]),
+];
+
+const RESPONSE: Factor = {
+    let mut factor = Factor::new("response_size", ValueType::Whole, sets!(Spec, response_size = some(whole)))
+        .about("Response size of rr in bytes (default: as the request).")
+        .flags(&[Flag::value("response", &[Rr], "BYTES", "Response size in bytes [default: as the request]")
+            .heading(MESSAGES)]);
+    factor.probes = &[Rr];
+    factor
+};
+
+const CONNECT_EACH: Factor = {
+    let mut factor = Factor::new("connect_each", ValueType::Switch, sets!(Spec, connect_each = on))
+        .about("A new connection for each rr transaction over tcp.")
+        .default("false")
+        .over(&[Protocol::Tcp])
+        .flags(&[Flag::switch(
+            "connect-each",
+            &[Rr],
+            "true",
+            "A new TCP connection for each transaction (netperf's TCP_CRR)",
+        )
+        .heading(MESSAGES)]);
+    factor.probes = &[Rr];
+    factor
+};

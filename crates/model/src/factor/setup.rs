@@ -1,0 +1,72 @@
+//! Factors that a plan makes a cell of: what is measured, beside what, on which hosts.
+
+use super::{Factor, NAMED, PLAIN, Record, Scope, Sets, Shown, ValueType};
+use crate::Probe;
+
+const fn setup(name: &'static str, about: &'static str) -> Factor {
+    Factor::new(name, ValueType::Text, Sets::Plan).about(about).record(Record::Always)
+}
+
+const fn costly(mut factor: Factor, scope: Scope) -> Factor {
+    factor.scope = scope;
+    factor
+}
+
+const REFLECTORS: Factor = {
+    let mut factor = Factor::new("reflectors", ValueType::Whole, Sets::Plan)
+        .about("For `pace`: how many of `roles.reflectors` take part, from the first on (default: all).");
+    factor.needs = &[Probe::Pace];
+    factor
+};
+
+pub(crate) const PROBE: Factor = setup("probe", "Probe: `pingpong`, `rr`, `ping`, `pace` or `stream`.")
+    .default("pingpong")
+    .shown(Shown { values: &["pingpong", "rr", "ping", "pace", "stream"], ..NAMED });
+
+pub(crate) const PROTOCOL: Factor =
+    setup("protocol", "Protocol: `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm`.")
+        .default("udp")
+        .shown(Shown { values: &["tcp", "udp"], ..NAMED });
+
+pub(super) static FACTORS: [Factor; 7] = [
+    PROBE,
+    PROTOCOL,
+    REFLECTORS,
+    setup("load", "Load: `none`, `build`, `cpu`, `memory`, `disk`, `net`, `context`, or a name from `[loads]`.")
+        .default("none")
+        .shown(Shown {
+            values: &["none", "no"],
+            baselines: 2,
+            labels: &[("none", "no load"), ("no", "no load")],
+            ..NAMED
+        }),
+    // Factors name it only where the plan does, so that keys of older runs stay what they were.
+    costly(
+        setup(
+            "shield",
+            "Shield: `off`, `affinity` (every task's affinity, as the papers' cpuguard), `v1`, `v2` (control groups), \
+             `isolcpus` (when booted so) or `auto`.",
+        )
+        .record(Record::Named)
+        .default("off")
+        .shown(Shown {
+            values: &["N/A", "none", "no", "off", "yes"],
+            baselines: 4,
+            labels: &[("no", "no shield"), ("off", "no shield"), ("yes", "shield")],
+            ..NAMED
+        }),
+        Scope::Machine,
+    ),
+    costly(
+        setup("knob", "Settings: `none`, a name from `[knobs]`, or `KEY=VALUE[;KEY=VALUE…]` as for `windhover tune`.")
+            .record(Record::Named)
+            .default("none"),
+        Scope::Machine,
+    ),
+    costly(
+        setup("stack", "Network stack: a name from `[stacks]`, or `kernel`.")
+            .default("kernel")
+            .shown(Shown { values: &["kernel"], ..PLAIN }),
+        Scope::Stack,
+    ),
+];
