@@ -6,18 +6,17 @@
 //! the end of the control connection, the longest time that the client announced (within the owner's limit of a
 //! session). The owner's rate and bandwidth hold for each direction.
 
-mod flow;
 mod open;
 
 use crate::reflector::{Failure, ReflectorConfig, ReflectorEvent, SessionLink, StartCommand, failed, place_thread};
 use clock::Clock;
-use flow::{FlowProgress, FlowResult, FlowTask};
+use flow::{EndCounts, FlowControl, FlowProgress, FlowResult, FlowTask};
 use host::CounterSampler;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
-use model::{EndUsage, Finding, FindingId, Limits, StreamSpec};
-use net::DataSocket;
+use model::{Finding, FindingId, Limits, StreamSpec};
 use net::bulk::TcpWatch;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use net::{DataSocket, PathError};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use task::Interrupter;
@@ -28,11 +27,6 @@ const LOOK: Duration = Duration::from_millis(5);
 const SECOND: Duration = Duration::from_secs(1);
 /// How often the session gets [`ReflectorEvent::Fed`]: more often than its silence limit.
 const FED: Duration = Duration::from_millis(250);
-/// Stack of a flow's thread, and what of it is touched beforehand.
-const STACK_BYTES: usize = 256 << 10;
-/// An owner's limit of messages that no flow of single datagrams reaches.
-const BEYOND_REACH: u32 = 10_000_000;
-
 /// One stream, ready to be started.
 struct Stream<'a> {
     request: &'a OpenRequest,
@@ -73,111 +67,71 @@ fn bad(reason: &str) -> Failure {
     (RefuseCode::BadRequest, reason.to_owned())
 }
 
-/// What the manager and the flows share.
-pub(super) struct FlowControl {
-    /// Ends all flows.
-    pub(super) stop: AtomicBool,
-    /// Lets those send that send.
-    pub(super) go: AtomicBool,
-    /// First arrival of any flow, in ns of the clock; 0 before it.
-    pub(super) origin_ns: AtomicU64,
-}
-
 impl Stream<'_> {
     /// One stream from its start to its end.
     fn once(&self, sockets: &[DataSocket], size: u32, link: &SessionLink) -> Result<StopReport, Failure> {
-        let shared =
-            FlowControl { stop: AtomicBool::new(false), go: AtomicBool::new(false), origin_ns: AtomicU64::new(0) };
+        let control = FlowControl::default();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let counters = CounterSampler::start();
-        let ends = std::thread::scope(|scope| {
+        let (ends, sent) = std::thread::scope(|scope| {
+            // Whatever fails below, no flow goes on.
+            let _ending = StopOnDrop(&control);
             let (ready, heard) = mpsc::channel();
             let mut threads = Vec::with_capacity(sockets.len());
-            for (number, (socket, flow)) in sockets.iter().zip(&flows).enumerate() {
-                let job = self.job(number, socket, size, &shared, flow);
-                let ready = ready.clone();
-                let builder = std::thread::Builder::new().name("flow".to_owned()).stack_size(STACK_BYTES);
-                let longest = self.longest;
-                let request = self.request;
-                let paced = self.stream.spec.flow_pps(size).is_some();
-                let run = move || {
-                    place_thread(request, longest)?;
-                    task::prefault_stack(STACK_BYTES / 4);
-                    if paced {
-                        // Without it a sleep ends up to 50 µs late, and so would every datagram that waits for its time.
-                        task::set_timer_slack(Duration::from_nanos(1)).map_err(failed)?;
-                    }
-                    job.run(ready)
-                };
-                match builder.spawn_scoped(scope, run) {
-                    Ok(thread) => threads.push(thread),
-                    Err(error) => {
-                        shared.stop.store(true, Ordering::Relaxed);
-                        return Err(failed(format!("starting a flow's thread failed: {error}")));
-                    }
-                }
+            for ((number, socket), progress) in (0..).zip(sockets).zip(&flows) {
+                let flow = self.flow(number, socket, size, &control, progress);
+                let (request, longest) = (self.request, self.longest);
+                let place = move || place_thread(request, longest);
+                threads.push(flow.spawn(scope, ready.clone(), place, failed).map_err(failed)?);
             }
             drop(ready);
+            let mut sent = StreamSent::default();
             // One that failed has let go of its end of the channel.
-            let began = heard.iter().take(sockets.len()).count();
-            if began == sockets.len() {
+            if heard.iter().take(sockets.len()).count() == sockets.len() {
                 link.report(ReflectorEvent::Started);
-                shared.go.store(true, Ordering::Release);
-                self.watch_flows(sockets, &flows, &shared, link);
+                control.go.store(true, Ordering::Release);
+                sent = self.watch_flows(sockets, &flows, link);
             }
-            shared.stop.store(true, Ordering::Release);
+            control.stop();
             let ends = threads.into_iter().map(|thread| match thread.join() {
                 Ok(end) => end,
                 Err(_) => Err(failed("a flow's thread failed")),
             });
-            ends.collect::<Result<Vec<FlowResult>, Failure>>()
+            Ok((ends.collect::<Result<Vec<FlowResult>, Failure>>()?, sent))
         })?;
         link.halt.leave();
-        Ok(self.summary(sockets, &flows, ends, counters))
+        Ok(self.summary(sockets, ends, sent, counters))
     }
 
-    fn job<'a>(
+    fn flow<'a>(
         &'a self,
-        number: usize,
+        number: u32,
         socket: &'a DataSocket,
         size: u32,
-        shared: &'a FlowControl,
-        flow: &'a FlowProgress,
+        control: &'a FlowControl,
+        progress: &'a FlowProgress,
     ) -> FlowTask<'a> {
         let spec = &self.stream.spec;
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let datagrams = !self.request.socket.protocol.is_stream();
-        let flows = f64::from(spec.flows.max(1));
-        let bits = self.limits.stream_bps(datagrams, !spec.is_up(number));
-        let bytes = bits.map(|bits| bits as f64 / 8.0 / flows);
-        let limit = if datagrams {
-            let reachable = self.limits.max_rate_pps < BEYOND_REACH || spec.gso;
-            let counted = reachable.then_some(f64::from(self.limits.max_rate_pps) / flows);
-            let carried = bytes.map(|bytes| bytes / f64::from(size.max(1)));
-            [counted, carried].into_iter().flatten().reduce(f64::min)
-        } else {
-            bytes
-        };
+        let (datagrams, up) = (!self.request.socket.protocol.is_stream(), spec.is_up(number));
         FlowTask {
-            socket,
             spec,
+            end: &self.request.end,
+            socket,
             size,
             number,
             datagrams,
-            receives: spec.is_up(number),
-            spin: self.request.end.receive == model::Receive::Spin,
-            cpu: self.request.end.cpu,
-            limit,
+            sends: !up,
+            limit: flow::limit(self.limits, spec, size, datagrams, !up),
             clock: self.clock,
             tag: self.tag,
-            longest_ms: self.stream.longest_ms,
-            shared,
-            flow,
+            longest: Duration::from_millis(u64::from(self.stream.longest_ms)),
+            control,
+            progress,
         }
     }
 
     /// While it runs: checks for the halt, and samples TCP's state and the received data once a second.
-    fn watch_flows(&self, sockets: &[DataSocket], flows: &[FlowProgress], shared: &FlowControl, link: &SessionLink) {
+    fn watch_flows(&self, sockets: &[DataSocket], flows: &[FlowProgress], link: &SessionLink) -> StreamSent {
         let spec = &self.stream.spec;
         let senders = sockets.iter().zip(0..).filter(|(_, number)| !spec.is_up(*number)).map(|(socket, _)| socket);
         let mut watch = TcpWatch::new(senders);
@@ -214,51 +168,27 @@ impl Stream<'_> {
         if began.elapsed() > SECOND * seconds + SECOND / 10 {
             watch.sample();
         }
-        // Kept with the first flow that sends, where the summary finds it.
         let mut sent = StreamSent::default();
         watch.finish(&mut sent);
-        if let Some(flow) = flows.first() {
-            flow.keep(sent);
-        }
-        shared.stop.store(true, Ordering::Release);
+        sent
     }
 
     fn summary(
         &self,
         sockets: &[DataSocket],
-        flows: &[FlowProgress],
         ends: Vec<FlowResult>,
+        sent: StreamSent,
         counters: CounterSampler,
     ) -> StopReport {
         let spec = &self.stream.spec;
+        let datagrams = !self.request.socket.protocol.is_stream();
+        let EndCounts { usage, sent, received, broken } = EndCounts::of(ends, sent, datagrams, self.clock);
         let mut notes = self.notes.to_vec();
-        let mut usage = EndUsage::default();
-        let mut sent = flows.first().map(FlowProgress::kept).unwrap_or_default();
-        let mut counted = Vec::new();
-        let (mut first, mut last) = (u64::MAX, 0);
-        for end in ends {
-            if let Some(of_flow) = end.usage {
-                usage = of_flow;
-            }
-            if let Some(error) = end.broken {
-                let detail = format!("a flow of the reflector broke: {error}");
-                notes.push(Finding::at(FindingId::PathBroken, "reflector", detail));
-            }
-            if let Some(done) = end.sent.filter(|done| done.first > 0) {
-                sent.bytes += done.bytes;
-                sent.datagrams += if self.request.socket.protocol.is_stream() { 0 } else { done.messages };
-                sent.no_buffer += done.no_buffer;
-                first = first.min(done.first);
-                last = last.max(done.last);
-            }
-            counted.extend(end.counted);
-        }
-        if spec.sockets() > 1 {
-            // The other flows are no other tasks.
-            usage.other_tasks_ns = None;
-        }
-        sent.elapsed_ns = self.clock.ns(last.saturating_sub(first));
-        let received = spec.goes_up().then(|| record::stream::merge(&counted));
+        // A client that ends its connection first does so because it is done, or broken itself: it knows.
+        notes.extend(broken.iter().filter(|error| **error != PathError::Closed).map(|error| {
+            Finding::at(FindingId::PathBroken, "reflector", format!("a flow of the reflector broke: {error}"))
+        }));
+        let received = spec.goes_up().then_some(received);
         let mut counters = counters.finish();
         counters.socket_overflow += sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum::<u64>();
         let of = |received: &StreamReceived| (received.received, received.ignored);
@@ -276,6 +206,15 @@ impl Stream<'_> {
             stream: Some(StreamEnd { sent: spec.goes_down().then_some(sent), received }),
             ..StopReport::default()
         }
+    }
+}
+
+/// Ends all flows when dropped.
+struct StopOnDrop<'a>(&'a FlowControl);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

@@ -175,6 +175,15 @@ pub enum ProbeError {
     },
 }
 
+impl From<flow::FlowError> for ProbeError {
+    fn from(error: flow::FlowError) -> Self {
+        match error {
+            flow::FlowError::Task(error) => Self::Task(error),
+            flow::FlowError::Net(error) => Self::Net(error),
+        }
+    }
+}
+
 impl ProbeError {
     /// A data path that failed: by the endpoint's end, or otherwise.
     pub(crate) fn broken_path(address: String, size: u32, cause: net::PathError) -> Self {

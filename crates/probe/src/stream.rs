@@ -7,7 +7,6 @@
 //! beside the stream.
 
 mod document;
-mod flow;
 mod open;
 mod pinger;
 
@@ -18,18 +17,18 @@ use crate::session::Session;
 use crate::{Context, Outcome, ProbeError, check};
 use clock::{Clock, MapRecorder};
 pub(crate) use document::Streamed;
-use flow::{FlowControl, FlowProgress, FlowResult, FlowTask};
+use flow::{EndCounts, FlowControl, FlowProgress, FlowResult, FlowTask};
 use host::CounterSampler;
 use model::result::SelfCost;
-use model::stream::{StreamInterval, StreamReceived, StreamSent};
+use model::stream::{StreamInterval, StreamSent};
 use model::worker::{Measured, ProbeTask};
-use model::{EndUsage, Finding, Latency, LiveInterval, StreamSpec};
+use model::{Finding, Latency, LiveInterval, StreamSpec};
 use net::DataSocket;
 use net::bulk::{self, TcpWatch};
 use open::OpenStream;
 use pinger::{Pinger, RecentRtts};
 use stats::Histogram;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wire::{StopReport, StreamEnd};
@@ -43,8 +42,6 @@ const TAIL: Duration = Duration::from_millis(100);
 const LAST: Duration = Duration::from_millis(20);
 /// How long TCP may take to have everything acknowledged.
 const DRAIN: Duration = Duration::from_secs(3);
-/// Stack of a flow's thread.
-const STACK_BYTES: usize = 256 << 10;
 /// Between two signs of life.
 const HEARTBEAT_MS: u32 = 1000;
 /// Time beside the stream's own: opening, idle latency, draining.
@@ -137,19 +134,22 @@ impl Stream<'_> {
         let (sockets, spec, limit, tag, datagrams): (&[DataSocket], &StreamSpec, _, _, _) =
             (sockets, stream, *limit, *tag, *datagrams);
         let shared = FlowControl::default();
+        // Lets the ping-pong beside the stream go on.
+        let pinging = AtomicBool::new(true);
         let recent_rtts = RecentRtts::default();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let senders: Vec<&DataSocket> =
             sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(socket, _)| socket).collect();
         std::thread::scope(|scope| {
             // Whatever fails below, no flow goes on.
-            let _ending = StopOnDrop(&shared);
+            let _ending = StopOnDrop(&shared, &pinging);
             let (ready, heard) = mpsc::channel();
             let mut threads = Vec::with_capacity(sockets.len());
-            for ((number, socket), flow) in (0..).zip(sockets.iter()).zip(&flows) {
-                let job = FlowTask {
-                    task,
+            for ((number, socket), progress) in (0..).zip(sockets.iter()).zip(&flows) {
+                let end = &task.spec.initiator;
+                let flow = FlowTask {
                     spec,
+                    end,
                     socket,
                     size,
                     number,
@@ -159,15 +159,11 @@ impl Stream<'_> {
                     clock,
                     tag,
                     longest: longest(task),
-                    shared: &shared,
-                    flow,
+                    control: &shared,
+                    progress,
                 };
-                let ready = ready.clone();
-                let builder = std::thread::Builder::new().name("flow".to_owned()).stack_size(STACK_BYTES);
-                let thread = builder
-                    .spawn_scoped(scope, move || job.run(ready))
-                    .map_err(|cause| ProbeError::Task(task::TaskError::Thread { name: "flow", cause }))?;
-                threads.push(thread);
+                let place = move || driver::place_thread(end.cpu, end.policy, Some(longest(task)));
+                threads.push(flow.spawn(scope, ready.clone(), place, ProbeError::from)?);
             }
             drop(ready);
             let mut vanished = None;
@@ -182,7 +178,7 @@ impl Stream<'_> {
             if heard.iter().take(sockets.len()).count() == sockets.len() {
                 let mut watch = TcpWatch::new(senders.iter().copied());
                 session.start(size, size)?;
-                let (pinging, recent_rtts) = (&shared.pinging, &recent_rtts);
+                let (pinging, recent_rtts) = (&pinging, &recent_rtts);
                 let pings = pinger.is_some();
                 let beside =
                     pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging, recent_rtts)));
@@ -200,7 +196,7 @@ impl Stream<'_> {
                     longest: longest(task),
                 }
                 .watch_flows(session, &mut watch, &mut map, &mut told);
-                shared.pinging.store(false, Ordering::Release);
+                pinging.store(false, Ordering::Release);
                 shared.stop_sending.store(true, Ordering::Release);
                 if let Err(error) = attended {
                     vanished = Some(error.last_words());
@@ -247,7 +243,7 @@ impl Stream<'_> {
     }
 }
 
-type FlowThread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<FlowResult, ProbeError>>;
+type FlowThread<'scope> = flow::FlowThread<'scope, ProbeError>;
 
 /// The threads of the flows of one direction.
 fn threads_of<'a, 'scope>(
@@ -276,11 +272,12 @@ fn await_tail(tcp: bool, senders: &[&DataSocket], threads: &[&FlowThread<'_>]) {
 }
 
 /// Ends all flows when it goes.
-struct StopOnDrop<'a>(&'a FlowControl);
+struct StopOnDrop<'a>(&'a FlowControl, &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
+        self.1.store(false, Ordering::Release);
     }
 }
 
@@ -462,38 +459,15 @@ impl StreamRun {
         mut found: Vec<Finding>,
     ) -> PassDone {
         let spec = &opened.stream;
-        let mut sent = self.tcp;
-        let mut usage = EndUsage::default();
-        let mut counted = Vec::new();
-        let (mut first, mut last) = (u64::MAX, 0);
-        let mut broken = None;
-        for end in self.ends {
-            if let Some(of_flow) = end.usage {
-                usage = of_flow;
-            }
-            broken = broken.or(end.broken);
-            if let Some(done) = end.sent.filter(|done| done.first > 0) {
-                sent.bytes += done.bytes;
-                sent.datagrams += if opened.datagrams { done.messages } else { 0 };
-                sent.no_buffer += done.no_buffer;
-                first = first.min(done.first);
-                last = last.max(done.last);
-            }
-            counted.extend(end.counted);
-        }
-        if spec.sockets() > 1 {
-            // The other flows are no other tasks.
-            usage.other_tasks_ns = None;
-        }
-        sent.elapsed_ns = clock.ns(last.saturating_sub(first));
-        let received: Option<StreamReceived> = spec.goes_down().then(|| record::stream::merge(&counted));
+        let EndCounts { usage, sent, received, broken } = EndCounts::of(self.ends, self.tcp, opened.datagrams, clock);
+        let received = spec.goes_down().then_some(received);
         let rate = |bytes: u64, ns: u64| (ns > 0).then(|| bytes as f64 * 8.0 / (ns as f64 / 1e9));
         let came_down = received.as_ref().and_then(|received| rate(received.bytes, received.elapsed_ns));
         found.extend(opened.held_back(size, [rate(sent.bytes, sent.elapsed_ns), came_down]));
         let mut counters = self.counters;
         counters.socket_overflow += self.overflow;
         let address = opened.session.name().to_owned();
-        let failure = match (&self.vanished, broken) {
+        let failure = match (&self.vanished, broken.into_iter().next()) {
             (Some(why), _) => Some(ProbeError::PeerVanished { address, size, why: why.clone() }),
             (None, Some(cause)) => {
                 found.push(driver::broken_path(cause));

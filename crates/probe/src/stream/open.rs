@@ -5,7 +5,7 @@ use crate::document::PathInfo;
 use crate::session::Session;
 use crate::{Context, ProbeError, peer};
 use model::worker::ProbeTask;
-use model::{Finding, FindingId, Limits, Protocol, SocketSpec, StreamSpec};
+use model::{Finding, FindingId, Protocol, SocketSpec, StreamSpec};
 use net::DataSocket;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,9 +17,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 const SHOW: Duration = Duration::from_secs(1);
 /// From this part of a limit on, the limit and not the network may have been what held a stream back.
 const NEARLY: f64 = 0.8;
-/// An owner's limit of messages that no flow of single datagrams reaches.
-const BEYOND_REACH: u32 = 10_000_000;
-
 /// A session with its sockets.
 pub(super) struct OpenStream {
     pub(super) session: Session,
@@ -49,7 +46,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
         return Err(ProbeError::TooLong { address, limit_s, wanted_s: wanted_ms.div_ceil(1000) });
     }
     let datagrams = spec.socket.protocol == Protocol::Udp;
-    let limit = session.limits().and_then(|limits| ceiling(limits, &stream, size, datagrams, false));
+    let limit = session.limits().and_then(|limits| flow::limit(limits, &stream, size, datagrams, false));
     // Only a connected socket receives from one peer alone.
     let socket = SocketSpec { connected: true, ..spec.socket.clone() };
     let opened = session.open(OpenRequest {
@@ -108,24 +105,12 @@ pub(super) fn key(task: &ProbeTask) -> Result<Option<Key>, ProbeError> {
     Ok(task.target.key.as_deref().map(Key::from_hex).transpose()?)
 }
 
-/// What the owner allows each flow; the far end holds to it too.
-fn ceiling(limits: &Limits, stream: &StreamSpec, size: u32, datagrams: bool, down: bool) -> Option<f64> {
-    let flows = f64::from(stream.flows.max(1));
-    let bytes = limits.stream_bps(datagrams, down).map(|bits| bits as f64 / 8.0 / flows);
-    if !datagrams {
-        return bytes;
-    }
-    let reachable = limits.max_rate_pps < BEYOND_REACH || (stream.gso && limits.max_rate_pps < u32::MAX);
-    let counted = reachable.then(|| f64::from(limits.max_rate_pps) / flows);
-    [counted, bytes.map(|bytes| bytes / f64::from(size.max(1)))].into_iter().flatten().reduce(f64::min)
-}
-
 impl OpenStream {
     /// That the owner's limit, not the network, decided how fast it went: where nothing slower was asked for, and the
     /// limit was nearly reached. `went_bps` is what was sent up, and what arrived of what came down.
     pub(super) fn held_back(&self, size: u32, went_bps: [Option<f64>; 2]) -> Option<Finding> {
         let limits = self.session.limits()?;
-        let of = |down| ceiling(limits, &self.stream, size, self.datagrams, down);
+        let of = |down| flow::limit(limits, &self.stream, size, self.datagrams, down);
         let reached = [false, true].into_iter().zip(went_bps);
         reached.filter_map(|(down, went)| self.held_to(size, of(down)?, went?)).next()
     }
@@ -134,7 +119,7 @@ impl OpenStream {
         let limit = ceiling * f64::from(self.stream.flows.max(1));
         let bits = limit * 8.0 * if self.datagrams { f64::from(size) } else { 1.0 };
         // A limit of millions of datagrams a second is no bound that a sender is likely to meet.
-        let distant = self.datagrams && limit >= f64::from(BEYOND_REACH);
+        let distant = self.datagrams && limit >= f64::from(flow::BEYOND_REACH_PPS);
         let asked = record::stream::asked(&self.stream, size, self.datagrams).0;
         let reached = went_bps >= NEARLY * bits;
         (!distant && reached && asked.is_none_or(|asked| asked > bits)).then(|| {

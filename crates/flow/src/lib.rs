@@ -1,0 +1,269 @@
+//! One flow of bulk data on one thread, in one direction, and what all flows of an end counted. Both ends of a stream use
+//! it: the initiator and the endpoint.
+
+use clock::Clock;
+use host::UsageSampler;
+use model::stream::{StreamReceived, StreamSent};
+use model::{EndSpec, EndUsage, Limits, Receive, StreamSpec};
+use net::bulk::{self, Arrived, FlowShape, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
+use net::{DataSocket, NetError, PathError};
+use record::stream::{FlowCounted, FlowCounter, FlowSink};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+use task::TaskError;
+
+/// Stack of a flow's thread. A quarter of it is touched beforehand.
+const STACK_BYTES: usize = 256 << 10;
+/// An owner's limit of messages that no flow of single datagrams reaches.
+pub const BEYOND_REACH_PPS: u32 = 10_000_000;
+
+/// A flow that could not be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowError {
+    /// Its thread.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// Its socket.
+    #[error(transparent)]
+    Net(#[from] NetError),
+}
+
+/// What starts and ends the flows of an end.
+#[derive(Debug, Default)]
+pub struct FlowControl {
+    /// Lets those send that send.
+    pub go: AtomicBool,
+    /// Ends those that send.
+    pub stop_sending: AtomicBool,
+    stop_receiving: AtomicBool,
+    /// First arrival of any flow, in ns of the clock; 0 before it.
+    origin_ns: AtomicU64,
+}
+
+impl FlowControl {
+    /// Ends all.
+    pub fn stop(&self) {
+        self.stop_sending.store(true, Ordering::Release);
+        self.stop_receiving.store(true, Ordering::Release);
+    }
+}
+
+/// How far a flow is.
+#[derive(Debug, Default)]
+pub struct FlowProgress {
+    /// Messages and bytes so far.
+    pub gauge: Gauge,
+    /// Numbers that are missing so far.
+    pub missing: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl FlowProgress {
+    /// Whether its loop has ended, for whatever reason.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
+
+/// What a flow left.
+#[derive(Debug, Default)]
+pub struct FlowResult {
+    usage: Option<EndUsage>,
+    sent: Option<SendDone>,
+    counted: Option<FlowCounted>,
+    broken: Option<PathError>,
+}
+
+/// One flow. Everything is taken before the first message.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowTask<'a> {
+    /// What was asked for.
+    pub spec: &'a StreamSpec,
+    /// This end: its CPU, and whether it spins.
+    pub end: &'a EndSpec,
+    /// Its socket.
+    pub socket: &'a DataSocket,
+    /// Bytes of a datagram or write.
+    pub size: u32,
+    /// From 0.
+    pub number: u32,
+    /// Whether datagrams carry it.
+    pub datagrams: bool,
+    /// Whether this end sends; else it receives.
+    pub sends: bool,
+    /// Datagrams, or bytes of TCP, a second that the endpoint's owner allows it ([`limit`]).
+    pub limit: Option<f64>,
+    /// The calibrated clock.
+    pub clock: Clock,
+    /// The session's tag.
+    pub tag: u64,
+    /// No message is sent later than this after the first.
+    pub longest: Duration,
+    /// Its start and end.
+    pub control: &'a FlowControl,
+    /// How far it is.
+    pub progress: &'a FlowProgress,
+}
+
+/// The thread of a flow.
+pub type FlowThread<'scope, E> = ScopedJoinHandle<'scope, Result<FlowResult, E>>;
+
+impl<'scope> FlowTask<'scope> {
+    /// Starts the flow's thread: `place` gives it CPU and policy; then it says that it is ready and works until the stop.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn spawn<E: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        ready: mpsc::Sender<()>,
+        place: impl FnOnce() -> Result<(), E> + Send + 'scope,
+        failed: fn(FlowError) -> E,
+    ) -> Result<FlowThread<'scope, E>, TaskError> {
+        let builder = std::thread::Builder::new().name("flow".to_owned()).stack_size(STACK_BYTES);
+        let run = move || {
+            task::prefault_stack(STACK_BYTES / 4);
+            place()?;
+            self.run(ready).map_err(failed)
+        };
+        builder.spawn_scoped(scope, run).map_err(|cause| TaskError::Thread { name: "flow", cause })
+    }
+
+    fn run(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, FlowError> {
+        if self.spec.flow_pps(self.size).is_some() {
+            // Without it a sleep ends up to 50 µs late, and so would every datagram that waits for its time.
+            task::set_timer_slack(Duration::from_nanos(1))?;
+        }
+        let end = if self.sends { self.send(ready) } else { self.receive(ready) };
+        self.progress.ended.store(true, Ordering::Release);
+        Ok(end?)
+    }
+
+    /// Says that it is ready. The machine's figures are the same for all flows, so one of them takes them.
+    fn begin(&self, ready: mpsc::Sender<()>) -> Option<UsageSampler> {
+        let usage = (self.number == 0).then(|| UsageSampler::start(self.end.cpu));
+        let _ = ready.send(());
+        // The counter of ready flows must notice one that failed, so no end of the channel is kept.
+        drop(ready);
+        usage
+    }
+
+    fn shape(&self) -> FlowShape {
+        FlowShape::new(self.spec, self.size, self.datagrams)
+    }
+
+    fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, NetError> {
+        let longest_ms = u32::try_from(self.longest.as_millis()).unwrap_or(u32::MAX);
+        let counter = FlowCounter::new(longest_ms, self.spec.gro);
+        let mut sink = FlowSink::new(counter, self.size as usize, &self.control.origin_ns, &self.progress.missing);
+        let mut usage = None;
+        let ready = || {
+            usage = self.begin(ready);
+            ReceivePlan {
+                spin: self.end.receive == Receive::Spin,
+                limit: self.limit,
+                clock: self.clock,
+                stop: &self.control.stop_receiving,
+                gauge: &self.progress.gauge,
+            }
+        };
+        let done = bulk::receive(self.socket, self.shape(), ready, |arrived| match arrived {
+            Arrived::At(now_ns) => {
+                sink.at(now_ns);
+                true
+            }
+            Arrived::Datagram(message) => sink.datagram(message.len(), wire::stream::read(self.tag, message)),
+            Arrived::Bytes(bytes) => {
+                sink.bytes(bytes);
+                true
+            }
+        })?;
+        let usage = usage.map(UsageSampler::finish);
+        Ok(FlowResult { usage, counted: Some(sink.finish()), broken: done.broken, sent: None })
+    }
+
+    fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, NetError> {
+        let longest = self.clock.ticks(u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX));
+        let mut usage = None;
+        let ready = || {
+            usage = self.begin(ready);
+            bulk::wait_for_go(&self.control.go, &self.control.stop_sending).then(|| SendPlan {
+                rate: Rate::new(self.spec, self.size, self.number),
+                limit: self.limit,
+                clock: self.clock,
+                stop: &self.control.stop_sending,
+                until: self.clock.now().saturating_add(longest),
+                gauge: &self.progress.gauge,
+            })
+        };
+        let head = |seq, stamp, message: &mut [u8]| wire::stream::write(seq, self.tag, stamp, message);
+        let Some(done) = bulk::send(self.socket, self.shape(), ready, head)? else {
+            return Ok(FlowResult::default());
+        };
+        let usage = usage.map(UsageSampler::finish);
+        Ok(FlowResult { usage, sent: Some(done), broken: done.broken, counted: None })
+    }
+}
+
+/// What the owner of an endpoint allows each flow of one direction, in datagrams, or bytes of TCP, a second; absent:
+/// nothing that could be reached.
+#[must_use]
+pub fn limit(limits: &Limits, spec: &StreamSpec, size: u32, datagrams: bool, down: bool) -> Option<f64> {
+    let flows = f64::from(spec.flows.max(1));
+    let bytes = limits.stream_bps(datagrams, down).map(|bits| bits as f64 / 8.0 / flows);
+    if !datagrams {
+        return bytes;
+    }
+    let pps = limits.max_rate_pps;
+    let reachable = pps < BEYOND_REACH_PPS || (spec.gso && pps < u32::MAX);
+    let counted = reachable.then(|| f64::from(pps) / flows);
+    [counted, bytes.map(|bytes| bytes / f64::from(size.max(1)))].into_iter().flatten().reduce(f64::min)
+}
+
+/// What all flows of an end counted.
+#[derive(Debug, Default)]
+pub struct EndCounts {
+    /// CPU, scheduling and faults, taken by one of the flows.
+    pub usage: EndUsage,
+    /// What was sent.
+    pub sent: StreamSent,
+    /// What was received.
+    pub received: StreamReceived,
+    /// Why flows broke.
+    pub broken: Vec<PathError>,
+}
+
+impl EndCounts {
+    /// Adds the flows up. `sent` holds what TCP reported of those that send.
+    #[must_use]
+    pub fn of(flows: Vec<FlowResult>, sent: StreamSent, datagrams: bool, clock: Clock) -> Self {
+        let mut sum = Self { sent, ..Self::default() };
+        let several = flows.len() > 1;
+        let mut counted = Vec::new();
+        let (mut first, mut last) = (u64::MAX, 0);
+        for flow in flows {
+            if let Some(usage) = flow.usage {
+                sum.usage = usage;
+            }
+            sum.broken.extend(flow.broken);
+            if let Some(done) = flow.sent.filter(|done| done.first > 0) {
+                sum.sent.bytes += done.bytes;
+                sum.sent.datagrams += if datagrams { done.messages } else { 0 };
+                sum.sent.no_buffer += done.no_buffer;
+                first = first.min(done.first);
+                last = last.max(done.last);
+            }
+            counted.extend(flow.counted);
+        }
+        if several {
+            // The other flows are no other tasks.
+            sum.usage.other_tasks_ns = None;
+        }
+        sum.sent.elapsed_ns = clock.ns(last.saturating_sub(first));
+        sum.received = record::stream::merge(&counted);
+        sum
+    }
+}
