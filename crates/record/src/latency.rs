@@ -23,6 +23,12 @@ impl Distribution {
         self.histogram.record(ns);
         self.batches.push(ns);
     }
+
+    /// Its summary.
+    #[must_use]
+    pub fn summary(&self, kind: LatencyKind) -> Latency {
+        latency(kind, &self.moments, &self.histogram, &self.batches)
+    }
 }
 
 /// The summary of recorded RTTs (or one-way times). For [`LatencyKind::RttHalf`] the finished figures are halved

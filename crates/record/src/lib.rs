@@ -15,6 +15,7 @@ mod realtime;
 mod recorder;
 pub mod repairs;
 mod series;
+mod shared;
 pub mod stream;
 pub mod timeline;
 mod verdict;

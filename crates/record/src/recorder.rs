@@ -1,11 +1,11 @@
 //! Batches of samples in, results out.
 
 use crate::hlog::Log;
-use crate::latency::{Distribution, latency};
+use crate::latency::latency;
 use crate::outliers::{OutlierCandidate, Outliers, touched};
 use crate::paced::{PaceFigures, RateEvidence, saturated};
-use crate::realtime::realtime_at;
 use crate::series::IntervalSeries;
+use crate::shared::{MessageCounts, RawSamples, ScheduleTimes, Times};
 use model::result::{Outlier, Series};
 use model::{ClockMap, Latency, LatencyKind, Messages, OutlierRule, Sample, SampleFlags, TickRate};
 use stats::{BatchIntervals, Histogram, Moments};
@@ -57,8 +57,6 @@ pub(crate) const SLOW_NS: u64 = 1_000_000;
 pub(crate) const MOST_SLOW: usize = 4096;
 /// Messages after which the median is first looked at.
 pub(crate) const FIRST_LOOK: u64 = 64;
-/// Raw samples at most, whatever is asked for (232 MB).
-pub(crate) const MOST_RAW: usize = 4 << 20;
 
 /// Takes samples between timed rounds. All memory is taken and touched in [`Recorder::new`].
 #[derive(Debug)]
@@ -76,28 +74,16 @@ pub struct Recorder {
     interval_end: u64,
     first: Option<u64>,
     last: u64,
-    messages: Counts,
-    scheduled: Option<Box<ScheduleRecorder>>,
-    raw: Vec<Sample>,
-    raw_overrun: u64,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    lost: u64,
-    duplicated: u64,
-    reordered: u64,
-    late: u64,
-    interrupted: u64,
+    counts: MessageCounts,
     /// Ticks that the lost ones were waited for.
     timed_out: u64,
+    scheduled: Option<Box<ScheduleRecorder>>,
+    raw: RawSamples,
 }
 
 #[derive(Debug, Default)]
 struct ScheduleRecorder {
-    intended: Distribution,
-    lateness: Distribution,
-    own_lateness: Histogram,
+    times: ScheduleTimes,
     /// When the round before was over, in ticks; 0 before the first.
     free_from: u64,
 }
@@ -105,9 +91,9 @@ struct ScheduleRecorder {
 impl ScheduleRecorder {
     /// A timed round, answered or lost.
     fn sent(&mut self, sample: &Sample, rate: TickRate) {
-        self.lateness.record(rate.ns(sample.sent.saturating_sub(sample.intended)));
+        self.times.lateness.record(rate.ns(sample.sent.saturating_sub(sample.intended)));
         let could = sample.intended.max(self.free_from);
-        self.own_lateness.record(rate.ns(sample.sent.saturating_sub(could)));
+        self.times.own_lateness.record(rate.ns(sample.sent.saturating_sub(could)));
         self.free_from = sample.received;
     }
 }
@@ -199,10 +185,10 @@ impl Recorder {
             interval_end: 0,
             first: None,
             last: 0,
-            messages: Counts::default(),
+            counts: MessageCounts::default(),
+            timed_out: 0,
             scheduled: config.has_schedule.then(Box::default),
-            raw: touched(config.raw_capacity.min(MOST_RAW)),
-            raw_overrun: 0,
+            raw: RawSamples::new(config.raw_capacity),
         };
         recorder.set_notable();
         recorder
@@ -217,8 +203,8 @@ impl Recorder {
             if sample.sent >= self.interval_end {
                 self.enter_interval(sample.sent);
             }
-            if self.config.raw_capacity > 0 {
-                self.keep_raw(sample);
+            if self.raw.are_kept() {
+                self.raw.keep(*sample);
             }
             let rtt_ns = self.config.rate.ns(sample.received.saturating_sub(sample.sent));
             self.last = self.last.max(sample.received);
@@ -230,7 +216,7 @@ impl Recorder {
             }
             if let Some(scheduled) = &mut self.scheduled {
                 let rate = self.config.rate;
-                scheduled.intended.record(rate.ns(sample.received.saturating_sub(sample.intended)));
+                scheduled.times.intended.record(rate.ns(sample.received.saturating_sub(sample.intended)));
                 scheduled.sent(sample, rate);
             }
             if self.moments.count() == FIRST_LOOK {
@@ -246,20 +232,16 @@ impl Recorder {
         if flags.has(SampleFlags::WARMUP) {
             return true;
         }
-        let counts = &mut self.messages;
-        counts.duplicated += u64::from(flags.has(SampleFlags::DUPLICATE));
-        counts.reordered += u64::from(flags.has(SampleFlags::REORDERED));
-        counts.late += u64::from(flags.has(SampleFlags::LATE));
-        counts.interrupted += u64::from(flags.has(SampleFlags::INTERRUPTED));
+        let only_counted = self.counts.count(flags);
         let lost = flags.has(SampleFlags::LOST);
-        counts.lost += u64::from(lost);
+        self.counts.lost += u64::from(lost);
         if lost {
             if sample.sent >= self.interval_end {
                 self.enter_interval(sample.sent);
             }
             self.last = self.last.max(sample.received);
             let waited = sample.received.saturating_sub(sample.sent);
-            self.messages.timed_out = self.messages.timed_out.saturating_add(waited);
+            self.timed_out = self.timed_out.saturating_add(waited);
             self.series.lost();
             // It was sent like any other, and the wait for it holds the next ones up.
             if let Some(scheduled) = &mut self.scheduled {
@@ -267,9 +249,9 @@ impl Recorder {
             }
             self.outliers.offer(self.kept(sample, self.rtt_ns(sample), true));
         }
-        let done = lost || flags.has(SampleFlags::DUPLICATE) || flags.has(SampleFlags::LATE);
-        if done && self.config.raw_capacity > 0 {
-            self.keep_raw(sample);
+        let done = lost || only_counted;
+        if done && self.raw.are_kept() {
+            self.raw.keep(*sample);
         }
         done
     }
@@ -319,14 +301,6 @@ impl Recorder {
         self.interval_end = first.saturating_add(ticks);
     }
 
-    fn keep_raw(&mut self, sample: &Sample) {
-        if self.raw.len() < self.config.raw_capacity.min(MOST_RAW) {
-            self.raw.push(*sample);
-        } else {
-            self.raw_overrun += 1;
-        }
-    }
-
     /// Answers counted in the latency so far.
     #[must_use]
     pub fn received(&self) -> u64 {
@@ -336,7 +310,7 @@ impl Recorder {
     /// Messages lost so far.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.messages.lost
+        self.counts.lost
     }
 
     /// Full width of the 95 % confidence interval of the median so far, in percent of the median: what the stop rule's
@@ -353,73 +327,55 @@ impl Recorder {
     #[must_use]
     pub fn finish(self, clock: Option<&ClockMap>) -> Recorded {
         let kind = self.config.kind;
-        let first_tick = self.first.unwrap_or(0);
-        let rate = self.config.rate;
-        let elapsed_ns = rate.ns(self.last.saturating_sub(first_tick));
+        let times = Times::new(self.config.rate, self.first, clock);
+        let elapsed_ns = times.since_first(self.last);
         // Where messages have no numbers, the path must be silent for a time-out more before the next round.
         let waits = if self.config.has_header { 1 } else { 2 };
-        let timed_out_ns = rate.ns(self.messages.timed_out).saturating_mul(waits).min(elapsed_ns);
-        let wall = |tick: u64| clock.and_then(|map| realtime_at(map, tick));
-        let started_ns = self.first.and_then(wall).unwrap_or(0);
+        let timed_out_ns = times.rate.ns(self.timed_out).saturating_mul(waits).min(elapsed_ns);
         let mut done = self.series.finish();
         if let (Some(min), Some(max)) = (self.moments.min(), self.moments.max()) {
             done.histogram.set_exact_range(min, max);
         }
-        let mut log = Log::new(started_ns);
+        let mut log = Log::new(times.started_ns);
         for (start_ns, histogram) in &done.seconds {
             log.add("rtt", *start_ns, done.second_ns.min(elapsed_ns.saturating_sub(*start_ns)), histogram);
         }
         if let Some(scheduled) = &self.scheduled {
-            log.add("rtt_intended", 0, elapsed_ns, &scheduled.intended.histogram);
-            log.add("lateness", 0, elapsed_ns, &scheduled.lateness.histogram);
+            log.add("rtt_intended", 0, elapsed_ns, &scheduled.times.intended.histogram);
+            log.add("lateness", 0, elapsed_ns, &scheduled.times.lateness.histogram);
         }
         let (kept, outliers_dropped) = self.outliers.finish();
-        let outlier = |kept: &OutlierCandidate| Outlier {
-            seq: kept.seq.0,
-            at_ns: rate.ns(kept.sent.saturating_sub(first_tick)),
-            realtime_ns: wall(kept.sent),
-            rtt_ns: kept.worth_ns,
-            lateness_ns: kept.lateness_ns,
-            lost: kept.lost,
-            ..Outlier::default()
-        };
-        let counts = &self.messages;
-        let known = |count: u64| self.config.has_header.then_some(count);
         let received = self.moments.count();
-        let summary = |kind, one: &Distribution| latency(kind, &one.moments, &one.histogram, &one.batches);
+        let counts = MessageCounts { sent: received + self.counts.lost, received, ..self.counts };
+        let (latency_intended, lateness, schedule) = match self.scheduled {
+            Some(scheduled) => {
+                let (intended, lateness, schedule) = scheduled.times.finish(kind);
+                (Some(intended), Some(lateness), Some(schedule))
+            }
+            None => (None, None, None),
+        };
+        let (raw, raw_overrun) = self.raw.finish();
         Recorded {
             latency: latency(kind, &self.moments, &done.histogram, &self.batches),
-            latency_intended: self.scheduled.as_ref().map(|scheduled| summary(kind, &scheduled.intended)),
-            // Lateness is a one-way time at one end; it is never halved.
-            lateness: self.scheduled.as_ref().map(|scheduled| summary(LatencyKind::OneWay, &scheduled.lateness)),
-            schedule: self.scheduled.map(|scheduled| Schedule {
-                intended: scheduled.intended.histogram,
-                lateness: scheduled.lateness.histogram,
-                own_lateness: scheduled.own_lateness,
-            }),
+            latency_intended,
+            lateness,
+            schedule,
             mdev_ns: self.moments.mdev(),
-            messages: Messages {
-                sent: received + counts.lost,
-                received,
-                lost: counts.lost,
-                duplicated: known(counts.duplicated),
-                reordered: known(counts.reordered),
-                reorder_depth: None,
-                late: known(counts.late),
-            },
+            // One is in flight at a time, so the depth of reordering says nothing.
+            messages: Messages { reorder_depth: None, ..counts.messages(self.config.has_header) },
             series: done.series,
-            outliers: kept.iter().map(outlier).collect(),
+            outliers: kept.iter().map(|kept| times.outlier(kept, kept.worth_ns)).collect(),
             outliers_dropped,
             histogram: done.histogram,
             moments: self.moments,
             hlog: log.text(),
             stalls: stats::stalls::find(&self.slow),
             slow: self.slow,
-            raw: (self.config.raw_capacity > 0).then_some(self.raw),
-            raw_overrun: self.raw_overrun,
+            raw,
+            raw_overrun,
             interrupted: counts.interrupted,
-            first_tick,
-            started_ns,
+            first_tick: times.first_tick,
+            started_ns: times.started_ns,
             elapsed_ns,
             timed_out_ns,
             pace: None,

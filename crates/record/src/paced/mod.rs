@@ -22,21 +22,20 @@ pub use repaired::{RepairFigures, RepairNote};
 pub use saturated::{Delivered, RateEvidence, RemoteEnd, saturated};
 
 use crate::hlog::Log;
-use crate::latency::{Distribution, latency};
-use crate::outliers::{self, OutlierCandidate, Outliers, touched};
-use crate::realtime::realtime_at;
-use crate::recorder::{FIRST_LOOK, MOST_RAW, Recorded, Schedule};
+use crate::latency::Distribution;
+use crate::outliers::{self, OutlierCandidate, Outliers};
+use crate::recorder::{FIRST_LOOK, Recorded};
+use crate::shared::{MessageCounts, RawSamples, ScheduleTimes, Times};
 use intervals::{IntervalMessage, Intervals, MessageOutcome};
 use model::result::Outlier;
 use model::{
-    ClockMap, LatencyKind, LiveInterval, Messages, PacedSample, RateReport, ReflectorReport, Repaired, Sample,
-    SampleFlags, StampClock, StampTimes,
+    ClockMap, LiveInterval, PacedSample, RateReport, ReflectorReport, Repaired, Sample, SampleFlags, StampClock,
+    StampTimes,
 };
 use one_way::OneWayRecorder;
 use repaired::RepairRecorder;
 use segments::Segments;
 use stalls::Stalls;
-use stats::Histogram;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -86,47 +85,10 @@ impl OutlierDetail {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    sent: u64,
-    received: u64,
-    lost: u64,
-    duplicated: u64,
-    reordered: u64,
-    /// The furthest that one came behind a later one.
-    reorder_depth: u64,
-    late: u64,
-}
-
-impl Counts {
-    fn messages(&self, has_header: bool) -> Messages {
-        let known = |count: u64| has_header.then_some(count);
-        Messages {
-            sent: self.sent,
-            received: self.received,
-            lost: self.lost,
-            duplicated: known(self.duplicated),
-            reordered: known(self.reordered),
-            reorder_depth: known(self.reorder_depth),
-            late: known(self.late),
-        }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.received += other.received;
-        self.lost += other.lost;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.reorder_depth = self.reorder_depth.max(other.reorder_depth);
-        self.late += other.late;
-    }
-}
-
 /// What is kept for each reflector.
 #[derive(Debug)]
 struct Peer {
-    counts: Counts,
+    counts: MessageCounts,
     /// Where there are several: latency from the actual and from the intended time.
     own: Option<Box<(Distribution, Distribution)>>,
     one_way: Option<OneWayRecorder>,
@@ -144,10 +106,8 @@ struct Peer {
 pub struct Paced {
     config: PacedConfig,
     rtt: Distribution,
-    intended: Distribution,
-    lateness: Distribution,
-    /// Lateness without what the path is to blame for.
-    own_lateness: Histogram,
+    /// The sender's own lateness is that without what the path is to blame for.
+    times: ScheduleTimes,
     intervals: Intervals,
     peers: Vec<Peer>,
     segments: Option<Box<Segments>>,
@@ -168,11 +128,8 @@ pub struct Paced {
     behind: u64,
     own_behind: u64,
     distance_ns: u64,
-    interrupted: u64,
     sender: SenderCounts,
-    raw: Vec<Sample>,
-    raw_capacity: usize,
-    raw_overrun: u64,
+    raw: RawSamples,
 }
 
 impl Paced {
@@ -184,7 +141,7 @@ impl Paced {
         }
         let several = config.peers.len() > 1;
         let peer = |peer: &PacedPeer| Peer {
-            counts: Counts::default(),
+            counts: MessageCounts::default(),
             own: several.then(Box::default),
             one_way: OneWayRecorder::new(peer.clock, config.stamps),
             answered: 0,
@@ -200,12 +157,9 @@ impl Paced {
             Outliers::only_worst(config.outliers),
             Outliers::only_worst(config.outliers),
         ];
-        let raw_capacity = config.raw_capacity.min(MOST_RAW);
         Self {
             rtt: Distribution::default(),
-            intended: Distribution::default(),
-            lateness: Distribution::default(),
-            own_lateness: Histogram::default(),
+            times: ScheduleTimes::default(),
             intervals: Intervals::new(config.interval_ns, config.rate.ticks(wait_ns), &hosts),
             peers: config.peers.iter().map(peer).collect(),
             segments: Segments::new(config.stamps),
@@ -221,11 +175,8 @@ impl Paced {
             behind: 0,
             own_behind: 0,
             distance_ns: config.distance_ns(),
-            interrupted: 0,
             sender: SenderCounts::default(),
-            raw: touched(raw_capacity),
-            raw_capacity,
-            raw_overrun: 0,
+            raw: RawSamples::new(config.raw_capacity),
             config,
         }
     }
@@ -248,7 +199,7 @@ impl Paced {
                 if sample.flags.has(SampleFlags::WARMUP) {
                     continue;
                 }
-                if self.raw_capacity > 0 {
+                if self.raw.are_kept() {
                     self.keep_raw(sample, peer);
                 }
                 if self.is_only_counted(sample, peer) {
@@ -259,7 +210,7 @@ impl Paced {
                     flags if flags.has(SampleFlags::UNASKED) => Some(MessageOutcome::Unasked),
                     _ => None,
                 };
-            } else if self.raw_capacity > 0 {
+            } else if self.raw.are_kept() {
                 self.keep_raw(sample, peer);
             }
             self.take(one, peer, outcome);
@@ -277,8 +228,8 @@ impl Paced {
         let due_ns = rate.ns(sample.intended.saturating_sub(first));
         let lateness_ns = rate.ns(sample.sent.saturating_sub(sample.intended));
         let own_ns = rate.ns(sample.sent.saturating_sub(sample.intended).saturating_sub(one.held));
-        self.lateness.record(lateness_ns);
-        self.own_lateness.record(own_ns);
+        self.times.lateness.record(lateness_ns);
+        self.times.own_lateness.record(own_ns);
         self.last_sent = self.last_sent.max(sample.sent);
         // Each reflector gets every message, so the first one stands for the schedule.
         if peer == 0 {
@@ -314,7 +265,9 @@ impl Paced {
         if now >= self.intervals.close_from() {
             self.intervals.close(now);
         }
-        if self.lateness.moments.count().is_multiple_of(LOOK_EVERY) || self.lateness.moments.count() == FIRST_LOOK {
+        if self.times.lateness.moments.count().is_multiple_of(LOOK_EVERY)
+            || self.times.lateness.moments.count() == FIRST_LOOK
+        {
             self.judge_stalls();
         }
     }
@@ -323,7 +276,7 @@ impl Paced {
     fn answered(&mut self, one: &PacedSample, peer: usize, times: [u64; 4]) {
         let [rtt_ns, intended_ns, lateness_ns, due_ns] = times;
         self.rtt.record(rtt_ns);
-        self.intended.record(intended_ns);
+        self.times.intended.record(intended_ns);
         // What repairs took is explained by itself and is no stall of anybody.
         let stood_ns = intended_ns.saturating_sub(one.out.ns() + one.back.ns());
         if stood_ns >= self.stalls.threshold_ns() {
@@ -386,17 +339,12 @@ impl Paced {
     fn is_only_counted(&mut self, sample: &Sample, peer: usize) -> bool {
         let flags = sample.flags;
         let of_peer = &mut self.peers[peer];
-        let counts = &mut of_peer.counts;
-        counts.duplicated += u64::from(flags.has(SampleFlags::DUPLICATE));
-        counts.late += u64::from(flags.has(SampleFlags::LATE));
-        self.interrupted += u64::from(flags.has(SampleFlags::INTERRUPTED));
         if flags.has(SampleFlags::REORDERED) {
-            counts.reordered += 1;
             // From the highest number answered so far.
             let depth = of_peer.answered.saturating_sub(sample.seq.saturating_add(1));
             of_peer.counts.reorder_depth = of_peer.counts.reorder_depth.max(depth.max(1));
         }
-        flags.has(SampleFlags::DUPLICATE) || flags.has(SampleFlags::LATE)
+        of_peer.counts.count(flags)
     }
 
     #[cold]
@@ -417,21 +365,17 @@ impl Paced {
 
     #[cold]
     fn judge_stalls(&mut self) {
-        if let Some(median) = self.intended.batches.recent_median() {
+        if let Some(median) = self.times.intended.batches.recent_median() {
             self.stalls.judge_by(median);
         }
-        if let Some(median) = self.lateness.batches.recent_median() {
+        if let Some(median) = self.times.lateness.batches.recent_median() {
             self.sender_stalls.judge_by(median);
         }
     }
 
     fn keep_raw(&mut self, sample: &Sample, peer: usize) {
-        if self.raw.len() < self.raw_capacity {
-            let peer = u32::try_from(peer).unwrap_or(u32::MAX) << PEER_SHIFT;
-            self.raw.push(Sample { flags: SampleFlags(sample.flags.0 | peer), ..*sample });
-        } else {
-            self.raw_overrun += 1;
-        }
+        let peer = u32::try_from(peer).unwrap_or(u32::MAX) << PEER_SHIFT;
+        self.raw.keep(Sample { flags: SampleFlags(sample.flags.0 | peer), ..*sample });
     }
 
     /// Takes what only the sender knows.
@@ -506,19 +450,17 @@ impl Paced {
     #[must_use]
     pub fn finish(mut self, clock: Option<&ClockMap>) -> Recorded {
         let (rate, kind) = (self.config.rate, self.config.kind);
-        let first_tick = self.first.unwrap_or(0);
-        let wall = |tick: u64| clock.and_then(|map| realtime_at(map, tick));
-        let started_ns = self.first.and_then(wall).unwrap_or(0);
+        let times = Times::new(rate, self.first, clock);
+        let first_tick = times.first_tick;
         self.intervals.end();
         self.peers.iter_mut().filter_map(|peer| peer.one_way.as_mut()).for_each(OneWayRecorder::end);
         let arrears = self.arrears();
         let report = self.rate_report(first_tick);
         let several = self.peers.len() > 1;
-        let summary = |kind, one: &Distribution| latency(kind, &one.moments, &one.histogram, &one.batches);
         let one_way = |peer: &Peer| peer.one_way.as_ref().and_then(|one| one.report(rate, first_tick));
         let reflectors = self.config.peers.iter().zip(&self.peers).filter(|_| several).map(|(named, peer)| {
             let of = |one: fn(&(Distribution, Distribution)) -> &Distribution| {
-                peer.own.as_deref().map(one).filter(|one| one.moments.count() > 0).map(|one| summary(kind, one))
+                peer.own.as_deref().map(one).filter(|one| one.moments.count() > 0).map(|one| one.summary(kind))
             };
             ReflectorReport {
                 host: named.host.clone(),
@@ -552,18 +494,13 @@ impl Paced {
                 RepairRecorder::name(&repaired, key, more.repaired.map(Repaired::from_word), &mut parts_ns);
             }
             Outlier {
-                seq: kept.seq.0,
-                at_ns: rate.ns(kept.sent.saturating_sub(first_tick)),
-                realtime_ns: wall(kept.sent),
-                rtt_ns: more.rtt_ns,
-                lateness_ns: kept.lateness_ns,
-                lost: kept.lost,
                 host: self.config.peers.get(more.peer).filter(|_| several).map(|peer| peer.host.clone()),
                 parts_ns,
+                ..times.outlier(kept, more.rtt_ns)
             }
         });
         let outliers = outliers.collect();
-        let mut counts = Counts::default();
+        let mut counts = MessageCounts::default();
         self.peers.iter().for_each(|peer| counts.add(&peer.counts));
         let (slow, sender_stalls) = (self.stalls.finish(), self.sender_stalls.finish());
         // A stall of the sender shows in both; what only its lateness shows is added.
@@ -590,16 +527,13 @@ impl Paced {
             }),
         };
         let (series, lines) = self.intervals.finish();
+        let (latency_intended, lateness, schedule) = self.times.finish(kind);
+        let (raw, raw_overrun) = self.raw.finish();
         Recorded {
-            latency: summary(kind, &self.rtt),
-            latency_intended: Some(summary(kind, &self.intended)),
-            // Lateness is a one-way time at one end; it is never halved.
-            lateness: Some(summary(LatencyKind::OneWay, &self.lateness)),
-            schedule: Some(Schedule {
-                intended: self.intended.histogram,
-                own_lateness: self.own_lateness,
-                lateness: self.lateness.histogram,
-            }),
+            latency: self.rtt.summary(kind),
+            latency_intended: Some(latency_intended),
+            lateness: Some(lateness),
+            schedule: Some(schedule),
             mdev_ns: self.rtt.moments.mdev(),
             messages: counts.messages(self.config.has_header),
             series,
@@ -607,15 +541,15 @@ impl Paced {
             outliers_dropped,
             histogram: self.rtt.histogram,
             moments: self.rtt.moments,
-            hlog: Log::new(started_ns).with_lines(lines),
+            hlog: Log::new(times.started_ns).with_lines(lines),
             stalls,
             slow,
-            raw: (self.config.raw_capacity > 0).then_some(self.raw),
-            raw_overrun: self.raw_overrun,
-            interrupted: self.interrupted,
+            raw,
+            raw_overrun,
+            interrupted: counts.interrupted,
             first_tick,
-            started_ns,
-            elapsed_ns: rate.ns(self.last.saturating_sub(first_tick)),
+            started_ns: times.started_ns,
+            elapsed_ns: times.since_first(self.last),
             timed_out_ns: 0,
             pace: Some(Box::new(pace)),
         }
@@ -639,7 +573,7 @@ impl Paced {
     fn rate_report(&self, first_tick: u64) -> RateReport {
         // The last message has a distance of its own behind it: n messages in time last n distances.
         let lasted_ns = self.config.rate.ns(self.last_sent.saturating_sub(first_tick)).saturating_add(self.distance_ns);
-        let latest_ns = self.lateness.moments.max().unwrap_or(0);
+        let latest_ns = self.times.lateness.moments.max().unwrap_or(0);
         RateReport {
             asked_pps: self.config.asked_pps,
             achieved_pps: if self.scheduled > 0 { self.scheduled as f64 * 1e9 / lasted_ns as f64 } else { 0.0 },

@@ -2,7 +2,7 @@
 //! themselves and were held behind a repair, and those that repairs left untouched. The latency of the last is that of
 //! scheduling and the path alone.
 
-use crate::latency::{Distribution, latency};
+use crate::latency::Distribution;
 use model::{LatencyKind, PacedSample, PgmFate, PgmSteps};
 use std::collections::{BTreeMap, HashMap};
 
@@ -228,7 +228,7 @@ impl RepairNote {
 }
 
 fn summary(kind: LatencyKind, one: &Distribution) -> Option<model::Latency> {
-    (one.moments.count() > 0).then(|| latency(kind, &one.moments, &one.histogram, &one.batches))
+    (one.moments.count() > 0).then(|| one.summary(kind))
 }
 
 #[cfg(test)]

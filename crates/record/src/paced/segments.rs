@@ -1,6 +1,6 @@
 //! The parts of a round trip between two stamps of one host each: see [`model::flow::Segment`].
 
-use crate::latency::{Distribution, latency};
+use crate::latency::Distribution;
 use model::{LatencyKind, Segment, StampTimes, Stamps};
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ impl Segments {
         each.map(|(at, one)| Segment {
             name: NAMES[at].to_owned(),
             stamps: of(at).to_owned(),
-            latency: latency(LatencyKind::Rtt, &one.moments, &one.histogram, &one.batches),
+            latency: one.summary(LatencyKind::Rtt),
         })
         .collect()
     }

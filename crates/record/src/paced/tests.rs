@@ -5,6 +5,7 @@ mod scenarios;
 mod whole;
 
 use super::*;
+use model::LatencyKind;
 use model::TickRate;
 use stats::Histogram;
 
