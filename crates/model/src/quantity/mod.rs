@@ -238,19 +238,6 @@ pub enum Compared {
     Headline,
 }
 
-/// Whose figure it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    /// The measurement's.
-    Cell,
-    /// One end's: `initiator` or `reflector`.
-    End(&'static str),
-    /// Of one direction of a stream: `up` or `down`.
-    Flow(&'static str),
-    /// Of ends of PGM: all, `initiator`, or all `reflectors`.
-    Pgm(PgmSide),
-}
-
 /// Which ends of PGM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PgmSide {
@@ -368,17 +355,6 @@ impl Quantity {
         match self.read {
             Read::Time(distribution, statistic) => Some((distribution, statistic)),
             _ => None,
-        }
-    }
-
-    /// Whose figure it is.
-    #[must_use]
-    pub fn subject(&self) -> Subject {
-        match self.read {
-            Read::End(role, _) => Subject::End(role),
-            Read::Flow(direction, _) => Subject::Flow(direction),
-            Read::Pgm(side, _) => Subject::Pgm(side),
-            _ => Subject::Cell,
         }
     }
 
