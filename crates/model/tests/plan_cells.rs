@@ -109,7 +109,7 @@ const EXPECTED: [&str; 9] = [
     "white-paper-full 456 40c53ef517346289",
     "white-paper 45 3606517542d01a38",
     "everything 148 31473c0fde6dbbad",
-    "a-million 1 d5c9e4fee3b9ce37",
+    "a-million 3 9b51dcdbed7e24b4",
     "t 623 a3947b5d10ba3195",
     "t 4 142ed49575747e1c",
 ];

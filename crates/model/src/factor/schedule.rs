@@ -3,13 +3,13 @@
 use super::flag::{ENDS, Flag, MESSAGES, SCHEDULE};
 use super::{Factor, Record, Sets, Value, ValueType, long, on, parsed, sets, some, whole, word};
 use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream};
-use crate::{ModelError, Probe, ProbeSpec, RateList, SizeList};
+use crate::{ModelError, Probe, ProbeSpec, Protocol, RateList, SizeList};
 
 const fn schedule(long: &'static str, value_name: &'static str, help: &'static str) -> Flag {
     Flag::value(long, &[Pace], value_name, help).heading(SCHEDULE)
 }
 
-pub(super) static FACTORS: [Factor; 7] = [
+pub(super) static FACTORS: [Factor; 8] = [
     Factor::new("shape", ValueType::Text, sets!(Pace, shape = parsed))
     .about("How the intended times of pace lie: `even`, `poisson` or `burst:N`.")
     .default("even")
@@ -63,6 +63,19 @@ pub(super) static FACTORS: [Factor; 7] = [
          not invalidate them",
     )
     .heading(SCHEDULE)]),
+    Factor::new(
+        "back_off_us",
+        ValueType::Whole,
+        Sets::Spec(|spec, value| {
+            if let Some(pgm) = &mut spec.socket.pgm {
+                pgm.back_off_us = whole(value)?;
+            }
+            Ok(())
+        }),
+    )
+    .about("Longest random wait before the first NAK of PGM in µs, as in `[measure.pgm]`: it decides how fast a loss is repaired.")
+    .of(&[Pace])
+    .over(&[Protocol::Pgm]),
     Factor::new("receive_cpu", ValueType::Whole, sets!(Pace, receive_cpu = some(whole)))
     .about("CPU of the receiving thread of pace (default: the sender's).")
     .record(Record::Changed)

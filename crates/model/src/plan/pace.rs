@@ -114,6 +114,12 @@ mod tests {
         let fec = self::plan("\"b\"", &format!("{group}{fec}{pgm}")).unwrap();
         assert_eq!(fec.cells().unwrap()[1].factors["fec"], "8+1");
         assert_eq!(Plan::parse("again", &fec.to_text().unwrap()).unwrap().cells().unwrap(), fec.cells().unwrap());
+        let waits = self::plan("\"b\"", &format!("{group}{pgm}back_off_us = [0, 200]\n")).unwrap().cells().unwrap();
+        let waits: Vec<_> = waits[1..]
+            .iter()
+            .map(|cell| (cell.spec.socket.pgm.as_ref().unwrap().back_off_us, cell.factors["back_off_us"].to_string()))
+            .collect();
+        assert_eq!(waits, [(0, "0".to_owned()), (200, "200".to_owned())]);
         for (rest, words) in [
             (pgm.to_owned(), ["group", "pgm.group"]),
             (format!("{group}[[grid]]\nprobe = [\"pace\"]\n"), ["measure.pgm", "protocol"]),
