@@ -515,3 +515,60 @@ fn of_a_namespace_that_is_gone_the_machines_settings_are_put_back() {
         assert!(folder.is_empty() || !log.path().exists(), "a finished folder stays");
     }
 }
+
+#[test]
+fn the_undo_in_another_namespace_changes_the_tree_that_was_named() {
+    let test = "the_undo_in_another_namespace_changes_the_tree_that_was_named";
+    if !support::can_make_namespaces(test) {
+        return;
+    }
+    let (tree, _) = plant();
+    let namespace = Namespace::new("t");
+    let inode = host::netns::inode_of(&namespace.file()).unwrap();
+    let state = tree.path().join("state");
+    let file = tree.path().join("proc/sys/net/core/busy_poll");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let own = state.join(format!("netns-{inode}"));
+    namespace.within(|| made(&own, tree.path(), &[change(busy_poll(), "33")]));
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "33");
+    let root = tree.path().to_str().unwrap();
+    let undone = run(&["undo", "--root", root, "--state-dir", state.to_str().unwrap()]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), before.trim(), "{}", stdout(&undone));
+    assert_code(&undone, 0);
+}
+
+#[test]
+fn a_set_that_another_undid_meanwhile_is_no_failure() {
+    let test = "a_set_that_another_undid_meanwhile_is_no_failure";
+    if !support::can_make_namespaces(test) {
+        return;
+    }
+    let namespace = Namespace::new("f");
+    let (tree, _) = plant();
+    let state = tree.path().join("state");
+    let set = ["tune", "apply", "--yes", "--set", "net.ipv4.ip_default_ttl=78", "--state-dir", state.to_str().unwrap()];
+    assert_code(&run_in(&namespace, &set), 0);
+    let newer = made(&state, tree.path(), &[change(busy_poll(), "33")]);
+    let log = StateDir::at(&state);
+    let lock = log.lock(PATIENCE).unwrap();
+    let root = tree.path().to_str().unwrap();
+    let undo = support::windhover(&["undo", "--root", root, "--state-dir", state.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has read the list of sets when it waits for the lock of the newer one.
+    let waits = format!("/proc/{}/fd", undo.id());
+    let has_lock_open = || {
+        let links = std::fs::read_dir(&waits).into_iter().flatten().flatten();
+        links.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|file| file.ends_with("lock"))
+    };
+    eventually("it waits for the lock", has_lock_open);
+    let older = SetId("0001".to_owned());
+    let report = namespace.within(|| log.undo(&lock, &Machine::running(), &older, false, PATIENCE)).unwrap();
+    assert_eq!((report.restored, newer.0.as_str()), (1, "0002"));
+    drop(lock);
+    let undone = undo.wait_with_output().unwrap();
+    assert_code(&undone, 0);
+    assert_eq!(stdout(&undone), "0002  1 put back\n0001  undone by another meanwhile\n");
+}

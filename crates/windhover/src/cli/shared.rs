@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use host::knob::Machine;
 use host::undo::StateDir;
 use prepare::Kernel;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The forms that a command's result can have.
@@ -88,7 +88,12 @@ impl Place {
 
     /// The settings.
     pub(crate) fn kernel(&self) -> Kernel {
-        Kernel::at(Machine::at(&self.root.path))
+        Kernel::at(Machine::at(self.root()))
+    }
+
+    /// The tree of the system whose settings they are.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root.path
     }
 }
 

@@ -158,7 +158,6 @@ fn undo(place: &Place, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &m
                 let undone =
                     state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE));
                 match undone {
-                    // Its keeper was faster.
                     Err(UndoError::NoSuchSet { .. }) => Ok(None),
                     undone => undone.map(Some).map_err(|error| error.to_string()),
                 }
@@ -166,28 +165,34 @@ fn undo(place: &Place, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &m
         };
         // After a failure the others can be undone all the same.
         let failed = |why| Some(UndoReport { failed: vec![why], ..UndoReport::default() });
-        if let Some(report) = undone.unwrap_or_else(failed) {
-            all.add(place, id, &report, &namespace);
+        match undone.unwrap_or_else(failed) {
+            Some(report) => all.add(place, id, &report, &namespace),
+            None => all.text.push_str(&format!("{}{id}  undone by another meanwhile\n", place.name)),
         }
     }
 }
 
 /// Runs this command in another network namespace, whose devices and sysctls only a process in it can see. No report when
-/// the set's keeper was faster.
+/// another has undone the set meanwhile, such as its keeper.
 fn child(state: &StateDir, netns: &Path, id: &SetId, arguments: &Undo) -> Result<Option<UndoReport>, Failure> {
     let mut launch = task::Launch::new(identity::executable()?)
         .args(["undo", "--json", "--quiet", "--netns"])
         .arg(netns)
         .arg("--state-dir")
-        .arg(state.path());
+        .arg(state.path())
+        .arg("--root")
+        .arg(arguments.place.root());
     if arguments.force {
         launch = launch.arg("--force");
     }
     let finished = launch.arg(&id.0).finish(b"", CHILD)?;
-    let mut documents: Value = serde_json::from_slice(&finished.stdout).map_err(|_| {
+    let Ok(mut documents) = serde_json::from_slice::<Value>(&finished.stdout) else {
+        if !state.sets()?.iter().any(|(left, _)| left == id) {
+            return Ok(None);
+        }
         let said = String::from_utf8_lossy(&finished.stderr).trim().replace('\n', " ");
-        Failure::from(anyhow!("undo in network namespace {} failed: {said}", netns.display()))
-    })?;
+        return Err(anyhow!("undo in network namespace {} failed: {said}", netns.display()).into());
+    };
     let report = documents.get_mut(0).map(|document| serde_json::from_value(document["report"].take()));
     Ok(report.transpose()?)
 }
