@@ -88,9 +88,9 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pings -
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pongs -d 'Messages that the far end answers with' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l sleep-gap -d 'Sleep between rounds in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l spin-gap -d 'Spin between rounds in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-seconds -d 'Measure at least so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l minms -d 'As --min-seconds, in the unit of sfnt-pingpong' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-count -d 'Measure at least so many rounds' -r
@@ -110,8 +110,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l bind -d 'Local address of the data socket' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-bind -d 'Local address of the far end\'s data socket [default: the one that it serves at]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
@@ -128,6 +128,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tc
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp -d 'Idle connected TCP sockets of the far end [default: as this end]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp-listen -d 'Idle listening TCP sockets of this end' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp-listen -d 'Idle listening TCP sockets of the far end [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
@@ -137,8 +139,6 @@ markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep the worst so many messages one by one' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -154,13 +154,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s J -l js
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l response -d 'Response size in bytes [default: as the request]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l max-size -d 'Leave out sizes above this' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l response -d 'Response size in bytes [default: as the request]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-seconds -d 'Measure at least so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l minms -d 'As --min-seconds, in the unit of sfnt-pingpong' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-count -d 'Measure at least so many rounds' -r
@@ -180,12 +180,14 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-busy-p
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l bind -d 'Local address of the data socket' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-bind -d 'Local address of the far end\'s data socket [default: the one that it serves at]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-interface -d 'Interface of the group by name or address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
@@ -195,16 +197,14 @@ markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep the worst so many messages one by one' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l fork-both -d 'Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l connect-each -d 'A new TCP connection for each transaction (netperf\'s TCP_CRR)'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l half -d 'Report RTT/2 instead of RTT'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l connect-each -d 'A new TCP connection for each transaction (netperf\'s TCP_CRR)'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l more -d 'MSG_MORE on all but the last message of a round'
@@ -212,15 +212,17 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-loop -d
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count -d 'Send so many echoes; the median needs 20, p99 1000' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -s i -l interval -d 'Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s s -l size -d 'Data bytes after the ICMP header' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l timeout -d 'An echo is lost after so many ms' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l ttl -d 'Time to live, or hop limit' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l bind -d 'Local address' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l device -d 'Network device that the socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l policy -d 'Scheduling policy: other, batch, idle, fifo:N, rr:N' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l cpu -d 'CPU to run on' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l bind -d 'Local address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l device -d 'Network device that the socket is bound to' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l ttl -d 'Time to live, or hop limit' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s i -l interval -d 'Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count -d 'Send so many echoes; the median needs 20, p99 1000' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l timeout -d 'An echo is lost after so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
@@ -228,8 +230,6 @@ markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep the worst so many messages one by one' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -245,14 +245,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l min-size -d
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l max-size -d 'Leave out sizes above this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l rate -d 'Messages a second: 10000, 10k,20k, 10k-50k+10k or 1k-64kx2, measured one after the other' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l shape -d 'How the sends lie at that rate: even, poisson, burst:N (N at once, then a pause)' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l schedule -d 'Send at the times in a file instead: one a line since the start, in seconds or with ns, us, ms, never going back. It is repeated when it is shorter than the measurement' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pacer -d 'What the sender does until a message is due: sleep, hybrid (sleep until shortly before, then spin), spin' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l every -d 'The far end answers message 0 and each Nth after it; the others are one-way traffic' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l every -d 'The far end answers message 0 and every Nth after it; the others are one-way traffic' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d 'Time stamps beside the application\'s: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seed -d 'Seed of --shape poisson' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l warmup -d 'Untimed rounds before each size for so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
@@ -267,13 +266,16 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-busy
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l bind -d 'Local address of the data socket' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-bind -d 'Local address of the far end\'s data socket [default: the one that it serves at]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive-cpu -d 'CPU of the receiving thread [default: that of --cpu]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-interface -d 'Interface of the group by name or address' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l over -d 'Keep messages over this RTT in µs one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l schedule -d 'Send at the times in a file instead: one a line since the start, in seconds or with ns, us, ms, never going back. It is repeated when it is shorter than the measurement' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l reply-group -d 'Group that answers are published on [default: the next address]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l group-interface -d 'Interface for the groups by name or address [default: that of the address to the first endpoint]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l carrier -d 'What packets travel in: udp, or raw (IP protocol 113; needs CAP_NET_RAW)' -r
@@ -299,33 +301,31 @@ markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l worst -d 'Keep the worst so many messages one by one' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fork-both -d 'Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l beyond-saturation -d 'Go on with higher rates although one was not reached'
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l sender-measured -d 'The sending application is what is measured: its lateness is part of the figures from the intended send, and makes none of them untrustworthy'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l sender-measured -d 'The sending application is what is measured: its lateness is part of the figures from the intended send, and does not invalidate them'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-loop -d 'Loop sent multicast messages back to this host'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l beyond-saturation -d 'Go on with higher rates although one was not reached'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Say each interval of 100 ms on standard output as a JSON line of type `interval` as soon as it is over; each result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -s t -l seconds -d 'Stream so long [default: 10]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l size -d 'Bytes of a datagram, or of a write: a number or a list, measured one after the other [default: udp what a frame of the route carries, at most 1472; tcp 131072]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l direction -d 'Which way: up (from here), down (from the far end), both' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s P -l flows -d 'Parallel flows in each direction' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s b -l bandwidth -d 'Payload bits a second in each direction, such as 500k, 100M, 2.5G [default: as fast as it goes]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l rate -d 'Datagrams a second in each direction instead, such as 50k; udp only' -r
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l size -d 'Bytes of a datagram, or of a write: a number or a list, measured one after the other [default: udp what a frame of the route carries, at most 1472; tcp 131072]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l batch -d 'Datagrams a system call at most (sendmmsg, recvmmsg); udp only [default: 1]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -s t -l seconds -d 'Stream so long [default: 10]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-receive -d 'How the far end waits [default: as this end]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
@@ -338,8 +338,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-bu
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l send-buffer -d 'SO_SNDBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l receive-buffer -d 'SO_RCVBUF of both ends in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bind -d 'Local address of the data socket' -r
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-bind -d 'Local address of the far end\'s data socket [default: the one that it serves at]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
@@ -355,11 +355,11 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l fork-both -d 'Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l working-latency -d 'A UDP ping-pong before and beside the stream shows what the load does to latency'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bidir -d 'Both ways at once: --direction both'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s R -l reverse -d 'From the far end: --direction down'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gso -d 'The kernel cuts long sends into datagrams (UDP_SEGMENT); udp only'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gro -d 'The kernel joins datagrams for the receiver (UDP_GRO): no jitter is known then; udp only'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l working-latency -d 'A UDP ping-pong before and beside the stream shows what the load does to latency'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s N -l nodelay -d 'Turn Nagle\'s algorithm off (TCP_NODELAY); iperf and netperf leave it on for bulk data too'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 'Say each second on standard output as a JSON line of type `interval` as soon as it is over; the result follows as one of type `result`'
