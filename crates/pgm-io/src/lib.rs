@@ -1,7 +1,8 @@
 //! PGM over sockets: the state machines of the `pgm` crate, driven by datagrams, a clock and a way of waiting.
 //!
 //! A [`Way`] is one end of a conversation: it may publish on one group, subscribe to one group (the same or another), or
-//! both. By hand it is [`Way::send`], [`Way::receive`], [`Way::drive`] and [`Way::close`], all on one thread. Under a
+//! both. By hand it is [`Way::send`], [`Way::receive`], [`Way::drive`] and [`Way::close`], all on one thread;
+//! [`hand`] has loops of them. Under a
 //! measuring loop it is [`Way::with_duplex`]: a [`net::Outbox`] and a [`net::Inbox`], for two threads or one.
 //!
 //! ```no_run
@@ -35,6 +36,7 @@
 
 mod duplex;
 mod error;
+pub mod hand;
 mod log;
 mod memory;
 mod options;

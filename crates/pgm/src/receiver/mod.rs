@@ -114,6 +114,22 @@ pub struct Counts {
     pub events_dropped: u64,
 }
 
+impl Event {
+    /// The source that it is about.
+    #[must_use]
+    pub fn tsi(&self) -> Tsi {
+        match *self {
+            Self::Source { tsi }
+            | Self::Lost { tsi, .. }
+            | Self::Finished { tsi }
+            | Self::Reset { tsi, .. }
+            | Self::Expired { tsi }
+            | Self::Restarted { tsi }
+            | Self::Refused { tsi } => tsi,
+        }
+    }
+}
+
 /// What happened and was not told yet.
 #[derive(Debug)]
 pub(crate) struct Events {

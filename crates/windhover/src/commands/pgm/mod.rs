@@ -1,6 +1,5 @@
 //! `windhover pgm`: one end of a PGM conversation by hand.
 
-mod numbered;
 mod ping;
 mod recv;
 mod reflect;
@@ -19,13 +18,6 @@ use pgm_io::{PgmIoError, Way, WayOptions};
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-
-/// Longest message (RFC 3208 gives fragments 32 bits of length; other implementations stop here).
-const MOST_BYTES: usize = 65_535;
-/// How often a loop looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long the end of a session may take.
-const END: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(command: Pgm, output: &Output) -> Result<u8, Failure> {
     let recording = capture(&command)?;

@@ -1,21 +1,18 @@
 //! `windhover pgm send`
 
-use super::{END, LOOK, MOST_BYTES, Publishes, numbered, open, tell};
+use super::{Publishes, open, tell};
 use crate::cli::pgm::Send;
 use crate::commands::signals;
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
-use pgm::zmtp;
-use pgm_io::{Way, WayCounts};
+use pgm_io::WayCounts;
+use pgm_io::hand::{self, MOST_BYTES, Next, PublishOptions, Published, numbered, serve};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::time::{Duration, Instant, SystemTime};
-
-/// While nobody types, NAKs are served for so long between two looks.
-const TYPING: Duration = Duration::from_millis(5);
+use std::time::{Duration, Instant};
 
 pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
@@ -23,15 +20,24 @@ pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     let mut way = open(&arguments.way, Some(&publishes), None)?;
     let mut input = Input::new(arguments, way.packet_payload_bytes())?;
     output.note(format_args!("{} publishes on {}", way.local(), arguments.group));
-    drive(&mut way, arguments.wait, &stop)?;
+    serve(&mut way, arguments.wait, &stop)?;
     let began = Instant::now();
-    let sent = publish(&mut way, &mut input, arguments, &stop);
+    let rate_pps = arguments.rate.or_else(|| arguments.count.map(|_| 1000.0));
+    let options = PublishOptions { rate_pps, zeromq: arguments.way.zeromq };
+    let sent = hand::publish(&mut way, options, &stop, |number, message| {
+        let next = input.next(number, message)?;
+        if message.len() > MOST_BYTES && !arguments.way.zeromq {
+            let why = anyhow!("message {} has {} bytes: PGM carries {MOST_BYTES} at most", number + 1, message.len());
+            return Err(Failure::usage(why));
+        }
+        Ok(next)
+    });
     let lasted = began.elapsed();
     if sent.is_ok() {
-        drive(&mut way, arguments.linger, &stop)?;
+        serve(&mut way, arguments.linger, &stop)?;
     }
-    let closed = way.close(END);
-    let (messages, bytes) = sent?;
+    let closed = way.close(hand::CLOSE);
+    let Published { messages, bytes } = sent?;
     let finished = closed?.finished;
     let counts = way.counts();
     if arguments.form.is_json() {
@@ -51,72 +57,11 @@ pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     Ok(if stop.load(Ordering::Relaxed) { 130 } else { 0 })
 }
 
-/// Serves NAKs for so long.
-fn drive(way: &mut Way, time: Duration, stop: &AtomicBool) -> Result<(), Failure> {
-    let end = Instant::now() + time;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || stop.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        way.drive(left.min(LOOK))?;
-    }
-}
-
-/// Publishes everything and says how many messages and bytes that were.
-fn publish(way: &mut Way, input: &mut Input, arguments: &Send, stop: &AtomicBool) -> Result<(u64, u64), Failure> {
-    let rate = arguments.rate.or_else(|| arguments.count.map(|_| 1000.0));
-    let (mut messages, mut bytes) = (0_u64, 0_u64);
-    let (mut message, mut framed) = (Vec::with_capacity(MOST_BYTES), Vec::new());
-    let began = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
-        match input.next(messages, &mut message)? {
-            Next::Message => {}
-            Next::NotYet => {
-                way.drive(TYPING)?;
-                continue;
-            }
-            Next::End => break,
-        }
-        if let Some(rate) = rate {
-            let due = began + Duration::from_secs_f64(messages as f64 / rate);
-            drive(way, due.saturating_duration_since(Instant::now()), stop)?;
-        }
-        if let Input::Numbered { .. } = input {
-            numbered::write(messages, realtime_ns(), &mut message);
-        }
-        if message.len() > MOST_BYTES && !arguments.way.zeromq {
-            let why = anyhow!("message {} has {} bytes: PGM carries {MOST_BYTES} at most", messages + 1, message.len());
-            return Err(Failure::usage(why));
-        }
-        if arguments.way.zeromq {
-            let most = way.packet_payload_bytes().unwrap_or(1448);
-            zmtp::frame(&message, most, &mut framed, |piece| way.send(piece).map(|_| ()))?;
-        } else {
-            way.send(&message)?;
-        }
-        messages += 1;
-        bytes += message.len() as u64;
-    }
-    Ok((messages, bytes))
-}
-
-fn realtime_ns() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    super::ns(since)
-}
-
 /// Where messages come from.
 enum Input {
     Numbered { count: u64, size: usize },
     File { file: Box<dyn Read>, name: String, size: usize },
     Lines { lines: Receiver<std::io::Result<Vec<u8>>>, hex: bool },
-}
-
-enum Next {
-    Message,
-    NotYet,
-    End,
 }
 
 impl Input {
@@ -127,8 +72,8 @@ impl Input {
         }
         if let Some(count) = arguments.count {
             let size = arguments.size.unwrap_or(64);
-            if size < numbered::LEAST_NUMBERED {
-                let least = numbered::LEAST_NUMBERED;
+            if size < numbered::LEAST_BYTES {
+                let least = numbered::LEAST_BYTES;
                 return Err(Failure::usage(anyhow!(
                     "--size {size} has no room for a number: use {least} bytes or more"
                 )));
@@ -158,7 +103,7 @@ impl Input {
         match self {
             Self::Numbered { count, size } => {
                 message.resize(*size, 0);
-                Ok(if number < *count { Next::Message } else { Next::End })
+                Ok(if number < *count { Next::Numbered } else { Next::End })
             }
             Self::File { file, name, size } => {
                 message.clear();

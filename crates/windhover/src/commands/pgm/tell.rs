@@ -2,6 +2,7 @@
 
 use pgm::receiver::{Counts, Event, Repair};
 use pgm::source::SourceCounts;
+use pgm_io::hand::RepairSteps;
 use serde_json::{Value, json};
 use stats::Histogram;
 
@@ -91,58 +92,16 @@ pub(super) fn repair_json(repair: &Repair) -> Value {
     })
 }
 
-/// Repairs, step by step.
-#[derive(Debug)]
-pub(super) struct Steps {
-    gap_to_nak: Histogram,
-    nak_to_ncf: Histogram,
-    ncf_to_repair: Histogram,
-    gap_to_repair: Histogram,
+/// The steps of repairs as an object.
+pub(super) fn steps_json(steps: &RepairSteps) -> Value {
+    Value::Object(steps.named().map(|(_, name, histogram)| (name.to_owned(), figures(histogram))).collect())
 }
 
-impl Steps {
-    pub(super) fn new() -> Self {
-        let histogram = Histogram::new;
-        Self {
-            gap_to_nak: histogram(),
-            nak_to_ncf: histogram(),
-            ncf_to_repair: histogram(),
-            gap_to_repair: histogram(),
-        }
-    }
-
-    pub(super) fn add(&mut self, repair: &Repair) {
-        self.gap_to_repair.record(repair.data_ns.saturating_sub(repair.gap_ns));
-        if let Some(nak_ns) = repair.nak_ns {
-            self.gap_to_nak.record(nak_ns.saturating_sub(repair.gap_ns));
-            if let Some(ncf_ns) = repair.ncf_ns {
-                self.nak_to_ncf.record(ncf_ns.saturating_sub(nak_ns));
-            }
-        }
-        if let Some(ncf_ns) = repair.ncf_ns {
-            self.ncf_to_repair.record(repair.data_ns.saturating_sub(ncf_ns));
-        }
-    }
-
-    fn named(&self) -> [(&'static str, &'static str, &Histogram); 4] {
-        [
-            ("gap to NAK", "gap_to_nak", &self.gap_to_nak),
-            ("NAK to NCF", "nak_to_ncf", &self.nak_to_ncf),
-            ("NCF to repair", "ncf_to_repair", &self.ncf_to_repair),
-            ("gap to repair", "gap_to_repair", &self.gap_to_repair),
-        ]
-    }
-
-    pub(super) fn json(&self) -> Value {
-        let steps = self.named().into_iter().map(|(_, name, histogram)| (name.to_owned(), figures(histogram)));
-        Value::Object(steps.collect())
-    }
-
-    /// One line a step that was seen.
-    pub(super) fn text(&self) -> String {
-        let seen = self.named().into_iter().filter(|(_, _, histogram)| !histogram.is_empty());
-        seen.map(|(name, _, histogram)| format!("  {name:<14} {}\n", row(histogram))).collect()
-    }
+/// A table of the steps of repairs, one line each; empty where nothing was repaired.
+pub(super) fn steps_text(title: &str, steps: &RepairSteps) -> String {
+    let seen = steps.named().filter(|(_, _, histogram)| !histogram.is_empty());
+    let lines: String = seen.map(|(name, _, histogram)| format!("  {name:<14} {}\n", row(histogram))).collect();
+    if lines.is_empty() { lines } else { format!("{title:<16}{}\n{lines}", heading()) }
 }
 
 /// Quantiles of tables.

@@ -1,7 +1,7 @@
-//! Messages that tell whether they came whole and in order, and pings.
+//! Messages that show whether they came whole and in order, and pings.
 
 /// Shortest numbered message: its number.
-pub(super) const LEAST_NUMBERED: usize = 8;
+pub const LEAST_BYTES: usize = 8;
 /// Where the pattern of a numbered message begins.
 const PATTERN: usize = 16;
 /// Where the pattern of a ping begins.
@@ -11,9 +11,9 @@ const MAGIC: [u8; 3] = *b"WhP";
 
 /// Writes message `number`: the number and the time of sending (ns since 1970) in 8 bytes each, then bytes of number plus
 /// place. A message of less than 16 bytes has no time.
-pub(super) fn write(number: u64, realtime_ns: u64, message: &mut [u8]) {
+pub fn write(number: u64, realtime_ns: u64, message: &mut [u8]) {
     put(message, 0, number);
-    let head = if message.len() < PATTERN { LEAST_NUMBERED } else { PATTERN };
+    let head = if message.len() < PATTERN { LEAST_BYTES } else { PATTERN };
     if head == PATTERN {
         put(message, 8, realtime_ns);
     }
@@ -21,15 +21,16 @@ pub(super) fn write(number: u64, realtime_ns: u64, message: &mut [u8]) {
 }
 
 /// The number of a message that came whole.
-pub(super) fn read(message: &[u8]) -> Option<u64> {
+#[must_use]
+pub fn read(message: &[u8]) -> Option<u64> {
     let number = get(message, 0)?;
-    let head = if message.len() < PATTERN { LEAST_NUMBERED } else { PATTERN };
+    let head = if message.len() < PATTERN { LEAST_BYTES } else { PATTERN };
     is_whole(number, head, message).then_some(number)
 }
 
 /// What became of a message on one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate {
+pub enum Fate {
     /// It came by itself.
     Untouched,
     /// It came by itself and waited behind one that was repaired.
@@ -40,10 +41,11 @@ pub(super) enum Fate {
 
 impl Fate {
     /// All, in the order of tables.
-    pub(super) const ALL: [Self; 3] = [Self::Untouched, Self::Held, Self::Repaired];
+    pub const ALL: [Self; 3] = [Self::Untouched, Self::Held, Self::Repaired];
 
     /// The word for it.
-    pub(super) fn word(self) -> &'static str {
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
             Self::Untouched => "untouched",
             Self::Held => "held",
@@ -52,7 +54,8 @@ impl Fate {
     }
 
     /// What became of a message that was delivered.
-    pub(super) fn of(delivered: &pgm_io::Delivered) -> Self {
+    #[must_use]
+    pub fn of(delivered: &crate::Delivered) -> Self {
         match (delivered.repair, delivered.held) {
             (Some(_), _) => Self::Repaired,
             (None, true) => Self::Held,
@@ -63,20 +66,20 @@ impl Fate {
 
 /// A ping or its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ping {
+pub struct Ping {
     /// Its number.
-    pub(super) number: u64,
+    pub number: u64,
     /// When it was sent, on the sender's clock.
-    pub(super) sent_ns: u64,
+    pub sent_ns: u64,
     /// Whose it is: several may ping one group.
-    pub(super) id: u64,
+    pub id: u64,
     /// What became of it on its way to the reflector, as that says.
-    pub(super) out: Fate,
+    pub out: Fate,
 }
 
 impl Ping {
     /// Writes it over a message of 32 bytes or more.
-    pub(super) fn write(&self, message: &mut [u8]) {
+    pub fn write(&self, message: &mut [u8]) {
         put(message, 0, self.number);
         put(message, 8, self.sent_ns);
         put(message, 16, self.id);
@@ -88,7 +91,8 @@ impl Ping {
     }
 
     /// Reads it; none where a message is no ping or did not come whole.
-    pub(super) fn read(message: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn read(message: &[u8]) -> Option<Self> {
         if message.get(25..28)? != MAGIC {
             return None;
         }
@@ -99,7 +103,7 @@ impl Ping {
     }
 
     /// Notes in a ping what became of it so far; other messages stay as they are.
-    pub(super) fn note(message: &mut [u8], fate: Fate) {
+    pub fn note(message: &mut [u8], fate: Fate) {
         if message.get(25..28) == Some(&MAGIC[..]) {
             set_out(message, fate);
         }

@@ -1,0 +1,199 @@
+//! Numbered messages, and the times of their answers.
+
+use super::numbered::{Fate, Ping};
+use super::{MOST_BYTES, RepairSteps, STOP_CHECK};
+use crate::{Delivered, Incoming, PgmIoError, Way, WayCounts};
+use pgm::Tsi;
+use pgm::receiver::Event;
+use stats::Histogram;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is sent, and how long answers are waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct PingOptions {
+    /// Messages.
+    pub count: u64,
+    /// Messages a second.
+    pub rate_pps: f64,
+    /// Bytes of a message, 32 or more.
+    pub bytes: usize,
+    /// How long the answers to the last message are waited for.
+    pub linger: Duration,
+    /// Reflectors that are expected.
+    pub reflectors: usize,
+}
+
+/// One end that answers.
+#[derive(Debug)]
+pub struct PingReflector {
+    /// Its session.
+    pub tsi: Tsi,
+    /// Round trips in ns by fate, in the order of [`Fate::ALL`].
+    pub rtt: [Histogram; 3],
+    /// Answers that came after a later one.
+    pub out_of_order: u64,
+    /// The number after the last one that came.
+    next: u64,
+}
+
+impl PingReflector {
+    /// Answers that came.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.rtt.iter().map(Histogram::count).sum()
+    }
+
+    /// Round trips of all answers, in ns.
+    #[must_use]
+    pub fn all(&self) -> Histogram {
+        let mut all = Histogram::new();
+        self.rtt.iter().for_each(|part| all.merge(part));
+        all
+    }
+}
+
+/// One end that pings.
+pub struct Pinger<'a> {
+    way: &'a mut Way,
+    options: PingOptions,
+    id: u64,
+    stop: &'a AtomicBool,
+    on_event: &'a mut dyn FnMut(&Event),
+    buffer: Vec<u8>,
+    /// Reflectors in the order in which they were heard.
+    pub reflectors: Vec<PingReflector>,
+    /// Messages sent.
+    pub sent: u64,
+    /// Repairs of answers.
+    pub repairs: RepairSteps,
+}
+
+impl<'a> Pinger<'a> {
+    /// Pings over a way that publishes and subscribes. `id` tells its pings from those of others on the group; events go
+    /// to `on_event`.
+    pub fn new(
+        way: &'a mut Way,
+        options: PingOptions,
+        id: u64,
+        stop: &'a AtomicBool,
+        on_event: &'a mut dyn FnMut(&Event),
+    ) -> Self {
+        let buffer = vec![0; MOST_BYTES];
+        Self {
+            way,
+            options,
+            id,
+            stop,
+            on_event,
+            buffer,
+            reflectors: Vec::new(),
+            sent: 0,
+            repairs: RepairSteps::default(),
+        }
+    }
+
+    /// Waits until the expected reflectors were heard: they announce themselves as soon as they run. Returns false when
+    /// that took longer than `patience`.
+    ///
+    /// # Errors
+    /// The sockets fail.
+    pub fn search(&mut self, patience: Duration) -> Result<bool, PgmIoError> {
+        let end = Instant::now() + patience;
+        while self.reflectors.len() < self.options.reflectors && !self.stop.load(Ordering::Relaxed) {
+            if Instant::now() >= end {
+                return Ok(false);
+            }
+            self.receive(STOP_CHECK)?;
+        }
+        Ok(true)
+    }
+
+    /// Sends all messages and waits for the last answers.
+    ///
+    /// # Errors
+    /// The sockets fail.
+    pub fn run(&mut self) -> Result<(), PgmIoError> {
+        let mut message = vec![0; self.options.bytes];
+        let began = Instant::now();
+        while self.sent < self.options.count && !self.stop.load(Ordering::Relaxed) {
+            let due = began + Duration::from_secs_f64(self.sent as f64 / self.options.rate_pps);
+            let left = due.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                self.receive(left.min(STOP_CHECK))?;
+                continue;
+            }
+            let ping = Ping { number: self.sent, sent_ns: self.way.now_ns(), id: self.id, out: Fate::Untouched };
+            ping.write(&mut message);
+            self.way.send(&message)?;
+            self.sent += 1;
+        }
+        let end = Instant::now() + self.options.linger;
+        while !self.stop.load(Ordering::Relaxed) && self.reflectors.iter().any(|one| one.answers() < self.sent) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.receive(left.min(STOP_CHECK))?;
+        }
+        Ok(())
+    }
+
+    /// Reflectors that answered at least once.
+    #[must_use]
+    pub fn answered(&self) -> usize {
+        self.reflectors.iter().filter(|reflector| reflector.answers() > 0).count()
+    }
+
+    /// Reflectors that never answered: heard, expected or refused.
+    #[must_use]
+    pub fn silent(&self, counts: &WayCounts) -> usize {
+        let refused = usize::try_from(counts.receiver.sources_refused).unwrap_or(usize::MAX);
+        let known = self.reflectors.len().saturating_add(refused).max(self.options.reflectors).max(1);
+        known - self.answered()
+    }
+
+    /// The way that it pings over.
+    pub fn way(&mut self) -> &mut Way {
+        self.way
+    }
+
+    fn receive(&mut self, time: Duration) -> Result<(), PgmIoError> {
+        match self.way.receive(&mut self.buffer, time)? {
+            Incoming::Message(delivered) => self.answer(&delivered),
+            Incoming::Event(event) => {
+                if let Event::Source { tsi } = event {
+                    self.reflector(tsi);
+                }
+                (self.on_event)(&event);
+            }
+            Incoming::TimedOut | Incoming::Interrupted => {}
+        }
+        Ok(())
+    }
+
+    fn reflector(&mut self, tsi: Tsi) -> Option<&mut PingReflector> {
+        let index = self.reflectors.iter().position(|reflector| reflector.tsi == tsi).unwrap_or_else(|| {
+            let rtt = std::array::from_fn(|_| Histogram::new());
+            self.reflectors.push(PingReflector { tsi, rtt, out_of_order: 0, next: 0 });
+            self.reflectors.len() - 1
+        });
+        self.reflectors.get_mut(index)
+    }
+
+    fn answer(&mut self, delivered: &Delivered) {
+        let now_ns = self.way.now_ns();
+        let message = self.buffer.get(..delivered.bytes).unwrap_or_default();
+        let Some(ping) = Ping::read(message).filter(|ping| ping.id == self.id) else { return };
+        if let Some(repair) = &delivered.repair {
+            self.repairs.add(repair);
+        }
+        let fate = Fate::of(delivered).max(ping.out);
+        let Some(reflector) = self.reflector(delivered.tsi) else { return };
+        reflector.out_of_order += u64::from(ping.number < reflector.next);
+        reflector.next = ping.number + 1;
+        if let Some((_, times)) = Fate::ALL.iter().zip(&mut reflector.rtt).find(|(one, _)| **one == fate) {
+            times.record(now_ns.saturating_sub(ping.sent_ns));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Publishes what comes again.
+
+use super::numbered::{Fate, Ping};
+use super::{MOST_BYTES, wait_until};
+use crate::{Incoming, PgmIoError, Way};
+use pgm::receiver::Event;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Publishes each message that comes, a ping with what became of it on its way here. Ends after `count` messages, after
+/// `lasts`, or when `stop` is set. Returns the number of messages.
+///
+/// # Errors
+/// The sockets fail.
+pub fn reflect(
+    way: &mut Way,
+    (count, lasts): (Option<u64>, Option<Duration>),
+    stop: &AtomicBool,
+    on_event: &mut dyn FnMut(&Event),
+) -> Result<u64, PgmIoError> {
+    let end = lasts.map(|lasts| Instant::now() + lasts);
+    let mut messages = 0;
+    let mut buffer = vec![0; MOST_BYTES];
+    while !stop.load(Ordering::Relaxed) && count.is_none_or(|count| messages < count) {
+        let Some(left) = wait_until(end) else { break };
+        match way.receive(&mut buffer, left)? {
+            Incoming::Message(delivered) => {
+                let Some(message) = buffer.get_mut(..delivered.bytes) else { continue };
+                Ping::note(message, Fate::of(&delivered));
+                way.send(message)?;
+                messages += 1;
+            }
+            Incoming::Event(event) => on_event(&event),
+            Incoming::TimedOut | Incoming::Interrupted => {}
+        }
+    }
+    Ok(messages)
+}
