@@ -94,7 +94,7 @@ fn browse(browser: &Path, url: &str, flags: &[&str]) -> (String, Vec<String>) {
     static ONE: Mutex<()> = Mutex::new(());
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let seen = start(browser, url, flags).or_else(|| {
-        eprintln!("{} did not end within {LIMIT_S} s on {url}: once more", browser.display());
+        eprintln!("RETRIED {}: it did not end within {LIMIT_S} s on {url}", browser.display());
         start(browser, url, flags)
     });
     let (page, log) = seen.unwrap_or_else(|| panic!("{} never ends on {url}", browser.display()));
