@@ -20,11 +20,7 @@ pub const DECIDING: [Statistic; 5] =
 /// [`ModelError::UnknownWord`] for what is none of [`DECIDING`].
 pub fn deciding(text: &str) -> Result<Statistic, ModelError> {
     let known = text.parse().ok().filter(|place| DECIDING.contains(place));
-    known.ok_or_else(|| ModelError::UnknownWord {
-        what: "figure",
-        given: text.to_owned(),
-        accepted: "p50, p99, p99.9, mean or stdev",
-    })
+    known.ok_or_else(|| model::words::unknown("figure", text, &DECIDING.map(Statistic::word)))
 }
 
 /// How a trial is judged.

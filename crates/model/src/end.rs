@@ -1,80 +1,28 @@
 //! What one end of a measurement is told: how it waits, where and with what policy it runs.
 
-use crate::{ModelError, Policy};
-use std::fmt;
+use crate::Policy;
 use std::net::IpAddr;
-use std::str::FromStr;
 
-/// How an end waits for a message.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Default,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Receive {
-    /// A blocking receive call.
-    #[default]
-    Block,
-    /// Non-blocking receive calls in a loop; occupies the CPU.
-    Spin,
-    /// poll(2), then receive.
-    Poll,
-    /// select(2), then receive.
-    Select,
-    /// epoll_wait(2) on a set made once, then receive.
-    Epoll,
-    /// As `epoll`, with an EPOLL_CTL_MOD before each wait.
-    EpollMod,
-    /// As `epoll`, with EPOLL_CTL_ADD before and EPOLL_CTL_DEL after each wait.
-    EpollAdddel,
-}
-
-impl Receive {
-    /// All modes, in the order that help texts list them.
-    pub const ALL: [Self; 7] =
-        [Self::Block, Self::Spin, Self::Poll, Self::Select, Self::Epoll, Self::EpollMod, Self::EpollAdddel];
-
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Spin => "spin",
-            Self::Poll => "poll",
-            Self::Select => "select",
-            Self::Epoll => "epoll",
-            Self::EpollMod => "epoll-mod",
-            Self::EpollAdddel => "epoll-adddel",
-        }
-    }
-}
-
-impl fmt::Display for Receive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Receive {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        let wanted = text.replace('_', "-");
-        Self::ALL.into_iter().find(|mode| mode.word() == wanted).ok_or_else(|| ModelError::UnknownWord {
-            what: "receive mode",
-            given: text.to_owned(),
-            accepted: "block, spin, poll, select, epoll, epoll-mod or epoll-adddel",
-        })
+words! {
+    "receive mode";
+    /// How an end waits for a message.
+    #[derive(Default)]
+    pub enum Receive {
+        /// A blocking receive call.
+        #[default]
+        Block = "block",
+        /// Non-blocking receive calls in a loop; occupies the CPU.
+        Spin = "spin",
+        /// poll(2), then receive.
+        Poll = "poll",
+        /// select(2), then receive.
+        Select = "select",
+        /// epoll_wait(2) on a set made once, then receive.
+        Epoll = "epoll",
+        /// As `epoll`, with an EPOLL_CTL_MOD before each wait.
+        EpollMod = "epoll-mod" | "epoll_mod",
+        /// As `epoll`, with EPOLL_CTL_ADD before and EPOLL_CTL_DEL after each wait.
+        EpollAdddel = "epoll-adddel" | "epoll_adddel",
     }
 }
 

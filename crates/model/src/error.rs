@@ -11,7 +11,7 @@ pub enum ModelError {
         /// What was given.
         given: String,
         /// The accepted forms, for people.
-        accepted: &'static str,
+        accepted: String,
     },
     /// A number outside its range.
     #[error("{what} {given} is out of range: use {accepted}")]

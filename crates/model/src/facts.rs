@@ -1,43 +1,20 @@
 //! What a machine and a host are: recorded with every run. Absent means not known, never "no".
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-/// What the hosts of a run are made of. Tables never mix these without saying so.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Substrate {
-    /// Separate computers.
-    Metal,
-    /// Virtual machines.
-    Vm,
-    /// Simulated hardware.
-    Simulated,
-    /// Network namespaces of one machine.
-    Netns,
-    /// One network namespace.
-    Loopback,
-}
-
-impl Substrate {
-    /// The word used in documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Metal => "metal",
-            Self::Vm => "vm",
-            Self::Simulated => "simulated",
-            Self::Netns => "netns",
-            Self::Loopback => "loopback",
-        }
-    }
-}
-
-impl fmt::Display for Substrate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+words! {
+    /// What the hosts of a run are made of. Tables never mix these without saying so.
+    pub enum Substrate {
+        /// Separate computers.
+        Metal = "metal",
+        /// Virtual machines.
+        Vm = "vm",
+        /// Simulated hardware.
+        Simulated = "simulated",
+        /// Network namespaces of one machine.
+        Netns = "netns",
+        /// One network namespace.
+        Loopback = "loopback",
     }
 }
 

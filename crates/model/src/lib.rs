@@ -4,6 +4,9 @@
 //! only when a meaning changes; readers of documents ignore fields they do not know, readers of plans refuse
 //! keys they do not know. Times are integers in nanoseconds (`_ns`) unless a name says otherwise.
 
+#[macro_use]
+pub mod words;
+
 pub mod clockmap;
 pub mod cpus;
 pub mod end;

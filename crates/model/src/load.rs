@@ -1,63 +1,24 @@
 //! Background loads: what is asked for and what was delivered.
 
-use crate::{CpuList, ModelError};
-use std::fmt;
+use crate::CpuList;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-/// The built-in loads.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum LoadProfile {
-    /// Compiling in a loop: fork, exec, page touching, file writing and real compilation.
-    Build,
-    /// Arithmetic.
-    Cpu,
-    /// Memory bandwidth.
-    Memory,
-    /// File writes with fsync.
-    Disk,
-    /// TCP streams over loopback.
-    Net,
-    /// Context switches: groups of senders and receivers over sockets (as hackbench).
-    Context,
-}
-
-impl LoadProfile {
-    /// All profiles, in the order that help texts list them.
-    pub const ALL: [Self; 6] = [Self::Build, Self::Cpu, Self::Memory, Self::Disk, Self::Net, Self::Context];
-
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Build => "build",
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-            Self::Disk => "disk",
-            Self::Net => "net",
-            Self::Context => "context",
-        }
-    }
-}
-
-impl fmt::Display for LoadProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for LoadProfile {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        Self::ALL.into_iter().find(|profile| profile.word() == text).ok_or_else(|| ModelError::UnknownWord {
-            what: "load",
-            given: text.to_owned(),
-            accepted: "build, cpu, memory, disk, net or context",
-        })
+words! {
+    "load";
+    /// The built-in loads.
+    pub enum LoadProfile {
+        /// Compiling in a loop: fork, exec, page touching, file writing and real compilation.
+        Build = "build",
+        /// Arithmetic.
+        Cpu = "cpu",
+        /// Memory bandwidth.
+        Memory = "memory",
+        /// File writes with fsync.
+        Disk = "disk",
+        /// TCP streams over loopback.
+        Net = "net",
+        /// Context switches: groups of senders and receivers over sockets (as hackbench).
+        Context = "context",
     }
 }
 

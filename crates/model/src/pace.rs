@@ -1,54 +1,19 @@
 //! A fixed schedule of messages: how fast, in what shape, and who wakes the sender.
 
 use crate::ModelError;
-use std::fmt;
-use std::str::FromStr;
 
-/// What the sender does until a message is due.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Pacer {
-    /// clock_nanosleep(2) to the absolute time of the message.
-    #[default]
-    Sleep,
-    /// Sleeps until shortly before, then spins.
-    Hybrid,
-    /// Spins on the clock; occupies the CPU. One thread sends and receives.
-    Spin,
-}
-
-impl Pacer {
-    /// All pacers, in the order that help texts list them.
-    pub const ALL: [Self; 3] = [Self::Sleep, Self::Hybrid, Self::Spin];
-
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Sleep => "sleep",
-            Self::Hybrid => "hybrid",
-            Self::Spin => "spin",
-        }
-    }
-}
-
-impl fmt::Display for Pacer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Pacer {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        Self::ALL.into_iter().find(|pacer| pacer.word() == text).ok_or_else(|| ModelError::UnknownWord {
-            what: "pacer",
-            given: text.to_owned(),
-            accepted: "sleep, hybrid or spin",
-        })
+words! {
+    "pacer";
+    /// What the sender does until a message is due.
+    #[derive(Default)]
+    pub enum Pacer {
+        /// clock_nanosleep(2) to the absolute time of the message.
+        #[default]
+        Sleep = "sleep",
+        /// Sleeps until shortly before, then spins.
+        Hybrid = "hybrid",
+        /// Spins on the clock; occupies the CPU. One thread sends and receives.
+        Spin = "spin",
     }
 }
 
@@ -74,36 +39,20 @@ pub enum Shape {
     },
 }
 
-/// Which time stamps are taken beside the application's own.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Stamps {
-    /// None.
-    #[default]
-    None,
-    /// SO_TIMESTAMPING in software: when the driver sent, when the stack received.
-    Kernel,
-    /// SO_TIMESTAMPING by the NIC; refused where it has none.
-    Hardware,
-    /// The best that each end has: by the NIC, else in software.
-    Auto,
-}
-
-impl Stamps {
-    /// All, in the order that help texts list them.
-    pub const ALL: [Self; 4] = [Self::None, Self::Kernel, Self::Hardware, Self::Auto];
-
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Kernel => "kernel",
-            Self::Hardware => "hardware",
-            Self::Auto => "auto",
-        }
+words! {
+    "stamps";
+    /// Which time stamps are taken beside the application's own.
+    #[derive(Default)]
+    pub enum Stamps {
+        /// None.
+        #[default]
+        None = "none",
+        /// SO_TIMESTAMPING in software: when the driver sent, when the stack received.
+        Kernel = "kernel",
+        /// SO_TIMESTAMPING by the NIC; refused where it has none.
+        Hardware = "hardware",
+        /// The best that each end has: by the NIC, else in software.
+        Auto = "auto",
     }
 }
 

@@ -3,45 +3,17 @@
 use crate::{Latency, ModelError};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
-/// What PGM's packets travel in.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum PgmCarrier {
-    /// UDP, as most implementations encapsulate PGM.
-    #[default]
-    Udp,
-    /// IP itself, protocol 113; needs CAP_NET_RAW at both ends.
-    Raw,
-}
-
-impl PgmCarrier {
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Raw => "raw",
-        }
-    }
-}
-
-impl fmt::Display for PgmCarrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for PgmCarrier {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        [Self::Udp, Self::Raw].into_iter().find(|carrier| carrier.word() == text).ok_or_else(|| {
-            ModelError::UnknownWord { what: "PGM carrier", given: text.to_owned(), accepted: "udp or raw" }
-        })
+words! {
+    "PGM carrier";
+    /// What PGM's packets travel in.
+    #[derive(Default)]
+    pub enum PgmCarrier {
+        /// UDP, as most implementations encapsulate PGM.
+        #[default]
+        Udp = "udp",
+        /// IP itself, protocol 113; needs CAP_NET_RAW at both ends.
+        Raw = "raw",
     }
 }
 

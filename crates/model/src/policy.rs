@@ -72,11 +72,10 @@ impl FromStr for Policy {
             ("idle", None) => Ok(Self::Idle),
             ("fifo", _) => Ok(Self::Fifo(level(1)?)),
             ("rr", _) => Ok(Self::Rr(level(1)?)),
-            _ => Err(ModelError::UnknownWord {
-                what: "policy",
-                given: text.to_owned(),
-                accepted: "other, batch, idle, fifo:1 to fifo:99 or rr:1 to rr:99",
-            }),
+            _ => {
+                let known = ["other", "batch", "idle", "fifo:1 to fifo:99", "rr:1 to rr:99"];
+                Err(crate::words::unknown("policy", text, &known))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The texts that a schedule of `pace` is given as: lists of rates, shapes, and files of times.
 
-use crate::{ModelError, PaceSpec, Shape, Stamps};
+use crate::{ModelError, PaceSpec, Shape};
 use std::fmt;
 use std::str::FromStr;
 
@@ -134,30 +134,8 @@ impl FromStr for Shape {
                 given: text.to_owned(),
                 why: "say how many messages a burst has, as in burst:10".to_owned(),
             }),
-            _ => Err(ModelError::UnknownWord {
-                what: "shape",
-                given: text.to_owned(),
-                accepted: "even, poisson or burst:N",
-            }),
+            _ => Err(crate::words::unknown("shape", text, &["even", "poisson", "burst:N"])),
         }
-    }
-}
-
-impl fmt::Display for Stamps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Stamps {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        Self::ALL.into_iter().find(|stamps| stamps.word() == text).ok_or_else(|| ModelError::UnknownWord {
-            what: "stamps",
-            given: text.to_owned(),
-            accepted: "none, kernel, hardware or auto",
-        })
     }
 }
 
@@ -228,6 +206,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Stamps;
 
     fn list(text: &str) -> Vec<f64> {
         text.parse::<RateList>().unwrap().0

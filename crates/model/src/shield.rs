@@ -4,68 +4,22 @@ use crate::{CpuList, ModelError};
 use std::fmt;
 use std::str::FromStr;
 
-/// What keeps other tasks off shielded CPUs.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Default,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum ShieldBackend {
-    /// The best that the system has: `v2`, else `v1`, else `affinity`.
-    #[default]
-    Auto,
-    /// An isolated partition of control group version 2 (Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition).
-    V2,
-    /// Cpusets of control group version 1.
-    V1,
-    /// The affinity of every task, once and again by a guard: what the papers' cpuguard did.
-    Affinity,
-    /// Nothing to do at run time: the CPUs were isolated at boot (`isolcpus=`).
-    Isolcpus,
-}
-
-impl ShieldBackend {
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::V2 => "v2",
-            Self::V1 => "v1",
-            Self::Affinity => "affinity",
-            Self::Isolcpus => "isolcpus",
-        }
-    }
-}
-
-impl fmt::Display for ShieldBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for ShieldBackend {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        [Self::Auto, Self::V2, Self::V1, Self::Affinity, Self::Isolcpus]
-            .into_iter()
-            .find(|backend| backend.word() == text)
-            .ok_or_else(|| ModelError::UnknownWord {
-                what: "shield backend",
-                given: text.to_owned(),
-                accepted: "auto, v2, v1, affinity or isolcpus",
-            })
+words! {
+    "shield backend";
+    /// What keeps other tasks off shielded CPUs.
+    #[derive(Default)]
+    pub enum ShieldBackend {
+        /// The best that the system has: `v2`, else `v1`, else `affinity`.
+        #[default]
+        Auto = "auto",
+        /// An isolated partition of control group version 2 (Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.partition).
+        V2 = "v2",
+        /// Cpusets of control group version 1.
+        V1 = "v1",
+        /// The affinity of every task, once and again by a guard: what the papers' cpuguard did.
+        Affinity = "affinity",
+        /// Nothing to do at run time: the CPUs were isolated at boot (`isolcpus=`).
+        Isolcpus = "isolcpus",
     }
 }
 

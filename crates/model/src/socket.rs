@@ -1,51 +1,30 @@
 //! Which protocol carries the messages, and the socket options that both ends share.
 
 use crate::{ModelError, PgmSpec};
-use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// What carries the messages.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protocol {
-    /// TCP over IPv4 or IPv6.
-    Tcp,
-    /// UDP over IPv4 or IPv6, unicast or multicast.
-    Udp,
-    /// A pair of UNIX stream sockets between two processes of one machine.
-    UnixStream,
-    /// A pair of UNIX datagram sockets between two processes of one machine.
-    UnixDgram,
-    /// Two pipes between two processes of one machine.
-    Pipe,
-    /// ICMP echo, answered by the far kernel (only `ping`).
-    Icmp,
-    /// PGM, reliable multicast (RFC 3208; only `pace`).
-    Pgm,
+words! {
+    /// What carries the messages.
+    pub enum Protocol {
+        /// TCP over IPv4 or IPv6.
+        Tcp = "tcp",
+        /// UDP over IPv4 or IPv6, unicast or multicast.
+        Udp = "udp",
+        /// A pair of UNIX stream sockets between two processes of one machine.
+        UnixStream = "unix-stream",
+        /// A pair of UNIX datagram sockets between two processes of one machine.
+        UnixDgram = "unix-dgram",
+        /// Two pipes between two processes of one machine.
+        Pipe = "pipe",
+        /// ICMP echo, answered by the far kernel (only `ping`).
+        Icmp = "icmp",
+        /// PGM, reliable multicast (RFC 3208; only `pace`).
+        Pgm = "pgm",
+    }
 }
 
 impl Protocol {
-    /// All protocols, in the order that help texts list them.
-    pub const ALL: [Self; 7] =
-        [Self::Tcp, Self::Udp, Self::UnixStream, Self::UnixDgram, Self::Pipe, Self::Icmp, Self::Pgm];
-
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::UnixStream => "unix-stream",
-            Self::UnixDgram => "unix-dgram",
-            Self::Pipe => "pipe",
-            Self::Icmp => "icmp",
-            Self::Pgm => "pgm",
-        }
-    }
-
     /// Whether messages have no borders, so that a receiver counts bytes.
     #[must_use]
     pub fn is_stream(self) -> bool {
@@ -72,22 +51,14 @@ impl Protocol {
     }
 }
 
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
 impl FromStr for Protocol {
     type Err = ModelError;
 
     fn from_str(text: &str) -> Result<Self, ModelError> {
         let wanted = text.to_ascii_lowercase().replace('_', "-");
         let wanted = if wanted == "unix-datagram" { "unix-dgram" } else { wanted.as_str() };
-        Self::ALL.into_iter().find(|protocol| protocol.word() == wanted).ok_or_else(|| ModelError::UnknownWord {
-            what: "protocol",
-            given: text.to_owned(),
-            accepted: "tcp, udp, pgm, unix-stream, unix-dgram or pipe",
+        Self::ALL.into_iter().find(|protocol| protocol.word() == wanted).ok_or_else(|| {
+            crate::words::unknown("protocol", text, &["tcp", "udp", "pgm", "unix-stream", "unix-dgram", "pipe"])
         })
     }
 }

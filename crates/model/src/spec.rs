@@ -1,59 +1,21 @@
 //! What one measurement does, as the command line or a plan asks for it.
 
 use crate::{EndSpec, ModelError, PaceSpec, Protocol, Receive, SizeList, SocketSpec, StreamSpec};
-use std::fmt;
-use std::str::FromStr;
 
-/// The kinds of measurement.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Probe {
-    /// One message there and back at a time, every one timed.
-    Pingpong,
-    /// Request/response transactions, with their rate and the CPU they cost.
-    Rr,
-    /// ICMP echo.
-    Ping,
-    /// Messages at a fixed rate, sent without waiting for answers.
-    Pace,
-    /// Bulk data.
-    Stream,
-}
-
-impl Probe {
-    /// All kinds, in the order that help texts list them.
-    pub const ALL: [Self; 5] = [Self::Pingpong, Self::Rr, Self::Ping, Self::Pace, Self::Stream];
-
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pingpong => "pingpong",
-            Self::Rr => "rr",
-            Self::Ping => "ping",
-            Self::Pace => "pace",
-            Self::Stream => "stream",
-        }
-    }
-}
-
-impl fmt::Display for Probe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Probe {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        Self::ALL.into_iter().find(|probe| probe.word() == text).ok_or_else(|| ModelError::UnknownWord {
-            what: "probe",
-            given: text.to_owned(),
-            accepted: "pingpong, rr, ping, pace or stream",
-        })
+words! {
+    "probe";
+    /// The kinds of measurement.
+    pub enum Probe {
+        /// One message there and back at a time, every one timed.
+        Pingpong = "pingpong",
+        /// Request/response transactions, with their rate and the CPU they cost.
+        Rr = "rr",
+        /// ICMP echo.
+        Ping = "ping",
+        /// Messages at a fixed rate, sent without waiting for answers.
+        Pace = "pace",
+        /// Bulk data.
+        Stream = "stream",
     }
 }
 

@@ -1,49 +1,19 @@
 //! Bulk data: how much, which way, over how many flows.
 
 use crate::{ModelError, ProbeSpec, Protocol, Receive};
-use std::fmt;
-use std::str::FromStr;
 
-/// Which way the data goes.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// From the initiator to the far end (netperf's STREAM).
-    #[default]
-    Up,
-    /// From the far end to the initiator (netperf's MAERTS, iperf's reverse).
-    Down,
-    /// Both at once.
-    Both,
-}
-
-impl Direction {
-    /// The word used in flags, plans and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-            Self::Both => "both",
-        }
-    }
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Direction {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        [Self::Up, Self::Down, Self::Both].into_iter().find(|direction| direction.word() == text).ok_or_else(|| {
-            ModelError::UnknownWord { what: "direction", given: text.to_owned(), accepted: "up, down or both" }
-        })
+words! {
+    "direction";
+    /// Which way the data goes.
+    #[derive(Default)]
+    pub enum Direction {
+        /// From the initiator to the far end (netperf's STREAM).
+        #[default]
+        Up = "up",
+        /// From the far end to the initiator (netperf's MAERTS, iperf's reverse).
+        Down = "down",
+        /// Both at once.
+        Both = "both",
     }
 }
 

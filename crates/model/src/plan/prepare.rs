@@ -74,11 +74,9 @@ impl Plan {
         if word == "off" {
             return Ok(None);
         }
-        let backend = word.parse::<ShieldBackend>().map_err(|_| ModelError::UnknownWord {
-            what: "shield",
-            given: word.to_owned(),
-            accepted: "off, affinity, v1, v2, isolcpus or auto",
-        })?;
+        let backend = word
+            .parse::<ShieldBackend>()
+            .map_err(|_| crate::words::unknown("shield", word, &["off", "affinity", "v1", "v2", "isolcpus", "auto"]))?;
         let plan = self.shield.clone().unwrap_or_default();
         let unlimited_realtime = plan.unlimited_realtime.unwrap_or(self.lab.is_some());
         Ok(Some(CellShield { backend, plan, unlimited_realtime }))

@@ -14,47 +14,29 @@ use crate::result::EndReport;
 use crate::{FlowReport, LatencyKind, Messages, OneWay, PgmEnd, ResultDocument};
 use std::sync::LazyLock;
 
-/// What a quantity is counted in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds.
-    Ns,
-    /// Microseconds of CPU time.
-    Us,
-    /// 0 to 1; of parity and reached rates also more.
-    Share,
-    /// Of a hundred.
-    Percent,
-    /// 1/s.
-    PerSecond,
-    /// bit/s.
-    Bits,
-    /// For a million messages.
-    PerMillion,
-    /// Whole things.
-    Count,
-    /// Bytes.
-    Bytes,
-    /// A number without a unit, or with one that its name says.
-    Number,
-}
-
-impl Unit {
-    /// The unit as documents name it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ns => "ns",
-            Self::Us => "us",
-            Self::Share => "share",
-            Self::Percent => "percent",
-            Self::PerSecond => "per_second",
-            Self::Bits => "bits_per_second",
-            Self::PerMillion => "per_million",
-            Self::Count => "count",
-            Self::Bytes => "bytes",
-            Self::Number => "number",
-        }
+words! {
+    /// What a quantity is counted in.
+    pub enum Unit {
+        /// Nanoseconds.
+        Ns = "ns",
+        /// Microseconds of CPU time.
+        Us = "us",
+        /// 0 to 1; of parity and reached rates also more.
+        Share = "share",
+        /// Of a hundred.
+        Percent = "percent",
+        /// 1/s.
+        PerSecond = "per_second",
+        /// bit/s.
+        Bits = "bits_per_second",
+        /// For a million messages.
+        PerMillion = "per_million",
+        /// Whole things.
+        Count = "count",
+        /// Bytes.
+        Bytes = "bytes",
+        /// A number without a unit, or with one that its name says.
+        Number = "number",
     }
 }
 
@@ -119,109 +101,53 @@ impl Combine {
     }
 }
 
-/// Quantities that stand together in tables and files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
-    /// Latency from the actual send time.
-    Latency,
-    /// From the intended send time.
-    Intended,
-    /// Actual less intended send time.
-    Lateness,
-    /// What an open loop would see.
-    Corrected,
-    /// The ping-pong beside a stream and before it.
-    Working,
-    /// One-way times.
-    OneWay,
-    /// Messages sent and answered.
-    Messages,
-    /// The schedule of `pace`.
-    Schedule,
-    /// Request and response.
-    Transactions,
-    /// A stream as a whole.
-    Stream,
-    /// Its directions, each by itself.
-    Flows,
-    /// Parts of the round trip.
-    Segments,
-    /// Messages over PGM by what repairs did to them.
-    Fates,
-    /// Their shares, and repairs for all messages.
-    Repairs,
-    /// Packets of all ends of PGM together.
-    Pgm,
-    /// Packets of the initiator, and of all reflectors together.
-    PgmEnds,
-    /// What repairs took, step by step.
-    Steps,
-    /// CPU and scheduling of each end.
-    Cpu,
-    /// Where each end dropped messages.
-    Drops,
-    /// The load beside the measurement.
-    Load,
-    /// ICMP echo.
-    Ping,
-    /// The measurement itself and the tool's own cost.
-    Tool,
-}
-
-impl Group {
-    /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 22] = [
-        Self::Latency,
-        Self::Intended,
-        Self::Lateness,
-        Self::Corrected,
-        Self::Working,
-        Self::OneWay,
-        Self::Messages,
-        Self::Schedule,
-        Self::Transactions,
-        Self::Stream,
-        Self::Flows,
-        Self::Segments,
-        Self::Fates,
-        Self::Repairs,
-        Self::Pgm,
-        Self::PgmEnds,
-        Self::Steps,
-        Self::Cpu,
-        Self::Drops,
-        Self::Load,
-        Self::Ping,
-        Self::Tool,
-    ];
-
-    /// What heads it.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Latency => "Latency from the actual send time",
-            Self::Intended => "Latency from the intended send time",
-            Self::Lateness => "Lateness",
-            Self::Corrected => "What an open loop would see",
-            Self::Working => "Ping-pong beside a stream",
-            Self::OneWay => "One-way times",
-            Self::Messages => "Messages",
-            Self::Schedule => "The schedule",
-            Self::Transactions => "Transactions",
-            Self::Stream => "Streams",
-            Self::Flows => "Directions of a stream",
-            Self::Segments => "Parts of the round trip",
-            Self::Fates => "Messages by fate over PGM",
-            Self::Repairs => "Repairs for all messages",
-            Self::Pgm => "Packets of PGM at all ends",
-            Self::PgmEnds => "Packets of PGM at the initiator and at all reflectors",
-            Self::Steps => "Steps of repairs",
-            Self::Cpu => "CPU and scheduling",
-            Self::Drops => "Drops",
-            Self::Load => "The load beside",
-            Self::Ping => "ICMP echo",
-            Self::Tool => "The measurement itself",
-        }
+words! {
+    /// Quantities that stand together in tables and files.
+    pub enum Group {
+        /// Latency from the actual send time.
+        Latency = "Latency from the actual send time",
+        /// From the intended send time.
+        Intended = "Latency from the intended send time",
+        /// Actual less intended send time.
+        Lateness = "Lateness",
+        /// What an open loop would see.
+        Corrected = "What an open loop would see",
+        /// The ping-pong beside a stream and before it.
+        Working = "Ping-pong beside a stream",
+        /// One-way times.
+        OneWay = "One-way times",
+        /// Messages sent and answered.
+        Messages = "Messages",
+        /// The schedule of `pace`.
+        Schedule = "The schedule",
+        /// Request and response.
+        Transactions = "Transactions",
+        /// A stream as a whole.
+        Stream = "Streams",
+        /// Its directions, each by itself.
+        Flows = "Directions of a stream",
+        /// Parts of the round trip.
+        Segments = "Parts of the round trip",
+        /// Messages over PGM by what repairs did to them.
+        Fates = "Messages by fate over PGM",
+        /// Their shares, and repairs for all messages.
+        Repairs = "Repairs for all messages",
+        /// Packets of all ends of PGM together.
+        Pgm = "Packets of PGM at all ends",
+        /// Packets of the initiator, and of all reflectors together.
+        PgmEnds = "Packets of PGM at the initiator and at all reflectors",
+        /// What repairs took, step by step.
+        Steps = "Steps of repairs",
+        /// CPU and scheduling of each end.
+        Cpu = "CPU and scheduling",
+        /// Where each end dropped messages.
+        Drops = "Drops",
+        /// The load beside the measurement.
+        Load = "The load beside",
+        /// ICMP echo.
+        Ping = "ICMP echo",
+        /// The measurement itself and the tool's own cost.
+        Tool = "The measurement itself",
     }
 }
 
@@ -252,17 +178,21 @@ pub enum PgmSide {
 /// How a quantity is read from a result: a figure, or a part and what it is a part of.
 #[derive(Debug, Clone, Copy)]
 enum Read {
-    Figure(fn(&ResultDocument) -> Option<f64>),
-    Ratio(fn(&ResultDocument) -> Option<[f64; 2]>),
-    Messages(fn(&Messages) -> Option<u64>),
-    OneWay(fn(&OneWay) -> f64),
+    Result(ReadResult),
+    Messages(fn(&Messages) -> Option<[f64; 2]>),
+    OneWay(fn(&OneWay) -> Option<[f64; 2]>),
     Loss,
     Time(&'static Distribution, Statistic),
     Fate(&'static str),
-    End(&'static str, fn(&EndReport, &ResultDocument) -> Option<f64>),
+    End(&'static str, ReadEnd),
     Flow(&'static str, fn(&FlowReport) -> Option<[f64; 2]>),
-    Pgm(PgmSide, fn(&PgmEnd) -> Option<u64>),
+    Pgm(PgmSide, fn(&PgmEnd) -> Option<[f64; 2]>),
 }
+
+/// How it is read from a result.
+type ReadResult = fn(&ResultDocument) -> Option<[f64; 2]>;
+/// How it is read from an end of a result.
+type ReadEnd = fn((&EndReport, &ResultDocument)) -> Option<[f64; 2]>;
 
 /// One quantity.
 #[derive(Debug)]
@@ -305,36 +235,33 @@ impl Quantity {
     /// where it has one.
     #[must_use]
     pub fn parts(&self, result: &ResultDocument, host: Option<&str>) -> Option<[f64; 2]> {
-        let one = |value: f64| [value, 1.0];
-        let count = |value: u64| [value as f64, 1.0];
+        let of_host = |host: &str| result.reflectors.iter().find(|one| one.host == host);
         match (self.read, host) {
             (Read::Time(distribution, statistic), host) => {
-                distribution.times(result, host)?.statistic(statistic).map(one)
+                Some([distribution.times(result, host)?.statistic(statistic)?, 1.0])
             }
-            (Read::Fate(name), host) => distribution::fate(result, host, name).map(|fate| count(fate.messages)),
+            (Read::Fate(name), host) => Some([distribution::fate(result, host, name)?.messages as f64, 1.0]),
             (Read::Loss, None) => table::loss(result),
             (Read::Loss, Some(host)) => {
-                let messages = &result.reflectors.iter().find(|one| one.host == host)?.messages;
+                let messages = &of_host(host)?.messages;
                 table::share(messages.lost, messages.sent)
             }
-            (Read::OneWay(read), host) => distribution::one_way(result, host).map(|one_way| one(read(one_way))),
-            (Read::Messages(read), None) => read(&result.messages).map(count),
-            (Read::Messages(read), Some(host)) => {
-                read(&result.reflectors.iter().find(|one| one.host == host)?.messages).map(count)
-            }
+            (Read::OneWay(read), host) => read(distribution::one_way(result, host)?),
+            (Read::Messages(read), None) => read(&result.messages),
+            (Read::Messages(read), Some(host)) => read(&of_host(host)?.messages),
             (Read::Pgm(PgmSide::All, read), Some(host)) => {
-                read(result.pgm.as_ref()?.ends.iter().find(|end| end.host == host)?).map(count)
+                read(result.pgm.as_ref()?.ends.iter().find(|end| end.host == host)?)
             }
             (Read::Pgm(side, read), None) => {
                 let of_side = |end: &&PgmEnd| match side {
                     PgmSide::All => true,
                     side => (end.host == "initiator") == (side == PgmSide::Initiator),
                 };
-                result.pgm.as_ref()?.ends.iter().filter(of_side).map(read).sum::<Option<u64>>().map(count)
+                let ends = result.pgm.as_ref()?.ends.iter().filter(of_side);
+                ends.map(read).try_fold([0.0, 1.0], |[sum, whole], one| Some([sum + one?[0], whole]))
             }
-            (Read::Figure(read), None) => read(result).map(one),
-            (Read::Ratio(read), None) => read(result),
-            (Read::End(role, read), None) => read(end(result, role)?, result).map(one),
+            (Read::Result(read), None) => read(result),
+            (Read::End(role, read), None) => read((end(result, role)?, result)),
             (Read::Flow(direction, read), None) => {
                 read(result.stream.as_ref()?.flows.iter().find(|flow| flow.direction == direction)?)
             }
@@ -417,7 +344,7 @@ pub fn markdown() -> String {
     for group in Group::ALL {
         out.push_str(&format!(
             "\n## {}\n\n| id | CSV | unit | better | repetitions | what it is |\n|---|---|---|---|---|---|\n",
-            group.title()
+            group.word()
         ));
         for quantity in of_group(group) {
             let columns = match (quantity.csv.as_str(), quantity.csv_cells.as_str()) {

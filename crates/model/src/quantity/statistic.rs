@@ -1,49 +1,35 @@
 //! The statistics of a distribution.
 
-use crate::{Latency, ModelError, Signed, result::LatencyCorrected};
-use std::fmt;
-use std::str::FromStr;
+use crate::{Latency, Signed, result::LatencyCorrected};
 
-/// One statistic of a distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Statistic {
-    /// Median.
-    P50,
-    /// 90th percentile.
-    P90,
-    /// 99th percentile.
-    P99,
-    /// 99.9th percentile.
-    P99_9,
-    /// 99.99th percentile.
-    P99_99,
-    /// 99.999th percentile.
-    P99_999,
-    /// Smallest.
-    Min,
-    /// Largest.
-    Max,
-    /// Mean.
-    Mean,
-    /// Sample standard deviation: jitter.
-    Stdev,
+words! {
+    "figure";
+    /// One statistic of a distribution.
+    pub enum Statistic {
+        /// Median.
+        P50 = "p50" | "median",
+        /// 90th percentile.
+        P90 = "p90",
+        /// 99th percentile.
+        P99 = "p99",
+        /// 99.9th percentile.
+        P99_9 = "p99.9",
+        /// 99.99th percentile.
+        P99_99 = "p99.99",
+        /// 99.999th percentile.
+        P99_999 = "p99.999",
+        /// Smallest.
+        Min = "min",
+        /// Largest.
+        Max = "max",
+        /// Mean.
+        Mean = "mean",
+        /// Sample standard deviation: jitter.
+        Stdev = "stdev" | "jitter",
+    }
 }
 
 impl Statistic {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::P50,
-        Self::P90,
-        Self::P99,
-        Self::P99_9,
-        Self::P99_99,
-        Self::P99_999,
-        Self::Min,
-        Self::Max,
-        Self::Mean,
-        Self::Stdev,
-    ];
-
     /// All of them in the order of tables.
     pub const IN_TABLES: [Self; 10] = [
         Self::Mean,
@@ -69,23 +55,6 @@ impl Statistic {
             Self::P99_99 => Some(0.9999),
             Self::P99_999 => Some(0.99999),
             Self::Min | Self::Max | Self::Mean | Self::Stdev => None,
-        }
-    }
-
-    /// The word in flags, tables and documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::P50 => "p50",
-            Self::P90 => "p90",
-            Self::P99 => "p99",
-            Self::P99_9 => "p99.9",
-            Self::P99_99 => "p99.99",
-            Self::P99_999 => "p99.999",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Mean => "mean",
-            Self::Stdev => "stdev",
         }
     }
 
@@ -136,30 +105,6 @@ impl Statistic {
             Self::Stdev => times.stdev_ns,
             Self::P90 | Self::P99_99 | Self::P99_999 => None,
         }
-    }
-}
-
-impl fmt::Display for Statistic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-impl FromStr for Statistic {
-    type Err = ModelError;
-
-    /// `median` and `jitter` are taken too.
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        let word = match text {
-            "jitter" => Self::Stdev.word(),
-            "median" => Self::P50.word(),
-            word => word,
-        };
-        Self::ALL.into_iter().find(|statistic| statistic.word() == word).ok_or_else(|| ModelError::UnknownWord {
-            what: "figure",
-            given: text.to_owned(),
-            accepted: "p50, p90, p99, p99.9, p99.99, p99.999, min, max, mean or stdev",
-        })
     }
 }
 

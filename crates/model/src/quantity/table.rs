@@ -1,21 +1,64 @@
-//! The rows of the catalogue. A row: id, CSV column, title, name in sentences, definition; unit, how repetitions combine,
-//! which direction is better; how it is read.
+//! The rows of the catalogue.
 
 use super::Better::{Higher, Lower, Neither};
-use super::Combine::{First, Interval, Max, Mean, Middle, Never, Ratio, Sum};
+use super::Combine::{Deviation, First, Interval, Max, Mean, Middle, Never, Ratio, Sum};
 use super::Unit::{Bits, Bytes, Count, Ns, Number, PerMillion, PerSecond, Percent, Share, Us};
 use super::{
-    Better, Combine, Compared, DISTRIBUTIONS, Distribution, Group, PgmSide, Quantity, Read, Statistic, Unit,
-    distribution,
+    Better, Combine, Compared, DISTRIBUTIONS, Distribution, Group, PgmSide, Quantity, Read, ReadEnd, ReadResult,
+    Statistic, Unit, distribution,
 };
-use crate::result::{EndReport, Messages};
-use crate::{FlowReport, OneWay, PgmCounts, PgmEnd, PgmReport, ResultDocument};
+use crate::result::EndReport;
+use crate::{PgmCounts, PgmReport, ResultDocument};
 
 /// Id, CSV column, title, name, definition, with ` | ` between them; without a name (four parts) the title is it, and of three
-/// parts there is no column.
+/// parts there is no column. A column `a/b` is `a`, and `b` in files of a row a cell.
 type Words = &'static str;
 /// Unit, how repetitions combine, which direction is better.
 type Nature = (Unit, Combine, Better);
+
+/// Rows `words unit combine better => value;`, where a value is a number, a part and its whole, or `None`. Behind a value may
+/// stand what `compare` shows unasked, and what it says of the second side where that is larger and where it is smaller.
+macro_rules! rows {
+    (
+        $of:expr, |$from:pat_param|
+        $($words:literal $unit:ident $combine:ident $better:ident => $read:expr $(, $shown:ident $more:literal $less:literal)?;)+
+    ) => {
+        vec![$({
+            #[allow(unused_variables, reason = "not each row needs all of what it may read")]
+            let row = $of($words, ($unit, $combine, $better), |$from| Parts::parts($read));
+            $(let row = compared(row, Compared::$shown, [$more, $less]);)?
+            row
+        }),+]
+    };
+}
+
+/// A value of a result as a part and what it is a part of.
+trait Parts {
+    fn parts(self) -> Option<[f64; 2]>;
+}
+
+impl Parts for [f64; 2] {
+    fn parts(self) -> Option<[f64; 2]> {
+        Some(self)
+    }
+}
+
+impl<T: Parts> Parts for Option<T> {
+    fn parts(self) -> Option<[f64; 2]> {
+        self?.parts()
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),+) => {
+        $(impl Parts for $number {
+            fn parts(self) -> Option<[f64; 2]> {
+                Some([self as f64, 1.0])
+            }
+        })+
+    };
+}
+numbers!(f64, u64, i64, u32);
 
 fn quantity(group: Group, words: Words, (unit, combine, better): Nature, read: Read) -> Quantity {
     let parts: Vec<&str> = words.split('|').map(str::trim).collect();
@@ -25,6 +68,7 @@ fn quantity(group: Group, words: Words, (unit, combine, better): Nature, read: R
         [id, title, definition] => [id, "", title, title, definition],
         _ => [""; 5],
     };
+    let (csv, csv_cells) = csv.split_once('/').unwrap_or((csv, csv));
     let verbs = match unit {
         Ns => ["is slower", "is faster"],
         _ => ["has more", "has less"],
@@ -32,7 +76,7 @@ fn quantity(group: Group, words: Words, (unit, combine, better): Nature, read: R
     Quantity {
         id: id.to_owned(),
         csv: csv.to_owned(),
-        csv_cells: csv.to_owned(),
+        csv_cells: csv_cells.to_owned(),
         title,
         name: name.to_owned(),
         definition: definition.to_owned(),
@@ -52,18 +96,9 @@ fn compared(mut quantity: Quantity, compared: Compared, verbs: [&'static str; 2]
     quantity
 }
 
-/// The same name in CSV files of a row a cell.
-fn in_cells(mut quantity: Quantity, csv: &str) -> Quantity {
-    quantity.csv_cells = csv.to_owned();
-    quantity
-}
-
-fn figure(group: Group, words: Words, nature: Nature, read: fn(&ResultDocument) -> Option<f64>) -> Quantity {
-    quantity(group, words, nature, Read::Figure(read))
-}
-
-fn ratio(group: Group, words: Words, nature: Nature, read: fn(&ResultDocument) -> Option<[f64; 2]>) -> Quantity {
-    quantity(group, words, nature, Read::Ratio(read))
+/// Rows of a group that are read from the whole result.
+fn figures(group: Group) -> impl Fn(Words, Nature, ReadResult) -> Quantity {
+    move |words, nature, read| quantity(group, words, nature, Read::Result(read))
 }
 
 /// A part of a whole; `None` of nothing.
@@ -72,15 +107,9 @@ pub(super) fn share(part: u64, whole: u64) -> Option<[f64; 2]> {
 }
 
 pub(super) fn all() -> Vec<Quantity> {
-    let mut out = vec![in_cells(
-        figure(
-            Group::Latency,
-            "count | latency_count | count | messages timed | Messages that the latency is of.",
-            (Count, Sum, Neither),
-            |result| Some(result.latency.as_ref()?.count as f64),
-        ),
-        "count",
-    )];
+    let mut out = rows! { figures(Group::Latency), |result|
+        "count | latency_count/count | count | messages timed | Messages that the latency is of." Count Sum Neither => result.latency.as_ref()?.count;
+    };
     out.extend(of_distributions(|group| group < Group::Messages));
     out.extend(intervals());
     out.extend(clocks());
@@ -169,46 +198,21 @@ fn time(distribution: &'static Distribution, statistic: Statistic) -> Quantity {
 }
 
 fn intervals() -> Vec<Quantity> {
-    let of = |words, read| figure(Group::Latency, words, (Ns, Never, Neither), read);
-    vec![
-        of(
-            "p50.low | p50_ci95_low_ns | p50 from |  | Lower end of the 95 % interval of the median, from batches.",
-            |result| Some(result.latency.as_ref()?.p50_ci95_ns?[0] as f64),
-        ),
-        of(
-            "p50.high | p50_ci95_high_ns | p50 to |  | Upper end of the 95 % interval of the median, from batches.",
-            |result| Some(result.latency.as_ref()?.p50_ci95_ns?[1] as f64),
-        ),
-        of(
-            "mean.low | mean_ci95_low_ns | mean from |  | Lower end of the 95 % interval of the mean, from batches.",
-            |result| Some(result.latency.as_ref()?.mean_ci95_ns?[0]),
-        ),
-        of(
-            "mean.high | mean_ci95_high_ns | mean to |  | Upper end of the 95 % interval of the mean, from batches.",
-            |result| Some(result.latency.as_ref()?.mean_ci95_ns?[1]),
-        ),
-    ]
+    rows! { figures(Group::Latency), |result|
+        "p50.low | p50_ci95_low_ns | p50 from |  | Lower end of the 95 % interval of the median, from batches." Ns Never Neither => result.latency.as_ref()?.p50_ci95_ns?[0];
+        "p50.high | p50_ci95_high_ns | p50 to |  | Upper end of the 95 % interval of the median, from batches." Ns Never Neither => result.latency.as_ref()?.p50_ci95_ns?[1];
+        "mean.low | mean_ci95_low_ns | mean from |  | Lower end of the 95 % interval of the mean, from batches." Ns Never Neither => result.latency.as_ref()?.mean_ci95_ns?[0];
+        "mean.high | mean_ci95_high_ns | mean to |  | Upper end of the 95 % interval of the mean, from batches." Ns Never Neither => result.latency.as_ref()?.mean_ci95_ns?[1];
+    }
 }
 
 fn clocks() -> Vec<Quantity> {
-    let of = |words, nature, read: fn(&OneWay) -> f64| quantity(Group::OneWay, words, nature, Read::OneWay(read));
-    vec![
-        of(
-            "one-way-error | one_way_error_ns | ± | error of one-way times | Half the width within which the offset of the clocks lies; 0 with one clock.",
-            (Ns, Max, Neither),
-            |one_way| one_way.error_ns as f64,
-        ),
-        of(
-            "one-way-offset | one_way_offset_ns | offset | offset of the clocks | The far clock less the near one at the start; 0 with one clock.",
-            (Ns, Middle, Neither),
-            |one_way| one_way.offset_ns as f64,
-        ),
-        of(
-            "one-way-drift | one_way_drift_ppm | drift | drift of the clocks | How fast the far clock runs against the near one, in parts per million; 0 with one clock.",
-            (Number, Middle, Neither),
-            |one_way| one_way.drift_ppm,
-        ),
-    ]
+    let of = |words, nature, read| quantity(Group::OneWay, words, nature, Read::OneWay(read));
+    rows! { of, |one_way|
+        "one-way-error | one_way_error_ns | ± | error of one-way times | Half the width within which the offset of the clocks lies; 0 with one clock." Ns Max Neither => one_way.error_ns;
+        "one-way-offset | one_way_offset_ns | offset | offset of the clocks | The far clock less the near one at the start; 0 with one clock." Ns Middle Neither => one_way.offset_ns;
+        "one-way-drift | one_way_drift_ppm | drift | drift of the clocks | How fast the far clock runs against the near one, in parts per million; 0 with one clock." Number Middle Neither => one_way.drift_ppm;
+    }
 }
 
 /// Share of messages lost; of a stream that of its datagrams.
@@ -222,153 +226,62 @@ pub(super) fn loss(result: &ResultDocument) -> Option<[f64; 2]> {
 }
 
 fn messages() -> Vec<Quantity> {
-    let of = |words, nature, read: fn(&Messages) -> Option<u64>| {
-        quantity(Group::Messages, words, nature, Read::Messages(read))
-    };
-    let deep = ["comes more out of order", "comes less out of order"];
-    let words = "reorder-depth | reorder_depth | depth | depth of reordering | The furthest that an answer came behind a later one, in message numbers.";
-    let depth = of(words, (Count, Max, Lower), |messages| messages.reorder_depth);
+    let of = |words, nature, read| quantity(Group::Messages, words, nature, Read::Messages(read));
     let words = "loss | lost_share | lost | share of messages lost | Messages not answered in time by messages sent; of a stream its datagrams.";
     let loss = quantity(Group::Messages, words, (Share, Ratio, Lower), Read::Loss);
-    vec![
-        of("sent | sent | sent | messages sent | Timed messages sent.", (Count, Sum, Neither), |messages| {
-            Some(messages.sent)
-        }),
-        of(
-            "received | received | answered | messages answered | Of them answered in time.",
-            (Count, Sum, Neither),
-            |messages| Some(messages.received),
-        ),
-        of("lost | lost | lost | messages lost | Of them not answered in time.", (Count, Sum, Lower), |messages| {
-            Some(messages.lost)
-        }),
-        compared(loss, Compared::Headline, ["loses more", "loses less"]),
-        of(
-            "duplicated | duplicated | twice | answers that came twice | Answers that came twice; below the size of a header not known.",
-            (Count, Sum, Lower),
-            |messages| messages.duplicated,
-        ),
-        of(
-            "reordered | reordered | disorder | answers out of order | Answers that came after a later one; below the size of a header not known.",
-            (Count, Sum, Lower),
-            |messages| messages.reordered,
-        ),
-        compared(depth, Compared::Asked, deep),
-        of(
-            "late | late | late | answers after the time-out | Of the lost, answered after the time-out; below the size of a header not known.",
-            (Count, Sum, Lower),
-            |messages| messages.late,
-        ),
-    ]
+    let mut all = rows! { of, |messages|
+        "sent | sent | sent | messages sent | Timed messages sent." Count Sum Neither => messages.sent;
+        "received | received | answered | messages answered | Of them answered in time." Count Sum Neither => messages.received;
+        "lost | lost | lost | messages lost | Of them not answered in time." Count Sum Lower => messages.lost;
+    };
+    all.push(compared(loss, Compared::Headline, ["loses more", "loses less"]));
+    all.extend(rows! { of, |messages|
+        "duplicated | duplicated | twice | answers that came twice | Answers that came twice; below the size of a header not known." Count Sum Lower => messages.duplicated;
+        "reordered | reordered | disorder | answers out of order | Answers that came after a later one; below the size of a header not known." Count Sum Lower => messages.reordered;
+        "reorder-depth | reorder_depth | depth | depth of reordering | The furthest that an answer came behind a later one, in message numbers." Count Max Lower => messages.reorder_depth, Asked "comes more out of order" "comes less out of order";
+        "late | late | late | answers after the time-out | Of the lost, answered after the time-out; below the size of a header not known." Count Sum Lower => messages.late;
+    });
+    all
 }
 
 fn schedule() -> Vec<Quantity> {
-    let of = |words, nature, read| figure(Group::Schedule, words, nature, read);
-    let words = "achieved | achieved_pps | achieved | rate sent | Messages a second sent (`pace`).";
-    let achieved = of(words, (PerSecond, Mean, Higher), |result| Some(result.rate.as_ref()?.achieved_pps));
-    vec![
-        of(
-            "asked | asked_pps | asked | rate asked for | Messages a second asked for (`pace`).",
-            (PerSecond, First, Neither),
-            |result| Some(result.rate.as_ref()?.asked_pps),
-        ),
-        compared(achieved, Compared::Headline, ["sends more", "sends less"]),
-        ratio(
-            Group::Schedule,
-            "reached |  | reached | share of the rate asked for | The rate sent by the rate asked for.",
-            (Share, Ratio, Higher),
-            |result| {
-                let rate = result.rate.as_ref()?;
-                (rate.asked_pps > 0.0).then_some([rate.achieved_pps, rate.asked_pps])
-            },
-        ),
-        of(
-            "line | line_pps | line rate | rate that the link carries | Messages of this size a second that the link carries at the rate it reports; veth and loopback report none.",
-            (PerSecond, First, Neither),
-            |result| result.rate.as_ref()?.line_pps,
-        ),
-        of(
-            "intended | intended_messages | intended | messages of the schedule | Messages that the schedule held.",
-            (Count, Sum, Neither),
-            |result| Some(result.rate.as_ref()?.intended as f64),
-        ),
-        of(
-            "behind | behind | behind | messages sent late | Messages sent more than one interval of the schedule late.",
-            (Count, Sum, Lower),
-            |result| Some(result.rate.as_ref()?.behind as f64),
-        ),
-        of(
-            "most-behind | most_behind | at once | messages due at once | Largest number of messages that the sender was behind at once.",
-            (Count, Max, Lower),
-            |result| Some(result.rate.as_ref()?.most_behind as f64),
-        ),
-        of(
-            "gaps | gaps | gaps | runs of lost messages | Runs of messages lost one after the other, each reflector counted.",
-            (Count, Sum, Lower),
-            |result| Some(result.rate.as_ref()?.gaps? as f64),
-        ),
-        of(
-            "longest-gap | longest_gap | longest gap | longest run of lost messages | Messages of the longest run lost one after the other, at one reflector.",
-            (Count, Max, Lower),
-            |result| Some(result.rate.as_ref()?.longest_gap? as f64),
-        ),
-    ]
+    rows! { figures(Group::Schedule), |result|
+        "asked | asked_pps | asked | rate asked for | Messages a second asked for (`pace`)." PerSecond First Neither => result.rate.as_ref()?.asked_pps;
+        "achieved | achieved_pps | achieved | rate sent | Messages a second sent (`pace`)." PerSecond Mean Higher => result.rate.as_ref()?.achieved_pps, Headline "sends more" "sends less";
+        "reached |  | reached | share of the rate asked for | The rate sent by the rate asked for." Share Ratio Higher => {
+            let rate = result.rate.as_ref()?;
+            (rate.asked_pps > 0.0).then_some([rate.achieved_pps, rate.asked_pps])
+        };
+        "line | line_pps | line rate | rate that the link carries | Messages of this size a second that the link carries at the rate it reports; veth and loopback report none." PerSecond First Neither => result.rate.as_ref()?.line_pps;
+        "intended | intended_messages | intended | messages of the schedule | Messages that the schedule held." Count Sum Neither => result.rate.as_ref()?.intended;
+        "behind | behind | behind | messages sent late | Messages sent more than one interval of the schedule late." Count Sum Lower => result.rate.as_ref()?.behind;
+        "most-behind | most_behind | at once | messages due at once | Largest number of messages that the sender was behind at once." Count Max Lower => result.rate.as_ref()?.most_behind;
+        "gaps | gaps | gaps | runs of lost messages | Runs of messages lost one after the other, each reflector counted." Count Sum Lower => result.rate.as_ref()?.gaps;
+        "longest-gap | longest_gap | longest gap | longest run of lost messages | Messages of the longest run lost one after the other, at one reflector." Count Max Lower => result.rate.as_ref()?.longest_gap;
+    }
 }
 
 fn transactions() -> Vec<Quantity> {
-    let of = |words, nature, read| figure(Group::Transactions, words, nature, read);
-    let words =
-        "transactions | transactions_per_s | trans | transactions | Transactions a second, mean of all passes (`rr`).";
-    let rate = of(words, (PerSecond, Mean, Higher), |result| Some(result.transactions.as_ref()?.per_second));
-    vec![
-        in_cells(compared(rate, Compared::Headline, ["does more", "does less"]), "transactions_per_second"),
-        of(
-            "transactions-ci95 | transactions_ci95_percent | ±95 % | interval of transactions | Half-width of the 95 % interval of the mean over passes, in percent of it.",
-            (Percent, Interval, Neither),
-            |result| result.transactions.as_ref()?.ci95_percent,
-        ),
-        of("passes | passes | passes | passes | Passes measured.", (Count, Sum, Neither), |result| {
-            Some(f64::from(result.transactions.as_ref()?.passes))
-        }),
-        of("request | request_bytes | request | request | Size of a request.", (Bytes, First, Neither), |result| {
-            Some(f64::from(result.transactions.as_ref()?.request_bytes))
-        }),
-        of("response | response_bytes | reply | response | Size of a response.", (Bytes, First, Neither), |result| {
-            Some(f64::from(result.transactions.as_ref()?.response_bytes))
-        }),
-    ]
+    rows! { figures(Group::Transactions), |result|
+        "transactions | transactions_per_s/transactions_per_second | trans | transactions | Transactions a second, mean of all passes (`rr`)." PerSecond Mean Higher => result.transactions.as_ref()?.per_second, Headline "does more" "does less";
+        "transactions-ci95 | transactions_ci95_percent | ±95 % | interval of transactions | Half-width of the 95 % interval of the mean over passes, in percent of it." Percent Interval Neither => result.transactions.as_ref()?.ci95_percent;
+        "passes | passes | passes | passes | Passes measured." Count Sum Neither => result.transactions.as_ref()?.passes;
+        "request | request_bytes | request | request | Size of a request." Bytes First Neither => result.transactions.as_ref()?.request_bytes;
+        "response | response_bytes | reply | response | Size of a response." Bytes First Neither => result.transactions.as_ref()?.response_bytes;
+    }
 }
 
 fn streams() -> Vec<Quantity> {
-    let of = |words, nature, read| figure(Group::Stream, words, nature, read);
-    let words = "bits |  | payload | payload | Payload delivered in bits a second, all directions together (`stream`).";
-    let bits = of(words, (Bits, Mean, Higher), |result| {
-        let flows = &result.stream.as_ref()?.flows;
-        (!flows.is_empty()).then(|| flows.iter().map(|flow| flow.bits_per_second).sum())
-    });
-    let cost = ["costs more CPU", "costs less CPU"];
-    let demand = |words, read| compared(of(words, (Us, Mean, Lower), read), Compared::Asked, cost);
-    vec![
-        compared(bits, Compared::Headline, ["carries more", "carries less"]),
-        of(
-            "asked-bits | asked_bits_per_s | asked | payload asked for | Payload asked for in bits a second and direction.",
-            (Bits, First, Neither),
-            |result| result.stream.as_ref()?.asked_bps,
-        ),
-        of(
-            "asked-datagrams | asked_datagrams_per_s | asked | datagrams asked for | Datagrams asked for a second and direction.",
-            (PerSecond, First, Neither),
-            |result| result.stream.as_ref()?.asked_pps,
-        ),
-        demand(
-            "initiator.us-per-kib | initiator_us_per_kib | demand a KiB | CPU of the initiator's machine a KiB | Busy time of all CPUs of the initiator's machine a KiB of payload, as netperf's service demand.",
-            |result| result.stream.as_ref()?.initiator_us_per_kib,
-        ),
-        demand(
-            "reflector.us-per-kib | reflector_us_per_kib | demand a KiB | CPU of the reflector's machine a KiB | Busy time of all CPUs of the reflector's machine a KiB of payload, as netperf's service demand.",
-            |result| result.stream.as_ref()?.reflector_us_per_kib,
-        ),
-    ]
+    rows! { figures(Group::Stream), |result|
+        "bits |  | payload | payload | Payload delivered in bits a second, all directions together (`stream`)." Bits Mean Higher => {
+            let flows = &result.stream.as_ref()?.flows;
+            (!flows.is_empty()).then(|| flows.iter().map(|flow| flow.bits_per_second).sum::<f64>())
+        }, Headline "carries more" "carries less";
+        "asked-bits | asked_bits_per_s | asked | payload asked for | Payload asked for in bits a second and direction." Bits First Neither => result.stream.as_ref()?.asked_bps;
+        "asked-datagrams | asked_datagrams_per_s | asked | datagrams asked for | Datagrams asked for a second and direction." PerSecond First Neither => result.stream.as_ref()?.asked_pps;
+        "initiator.us-per-kib | initiator_us_per_kib | demand a KiB | CPU of the initiator's machine a KiB | Busy time of all CPUs of the initiator's machine a KiB of payload, as netperf's service demand." Us Mean Lower => result.stream.as_ref()?.initiator_us_per_kib, Asked "costs more CPU" "costs less CPU";
+        "reflector.us-per-kib | reflector_us_per_kib | demand a KiB | CPU of the reflector's machine a KiB | Busy time of all CPUs of the reflector's machine a KiB of payload, as netperf's service demand." Us Mean Lower => result.stream.as_ref()?.reflector_us_per_kib, Asked "costs more CPU" "costs less CPU";
+    }
 }
 
 /// A quantity of each of several subjects: they stand before its id and column, and behind its name and definition.
@@ -385,113 +298,29 @@ fn of_subject(mut quantity: Quantity, [id, csv, words]: [&str; 3]) -> Quantity {
 }
 
 fn flow(direction: &'static str) -> Vec<Quantity> {
-    let of = |words, nature, read: fn(&FlowReport) -> Option<[f64; 2]>| {
-        quantity(Group::Flows, words, nature, Read::Flow(direction, read))
+    let of = |words, nature, read| {
+        let row = quantity(Group::Flows, words, nature, Read::Flow(direction, read));
+        of_subject(row, [direction, direction, direction])
     };
-    fn count(value: u64) -> [f64; 2] {
-        [value as f64, 1.0]
+    rows! { of, |flow|
+        "flows | flows | flows | parallel flows | Parallel flows." Count Max Neither => flow.flows;
+        "bytes | bytes | transfer | payload | Payload that reached the receiving application." Bytes Sum Neither => flow.bytes;
+        "elapsed | elapsed_ns | over | time | Time over which it was received." Ns Sum Neither => flow.elapsed_ns;
+        "bits | bits_per_s/bits_per_second | payload | payload | Payload delivered, in bits a second." Bits Mean Higher => flow.bits_per_second, Asked "carries more" "carries less";
+        "datagrams | datagrams_per_s | datagrams/s | datagrams | Datagrams delivered a second; not of TCP." PerSecond Mean Higher => flow.datagrams_per_second;
+        "sent | sent | sent | datagrams sent | Datagrams sent; not of TCP." Count Sum Neither => flow.sent;
+        "received | received | received | datagrams delivered | Datagrams delivered; not of TCP." Count Sum Neither => flow.received;
+        "lost | lost | lost | datagrams lost | Datagrams lost; not of TCP." Count Sum Lower => flow.lost;
+        "loss | lost_share | lost | share of datagrams lost | Datagrams lost by datagrams sent; not of TCP." Share Ratio Lower => share(flow.lost?, flow.sent?);
+        "reordered | reordered | reordered | datagrams out of order | Datagrams that came after a later one; not of TCP." Count Sum Lower => flow.reordered;
+        "duplicated | duplicated | twice | datagrams that came twice | Datagrams that came twice; not of TCP." Count Sum Lower => flow.duplicated;
+        "rfc3550-jitter | rfc3550_jitter_ns | jitter | RFC 3550 jitter | Interarrival jitter at the end (RFC 3550, section 6.4.1); not of TCP nor with `gro`." Ns Middle Lower => flow.rfc3550_jitter_ns, Asked "has more jitter" "has less jitter";
+        "rfc3550-jitter-first | rfc3550_jitter_first_ns | first | RFC 3550 jitter of the first second | Interarrival jitter at the end of the first second, while it still settles." Ns Middle Neither => flow.rfc3550_jitter_first_ns;
+        "rfc3550-jitter-max | rfc3550_jitter_max_ns | largest | largest RFC 3550 jitter | Largest interarrival jitter." Ns Max Lower => flow.rfc3550_jitter_max_ns, Asked "has more jitter" "has less jitter";
+        "retransmits | retransmits | sent again | segments sent again | Segments sent again (tcp_info); not of UDP." Count Sum Lower => flow.retransmits, Asked "sends more segments again" "sends fewer segments again";
+        "tcp-rtt | tcp_rtt_mean_ns | TCP's RTT | RTT as TCP sees it | Smoothed RTT that TCP sees (tcp_info), mean over the seconds; not of UDP." Ns Middle Lower => flow.tcp_rtt_mean_ns;
+        "tcp-rtt-max | tcp_rtt_max_ns | its largest | largest RTT as TCP sees it | Its largest value." Ns Max Lower => flow.tcp_rtt_max_ns;
     }
-    let jitter = ["has more jitter", "has less jitter"];
-    let again = ["sends more segments again", "sends fewer segments again"];
-    let all = vec![
-        of("flows | flows | flows | parallel flows | Parallel flows.", (Count, Max, Neither), |flow| {
-            Some(count(flow.flows.into()))
-        }),
-        of(
-            "bytes | bytes | transfer | payload | Payload that reached the receiving application.",
-            (Bytes, Sum, Neither),
-            |flow| Some(count(flow.bytes)),
-        ),
-        of("elapsed | elapsed_ns | over | time | Time over which it was received.", (Ns, Sum, Neither), |flow| {
-            Some(count(flow.elapsed_ns))
-        }),
-        compared(
-            in_cells(
-                of(
-                    "bits | bits_per_s | payload | payload | Payload delivered, in bits a second.",
-                    (Bits, Mean, Higher),
-                    |flow| Some([flow.bits_per_second, 1.0]),
-                ),
-                "bits_per_second",
-            ),
-            Compared::Asked,
-            ["carries more", "carries less"],
-        ),
-        of(
-            "datagrams | datagrams_per_s | datagrams/s | datagrams | Datagrams delivered a second; not of TCP.",
-            (PerSecond, Mean, Higher),
-            |flow| Some([flow.datagrams_per_second?, 1.0]),
-        ),
-        of("sent | sent | sent | datagrams sent | Datagrams sent; not of TCP.", (Count, Sum, Neither), |flow| {
-            flow.sent.map(count)
-        }),
-        of(
-            "received | received | received | datagrams delivered | Datagrams delivered; not of TCP.",
-            (Count, Sum, Neither),
-            |flow| flow.received.map(count),
-        ),
-        of("lost | lost | lost | datagrams lost | Datagrams lost; not of TCP.", (Count, Sum, Lower), |flow| {
-            flow.lost.map(count)
-        }),
-        of(
-            "loss | lost_share | lost | share of datagrams lost | Datagrams lost by datagrams sent; not of TCP.",
-            (Share, Ratio, Lower),
-            |flow| share(flow.lost?, flow.sent?),
-        ),
-        of(
-            "reordered | reordered | reordered | datagrams out of order | Datagrams that came after a later one; not of TCP.",
-            (Count, Sum, Lower),
-            |flow| flow.reordered.map(count),
-        ),
-        of(
-            "duplicated | duplicated | twice | datagrams that came twice | Datagrams that came twice; not of TCP.",
-            (Count, Sum, Lower),
-            |flow| flow.duplicated.map(count),
-        ),
-        compared(
-            of(
-                "rfc3550-jitter | rfc3550_jitter_ns | jitter | RFC 3550 jitter | Interarrival jitter at the end (RFC 3550, section 6.4.1); not of TCP nor with `gro`.",
-                (Ns, Middle, Lower),
-                |flow| Some([flow.rfc3550_jitter_ns?, 1.0]),
-            ),
-            Compared::Asked,
-            jitter,
-        ),
-        of(
-            "rfc3550-jitter-first | rfc3550_jitter_first_ns | first | RFC 3550 jitter of the first second | Interarrival jitter at the end of the first second, while it still settles.",
-            (Ns, Middle, Neither),
-            |flow| Some([flow.rfc3550_jitter_first_ns?, 1.0]),
-        ),
-        compared(
-            of(
-                "rfc3550-jitter-max | rfc3550_jitter_max_ns | largest | largest RFC 3550 jitter | Largest interarrival jitter.",
-                (Ns, Max, Lower),
-                |flow| Some([flow.rfc3550_jitter_max_ns?, 1.0]),
-            ),
-            Compared::Asked,
-            jitter,
-        ),
-        compared(
-            of(
-                "retransmits | retransmits | sent again | segments sent again | Segments sent again (tcp_info); not of UDP.",
-                (Count, Sum, Lower),
-                |flow| flow.retransmits.map(count),
-            ),
-            Compared::Asked,
-            again,
-        ),
-        of(
-            "tcp-rtt | tcp_rtt_mean_ns | TCP's RTT | RTT as TCP sees it | Smoothed RTT that TCP sees (tcp_info), mean over the seconds; not of UDP.",
-            (Ns, Middle, Lower),
-            |flow| flow.tcp_rtt_mean_ns.map(count),
-        ),
-        of(
-            "tcp-rtt-max | tcp_rtt_max_ns | its largest | largest RTT as TCP sees it | Its largest value.",
-            (Ns, Max, Lower),
-            |flow| flow.tcp_rtt_max_ns.map(count),
-        ),
-    ];
-    all.into_iter().map(|one| of_subject(one, [direction, direction, direction])).collect()
 }
 
 /// What all ends of PGM counted, for so many of something else.
@@ -507,122 +336,23 @@ fn share_of_fate(result: &ResultDocument, name: &str) -> Option<[f64; 2]> {
 }
 
 fn repairs() -> Vec<Quantity> {
-    let of = |words, nature, shown, verbs, read| compared(ratio(Group::Repairs, words, nature, read), shown, verbs);
-    let shares = (Share, Ratio, Lower);
-    vec![
-        of(
-            "repaired |  | repaired | share of messages repaired | Share of the answered messages that were lost and repaired on either way.",
-            shares,
-            Compared::Headline,
-            ["repairs more", "repairs less"],
-            |result| share_of_fate(result, "repaired"),
-        ),
-        of(
-            "held |  | held | share of messages held behind a repair | Share of the answered messages that came by themselves and waited behind a repair.",
-            shares,
-            Compared::Usual,
-            ["holds back more", "holds back less"],
-            |result| share_of_fate(result, "held"),
-        ),
-        of(
-            "untouched |  | untouched | share of messages untouched by repairs | Share of the answered messages that were neither.",
-            (Share, Ratio, Higher),
-            Compared::Asked,
-            ["leaves more untouched", "leaves less untouched"],
-            |result| share_of_fate(result, "untouched"),
-        ),
-        of(
-            "naks |  | NAKs | number of NAKs | NAKs that all ends sent, for a million messages.",
-            (PerMillion, Ratio, Lower),
-            Compared::Usual,
-            ["asks for repairs more often", "asks for repairs less often"],
-            |result| per(result.pgm.as_ref()?, |counts| counts.naks_sent, result.messages.sent, 1e6),
-        ),
-        of(
-            "given-up |  | given up | number of packets lost for good | Packets that an end gave up, for a million messages.",
-            (PerMillion, Ratio, Lower),
-            Compared::Headline,
-            ["gives up more", "gives up less"],
-            |result| per(result.pgm.as_ref()?, |counts| counts.lost, result.messages.sent, 1e6),
-        ),
-        of(
-            "rebuilt |  | rebuilt | share of repairs rebuilt from parity | Packets computed from parity by packets that came after all, at all ends.",
-            (Share, Ratio, Neither),
-            Compared::Usual,
-            ["rebuilds more", "rebuilds less"],
-            |result| {
-                let pgm = result.pgm.as_ref()?;
-                per(pgm, |counts| counts.rebuilt, pgm.sum(|counts| counts.recovered), 1.0)
-            },
-        ),
-        of(
-            "parity |  | parity | parity packets as a share of data packets | Parity packets that all ends sent, asked for or not, by the data packets sent first.",
-            (Share, Ratio, Neither),
-            Compared::Usual,
-            ["sends more parity", "sends less parity"],
-            |result| {
-                let pgm = result.pgm.as_ref()?;
-                let parity: fn(&PgmCounts) -> u64 = |counts| counts.parity_unasked_sent + counts.parity_asked_sent;
-                per(pgm, parity, pgm.sum(|counts| counts.odata_sent), 1.0)
-            },
-        ),
-    ]
+    rows! { figures(Group::Repairs), |result|
+        "repaired |  | repaired | share of messages repaired | Share of the answered messages that were lost and repaired on either way." Share Ratio Lower => share_of_fate(result, "repaired"), Headline "repairs more" "repairs less";
+        "held |  | held | share of messages held behind a repair | Share of the answered messages that came by themselves and waited behind a repair." Share Ratio Lower => share_of_fate(result, "held"), Usual "holds back more" "holds back less";
+        "untouched |  | untouched | share of messages untouched by repairs | Share of the answered messages that were neither." Share Ratio Higher => share_of_fate(result, "untouched"), Asked "leaves more untouched" "leaves less untouched";
+        "naks |  | NAKs | number of NAKs | NAKs that all ends sent, for a million messages." PerMillion Ratio Lower => per(result.pgm.as_ref()?, |counts| counts.naks_sent, result.messages.sent, 1e6), Usual "asks for repairs more often" "asks for repairs less often";
+        "given-up |  | given up | number of packets lost for good | Packets that an end gave up, for a million messages." PerMillion Ratio Lower => per(result.pgm.as_ref()?, |counts| counts.lost, result.messages.sent, 1e6), Headline "gives up more" "gives up less";
+        "rebuilt |  | rebuilt | share of repairs rebuilt from parity | Packets computed from parity by packets that came after all, at all ends." Share Ratio Neither => {
+            let pgm = result.pgm.as_ref()?;
+            per(pgm, |counts| counts.rebuilt, pgm.sum(|counts| counts.recovered), 1.0)
+        }, Usual "rebuilds more" "rebuilds less";
+        "parity |  | parity | parity packets as a share of data packets | Parity packets that all ends sent, asked for or not, by the data packets sent first." Share Ratio Neither => {
+            let pgm = result.pgm.as_ref()?;
+            let parity: fn(&PgmCounts) -> u64 = |counts| counts.parity_unasked_sent + counts.parity_asked_sent;
+            per(pgm, parity, pgm.sum(|counts| counts.odata_sent), 1.0)
+        }, Usual "sends more parity" "sends less parity";
+    }
 }
-
-/// What an end of PGM counts.
-type PgmCount = (Words, fn(&PgmEnd) -> Option<u64>);
-
-const PACKETS: [PgmCount; 27] = [
-    ("odata-sent | odata_sent | ODATA sent | Packets of new data sent", |end| Some(end.counts.odata_sent)),
-    ("naks-received | naks_received | NAKs got | NAKs received", |end| Some(end.counts.naks_received)),
-    ("ncfs-sent | ncfs_sent | NCFs sent | Confirmations (NCF) sent", |end| Some(end.counts.ncfs_sent)),
-    ("repairs-sent | repairs_sent | repairs sent | Repairs sent", |end| Some(end.counts.rdata_sent)),
-    ("messages |  | delivered | Messages delivered", |end| Some(end.counts.messages)),
-    ("missing | missing | missed | Packets that were missing when a later one came", |end| Some(end.counts.missing)),
-    ("naks-sent | naks_sent | NAKs sent | NAKs sent", |end| Some(end.counts.naks_sent)),
-    ("naks-heard | naks_heard | NAKs heard | Of the NAKs sent, those that arrived", |end| end.naks_heard),
-    ("ncfs-received | ncfs_received | NCFs got | Confirmations (NCF) received", |end| Some(end.counts.ncfs)),
-    ("recovered | recovered | repaired | Of the missing packets, those that came after all", |end| {
-        Some(end.counts.recovered)
-    }),
-    ("lost | lost | given up | Of the missing packets, those lost for good", |end| Some(end.counts.lost)),
-    ("duplicates | duplicates | twice | Packets that came twice", |end| Some(end.counts.duplicates)),
-    ("parity-unasked |  | parity unasked | Parity packets sent that nobody had to ask for", |end| {
-        Some(end.counts.parity_unasked_sent)
-    }),
-    ("parity-asked |  | parity asked | Parity packets sent on demand, not among the repairs", |end| {
-        Some(end.counts.parity_asked_sent)
-    }),
-    ("parity-received | parity_received | parity got | Parity packets received and kept to repair with", |end| {
-        Some(end.counts.parity_received)
-    }),
-    ("rebuilt | rebuilt | rebuilt | Of the recovered packets, those computed from parity", |end| {
-        Some(end.counts.rebuilt)
-    }),
-    ("parity-sent | parity_sent | parity sent | Parity packets sent, asked for or not", |end| {
-        Some(end.counts.parity_unasked_sent + end.counts.parity_asked_sent)
-    }),
-    ("parity-naks-sent |  | NAKs for parity | Of the NAKs sent, those that ask for parity", |end| {
-        Some(end.counts.parity_naks_sent)
-    }),
-    ("parity-unneeded |  | parity unneeded | Parity packets of groups that lacked nothing, or too late", |end| {
-        Some(end.counts.parity_unneeded)
-    }),
-    ("spms-sent |  | SPMs sent | SPMs sent", |end| Some(end.counts.spms_sent)),
-    ("spms |  | SPMs got | SPMs received", |end| Some(end.counts.spms)),
-    ("packets |  | packets | Data packets received that were missing until then or new", |end| {
-        Some(end.counts.packets)
-    }),
-    ("asked-of-us |  | asked of it | Numbers in the NAKs received", |end| Some(end.counts.numbers_asked_of_us)),
-    ("asked-outside |  | outside | Of these, not in the window any more, or not yet", |end| {
-        Some(end.counts.numbers_outside)
-    }),
-    ("asked |  | asked | Numbers in the NAKs sent", |end| Some(end.counts.numbers_asked)),
-    ("overflows |  | overflows | Data packets dropped because the receive window was full", |end| {
-        Some(end.counts.overflows)
-    }),
-    ("unlogged |  | unlogged | Events and repairs that are in no figure of the steps", |end| Some(end.counts.unlogged)),
-];
 
 fn packets(side: PgmSide) -> Vec<Quantity> {
     let (group, subject) = match side {
@@ -630,8 +360,8 @@ fn packets(side: PgmSide) -> Vec<Quantity> {
         PgmSide::Initiator => (Group::PgmEnds, ["pgm-initiator", "pgm_initiator", "the initiator"]),
         PgmSide::Reflectors => (Group::PgmEnds, ["pgm-reflectors", "pgm_reflectors", "all reflectors together"]),
     };
-    let of = |(words, read): PgmCount| {
-        let mut one = of_subject(quantity(group, words, (Count, Sum, Neither), Read::Pgm(side, read)), subject);
+    let of = |words, nature, read| {
+        let mut one = of_subject(quantity(group, words, nature, Read::Pgm(side, read)), subject);
         if let "pgm.naks-sent" | "pgm.parity-sent" = one.id.as_str() {
             // As they have always been called.
             one.csv = one.csv.replace("_sent", "");
@@ -639,7 +369,35 @@ fn packets(side: PgmSide) -> Vec<Quantity> {
         }
         one
     };
-    PACKETS.into_iter().map(of).collect()
+    rows! { of, |end|
+        "odata-sent | odata_sent | ODATA sent | Packets of new data sent" Count Sum Neither => end.counts.odata_sent;
+        "naks-received | naks_received | NAKs got | NAKs received" Count Sum Neither => end.counts.naks_received;
+        "ncfs-sent | ncfs_sent | NCFs sent | Confirmations (NCF) sent" Count Sum Neither => end.counts.ncfs_sent;
+        "repairs-sent | repairs_sent | repairs sent | Repairs sent" Count Sum Neither => end.counts.rdata_sent;
+        "messages |  | delivered | Messages delivered" Count Sum Neither => end.counts.messages;
+        "missing | missing | missed | Packets that were missing when a later one came" Count Sum Neither => end.counts.missing;
+        "naks-sent | naks_sent | NAKs sent | NAKs sent" Count Sum Neither => end.counts.naks_sent;
+        "naks-heard | naks_heard | NAKs heard | Of the NAKs sent, those that arrived" Count Sum Neither => end.naks_heard;
+        "ncfs-received | ncfs_received | NCFs got | Confirmations (NCF) received" Count Sum Neither => end.counts.ncfs;
+        "recovered | recovered | repaired | Of the missing packets, those that came after all" Count Sum Neither => end.counts.recovered;
+        "lost | lost | given up | Of the missing packets, those lost for good" Count Sum Neither => end.counts.lost;
+        "duplicates | duplicates | twice | Packets that came twice" Count Sum Neither => end.counts.duplicates;
+        "parity-unasked |  | parity unasked | Parity packets sent that nobody had to ask for" Count Sum Neither => end.counts.parity_unasked_sent;
+        "parity-asked |  | parity asked | Parity packets sent on demand, not among the repairs" Count Sum Neither => end.counts.parity_asked_sent;
+        "parity-received | parity_received | parity got | Parity packets received and kept to repair with" Count Sum Neither => end.counts.parity_received;
+        "rebuilt | rebuilt | rebuilt | Of the recovered packets, those computed from parity" Count Sum Neither => end.counts.rebuilt;
+        "parity-sent | parity_sent | parity sent | Parity packets sent, asked for or not" Count Sum Neither => end.counts.parity_unasked_sent + end.counts.parity_asked_sent;
+        "parity-naks-sent |  | NAKs for parity | Of the NAKs sent, those that ask for parity" Count Sum Neither => end.counts.parity_naks_sent;
+        "parity-unneeded |  | parity unneeded | Parity packets of groups that lacked nothing, or too late" Count Sum Neither => end.counts.parity_unneeded;
+        "spms-sent |  | SPMs sent | SPMs sent" Count Sum Neither => end.counts.spms_sent;
+        "spms |  | SPMs got | SPMs received" Count Sum Neither => end.counts.spms;
+        "packets |  | packets | Data packets received that were missing until then or new" Count Sum Neither => end.counts.packets;
+        "asked-of-us |  | asked of it | Numbers in the NAKs received" Count Sum Neither => end.counts.numbers_asked_of_us;
+        "asked-outside |  | outside | Of these, not in the window any more, or not yet" Count Sum Neither => end.counts.numbers_outside;
+        "asked |  | asked | Numbers in the NAKs sent" Count Sum Neither => end.counts.numbers_asked;
+        "overflows |  | overflows | Data packets dropped because the receive window was full" Count Sum Neither => end.counts.overflows;
+        "unlogged |  | unlogged | Events and repairs that are in no figure of the steps" Count Sum Neither => end.counts.unlogged;
+    }
 }
 
 fn per_elapsed(end: &EndReport, ns: Option<u64>) -> Option<f64> {
@@ -651,197 +409,71 @@ fn told(end: &EndReport, count: u64) -> Option<f64> {
     (end.usage.elapsed_ns > 0).then_some(count as f64)
 }
 
+/// Rows of an end.
+fn of_end(group: Group, role: &'static str) -> impl Fn(Words, Nature, ReadEnd) -> Quantity {
+    move |words, nature, read| of_subject(quantity(group, words, nature, Read::End(role, read)), [role, role, role])
+}
+
 fn cpu(role: &'static str) -> Vec<Quantity> {
-    let of = |words, nature, read: fn(&EndReport, &ResultDocument) -> Option<f64>| {
-        let one = quantity(Group::Cpu, words, nature, Read::End(role, read));
-        compared(one, Compared::Asked, ["costs more CPU", "costs less CPU"])
+    let of = |words, nature, read| {
+        compared(of_end(Group::Cpu, role)(words, nature, read), Compared::Asked, ["costs more CPU", "costs less CPU"])
     };
-    let count = |words, read: fn(&EndReport, &ResultDocument) -> Option<f64>| {
-        quantity(Group::Cpu, words, (Count, Sum, Lower), Read::End(role, read))
+    let mut all = rows! { of, |(end, result)|
+        "machine | machine_percent | machine busy | CPU of the whole machine | Busy share of all CPUs of the machine in netperf's definition, iowait and steal counted as busy (/proc/stat)." Percent Mean Lower => end.usage.machine_percent();
+        "demand | service_demand_us | demand | service demand | netperf's service demand: CPU time of the machine a received message or transaction." Us Mean Lower => end.usage.service_demand_us(result.messages.received);
+        "process | process_us | process | CPU of the measuring process | CPU time of the measuring process alone a received message or transaction (getrusage)." Us Mean Lower => end.usage.process_us(result.messages.received);
+        "softirq | softirq_us | softirq | softirq time | Softirq time of the machine a received message or transaction (/proc/stat)." Us Mean Lower => end.usage.softirq_us(result.messages.received);
+        "own-time |  | own CPU time | CPU time of the process | CPU time of the measuring process by wall time." Share Mean Lower => per_elapsed(end, Some(end.usage.process_user_ns + end.usage.process_system_ns));
+        "softirq-time |  | softirq time | softirq time | Softirq time of the machine by wall time; more than 1 on several CPUs." Share Mean Lower => per_elapsed(end, Some(end.usage.machine_softirq_ns));
+        "irq-time |  | interrupt time | interrupt time | Hard interrupt time of the machine by wall time." Share Mean Lower => per_elapsed(end, Some(end.usage.machine_irq_ns));
+        "steal-time |  | stolen from the machine | stolen time | Steal of all CPUs of the machine by wall time." Share Mean Lower => per_elapsed(end, Some(end.usage.machine_steal_ns));
+        "other-tasks |  | other tasks on its CPU | time of other tasks | Time that other tasks ran on the measuring CPU by wall time; absent when not pinned." Share Mean Lower => per_elapsed(end, end.usage.other_tasks_ns);
+        "steal |  | stolen by the hypervisor | stolen time of the measuring CPU | Steal of the measuring CPU by wall time; absent when not pinned." Share Mean Lower => per_elapsed(end, end.usage.cpu_steal_ns);
+        "run-queue-wait |  | ready but not running | time ready but not running | Time that the measuring thread was ready but not running by wall time (schedstat)." Share Mean Lower => per_elapsed(end, end.usage.run_queue_wait_ns);
     };
-    let of_time = (Share, Mean, Lower);
-    let all = vec![
-        of(
-            "machine | machine_percent | machine busy | CPU of the whole machine | Busy share of all CPUs of the machine in netperf's definition, iowait and steal counted as busy (/proc/stat).",
-            (Percent, Mean, Lower),
-            |end, _| end.usage.machine_percent(),
-        ),
-        of(
-            "demand | service_demand_us | demand | service demand | netperf's service demand: CPU time of the machine a received message or transaction.",
-            (Us, Mean, Lower),
-            |end, result| end.usage.service_demand_us(result.messages.received),
-        ),
-        of(
-            "process | process_us | process | CPU of the measuring process | CPU time of the measuring process alone a received message or transaction (getrusage).",
-            (Us, Mean, Lower),
-            |end, result| end.usage.process_us(result.messages.received),
-        ),
-        of(
-            "softirq | softirq_us | softirq | softirq time | Softirq time of the machine a received message or transaction (/proc/stat).",
-            (Us, Mean, Lower),
-            |end, result| end.usage.softirq_us(result.messages.received),
-        ),
-        of(
-            "own-time |  | own CPU time | CPU time of the process | CPU time of the measuring process by wall time.",
-            of_time,
-            |end, _| per_elapsed(end, Some(end.usage.process_user_ns + end.usage.process_system_ns)),
-        ),
-        of(
-            "softirq-time |  | softirq time | softirq time | Softirq time of the machine by wall time; more than 1 on several CPUs.",
-            of_time,
-            |end, _| per_elapsed(end, Some(end.usage.machine_softirq_ns)),
-        ),
-        of(
-            "irq-time |  | interrupt time | interrupt time | Hard interrupt time of the machine by wall time.",
-            of_time,
-            |end, _| per_elapsed(end, Some(end.usage.machine_irq_ns)),
-        ),
-        of(
-            "steal-time |  | stolen from the machine | stolen time | Steal of all CPUs of the machine by wall time.",
-            of_time,
-            |end, _| per_elapsed(end, Some(end.usage.machine_steal_ns)),
-        ),
-        of(
-            "other-tasks |  | other tasks on its CPU | time of other tasks | Time that other tasks ran on the measuring CPU by wall time; absent when not pinned.",
-            of_time,
-            |end, _| per_elapsed(end, end.usage.other_tasks_ns),
-        ),
-        of(
-            "steal |  | stolen by the hypervisor | stolen time of the measuring CPU | Steal of the measuring CPU by wall time; absent when not pinned.",
-            of_time,
-            |end, _| per_elapsed(end, end.usage.cpu_steal_ns),
-        ),
-        of(
-            "run-queue-wait |  | ready but not running | time ready but not running | Time that the measuring thread was ready but not running by wall time (schedstat).",
-            of_time,
-            |end, _| per_elapsed(end, end.usage.run_queue_wait_ns),
-        ),
-        count(
-            "voluntary-switches |  | waited | voluntary switches | Context switches because the thread waited.",
-            |end, _| told(end, end.usage.voluntary_switches),
-        ),
-        count(
-            "involuntary-switches | involuntary_switches | displaced | involuntary switches | Context switches because the measuring thread was displaced.",
-            |end, _| told(end, end.usage.involuntary_switches),
-        ),
-        count(
-            "migrations | migrations | moved to another CPU | migrations | Moves of the measuring thread to another CPU.",
-            |end, _| told(end, end.usage.migrations),
-        ),
-        count(
-            "faults | faults | page faults | page faults | Page faults of the measuring thread, with and without I/O.",
-            |end, _| told(end, end.usage.minor_faults.saturating_add(end.usage.major_faults)),
-        ),
-    ];
-    all.into_iter().map(|one| of_subject(one, [role, role, role])).collect()
+    all.extend(rows! { of_end(Group::Cpu, role), |(end, _)|
+        "voluntary-switches |  | waited | voluntary switches | Context switches because the thread waited." Count Sum Lower => told(end, end.usage.voluntary_switches);
+        "involuntary-switches | involuntary_switches | displaced | involuntary switches | Context switches because the measuring thread was displaced." Count Sum Lower => told(end, end.usage.involuntary_switches);
+        "migrations | migrations | moved to another CPU | migrations | Moves of the measuring thread to another CPU." Count Sum Lower => told(end, end.usage.migrations);
+        "faults | faults | page faults | page faults | Page faults of the measuring thread, with and without I/O." Count Sum Lower => told(end, end.usage.minor_faults.saturating_add(end.usage.major_faults));
+    });
+    all
 }
 
 fn drops(role: &'static str) -> Vec<Quantity> {
-    let of = |words, read: fn(&EndReport, &ResultDocument) -> Option<f64>| {
-        of_subject(quantity(Group::Drops, words, (Count, Sum, Lower), Read::End(role, read)), [role, role, role])
-    };
-    vec![
-        of(
-            "socket-overflow | dropped at the socket | Datagrams dropped at the own socket because its buffer was full (SO_RXQ_OVFL)",
-            |end, _| told(end, end.counters.socket_overflow),
-        ),
-        of(
-            "udp-receive-buffer-errors | dropped for want of receive buffer | UDP datagrams dropped for want of receive buffer, host-wide (RcvbufErrors)",
-            |end, _| told(end, end.counters.udp_receive_buffer_errors),
-        ),
-        of(
-            "udp-receive-errors | other receive errors | UDP datagrams dropped for other receive errors (InErrors less the above)",
-            |end, _| told(end, end.counters.udp_receive_errors),
-        ),
-        of("udp-send-buffer-errors | send errors | UDP send errors for want of buffer (SndbufErrors)", |end, _| {
-            told(end, end.counters.udp_send_buffer_errors)
-        }),
-        of("tcp-retransmits | TCP segments sent again | TCP segments sent again, host-wide (RetransSegs)", |end, _| {
-            told(end, end.counters.tcp_retransmits)
-        }),
-        of(
-            "nic-receive-drops | dropped by devices on receiving | Received packets dropped by network devices",
-            |end, _| told(end, end.counters.nic_receive_drops),
-        ),
-        of(
-            "nic-send-drops | dropped by devices on sending | Packets dropped on sending by network devices",
-            |end, _| told(end, end.counters.nic_send_drops),
-        ),
-        of(
-            "qdisc-drops | dropped by queueing disciplines | Packets dropped by queueing disciplines of the devices",
-            |end, _| told(end, end.counters.qdisc_drops),
-        ),
-        of(
-            "backlog-drops | dropped by a full backlog | Packets dropped because a CPU's backlog was full (softnet_stat)",
-            |end, _| told(end, end.counters.backlog_drops),
-        ),
-    ]
+    rows! { of_end(Group::Drops, role), |(end, _)|
+        "socket-overflow | dropped at the socket | Datagrams dropped at the own socket because its buffer was full (SO_RXQ_OVFL)" Count Sum Lower => told(end, end.counters.socket_overflow);
+        "udp-receive-buffer-errors | dropped for want of receive buffer | UDP datagrams dropped for want of receive buffer, host-wide (RcvbufErrors)" Count Sum Lower => told(end, end.counters.udp_receive_buffer_errors);
+        "udp-receive-errors | other receive errors | UDP datagrams dropped for other receive errors (InErrors less the above)" Count Sum Lower => told(end, end.counters.udp_receive_errors);
+        "udp-send-buffer-errors | send errors | UDP send errors for want of buffer (SndbufErrors)" Count Sum Lower => told(end, end.counters.udp_send_buffer_errors);
+        "tcp-retransmits | TCP segments sent again | TCP segments sent again, host-wide (RetransSegs)" Count Sum Lower => told(end, end.counters.tcp_retransmits);
+        "nic-receive-drops | dropped by devices on receiving | Received packets dropped by network devices" Count Sum Lower => told(end, end.counters.nic_receive_drops);
+        "nic-send-drops | dropped by devices on sending | Packets dropped on sending by network devices" Count Sum Lower => told(end, end.counters.nic_send_drops);
+        "qdisc-drops | dropped by queueing disciplines | Packets dropped by queueing disciplines of the devices" Count Sum Lower => told(end, end.counters.qdisc_drops);
+        "backlog-drops | dropped by a full backlog | Packets dropped because a CPU's backlog was full (softnet_stat)" Count Sum Lower => told(end, end.counters.backlog_drops);
+    }
 }
 
 fn load() -> Vec<Quantity> {
-    let of = |words, nature, read| figure(Group::Load, words, nature, read);
-    vec![
-        of(
-            "load.busy | load_busy_percent | busy share | busy share under the load | Busy share of the CPUs that the load may use, whoever used them, while it ran.",
-            (Percent, Mean, Neither),
-            |result| Some(result.load.as_ref()?.busy_percent),
-        ),
-        of(
-            "load.evenness | load_work_cv | evenness | evenness of the load | Coefficient of variation of the load's work per 100 ms; of the CPU time that it got for `build`.",
-            (Number, Mean, Neither),
-            |result| result.load.as_ref()?.work_cv,
-        ),
-        of(
-            "load.work |  | work | work of the load | Work that the load did, in units of its profile.",
-            (Count, Sum, Neither),
-            |result| Some(result.load.as_ref()?.work as f64),
-        ),
-        of(
-            "load.steady-after |  | steady after | time until the load was steady | How long the load took until it was steady.",
-            (Ns, Max, Neither),
-            |result| Some(result.load.as_ref()?.steady_after_ns as f64),
-        ),
-        of(
-            "load.elapsed |  | ran | time of the load | How long the load ran after that.",
-            (Ns, Sum, Neither),
-            |result| Some(result.load.as_ref()?.elapsed_ns as f64),
-        ),
-    ]
+    rows! { figures(Group::Load), |result|
+        "load.busy | load_busy_percent | busy share | busy share under the load | Busy share of the CPUs that the load may use, whoever used them, while it ran." Percent Mean Neither => result.load.as_ref()?.busy_percent;
+        "load.evenness | load_work_cv | evenness | evenness of the load | Coefficient of variation of the load's work per 100 ms; of the CPU time that it got for `build`." Number Mean Neither => result.load.as_ref()?.work_cv;
+        "load.work |  | work | work of the load | Work that the load did, in units of its profile." Count Sum Neither => result.load.as_ref()?.work;
+        "load.steady-after |  | steady after | time until the load was steady | How long the load took until it was steady." Ns Max Neither => result.load.as_ref()?.steady_after_ns;
+        "load.elapsed |  | ran | time of the load | How long the load ran after that." Ns Sum Neither => result.load.as_ref()?.elapsed_ns;
+    }
 }
 
 fn tool() -> Vec<Quantity> {
-    let of = |words, nature, read| figure(Group::Tool, words, nature, read);
-    vec![
-        figure(
-            Group::Ping,
-            "mdev | mdev_ns | mdev | mean deviation | Mean deviation of RTT as ping prints it: root of mean square less square of mean.",
-            (Ns, Combine::Deviation, Lower),
-            |result| result.mdev_ns,
-        ),
-        of(
-            "elapsed | elapsed_ns | elapsed | time measured | From the first timed message to the last.",
-            (Ns, Sum, Neither),
-            |result| Some(result.elapsed_ns as f64),
-        ),
-        of(
-            "cost.clock-read |  | clock read | clock read | One clock read, median, measured just before.",
-            (Ns, Middle, Neither),
-            |result| Some(result.self_cost.clock_read_ns),
-        ),
-        of(
-            "cost.loop |  | loop | loop | The loop around an empty send and receive, a round; it is in each latency.",
-            (Ns, Middle, Neither),
-            |result| Some(result.self_cost.loop_ns),
-        ),
-        of(
-            "cost.record |  | record | record | Recording one sample, outside the timed part.",
-            (Ns, Middle, Neither),
-            |result| Some(result.self_cost.record_ns),
-        ),
-        of(
-            "cost.startup |  | start | start | Start of the process to the first message, without warm-up.",
-            (Ns, Middle, Neither),
-            |result| Some(result.self_cost.startup_ns? as f64),
-        ),
-    ]
+    let mut all = rows! { figures(Group::Ping), |result|
+        "mdev | mdev_ns | mdev | mean deviation | Mean deviation of RTT as ping prints it: root of mean square less square of mean." Ns Deviation Lower => result.mdev_ns;
+    };
+    all.extend(rows! { figures(Group::Tool), |result|
+        "elapsed | elapsed_ns | elapsed | time measured | From the first timed message to the last." Ns Sum Neither => result.elapsed_ns;
+        "cost.clock-read |  | clock read | clock read | One clock read, median, measured just before." Ns Middle Neither => result.self_cost.clock_read_ns;
+        "cost.loop |  | loop | loop | The loop around an empty send and receive, a round; it is in each latency." Ns Middle Neither => result.self_cost.loop_ns;
+        "cost.record |  | record | record | Recording one sample, outside the timed part." Ns Middle Neither => result.self_cost.record_ns;
+        "cost.startup |  | start | start | Start of the process to the first message, without warm-up." Ns Middle Neither => result.self_cost.startup_ns;
+    });
+    all
 }

@@ -1,0 +1,95 @@
+//! Enums whose variants have a word each: one list of them for flags, plans, documents and schemas.
+
+use crate::ModelError;
+
+/// Defines an enum from its variants and their words: `ALL`, `word`, `Display` and JSON come from this one list. With the
+/// name of the thing before it (`"pacer";`) it is read from text too, and an unknown word is answered with the known ones.
+/// Variants may have further words that are read but never written: `UnixDgram = "unix-dgram" | "unix-datagram"`.
+#[macro_export]
+macro_rules! words {
+    (
+        $what:literal;
+        $(#[$about:meta])*
+        $vis:vis enum $name:ident { $($(#[$of_variant:meta])* $variant:ident = $word:literal $(| $alias:literal)*,)+ }
+    ) => {
+        $crate::words! { $(#[$about])* $vis enum $name { $($(#[$of_variant])* $variant = $word,)+ } }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::ModelError;
+
+            fn from_str(text: &str) -> Result<Self, $crate::ModelError> {
+                match text {
+                    $($word $(| $alias)* => Ok(Self::$variant),)+
+                    _ => Err($crate::words::unknown($what, text, &[$($word),+])),
+                }
+            }
+        }
+    };
+    (
+        $(#[$about:meta])*
+        $vis:vis enum $name:ident { $($(#[$of_variant:meta])* $variant:ident = $word:literal,)+ }
+    ) => {
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+        )]
+        $(#[$about])*
+        $vis enum $name { $($(#[$of_variant])* #[serde(rename = $word)] $variant,)+ }
+
+        impl $name {
+            /// All of them, in the order that help texts and tables have.
+            $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// The word in flags, plans and documents.
+            #[must_use]
+            $vis const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+    };
+}
+
+/// The answer to an unknown word: `use a, b or c`.
+#[must_use]
+pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {
+    let accepted = match known {
+        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        all => all.concat(),
+    };
+    ModelError::UnknownWord { what, given: given.to_owned(), accepted }
+}
+
+#[cfg(test)]
+mod tests {
+    words! {
+        "test word";
+        /// Of the test alone.
+        #[derive(Default)]
+        enum Test {
+            /// First.
+            #[default]
+            First = "the-first" | "first",
+            /// Second.
+            Second = "second",
+        }
+    }
+
+    #[test]
+    fn one_list_for_text_and_json() {
+        assert_eq!(Test::ALL, [Test::default(), Test::Second]);
+        for test in Test::ALL {
+            assert_eq!(test.to_string().parse::<Test>().unwrap(), test);
+            assert_eq!(serde_json::to_value(test).unwrap(), test.word());
+            assert_eq!(serde_json::from_value::<Test>(test.word().into()).unwrap(), test);
+        }
+        assert_eq!("first".parse::<Test>().unwrap(), Test::First);
+        let error = "third".parse::<Test>().unwrap_err().to_string();
+        assert_eq!(error, "test word 'third' is not known: use the-first or second");
+        assert!(serde_json::from_str::<Test>("\"first\"").is_err(), "documents have the one word");
+    }
+}
