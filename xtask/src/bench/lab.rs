@@ -8,79 +8,90 @@ use std::time::Duration;
 
 /// The lab; it goes down with the value.
 pub(crate) struct Lab {
-    windhover: PathBuf,
+    /// Words of command lines that stand for programs.
+    programs: Vec<(&'static str, PathBuf)>,
     name: String,
-    /// IPv4 address of host `a`.
-    near: String,
-    /// IPv4 address of host `b`.
-    address: String,
+    /// IPv4 addresses of hosts `a` and `b`.
+    addresses: [String; 2],
 }
 
 impl Lab {
     pub(crate) fn up(windhover: &Path, name: &str) -> Result<Self> {
         let mut lab = Self {
-            windhover: windhover.to_owned(),
+            programs: vec![("windhover", windhover.to_owned())],
             name: name.to_owned(),
-            near: String::new(),
-            address: String::new(),
+            addresses: [String::new(), String::new()],
         };
         process::run(&windhover.to_string_lossy(), &["lab", "up", name])?;
-        let listed = Command::new(windhover).args(["lab", "list", "--json"]).output().context("windhover lab list")?;
-        let labs: serde_json::Value = serde_json::from_slice(&listed.stdout).context("windhover lab list --json")?;
+        let labs = super::document(Command::new(windhover).args(["lab", "list", "--json"]))?;
         let hosts =
             labs.as_array().and_then(|labs| labs.iter().find(|lab| lab["name"] == name)).map(|lab| &lab["hosts"]);
-        for (at, to) in [(0, &mut lab.near), (1, &mut lab.address)] {
+        for (at, to) in lab.addresses.iter_mut().enumerate() {
             let address = hosts.and_then(|hosts| hosts[at]["ipv4"].as_str());
             address.context("the lab has no address for each of its hosts")?.clone_into(to);
         }
         Ok(lab)
     }
 
+    /// Lets a word of command lines stand for a program.
+    pub(crate) fn with_program(mut self, word: &'static str, path: PathBuf) -> Self {
+        self.programs.push((word, path));
+        self
+    }
+
     /// Of host `a`.
     pub(crate) fn near(&self) -> &str {
-        &self.near
+        &self.addresses[0]
     }
 
     /// Of host `b`.
     pub(crate) fn address(&self) -> &str {
-        &self.address
+        &self.addresses[1]
     }
 
-    /// A command in the namespace of host `a` or `b`, on one CPU.
-    pub(crate) fn command(&self, host: &str, cpu: &str, argv: &[&str]) -> Command {
+    /// A command line in the namespace of host `a` or `b`, on some CPUs; `windhover` is the tool that is measured.
+    pub(crate) fn command(&self, host: &str, cpus: &str, line: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("wh-{}-{host}", self.name), "taskset", "-c", cpu]).args(argv);
+        command.args(["netns", "exec", &format!("wh-{}-{host}", self.name), "taskset", "-c", cpus]);
+        for word in line.split_whitespace() {
+            match self.programs.iter().find(|(name, _)| *name == word) {
+                Some((_, path)) => command.arg(path),
+                None => command.arg(word),
+            };
+        }
         command.stdin(Stdio::null()).stderr(Stdio::null());
         command
     }
 
     /// A server on host `b`, CPU 1, that is killed with the value.
-    pub(crate) fn serve(&self, argv: &[&str]) -> Result<Server> {
-        let child = self
-            .command("b", "1", argv)
-            .stdout(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot start {}", argv.first().copied().unwrap_or_default()))?;
+    pub(crate) fn serve(&self, line: &str) -> Result<Server> {
+        let mut command = self.command("b", "1", line);
+        let child = command.stdout(Stdio::null()).spawn().with_context(|| format!("cannot start {line}"))?;
         // None of the servers says when it listens.
         std::thread::sleep(Duration::from_millis(250));
         Ok(Server(child))
     }
 
+    /// Windhover's endpoint on host `b`.
+    pub(crate) fn endpoint(&self) -> Result<Server> {
+        self.serve(&format!("windhover --quiet serve --bind {}", self.address()))
+    }
+
     /// What a client on host `a`, CPU 0, prints.
-    pub(crate) fn client(&self, argv: &[&str]) -> Result<String> {
-        let output = self.command("a", "0", argv).output().context("client")?;
+    pub(crate) fn client(&self, line: &str) -> Result<String> {
+        let output = self.command("a", "0", line).output().context("client")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        let _ = process::run(&self.windhover.to_string_lossy(), &["lab", "down", &self.name]);
+        let _ = process::run(&self.programs[0].1.to_string_lossy(), &["lab", "down", &self.name]);
     }
 }
 
-/// A server that is killed by its own id when the measurement is over.
-pub(crate) struct Server(Child);
+/// A process of ours that is killed by its own id with the value.
+pub(crate) struct Server(pub(crate) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {

@@ -1,6 +1,8 @@
 //! Who is blamed for late messages: `pace` with and without a CPU hog on the sender's CPU, under both policies, with and
 //! without a compiler beside; and a far end that really stands still. What is right follows from the raw samples alone.
 
+use super::lab::Server;
+use super::{Output, create};
 use crate::process;
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{Signal, kill};
@@ -12,6 +14,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Runs of each case, interleaved.
+    #[arg(long, default_value_t = 20)]
+    runs: u32,
+    /// Seconds a run.
+    #[arg(long, default_value_t = 2)]
+    seconds: u32,
+    /// Measure with this binary instead of a release build.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
 
 /// Messages a second, and the distance that a message may be late by.
 const RATE: u32 = 1000;
@@ -59,13 +76,13 @@ impl Run {
     }
 }
 
-pub(crate) fn run(runs: u32, seconds: u32, binary: Option<&Path>, output: Option<&Path>) -> Result<()> {
+pub(crate) fn run(Arguments { runs, seconds, binary, output }: &Arguments) -> Result<()> {
     let windhover = match binary {
         Some(binary) => binary.canonicalize().with_context(|| binary.display().to_string())?,
         None => process::release_binary()?,
     };
     let folder = process::target().join("bench-late");
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    create(&folder)?;
     let mut cells: Vec<(Cell, Vec<Run>)> = Vec::new();
     for policy in ["other", "fifo:1"] {
         for compiles in [false, true] {
@@ -76,34 +93,22 @@ pub(crate) fn run(runs: u32, seconds: u32, binary: Option<&Path>, output: Option
     }
     // In real-time policy alone: else the sender may be late by its own doing too, which samples cannot tell apart.
     cells.push((Cell { disturbance: Disturbance::Path, policy: "fifo:1", compiles: false }, Vec::new()));
-    for round in 0..runs {
+    for round in 0..*runs {
         for compiles in [false, true] {
             let _beside = if compiles { Some(Compiler::start(&folder)?) } else { None };
             for (cell, measured) in cells.iter_mut().filter(|(cell, _)| cell.compiles == compiles) {
-                measured.push(once(&windhover, &folder, *cell, seconds).with_context(|| format!("{cell:?}"))?);
+                measured.push(once(&windhover, &folder, *cell, *seconds).with_context(|| format!("{cell:?}"))?);
             }
         }
         eprintln!("round {} of {runs}", round + 1);
-        if let Some(file) = output {
-            std::fs::write(file, table(&cells, round + 1, seconds)).with_context(|| file.display().to_string())?;
-        }
+        output.write(&table(&cells, round + 1, *seconds))?;
     }
-    println!("{}", table(&cells, runs, seconds));
+    println!("{}", table(&cells, *runs, *seconds));
     let wrong = cells.iter().flat_map(|(cell, runs)| runs.iter().filter(|run| !run.is_right(*cell))).count();
     if wrong > 0 {
         bail!("{wrong} runs blamed the wrong one");
     }
     Ok(())
-}
-
-/// A child of ours that is killed by its own id.
-struct Own(Child);
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run> {
@@ -125,7 +130,7 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
     let _hog = match cell.disturbance {
         Disturbance::Hog => {
             let hog = Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn();
-            Some(Own(hog.context("taskset")?))
+            Some(Server(hog.context("taskset")?))
         }
         _ => None,
     };

@@ -13,7 +13,10 @@ mod shield;
 mod startup;
 mod stream;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -24,128 +27,23 @@ pub(crate) struct Arguments {
 #[derive(clap::Subcommand)]
 enum Bench {
     /// Ping-pong beside sockperf and, where they are on the PATH, sfnt-pingpong and netperf, interleaved on one lab.
-    Peers {
-        /// Rounds; in each every tool measures once, in an order that rotates.
-        #[arg(long, default_value_t = 20)]
-        rounds: u32,
-        /// Seconds a measurement.
-        #[arg(long, default_value_t = 1)]
-        seconds: u32,
-        /// Only this protocol: tcp or udp.
-        #[arg(long)]
-        protocol: Option<String>,
-        /// Write the table to this Markdown file too.
-        #[arg(long)]
-        output: Option<std::path::PathBuf>,
-    },
+    Peers(peers::Arguments),
     /// What a shield is worth: p99.99 and standard deviation without and with it, and the stalls by throttling.
-    Shield {
-        /// The campaign.
-        #[arg(long, default_value = "campaigns/shield.toml")]
-        plan: String,
-        /// Evaluate this run directory instead of measuring.
-        #[arg(long, value_name = "RUN")]
-        measured: Option<std::path::PathBuf>,
-        /// Write the tables to this Markdown file too.
-        #[arg(long)]
-        output: Option<std::path::PathBuf>,
-    },
+    Shield(shield::Arguments),
     /// What `--pcap` costs the ping-pong beside it, paired.
-    Capture {
-        /// Pairs.
-        #[arg(long, default_value_t = 20)]
-        rounds: u32,
-        /// Seconds a measurement.
-        #[arg(long, default_value_t = 1)]
-        seconds: u32,
-    },
+    Capture(capture::Arguments),
     /// How long a report of one hour at 40,000 messages a second takes, and how large it is.
-    Render {
-        /// Length of the synthetic run in seconds.
-        #[arg(long, default_value_t = 3600)]
-        seconds: u32,
-        /// How often each figure is made.
-        #[arg(long, default_value_t = 5)]
-        rounds: u32,
-        /// Cells of the run, up to 8.
-        #[arg(long, default_value_t = 1)]
-        cells: u32,
-        /// Render this run directory instead of a synthetic one.
-        #[arg(long, value_name = "RUN")]
-        measured: Option<std::path::PathBuf>,
-        /// Write the table to this Markdown file too.
-        #[arg(long)]
-        output: Option<std::path::PathBuf>,
-    },
+    Render(render::Arguments),
     /// The four rates of the heat maps: whether they are reached, what is lost, how late messages leave.
-    Pace {
-        /// Rounds; in each every rate is measured once, in an order that rotates.
-        #[arg(long, default_value_t = 3)]
-        rounds: u32,
-        /// Seconds a measurement.
-        #[arg(long, default_value_t = 10)]
-        seconds: u32,
-        /// Policy of both ends.
-        #[arg(long, default_value = "fifo:50")]
-        policy: String,
-        /// Write the table to this Markdown file too.
-        #[arg(long)]
-        output: Option<std::path::PathBuf>,
-    },
+    Pace(pace::Arguments),
     /// Cause of late messages of `pace`: with and without a CPU hog and a compiler, and with a stalled reflector.
-    Late {
-        /// Runs of each case, interleaved.
-        #[arg(long, default_value_t = 20)]
-        runs: u32,
-        /// Seconds a run.
-        #[arg(long, default_value_t = 2)]
-        seconds: u32,
-        /// Measure with this binary instead of a release build.
-        #[arg(long)]
-        binary: Option<std::path::PathBuf>,
-        /// Write the table to this Markdown file too, after each round.
-        #[arg(long)]
-        output: Option<std::path::PathBuf>,
-    },
+    Late(late::Arguments),
     /// Maximum UDP datagrams a second and TCP throughput beside iperf3, iperf 2 and sockperf, interleaved on one lab.
-    Stream {
-        /// Rounds; in each every tool measures once, in an order that rotates.
-        #[arg(long, default_value_t = 20)]
-        rounds: u32,
-        /// Seconds a measurement.
-        #[arg(long, default_value_t = 2)]
-        seconds: u32,
-        /// Only this protocol: tcp or udp.
-        #[arg(long)]
-        protocol: Option<String>,
-        /// Write the table to this Markdown file too.
-        #[arg(long)]
-        output: Option<std::path::PathBuf>,
-    },
+    Stream(stream::Arguments),
     /// `pace pgm` beside OpenPGM at both ends: RTT at the four rates, CPU time, highest rate, repairs; interleaved.
-    Pgm {
-        /// Rounds; in each both measure once.
-        #[arg(long, default_value_t = 12)]
-        rounds: u32,
-        /// Seconds a measurement. Short ones are all chance where the machine is slow for a moment every few seconds.
-        #[arg(long, default_value_t = 8)]
-        seconds: u32,
-        /// What carries the packets: udp or raw (IP protocol 113).
-        #[arg(long, default_value = "udp")]
-        carrier: String,
-        /// Write the table to this Markdown file too.
-        #[arg(long)]
-        output: Option<std::path::PathBuf>,
-    },
+    Pgm(pgm::Arguments),
     /// Packets a second that PGM's simulator carries: what the engines cost without sockets.
-    PgmSim {
-        /// Seconds a setting.
-        #[arg(long, default_value_t = 3)]
-        seconds: u32,
-        /// Write the table to this Markdown file too.
-        #[arg(long)]
-        output: Option<std::path::PathBuf>,
-    },
+    PgmSim(pgm_sim::Arguments),
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -156,31 +54,94 @@ enum Bench {
     },
 }
 
+/// Where a table goes.
+#[derive(clap::Args)]
+struct Output {
+    /// Write the table to this Markdown file too.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Output {
+    /// Prints a table, and writes it to the file.
+    fn publish(&self, text: &str) -> Result<()> {
+        println!("{text}");
+        self.write(text)
+    }
+
+    fn write(&self, text: &str) -> Result<()> {
+        self.output
+            .as_ref()
+            .map_or(Ok(()), |file| std::fs::write(file, text).with_context(|| file.display().to_string()))
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.bench {
-        Bench::Peers { rounds, seconds, protocol, output } => {
-            peers::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
-        }
-        Bench::Pace { rounds, seconds, policy, output } => pace::run(*rounds, *seconds, policy, output.as_deref()),
-        Bench::Late { runs, seconds, binary, output } => {
-            late::run(*runs, *seconds, binary.as_deref(), output.as_deref())
-        }
-        Bench::Shield { plan, measured, output } => shield::run(plan, measured.as_deref(), output.as_deref()),
-        Bench::Capture { rounds, seconds } => capture::run(*rounds, *seconds),
-        Bench::Stream { rounds, seconds, protocol, output } => {
-            stream::run(*rounds, *seconds, protocol.as_deref(), output.as_deref())
-        }
-        Bench::Pgm { rounds, seconds, carrier, output } => {
-            pgm::run(&pgm::Options { rounds: *rounds, seconds: *seconds, carrier, output: output.as_deref() })
-        }
+        Bench::Peers(arguments) => peers::run(arguments),
+        Bench::Pace(arguments) => pace::run(arguments),
+        Bench::Late(arguments) => late::run(arguments),
+        Bench::Shield(arguments) => shield::run(arguments),
+        Bench::Capture(arguments) => capture::run(arguments),
+        Bench::Stream(arguments) => stream::run(arguments),
+        Bench::Pgm(arguments) => pgm::run(arguments),
         Bench::Record => crate::process::run(
             &crate::process::cargo(),
             &["run", "--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"],
         ),
-        Bench::Render { seconds, rounds, cells, measured, output } => {
-            render::run(*seconds, *rounds, *cells, measured.as_deref(), output.as_deref())
-        }
-        Bench::PgmSim { seconds, output } => pgm_sim::run(*seconds, output.as_deref()),
+        Bench::Render(arguments) => render::run(arguments),
+        Bench::PgmSim(arguments) => pgm_sim::run(arguments),
         Bench::Startup { rounds } => startup::run(*rounds),
     }
+}
+
+/// For each case and tool the figures of all rounds.
+type Measured<T> = Vec<Vec<Vec<T>>>;
+
+/// Measures each case with every tool once a round, in an order of the tools that rotates; `None` where a tool cannot.
+fn interleaved<T>(
+    rounds: u32,
+    [cases, tools]: [usize; 2],
+    mut measure: impl FnMut(usize, usize) -> Result<Option<T>>,
+) -> Result<Measured<T>> {
+    let mut measured: Measured<T> =
+        (0..cases).map(|_| std::iter::repeat_with(Vec::new).take(tools).collect()).collect();
+    for round in 0..rounds as usize {
+        for (case, of_case) in measured.iter_mut().enumerate() {
+            for turn in 0..tools {
+                let tool = (turn + round) % tools;
+                of_case[tool].extend(measure(case, tool).with_context(|| format!("round {}", round + 1))?);
+            }
+        }
+        eprintln!("round {} of {rounds}", round + 1);
+    }
+    Ok(measured)
+}
+
+/// The result document that a command prints.
+fn document(command: &mut Command) -> Result<Value> {
+    let output = command.output().with_context(|| format!("{:?}", command.get_program()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.trim()).with_context(|| format!("it printed no result document: {text}"))
+}
+
+/// The number at a path such as `latency/p50_ns`.
+fn number(document: &Value, path: &str) -> Result<f64> {
+    let found = path.split('/').fold(document, |value, key| &value[key]).as_f64();
+    found.with_context(|| format!("the result has no {path}"))
+}
+
+/// The ratio of two columns with its interval, in a table.
+fn ratio_text(ours: &[f64], theirs: &[f64]) -> String {
+    let (ratio, low, high) = crate::stats::ratio(ours, theirs);
+    format!("{ratio:.3} ({low:.3} to {high:.3})")
+}
+
+/// What a program printed that nothing could be read from.
+fn unread(text: &str) -> anyhow::Error {
+    anyhow::anyhow!("cannot read what it printed: {}", text.chars().take(400).collect::<String>())
+}
+
+fn create(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())
 }

@@ -1,10 +1,25 @@
 //! The four rates of the heat maps: whether they are reached, what is lost, how late messages leave.
 
 use super::lab::Lab;
+use super::{Output, document, interleaved, number};
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
-use std::path::Path;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Rounds; in each every rate is measured once, in an order that rotates.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Seconds a measurement.
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// Policy of both ends.
+    #[arg(long, default_value = "fifo:50")]
+    policy: String,
+    #[command(flatten)]
+    output: Output,
+}
 
 const RATES: [u32; 4] = [10_000, 20_000, 30_000, 40_000];
 
@@ -21,82 +36,39 @@ struct Figure {
     intended_p99: f64,
 }
 
-pub(crate) fn run(rounds: u32, seconds: u32, policy: &str, output: Option<&Path>) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(&["iproute2", "util-linux"], "for the lab")?;
-    let windhover = process::release_binary()?;
-    let lab = Lab::up(&windhover, "benchpace")?;
-    let exe = windhover.to_string_lossy().into_owned();
-    let mut measured: Vec<Vec<Figure>> = RATES.iter().map(|_| Vec::new()).collect();
-    for round in 0..rounds as usize {
-        for turn in 0..RATES.len() {
-            let at = (turn + round) % RATES.len();
-            let figure = once(&lab, &exe, RATES[at], seconds, policy)
-                .with_context(|| format!("{} a second, round {}", RATES[at], round + 1))?;
-            measured[at].push(figure);
-        }
-        eprintln!("round {} of {rounds}", round + 1);
-    }
+    let lab = Lab::up(&process::release_binary()?, "benchpace")?;
+    let measured = interleaved(arguments.rounds, [1, RATES.len()], |_, at| {
+        once(&lab, RATES[at], arguments).map(Some).with_context(|| format!("{} a second", RATES[at]))
+    })?;
     drop(lab);
-    let text = table(&measured, rounds, seconds, policy);
-    println!("{text}");
-    if let Some(file) = output {
-        std::fs::write(file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    arguments.output.publish(&table(&measured[0], arguments))
 }
 
-fn once(lab: &Lab, exe: &str, rate: u32, seconds: u32, policy: &str) -> Result<Figure> {
-    let address = lab.address();
-    let _server = lab.serve(&[exe, "--quiet", "serve", "--bind", address])?;
-    let (rate, seconds) = (rate.to_string(), seconds.to_string());
-    let arguments = [
-        exe,
-        "--quiet",
-        "pace",
-        "udp",
-        address,
-        "--rate",
-        &rate,
-        "--seconds",
-        &seconds,
-        "--size",
-        "1000",
-        "--policy",
-        policy,
-        "--remote-policy",
-        policy,
-        "--cpu",
-        "0",
-        "--receive-cpu",
-        "1",
-        "--remote-cpu",
-        "1",
-        "--receive-buffer",
-        "4194304",
-        "--format",
-        "json",
-    ];
+fn once(lab: &Lab, rate: u32, Arguments { seconds, policy, .. }: &Arguments) -> Result<Figure> {
+    let _server = lab.endpoint()?;
+    let line = format!(
+        "windhover --quiet pace udp {} --rate {rate} --seconds {seconds} --size 1000 --policy {policy} --remote-policy {policy} \
+         --cpu 0 --receive-cpu 1 --remote-cpu 1 --receive-buffer 4194304 --format json",
+        lab.address()
+    );
     // The receiving thread has the other CPU, so the client may not be kept on one.
-    let output = lab.command("a", "0,1", &arguments).output().context("windhover pace")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let document: serde_json::Value = serde_json::from_str(text.trim()).context("result document")?;
-    let number = |path: &[&str]| {
-        let found = path.iter().fold(&document, |value, key| &value[*key]).as_f64();
-        found.with_context(|| format!("the result has no {}", path.join(".")))
-    };
+    let document = document(&mut lab.command("a", "0,1", &line))?;
+    let us = |path: &str| number(&document, path).map(|ns| ns / 1e3);
     Ok(Figure {
-        reached: 100.0 * number(&["rate", "achieved_pps"])? / number(&["rate", "asked_pps"])?,
-        lost: number(&["messages", "lost"])?,
-        late_p50: number(&["lateness", "p50_ns"])? / 1e3,
-        late_p99: number(&["lateness", "p99_ns"])? / 1e3,
-        p50: number(&["latency", "p50_ns"])? / 1e3,
-        p99: number(&["latency", "p99_ns"])? / 1e3,
-        p999: number(&["latency", "p99_9_ns"])? / 1e3,
-        intended_p99: number(&["latency_intended", "p99_ns"])? / 1e3,
+        reached: 100.0 * number(&document, "rate/achieved_pps")? / number(&document, "rate/asked_pps")?,
+        lost: number(&document, "messages/lost")?,
+        late_p50: us("lateness/p50_ns")?,
+        late_p99: us("lateness/p99_ns")?,
+        p50: us("latency/p50_ns")?,
+        p99: us("latency/p99_ns")?,
+        p999: us("latency/p99_9_ns")?,
+        intended_p99: us("latency_intended/p99_ns")?,
     })
 }
 
-fn table(measured: &[Vec<Figure>], rounds: u32, seconds: u32, policy: &str) -> String {
+fn table(measured: &[Vec<Figure>], Arguments { rounds, seconds, policy, .. }: &Arguments) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(

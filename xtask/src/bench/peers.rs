@@ -1,9 +1,25 @@
 //! Ping-pong beside other tools: the same lab, CPUs, policy and size, all tools in every round.
 
 use super::lab::Lab;
+use super::{Measured, Output, interleaved, ratio_text, unread};
 use crate::{packages, process, stats};
-use anyhow::{Context as _, Result, bail};
-use std::path::Path;
+use anyhow::{Context as _, Result};
+use std::fmt::Write as _;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Rounds; in each every tool measures once, in an order that rotates.
+    #[arg(long, default_value_t = 20)]
+    rounds: u32,
+    /// Seconds a measurement.
+    #[arg(long, default_value_t = 1)]
+    seconds: u32,
+    /// Only this protocol: tcp or udp.
+    #[arg(long)]
+    protocol: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
 
 /// What is compared: protocol and receive mode of both ends.
 const CASES: [(&str, &str); 4] = [("udp", "block"), ("udp", "spin"), ("tcp", "block"), ("tcp", "spin")];
@@ -39,13 +55,7 @@ struct Figure {
     mean: f64,
 }
 
-struct Bench<'a> {
-    windhover: &'a Path,
-    lab: &'a Lab,
-    seconds: u32,
-}
-
-pub(crate) fn run(rounds: u32, seconds: u32, only: Option<&str>, output: Option<&Path>) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(&["sockperf", "iproute2", "util-linux"], "for the comparison")?;
     let windhover = process::release_binary()?;
     let mut tools = vec![Tool::Windhover, Tool::Sockperf];
@@ -57,119 +67,52 @@ pub(crate) fn run(rounds: u32, seconds: u32, only: Option<&str>, output: Option<
         }
     }
     let lab = Lab::up(&windhover, "bench")?;
-    let measured = measure(&Bench { windhover: &windhover, lab: &lab, seconds }, &tools, rounds, only);
-    drop(lab);
-    let text = table(&measured?, &tools, rounds, seconds);
-    println!("{text}");
-    if let Some(file) = output {
-        std::fs::write(file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
-}
-
-/// One row a case: for each tool the figures of all rounds.
-type Measured = Vec<Vec<Vec<Figure>>>;
-
-fn measure(bench: &Bench<'_>, tools: &[Tool], rounds: u32, only: Option<&str>) -> Result<Measured> {
-    let mut measured = vec![vec![Vec::new(); tools.len()]; CASES.len()];
-    for round in 0..rounds as usize {
-        for (case, (protocol, mode)) in CASES.into_iter().enumerate() {
-            for turn in 0..tools.len() {
-                let index = (turn + round) % tools.len();
-                let tool = tools[index];
-                if !tool.can(mode) || only.is_some_and(|only| only != protocol) {
-                    continue;
-                }
-                let figure = bench
-                    .once(tool, protocol, mode)
-                    .with_context(|| format!("{} {protocol} {mode}, round {}", tool.name(), round + 1))?;
-                measured[case][index].push(figure);
-            }
+    let measured = interleaved(arguments.rounds, [CASES.len(), tools.len()], |case, tool| {
+        let ((protocol, mode), tool) = (CASES[case], tools[tool]);
+        if !tool.can(mode) || arguments.protocol.as_ref().is_some_and(|only| only != protocol) {
+            return Ok(None);
         }
-        eprintln!("round {} of {rounds}", round + 1);
-    }
-    Ok(measured)
+        let figure = once(&lab, tool, protocol, mode, arguments.seconds);
+        figure.map(Some).with_context(|| format!("{} {protocol} {mode}", tool.name()))
+    })?;
+    drop(lab);
+    arguments.output.publish(&table(&measured, &tools, arguments))
 }
 
-impl Bench<'_> {
-    fn once(&self, tool: Tool, protocol: &str, mode: &str) -> Result<Figure> {
-        let seconds = self.seconds.to_string();
-        let address = self.lab.address();
-        let spin = mode == "spin";
-        let tcp = protocol == "tcp";
-        let (server, client): (Vec<&str>, Vec<&str>) = match tool {
-            Tool::Windhover => {
-                let exe = self.windhover.to_str().context("path")?;
-                let client = [
-                    exe,
-                    "pingpong",
-                    protocol,
-                    address,
-                    "--size",
-                    "32",
-                    "--seconds",
-                    &seconds,
-                    "--receive",
-                    mode,
-                    "--cpu",
-                    "0",
-                    "--remote-cpu",
-                    "1",
-                    "--format",
-                    "json",
-                ];
-                (vec![exe, "--quiet", "serve", "--bind", address], client.to_vec())
-            }
-            Tool::Sockperf => {
-                let mut server = vec!["sockperf", "server", "-i", address];
-                let mut client = vec!["sockperf", "ping-pong", "-i", address, "-m", "32", "-t", &seconds];
-                for list in [&mut server, &mut client] {
-                    if tcp {
-                        list.push("--tcp");
-                    }
-                    if spin {
-                        list.push("--nonblocked");
-                    }
-                }
-                (server, client)
-            }
-            Tool::Sfnt => {
-                let mut client = vec!["sfnt-pingpong", "--affinity", "0;1", "--sizes=32"];
-                if spin {
-                    client.push("--spin");
-                }
-                // It counts in ms and has 1 s as the default of both.
-                client.extend([protocol, address]);
-                (vec!["sfnt-pingpong"], client)
-            }
-            Tool::Netperf => {
-                let test = if tcp { "TCP_RR" } else { "UDP_RR" };
-                let client = vec![
-                    "netperf",
-                    "-4",
-                    "-P",
-                    "0",
-                    "-H",
-                    address,
-                    "-t",
-                    test,
-                    "-l",
-                    &seconds,
-                    "-j",
-                    "--",
-                    "-r",
-                    "32,32",
-                    "-k",
-                    "MEAN_LATENCY,P50_LATENCY",
-                ];
-                (vec!["netserver", "-D", "-N", "-4", "-L", address], client)
-            }
-        };
-        let server = self.lab.serve(&server)?;
-        let text = self.lab.client(&client)?;
-        drop(server);
-        parse(tool, &text)
-    }
+fn once(lab: &Lab, tool: Tool, protocol: &str, mode: &str, seconds: u32) -> Result<Figure> {
+    let address = lab.address();
+    let flag = |is: bool, flag: &'static str| if is { flag } else { "" };
+    let (spin, tcp) = (mode == "spin", protocol == "tcp");
+    let (server, client) = match tool {
+        Tool::Windhover => (
+            format!("windhover --quiet serve --bind {address}"),
+            format!(
+                "windhover pingpong {protocol} {address} --size 32 --seconds {seconds} --receive {mode} --cpu 0 \
+                 --remote-cpu 1 --format json"
+            ),
+        ),
+        Tool::Sockperf => {
+            let flags = format!("{} {}", flag(tcp, "--tcp"), flag(spin, "--nonblocked"));
+            (
+                format!("sockperf server -i {address} {flags}"),
+                format!("sockperf ping-pong -i {address} -m 32 -t {seconds} {flags}"),
+            )
+        }
+        // It counts in ms and has 1 s as the default of both.
+        Tool::Sfnt => (
+            "sfnt-pingpong".to_owned(),
+            format!("sfnt-pingpong --affinity 0;1 --sizes=32 {} {protocol} {address}", flag(spin, "--spin")),
+        ),
+        Tool::Netperf => (
+            format!("netserver -D -N -4 -L {address}"),
+            format!(
+                "netperf -4 -P 0 -H {address} -t {} -l {seconds} -j -- -r 32,32 -k MEAN_LATENCY,P50_LATENCY",
+                if tcp { "TCP_RR" } else { "UDP_RR" }
+            ),
+        ),
+    };
+    let _server = lab.serve(&server)?;
+    parse(tool, &lab.client(&client)?)
 }
 
 fn parse(tool: Tool, text: &str) -> Result<Figure> {
@@ -200,12 +143,11 @@ fn parse(tool: Tool, text: &str) -> Result<Figure> {
     };
     match figure {
         Some((p50, mean)) if p50 > 0.0 => Ok(Figure { p50, mean }),
-        _ => bail!("cannot read what it printed: {}", text.chars().take(400).collect::<String>()),
+        _ => Err(unread(text)),
     }
 }
 
-fn table(measured: &Measured, tools: &[Tool], rounds: u32, seconds: u32) -> String {
-    use std::fmt::Write as _;
+fn table(measured: &Measured<Figure>, tools: &[Tool], Arguments { rounds, seconds, .. }: &Arguments) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -227,14 +169,12 @@ fn table(measured: &Measured, tools: &[Tool], rounds: u32, seconds: u32) -> Stri
             let ratio = match tool {
                 Tool::Windhover => "–".to_owned(),
                 Tool::Netperf => {
-                    let (ratio, low, high) =
-                        stats::ratio(&column(|figure| figure.mean, ours), &column(|figure| figure.mean, figures));
-                    format!("{ratio:.3} ({low:.3} to {high:.3}), of means")
+                    let of = |figures| column(|figure| figure.mean, figures);
+                    format!("{}, of means", ratio_text(&of(ours), &of(figures)))
                 }
                 _ => {
-                    let (ratio, low, high) =
-                        stats::ratio(&column(|figure| figure.p50, ours), &column(|figure| figure.p50, figures));
-                    format!("{ratio:.3} ({low:.3} to {high:.3})")
+                    let of = |figures| column(|figure| figure.p50, figures);
+                    ratio_text(&of(ours), &of(figures))
                 }
             };
             let _ = writeln!(text, "| {protocol} | {mode} | {} | {p50:.3} | {mean:.3} | {ratio} |", tool.name());

@@ -5,14 +5,29 @@
 //! dropped, the figures are taken from raw files, by the same rules for both.
 
 use super::lab::Lab;
-use super::raw;
+use super::{Output, interleaved, number, ratio_text, raw};
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Rounds; in each both measure once.
+    #[arg(long, default_value_t = 12)]
+    rounds: u32,
+    /// Seconds a measurement. Short ones are all chance where the machine is slow for a moment every few seconds.
+    #[arg(long, default_value_t = 8)]
+    seconds: u32,
+    /// What carries the packets: udp or raw (IP protocol 113).
+    #[arg(long, default_value = "udp")]
+    carrier: String,
+    #[command(flatten)]
+    output: Output,
+}
 
 const RATES: [u32; 4] = [10_000, 20_000, 30_000, 40_000];
 /// The rate at which CPU time is counted, and how long.
@@ -81,33 +96,23 @@ struct Lossy {
     intended_p999: f64,
 }
 
-pub(crate) struct Options<'a> {
-    pub(crate) rounds: u32,
-    pub(crate) seconds: u32,
-    /// `udp` or `raw`.
-    pub(crate) carrier: &'a str,
-    pub(crate) output: Option<&'a Path>,
-}
-
 /// What measurements share.
 struct Bench<'a> {
-    windhover: PathBuf,
-    openpgm: PathBuf,
     lab: Lab,
     carrier: &'a str,
 }
 
-pub(crate) fn run(options: &Options<'_>) -> Result<()> {
+pub(crate) fn run(options: &Arguments) -> Result<()> {
     packages::ensure(
         &["libpgm-dev", "gcc", "libc6-dev", "pkg-config", "iproute2", "util-linux", "nftables"],
         "for the comparison",
     )?;
     let windhover = process::release_binary()?;
     let openpgm = build()?;
-    let lab = Lab::up(&windhover, "benchpgm")?;
-    let bench = Bench { windhover, openpgm, lab, carrier: options.carrier };
+    let lab = Lab::up(&windhover, "benchpgm")?.with_program("openpgm", openpgm);
+    let bench = Bench { lab, carrier: &options.carrier };
     let mut text = String::new();
-    let rounds = options.rounds as usize;
+    let rounds = options.rounds;
     let _ = writeln!(
         text,
         "{BYTES} bytes, {rounds} rounds of {} s, both in every round, {} encapsulation, sender on CPU 0, receiver and far \
@@ -153,11 +158,7 @@ pub(crate) fn run(options: &Options<'_>) -> Result<()> {
         never += pairs.iter().flatten().map(|one| one.lost).sum::<f64>();
     }
     let _ = writeln!(text, "\nNever delivered with 1 % dropped, both: {never:.0}.");
-    println!("{text}");
-    if let Some(file) = options.output {
-        std::fs::write(file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    options.output.publish(&text)
 }
 
 /// Compiles the peer.
@@ -176,32 +177,24 @@ fn build() -> Result<PathBuf> {
 }
 
 impl Bench<'_> {
-    /// One figure of each tool a round, in an order that rotates.
-    fn interleaved<T>(&self, rounds: usize, mut measure: impl FnMut(&Self, Tool) -> Result<T>) -> Result<Vec<[T; 2]>> {
-        (0..rounds)
-            .map(|round| {
-                let (first, second) = (TOOLS[round % 2], TOOLS[(round + 1) % 2]);
-                let one = measure(self, first).with_context(|| format!("{first:?}, round {}", round + 1))?;
-                let other = measure(self, second).with_context(|| format!("{second:?}, round {}", round + 1))?;
-                Ok(if first == Tool::Windhover { [one, other] } else { [other, one] })
-            })
-            .collect()
+    /// One figure of each tool a round.
+    fn interleaved<T>(&self, rounds: u32, measure: impl Fn(&Self, Tool) -> Result<T>) -> Result<Vec<Vec<T>>> {
+        let measured = interleaved(rounds, [1, TOOLS.len()], |_, tool| {
+            measure(self, TOOLS[tool]).map(Some).with_context(|| format!("{:?}", TOOLS[tool]))
+        });
+        Ok(measured?.swap_remove(0))
     }
 
     fn once(&self, tool: Tool, rate: f64, seconds: u32) -> Result<Figure> {
         let before = children_s()?;
-        let (rate, seconds) = (format!("{rate:.0}"), seconds.to_string());
         let text = match tool {
-            Tool::Windhover => self.windhover(&rate, &seconds, &["--format", "json"])?,
-            Tool::OpenPgm => self.openpgm(&rate, &seconds, None)?,
+            Tool::Windhover => self.windhover(rate, seconds, |client| client.args(["--format", "json"]))?,
+            Tool::OpenPgm => self.openpgm(rate, seconds, |client| client)?,
         };
         let cpu_s = children_s()? - before;
         let document: serde_json::Value =
             serde_json::from_str(text.trim()).with_context(|| format!("{tool:?} printed: {text}"))?;
-        let number = |path: &str| {
-            let found = path.split('/').fold(&document, |value, key| &value[key]).as_f64();
-            found.with_context(|| format!("{tool:?} says no {path}"))
-        };
+        let number = |path| number(&document, path);
         Ok(match tool {
             Tool::Windhover => Figure {
                 achieved: number("rate/achieved_pps")? / number("rate/asked_pps")?,
@@ -228,15 +221,14 @@ impl Bench<'_> {
 
     /// One measurement while host `b` drops datagrams.
     fn lossy(&self, tool: Tool, seconds: u32) -> Result<Lossy> {
-        let (rate, seconds_text) = (LOSS_RATE.to_string(), seconds.to_string());
+        let rate = f64::from(LOSS_RATE);
         let prefix = process::target().join("pgm-bench");
-        let file = process::target().join(format!("pgm-bench-{BYTES}-{rate}.dat"));
+        let file = process::target().join(format!("pgm-bench-{BYTES}-{LOSS_RATE}.dat"));
         match tool {
             Tool::Windhover => {
-                let prefix = prefix.to_string_lossy();
-                self.windhover(&rate, &seconds_text, &["--format", "sfnt", "--raw", &prefix])?
+                self.windhover(rate, seconds, |client| client.args(["--format", "sfnt", "--raw"]).arg(&prefix))?
             }
-            Tool::OpenPgm => self.openpgm(&rate, &seconds_text, Some(&file.to_string_lossy()))?,
+            Tool::OpenPgm => self.openpgm(rate, seconds, |client| client.arg(&file))?,
         };
         let messages = raw::read(&file)?;
         std::fs::remove_file(&file).with_context(|| file.display().to_string())?;
@@ -254,76 +246,36 @@ impl Bench<'_> {
         })
     }
 
-    fn windhover(&self, rate: &str, seconds: &str, format: &[&str]) -> Result<String> {
-        let exe = self.windhover.to_string_lossy();
-        let address = self.lab.address();
-        let _server = self.lab.serve(&[&exe, "--quiet", "serve", "--bind", address])?;
-        let (policy, far_policy) = (format!("fifo:{PRIORITY}"), format!("fifo:{FAR_PRIORITY}"));
-        let mut arguments = vec![
-            &*exe,
-            "--quiet",
-            "pace",
-            "pgm",
-            GROUP,
-            address,
-            "--rate",
-            rate,
-            "--seconds",
-            seconds,
-            "--warmup",
-            "200",
-            "--size",
-            BYTES,
-            "--policy",
-            &policy,
-            "--remote-policy",
-            &far_policy,
-            "--cpu",
-            "0",
-            "--receive-cpu",
-            "1",
-            "--remote-cpu",
-            "1",
-            "--receive-buffer",
-            "4194304",
-            "--carrier",
-            self.carrier,
-            "--bandwidth",
-            "4G",
-            "--back-off",
-            "2ms",
-            "--repeat",
-            "20ms",
-            "--data",
-            "20ms",
-        ];
-        arguments.extend(format);
-        self.client(&arguments)
+    fn windhover(&self, rate: f64, seconds: u32, with: impl Fn(&mut Command) -> &mut Command) -> Result<String> {
+        let _server = self.lab.endpoint()?;
+        let (address, carrier) = (self.lab.address(), self.carrier);
+        let line = format!(
+            "windhover --quiet pace pgm {GROUP} {address} --rate {rate:.0} --seconds {seconds} --warmup 200 --size {BYTES} \
+             --policy fifo:{PRIORITY} --remote-policy fifo:{FAR_PRIORITY} --cpu 0 --receive-cpu 1 --remote-cpu 1 \
+             --receive-buffer 4194304 --carrier {carrier} --bandwidth 4G --back-off 2ms --repeat 20ms --data 20ms"
+        );
+        self.client(&line, with)
     }
 
-    fn openpgm(&self, rate: &str, seconds: &str, raw: Option<&str>) -> Result<String> {
-        let exe = self.openpgm.to_string_lossy();
+    fn openpgm(&self, rate: f64, seconds: u32, with: impl Fn(&mut Command) -> &mut Command) -> Result<String> {
         let port = if self.carrier == "raw" { "0" } else { UDP_PORT };
         let (near, far) = (self.lab.near(), self.lab.address());
-        let far_end = [&*exe, "reflect", far, GROUP, REPLY_GROUP, port, "0", "0", BYTES, FAR_PRIORITY, "1", "1"];
-        let _server = self.lab.serve(&far_end)?;
-        let mut arguments =
-            vec![&*exe, "initiate", near, GROUP, REPLY_GROUP, port, rate, seconds, BYTES, PRIORITY, "0", "1"];
-        arguments.extend(raw);
-        self.client(&arguments)
+        let groups = format!("{GROUP} {REPLY_GROUP} {port}");
+        let _server = self.lab.serve(&format!("openpgm reflect {far} {groups} 0 0 {BYTES} {FAR_PRIORITY} 1 1"))?;
+        self.client(&format!("openpgm initiate {near} {groups} {rate:.0} {seconds} {BYTES} {PRIORITY} 0 1"), with)
     }
 
     /// What a client on host `a` prints; its threads choose their CPUs.
-    fn client(&self, argv: &[&str]) -> Result<String> {
-        let mut child =
-            self.lab.command("a", "0,1", argv).stdout(Stdio::piped()).spawn().context("cannot start the client")?;
+    fn client(&self, line: &str, with: impl Fn(&mut Command) -> &mut Command) -> Result<String> {
+        let mut command = self.lab.command("a", "0,1", line);
+        let mut child = with(&mut command).stdout(Stdio::piped()).spawn().context("cannot start the client")?;
         let began = Instant::now();
         // A line or two: they fit the pipe, so the child never waits for its reader.
         while child.try_wait().context("waiting for the client")?.is_none() {
             if began.elapsed() > LIMIT {
                 child.kill().context("ending the client")?;
                 child.wait().context("waiting for the client")?;
-                bail!("{} did not end within {} s", argv.join(" "), LIMIT.as_secs());
+                bail!("{line} did not end within {} s", LIMIT.as_secs());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -368,7 +320,7 @@ impl Bench<'_> {
              flush chain ip bench in; \
              add rule ip bench in ip daddr 224.0.0.0/4 {which} numgen random mod 100 < 1 drop"
         );
-        let status = self.lab.command("b", "0,1", &["nft", &rules]).status().context("nft")?;
+        let status = self.lab.command("b", "0,1", "nft").arg(&rules).status().context("nft")?;
         anyhow::ensure!(status.success(), "nft ended with {status}");
         Ok(())
     }
@@ -381,12 +333,11 @@ fn children_s() -> Result<f64> {
     Ok(seconds(used.user_time()) + seconds(used.system_time()))
 }
 
-fn row<T>(text: &mut String, what: &str, pairs: &[[T; 2]], pick: impl Fn(&T) -> f64) {
-    let column = |at: usize| pairs.iter().map(|pair| pick(&pair[at])).collect::<Vec<f64>>();
-    let (ours, theirs) = (column(0), column(1));
-    let (ratio, low, high) = stats::ratio(&ours, &theirs);
+fn row<T>(text: &mut String, what: &str, measured: &[Vec<T>], pick: impl Fn(&T) -> f64) {
+    let [ours, theirs] = [0, 1].map(|tool| measured[tool].iter().map(&pick).collect::<Vec<f64>>());
+    let ratio = ratio_text(&ours, &theirs);
     let (our, their) = (stats::median(&ours), stats::median(&theirs));
     let digits = if their >= 1000.0 { 0 } else { 1 };
-    let _ = writeln!(text, "| {what} | {our:.digits$} | {their:.digits$} | {ratio:.3} ({low:.3} to {high:.3}) |");
-    eprintln!("{what}: {our:.digits$} {their:.digits$} {ratio:.3} ({low:.3} to {high:.3})");
+    let _ = writeln!(text, "| {what} | {our:.digits$} | {their:.digits$} | {ratio} |");
+    eprintln!("{what}: {our:.digits$} {their:.digits$} {ratio}");
 }

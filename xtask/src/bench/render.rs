@@ -1,5 +1,6 @@
 //! How long a report of one hour at 40,000 messages a second takes, and how large it is.
 
+use super::{Output, create};
 use crate::{process, stats};
 use anyhow::{Context as _, Result, ensure};
 use std::fmt::Write as _;
@@ -7,13 +8,32 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Length of the synthetic run in seconds.
+    #[arg(long, default_value_t = 3600)]
+    seconds: u32,
+    /// How often each figure is made.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Cells of the run, up to 8.
+    #[arg(long, default_value_t = 1)]
+    cells: u32,
+    /// Render this run directory instead of a synthetic one.
+    #[arg(long, value_name = "RUN")]
+    measured: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
 /// Makes the run, unless one is named, and renders it several times.
-pub(crate) fn run(seconds: u32, rounds: u32, cells: u32, measured: Option<&Path>, output: Option<&Path>) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let Arguments { seconds, rounds, cells, measured, output } = arguments;
     let binary = process::release_binary()?;
     let folder = process::target().join("bench-render");
     let run = match measured {
-        Some(run) => run.to_owned(),
-        None => synthetic(&folder, seconds, cells)?,
+        Some(run) => run.clone(),
+        None => synthetic(&folder, *seconds, *cells)?,
     };
     let log: u64 = std::fs::read_dir(run.join("cells"))
         .with_context(|| run.display().to_string())?
@@ -32,7 +52,7 @@ pub(crate) fn run(seconds: u32, rounds: u32, cells: u32, measured: Option<&Path>
     let _ = writeln!(text, "| what | median s | worst s | size MB |\n|---|---|---|---|");
     let html = folder.join("report.html");
     let png = folder.join("plots");
-    std::fs::create_dir_all(&png).with_context(|| png.display().to_string())?;
+    create(&png)?;
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let cases: [(&str, Vec<String>, &Path); 3] = [
         ("report (HTML)", vec!["report".into(), path(&run), "--force".into(), "--output".into(), path(&html)], &html),
@@ -49,7 +69,7 @@ pub(crate) fn run(seconds: u32, rounds: u32, cells: u32, measured: Option<&Path>
     ];
     for (what, arguments, made) in cases {
         let mut times = Vec::new();
-        for round in 0..=rounds {
+        for round in 0..=*rounds {
             let begin = Instant::now();
             let status = Command::new(&binary).args(&arguments).stderr(Stdio::null()).status().context(what)?;
             ensure!(status.success(), "{what}: {status}");
@@ -65,33 +85,19 @@ pub(crate) fn run(seconds: u32, rounds: u32, cells: u32, measured: Option<&Path>
         };
         let _ = writeln!(text, "| {what} | {:.2} | {worst:.2} | {size} |", stats::median(&times));
     }
-    println!("{text}");
-    if let Some(file) = output {
-        std::fs::write(file, &text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    output.publish(&text)
 }
 
 fn synthetic(folder: &Path, seconds: u32, cells: u32) -> Result<PathBuf> {
     if folder.exists() {
         std::fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    create(folder)?;
     let (at, long) = (folder.to_string_lossy().into_owned(), seconds.to_string());
     let policies = ["other", "fifo:50", "rr:50", "batch", "fifo:1", "rr:1", "fifo:10", "fifo:80"];
     let count = usize::try_from(cells)?.clamp(1, policies.len());
-    let mut arguments = vec![
-        "run",
-        "--release",
-        "--locked",
-        "--package",
-        "windhover-report",
-        "--example",
-        "hour_run",
-        "--",
-        &at,
-        &long,
-    ];
+    let fixed = "run --release --locked --package windhover-report --example hour_run --";
+    let mut arguments: Vec<&str> = fixed.split(' ').chain([&*at, &*long]).collect();
     arguments.extend(policies.get(..count).unwrap_or_default());
     process::run(&process::cargo(), &arguments)?;
     let named = folder.join("run-directory");

@@ -1,14 +1,31 @@
 //! What a shield is worth: `campaigns/shield.toml`, and the ratios of its figures without and with the shield.
 
+use super::{Output, create};
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The campaign.
+    #[arg(long, default_value = "campaigns/shield.toml")]
+    plan: String,
+    /// Evaluate this run directory instead of measuring.
+    #[arg(long, value_name = "RUN")]
+    measured: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What may make a repetition invalid: the hypervisor's doing, which the table leaves out. All else is a fault of the tool or
+/// of the machine's setup.
+const MAY_BE_INVALID: [&str; 1] = ["clock-unfit"];
 
 /// RTT of a stall by throttling, in ns.
 const STALL_NS: std::ops::RangeInclusive<f64> = 45e6..=55e6;
@@ -29,35 +46,39 @@ struct Figure {
 type Key = (String, String, String);
 
 /// Measures, or evaluates a run that was measured.
-pub(crate) fn run(plan: &str, measured: Option<&Path>, output: Option<&Path>) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let binary = process::release_binary()?;
-    let run = match measured {
-        Some(run) => run.to_owned(),
-        None => measure(plan, &binary)?,
+    let run = match &arguments.measured {
+        Some(run) => run.clone(),
+        None => measure(&arguments.plan, &binary)?,
     };
     let text = process::output(&binary.to_string_lossy(), &["report", &run.to_string_lossy(), "--format", "json"])?;
     let documents: Vec<serde_json::Value> = serde_json::from_str(&text).context("windhover report --format json")?;
-    let text = table(&figures(&documents)?, &backend(&documents));
-    println!("{text}");
+    arguments.output.publish(&table(&figures(&documents)?, &backend(&documents)))?;
     println!("run directory: {}", run.display());
-    if let Some(file) = output {
-        std::fs::write(file, &text).with_context(|| file.display().to_string())?;
-    }
+    let wrong: BTreeSet<&str> = invalid(&documents).filter(|id| !MAY_BE_INVALID.contains(id)).collect();
+    ensure!(wrong.is_empty(), "repetitions are invalid for another reason than {MAY_BE_INVALID:?}: {wrong:?}");
     Ok(())
+}
+
+/// Why repetitions are invalid.
+fn invalid(documents: &[serde_json::Value]) -> impl Iterator<Item = &str> {
+    let found = documents.iter().filter_map(|document| document["verdict"]["invalid"].as_array());
+    found.flatten().map(|finding| finding["id"].as_str().unwrap_or("a finding without a word"))
 }
 
 fn measure(plan: &str, binary: &Path) -> Result<PathBuf> {
     ensure!(process::is_root(), "a shield needs root");
     packages::ensure(&["iproute2", "gcc", "libc6-dev"], "for the lab and the load")?;
     let folder = process::target().join("bench-shield").join(std::process::id().to_string());
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    create(&folder)?;
     let status = Command::new(binary)
         .args(["campaign", "run", plan, "--output"])
         .arg(&folder)
         .current_dir(process::root())
         .status()
         .context("windhover campaign run")?;
-    // 4: measured, and some repetition cannot be trusted; the table says how many are left.
+    // 4: some repetition is invalid. For what reason is looked at behind the table, which says how many are left.
     ensure!(matches!(status.code(), Some(0 | 4)), "the campaign ended with {status}");
     std::fs::read_dir(&folder)
         .with_context(|| folder.display().to_string())?
@@ -175,7 +196,7 @@ mod unit {
             histogram.record_n(rtt, 100_000).unwrap();
             let mut bytes = Vec::new();
             hdrhistogram::serialization::V2DeflateSerializer::new().serialize(&histogram, &mut bytes).unwrap();
-            json!({ "verdict": { "trusted": true }, "cell": "c",
+            json!({ "verdict": { "trusted": true, "invalid": [] }, "cell": "c",
                     "histogram": base64::engine::general_purpose::STANDARD.encode(bytes),
                     "factors": { "load": "build", "shield": shield, "policy": policy },
                     "prepared": if shield == "off" { json!([]) } else { json!([{ "shield": { "backend": "v1" } }]) },
@@ -190,5 +211,8 @@ mod unit {
         assert_eq!(backend(&documents), "v1");
         let text = table(&all, "v1");
         assert!(text.contains("| build | fifo:50 | 299.8 | 30.0 | 1 of 2, 0 of 1 |"), "{text}");
+        assert_eq!(invalid(&documents).count(), 0);
+        let late = json!({ "verdict": { "trusted": false, "invalid": [{ "id": "migrated" }] } });
+        assert_eq!(invalid(&[late]).collect::<Vec<_>>(), ["migrated"]);
     }
 }

@@ -5,11 +5,26 @@
 //! round whose server's report was lost among the datagrams.
 
 use super::lab::Lab;
+use super::{Measured, Output, interleaved, ratio_text, unread};
 use crate::{packages, process, stats};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::path::Path;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Rounds; in each every tool measures once, in an order that rotates.
+    #[arg(long, default_value_t = 20)]
+    rounds: u32,
+    /// Seconds a measurement.
+    #[arg(long, default_value_t = 2)]
+    seconds: u32,
+    /// Only this protocol: tcp or udp.
+    #[arg(long)]
+    protocol: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
 
 /// Protocol, bytes of a datagram or write.
 const CASES: [(&str, u32); 3] = [("udp", 64), ("udp", 1472), ("tcp", 131_072)];
@@ -63,82 +78,57 @@ struct Figure {
     delivered: Option<f64>,
 }
 
-pub(crate) fn run(rounds: u32, seconds: u32, only: Option<&str>, output: Option<&Path>) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(&["iperf3", "iperf", "sockperf", "iproute2", "util-linux"], "for the comparison")?;
     let windhover = process::release_binary()?;
-    let exe = windhover.to_string_lossy().into_owned();
-    let tools: Vec<Tool> = TOOLS
-        .into_iter()
-        .filter(|tool| tool.program().is_none_or(|program| process::find(program).is_some()))
-        .collect();
+    let is_there = |tool: &Tool| tool.program().is_none_or(|program| process::find(program).is_some());
+    let tools: Vec<Tool> = TOOLS.into_iter().filter(is_there).collect();
     let lab = Lab::up(&windhover, "benchstream")?;
-    let mut measured: Measured = vec![vec![Vec::new(); tools.len()]; CASES.len()];
-    for round in 0..rounds as usize {
-        for (case, (protocol, size)) in CASES.into_iter().enumerate() {
-            for turn in 0..tools.len() {
-                let index = (turn + round) % tools.len();
-                let tool = tools[index];
-                if !tool.can(protocol) || only.is_some_and(|only| only != protocol) {
-                    continue;
-                }
-                let figure = once(&lab, &exe, tool, protocol, size, seconds)
-                    .with_context(|| format!("{} {protocol} {size}, round {}", tool.name(), round + 1))?;
-                measured[case][index].push(figure);
-            }
+    let measured = interleaved(arguments.rounds, [CASES.len(), tools.len()], |case, tool| {
+        let ((protocol, size), tool) = (CASES[case], tools[tool]);
+        if !tool.can(protocol) || arguments.protocol.as_ref().is_some_and(|only| only != protocol) {
+            return Ok(None);
         }
-        eprintln!("round {} of {rounds}", round + 1);
-    }
+        let figure = once(&lab, tool, protocol, size, arguments.seconds);
+        figure.map(Some).with_context(|| format!("{} {protocol} {size}", tool.name()))
+    })?;
     drop(lab);
-    let text = table(&measured, &tools, rounds, seconds);
-    println!("{text}");
-    if let Some(file) = output {
-        std::fs::write(file, text).with_context(|| file.display().to_string())?;
-    }
-    Ok(())
+    arguments.output.publish(&table(&measured, &tools, arguments))
 }
 
-/// For each case and tool the figures of all rounds.
-type Measured = Vec<Vec<Vec<Figure>>>;
-
-fn once(lab: &Lab, exe: &str, tool: Tool, protocol: &str, size: u32, seconds: u32) -> Result<Figure> {
+fn once(lab: &Lab, tool: Tool, protocol: &str, size: u32, seconds: u32) -> Result<Figure> {
     let address = lab.address();
     let udp = protocol == "udp";
     // sockperf's longest message.
     let size = if tool == Tool::Sockperf { size.min(65_507) } else { size };
-    let (size, seconds) = (size.to_string(), seconds.to_string());
-    let (server, client): (Vec<&str>, Vec<&str>) = match tool {
+    let (server, client) = match tool {
         Tool::Windhover | Tool::WindhoverBatch => {
-            let mut client = vec![exe, "--quiet", "stream", protocol, address, "--size", &size, "--seconds", &seconds];
-            client.extend(["--cpu", "0", "--remote-cpu", "1", "--format", "json"]);
-            if tool == Tool::WindhoverBatch {
-                client.extend(["--batch", "32"]);
-            }
-            (vec![exe, "--quiet", "serve", "--bind", address], client)
+            let batch = if tool == Tool::WindhoverBatch { "--batch 32" } else { "" };
+            let ends = "--cpu 0 --remote-cpu 1 --format json";
+            (
+                format!("windhover --quiet serve --bind {address}"),
+                format!(
+                    "windhover --quiet stream {protocol} {address} --size {size} --seconds {seconds} {ends} {batch}"
+                ),
+            )
         }
         Tool::Iperf3 => {
-            let mut client = vec!["iperf3", "-c", address, "-l", &size, "-t", &seconds, "-J"];
-            if udp {
-                client.extend(["-u", "-b", "0"]);
-            }
-            (vec!["iperf3", "-s", "-1", "-B", address], client)
+            let flags = if udp { "-u -b 0" } else { "" };
+            (format!("iperf3 -s -1 -B {address}"), format!("iperf3 -c {address} -l {size} -t {seconds} -J {flags}"))
         }
         Tool::Iperf2 => {
-            let mut server = vec!["iperf", "-s", "-B", address, "-l", &size];
-            let mut client = vec!["iperf", "-c", address, "-l", &size, "-t", &seconds, "-y", "C"];
-            if udp {
-                server.push("-u");
-                client.extend(["-u", "-b", "100G"]);
-            }
-            (server, client)
+            let (server, client) = if udp { ("-u", "-u -b 100G") } else { ("", "") };
+            (
+                format!("iperf -s -B {address} -l {size} {server}"),
+                format!("iperf -c {address} -l {size} -t {seconds} -y C {client}"),
+            )
         }
         Tool::Sockperf => {
-            let mut server = vec!["sockperf", "server", "-i", address];
-            let mut client = vec!["sockperf", "throughput", "-i", address, "-m", &size, "-t", &seconds];
-            if !udp {
-                server.push("--tcp");
-                client.push("--tcp");
-            }
-            (server, client)
+            let flags = if udp { "" } else { "--tcp" };
+            (
+                format!("sockperf server -i {address} {flags}"),
+                format!("sockperf throughput -i {address} -m {size} -t {seconds} {flags}"),
+            )
         }
     };
     let _server = lab.serve(&server)?;
@@ -146,13 +136,10 @@ fn once(lab: &Lab, exe: &str, tool: Tool, protocol: &str, size: u32, seconds: u3
     let figure = match tool {
         Tool::Windhover | Tool::WindhoverBatch => ours(&text, udp),
         Tool::Iperf3 => iperf3(&text, udp),
-        Tool::Iperf2 => iperf2(&text, udp, size.parse().unwrap_or(1.0)),
-        Tool::Sockperf => sockperf(&text, udp, size.parse().unwrap_or(0.0)),
+        Tool::Iperf2 => iperf2(&text, udp, size.into()),
+        Tool::Sockperf => sockperf(&text, udp, size.into()),
     };
-    match figure {
-        Some(figure) if figure.sent > 0.0 => Ok(figure),
-        _ => bail!("cannot read what it printed: {}", text.chars().take(400).collect::<String>()),
-    }
+    figure.filter(|figure| figure.sent > 0.0).ok_or_else(|| unread(&text))
 }
 
 fn ours(text: &str, udp: bool) -> Option<Figure> {
@@ -203,7 +190,7 @@ fn sockperf(text: &str, udp: bool, size: f64) -> Option<Figure> {
     Some(Figure { sent: if udp { rate } else { rate * size * 8.0 }, delivered: None })
 }
 
-fn table(measured: &Measured, tools: &[Tool], rounds: u32, seconds: u32) -> String {
+fn table(measured: &Measured<Figure>, tools: &[Tool], Arguments { rounds, seconds, .. }: &Arguments) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -250,9 +237,8 @@ fn ratio(ours: &[Figure], theirs: &[Figure]) -> String {
     let delivered = theirs.iter().all(|figure| figure.delivered.is_some());
     let pick = |figure: &Figure| if delivered { figure.delivered.unwrap_or(figure.sent) } else { figure.sent };
     let column = |of: &[Figure]| of.iter().map(pick).collect::<Vec<f64>>();
-    let (ratio, low, high) = stats::ratio(&column(ours), &column(theirs));
     let what = if delivered { "" } else { ", sent" };
-    format!("{ratio:.3} ({low:.3} to {high:.3}){what}")
+    ratio_text(&column(ours), &column(theirs)) + what
 }
 
 #[cfg(test)]
