@@ -85,8 +85,8 @@ fn field(text: &str) -> String {
 }
 
 /// One row of fields.
-pub(crate) fn field_line(fields: &[String]) -> String {
-    let mut out = fields.iter().map(|text| field(text)).collect::<Vec<_>>().join(",");
+pub(crate) fn field_line(fields: &[impl AsRef<str>]) -> String {
+    let mut out = fields.iter().map(|text| field(text.as_ref())).collect::<Vec<_>>().join(",");
     out.push_str("\r\n");
     out
 }

@@ -4,7 +4,6 @@ use crate::cell_tables::{self, PACED, PGM, Room, STREAMS, one_way, one_way_headi
 use crate::document::{Document, Note};
 use crate::layout::{Column, Grid};
 use crate::papers::caption;
-use crate::single;
 use crate::text::{self, fixed_line};
 
 /// What came from outside must not become markup.
@@ -31,6 +30,23 @@ pub(crate) fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
+/// A table with all of its columns.
+pub(crate) fn table(grid: &Grid) -> String {
+    let quoted = |cells: &[String]| row(&cells.iter().map(|cell| quote(cell)).collect::<Vec<_>>());
+    let heads: Vec<String> = grid.columns.iter().map(|column| column.heading.join(" ").trim().to_owned()).collect();
+    let rule = |column: &Column| if column.right { "---:" } else { "---" }.to_owned();
+    let mut out = quoted(&heads) + &row(&grid.columns.iter().map(rule).collect::<Vec<_>>());
+    out.extend(grid.rows.iter().map(|cells| quoted(cells)));
+    out
+}
+
+/// A table without the columns that no row has a value in.
+pub(crate) fn filled_table(grid: &Grid) -> String {
+    let mut grid = grid.clone();
+    grid.drop_empty();
+    table(&grid)
+}
+
 /// The whole report.
 pub(crate) fn report(document: &Document) -> String {
     let mut out = format!("# {}\n\n", quote(&document.title));
@@ -47,7 +63,7 @@ pub(crate) fn report(document: &Document) -> String {
             quote(&caption(document)),
             quote(&fixed_line(document))
         ));
-        out.push_str(&single::markdown_grid(&unbanded(text::grid(block, document))));
+        out.push_str(&filled_table(&unbanded(text::grid(block, document))));
         out.push('\n');
     }
     let one_way_heading = one_way_heading(document);
@@ -58,7 +74,7 @@ pub(crate) fn report(document: &Document) -> String {
         (STREAMS, streams(document)),
     ];
     for (heading, grid) in tables.into_iter().filter_map(|(heading, grid)| Some((heading, grid?))) {
-        out.push_str(&format!("## {}\n\n{}\n", quote(heading), single::markdown_grid(&unbanded(grid))));
+        out.push_str(&format!("## {}\n\n{}\n", quote(heading), filled_table(&unbanded(grid))));
     }
     for note in &document.notes {
         out.push_str(&note_line(note));
@@ -111,5 +127,5 @@ fn all_cells(document: &Document) -> String {
         cells.push(info.mark.sign().to_owned());
         grid.rows.push(cells);
     }
-    out + &single::markdown_grid(&grid)
+    out + &filled_table(&grid)
 }

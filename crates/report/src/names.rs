@@ -2,17 +2,24 @@
 //! the order and short words of factors.
 
 use crate::RunInput;
-use crate::units::{commas, plain};
+use crate::units::{commas, plain, whole};
 use model::factor::{self, Factor};
 use model::run::RunHost;
 use model::{NicFacts, Substrate};
 use std::collections::BTreeMap;
 
-/// The axes of the papers' rows that are always shown.
-pub(crate) const ROW_AXES: [&str; 4] = ["nic", "load", "shield", "os"];
+/// The axes that lead the papers' rows, in the order of the columns, and whether they are always shown.
+pub(crate) const ROW_AXES: [(&str, bool); 5] =
+    [("nic", true), ("stack", false), ("load", true), ("shield", true), ("os", true)];
 
 /// Factors that are columns or series of their own and never part of a row.
 pub(crate) const CELL_AXES: [&str; 3] = ["probe", "protocol", "size"];
+
+/// What sorts axes by what a reader asks first.
+pub(crate) fn asked_first(axis: &str) -> usize {
+    const FIRST: [&str; 8] = ["load", "os", "shield", "policy", "stack", "receive", "knob", "nic"];
+    FIRST.iter().position(|name| *name == axis).unwrap_or(FIRST.len())
+}
 
 /// Where figures come from, as the end of a sentence that begins "measured".
 pub(crate) fn measured_on(substrate: Substrate) -> &'static str {
@@ -63,26 +70,15 @@ pub(crate) fn rate_word(value: &str) -> String {
     }
 }
 
-/// A number without its fraction, between 0 and 10¹².
-fn whole(value: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to what both types hold exactly"
-    )]
-    let whole = value.clamp(0.0, 1e12) as u64;
-    whole
-}
-
-/// Sorts values of an axis: the baseline first, then in the order that the field has, then by name.
+/// Sorts values of an axis: the baseline first, then in the order that the field has, then numbers by size, then by name.
 pub(crate) fn rank(axis: &str, value: &str) -> (usize, String) {
-    let known = factor::recorded(axis).and_then(|factor| factor.rank(value));
-    // Numbers by size, words after them by name.
-    let by_size = || {
+    let listed = factor::recorded(axis).map_or(&[][..], |factor| factor.shown.values);
+    let place = listed.iter().position(|known| *known == value).unwrap_or_else(|| {
         let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-        number.map_or(usize::MAX, |number| usize::try_from(whole(number * 1000.0)).unwrap_or(usize::MAX))
-    };
-    (known.unwrap_or_else(by_size), value.to_owned())
+        let by_size = number.and_then(|number| usize::try_from(whole((number * 1000.0).min(1e12))).ok());
+        listed.len().saturating_add(by_size.unwrap_or(usize::MAX))
+    });
+    (place, value.to_owned())
 }
 
 /// Whether a value is its axis' baseline, against which the others are compared.

@@ -26,8 +26,8 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
     if options.reference {
         blocks.extend(published_blocks(&axes, options.rtt));
     }
-    for axis in ROW_AXES {
-        fixed.remove(axis);
+    for (axis, _) in ROW_AXES.iter().filter(|(_, always)| *always) {
+        fixed.remove(*axis);
     }
     remarks.extend(missing(inputs));
     let title = options.title.clone().unwrap_or_else(|| title(inputs));
@@ -120,7 +120,7 @@ fn axes(cells: &[Cell]) -> (Vec<String>, BTreeMap<String, String>) {
             axes.push(name.to_owned());
         }
     };
-    for (name, always) in [("nic", true), ("stack", false), ("load", true), ("shield", true), ("os", true)] {
+    for (name, always) in ROW_AXES {
         take(name, always, &mut axes);
     }
     let last = varying.iter().position(|axis| axis == "run").map(|index| varying.remove(index));

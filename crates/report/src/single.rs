@@ -2,7 +2,7 @@
 
 use crate::cell_tables::{Room, text, unit};
 use crate::layout::{Column, Grid, paragraph};
-use crate::markdown::{quote, row};
+use crate::markdown::{filled_table, quote};
 use crate::result_tables::Keys;
 use crate::units::plain;
 use crate::{single_pace, single_stream};
@@ -359,7 +359,7 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
             out.push_str(&format!("{}\n\n", quote(sentence)));
         }
         for part in &told.parts {
-            out.push_str(&format!("{}\n\n{}", quote(&part.title), markdown_grid(&part.grid)));
+            out.push_str(&format!("{}\n\n{}", quote(&part.title), filled_table(&part.grid)));
             for words in &part.words {
                 out.push_str(&format!("\n{}\n", quote(words)));
             }
@@ -367,10 +367,10 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
         }
     } else {
         let grid = figures(results);
-        out.push_str(&markdown_grid(&grid));
+        out.push_str(&filled_table(&grid));
         if results.iter().any(|result| result.transactions.is_some()) {
             out.push('\n');
-            out.push_str(&markdown_grid(&cpu(results, &OF_RATES)));
+            out.push_str(&filled_table(&cpu(results, &OF_RATES)));
         }
         out.push('\n');
     }
@@ -379,20 +379,6 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
         out.push_str(&format!("  - {}: {}\n", if invalid { "invalid" } else { "disturbed" }, quote(&text)));
     }
     out.push_str(&format!("- {}\n", quote(&own_cost(first))));
-    out
-}
-
-pub(crate) fn markdown_grid(grid: &Grid) -> String {
-    let mut grid = grid.clone();
-    grid.drop_empty();
-    let heads: Vec<String> = grid.columns.iter().map(|column| quote(column.heading.join(" ").trim())).collect();
-    let rules: Vec<String> =
-        grid.columns.iter().map(|column| if column.right { "---:" } else { "---" }.to_owned()).collect();
-    let mut out = row(&heads);
-    out.push_str(&row(&rules));
-    for cells in &grid.rows {
-        out.push_str(&row(&cells.iter().map(|cell| quote(cell)).collect::<Vec<_>>()));
-    }
     out
 }
 

@@ -6,7 +6,7 @@ use crate::cells::Cell;
 use crate::compare::{CellComparison, Comparisons, MetricComparison, Outcome};
 use crate::document::{CellInfo, Document, Mark};
 use crate::idle::faster_under_load;
-use crate::names::{is_baseline, label_word, measured_on, rank};
+use crate::names::{asked_first, is_baseline, label_word, measured_on, rank};
 use crate::summary_pace;
 use crate::units::{commas, counted, list, span};
 use model::{FindingId, Substrate};
@@ -131,8 +131,7 @@ fn pairs<'a>(document: &'a Document, cells: &'a [Cell], all: &'a [Comparisons]) 
 /// What a reader asks first comes first.
 fn ordered(axes: &[String]) -> Vec<&str> {
     let mut axes: Vec<&str> = axes.iter().map(String::as_str).filter(|axis| *axis != "run").collect();
-    let first = ["load", "os", "shield", "policy", "stack", "receive", "nic"];
-    axes.sort_by_key(|axis| first.iter().position(|name| name == axis).unwrap_or(first.len()));
+    axes.sort_by_key(|axis| asked_first(axis));
     axes
 }
 

@@ -8,7 +8,7 @@ mod sample;
 use model::{Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ResultDocument, Substrate};
 use sample::{Chance, Recipe, Shape};
 use windhover_report::RunInput;
-use windhover_report::compare::{COMPARE_CSV_COLUMNS, CompareError, CompareOptions, Comparisons, Metric, Outcome};
+use windhover_report::compare::{CompareError, CompareOptions, Comparisons, Metric, Outcome, csv_columns};
 
 const EMPTY: Recipe = Recipe {
     name: "a-20261121T214304Z",
@@ -322,8 +322,8 @@ fn every_form_tells_the_same() {
     let made = Comparisons::new(&a, &b, &gated(&["loss > 1%"])).unwrap();
     let csv = made.csv();
     let lines: Vec<&str> = csv.split("\r\n").filter(|line| !line.is_empty()).collect();
-    assert_eq!(lines[0], COMPARE_CSV_COLUMNS.join(","));
-    assert!(lines.iter().all(|line| line.split(',').count() == COMPARE_CSV_COLUMNS.len()), "{csv}");
+    assert_eq!(lines[0], csv_columns().join(","));
+    assert!(lines.iter().all(|line| line.split(',').count() == csv_columns().len()), "{csv}");
     let figures: usize = made.comparisons[0].cells.iter().map(|cell| cell.metrics.len()).sum();
     assert_eq!(lines.len() - 1, figures + made.comparisons[0].overall[0].metrics.len());
     let json: serde_json::Value = serde_json::from_str(&made.json().unwrap()).unwrap();

@@ -198,13 +198,6 @@ impl Factor {
         }
     }
 
-    /// Where a value stands among the known ones; `None` for a factor that has none.
-    #[must_use]
-    pub fn rank(&self, value: &str) -> Option<usize> {
-        let values = self.shown.values;
-        (!values.is_empty()).then(|| values.iter().position(|known| *known == value).unwrap_or(values.len()))
-    }
-
     /// Whether a value is what others are compared with.
     #[must_use]
     pub fn is_baseline(&self, value: &str) -> bool {

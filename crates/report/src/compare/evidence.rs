@@ -1,5 +1,7 @@
 //! What the repetitions of two sides say about one figure: how far apart, how surely, and whether by more than chance.
 
+use super::{Metric, MetricComparison, Outcome, Over};
+use crate::combine::mean;
 use model::quantity::Unit;
 use stats::t_quantile;
 
@@ -12,44 +14,74 @@ pub(super) const LEVEL: f64 = 0.05;
 /// Quantiles come from buckets that are up to a thousandth wide: no interval is narrower, and a smaller difference is none.
 pub(super) const RESOLUTION: f64 = 0.001;
 
-/// How far apart two sides lie.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Effect {
-    /// The first side's figure: the geometric mean over its samples, of shares the mean.
-    pub(super) a: f64,
-    /// The second side's.
-    pub(super) b: f64,
-    /// b / a; of figures that may be 0 absent where a is 0.
-    pub(super) ratio: Option<f64>,
-    /// b - a.
-    pub(super) difference: f64,
-    /// 95 % interval of the ratio.
-    pub(super) ratio_ci95: Option<[f64; 2]>,
-    /// 95 % interval of the difference; where there is one of the ratio, that times a less a.
-    pub(super) difference_ci95: Option<[f64; 2]>,
-    /// Whether logarithms were compared, so that the ratio is what was tested.
-    pub(super) by_ratio: bool,
-    /// Standard error of what was compared, and its degrees of freedom.
-    pub(super) error: Option<(f64, f64)>,
-}
+impl MetricComparison {
+    /// How far apart the samples of two sides lie, untested; `None` when a side has none.
+    pub(super) fn of(metric: Metric, a_values: Vec<f64>, b_values: Vec<f64>) -> Option<Self> {
+        let logs = by_ratio(&a_values, &b_values, metric.unit());
+        let (x, y) = (compared(&a_values, logs), compared(&b_values, logs));
+        let (mean_a, mean_b) = (mean(&x)?, mean(&y)?);
+        let error = standard_error(&x, &y);
+        let (a, b) = if logs { (mean_a.exp(), mean_b.exp()) } else { (mean_a, mean_b) };
+        let mut figure = Self {
+            metric: metric.to_string(),
+            unit: metric.unit().word().to_owned(),
+            a,
+            b,
+            b_own: b_values.clone(),
+            a_values,
+            b_values,
+            ratio: if logs { Some((mean_b - mean_a).exp()) } else { (mean_a > 0.0).then(|| mean_b / mean_a) },
+            ratio_ci95: None,
+            difference: b - a,
+            difference_ci95: None,
+            interval_over: None,
+            quantity: metric,
+            by_ratio: logs,
+            over: Over::Samples,
+            error,
+            incomplete: false,
+            p: None,
+            p_corrected: None,
+            smallest_p: 1.0,
+            outcome: Outcome::Untrusted,
+            sentence: String::new(),
+        };
+        if let Some((error, df)) = error {
+            let half = t_quantile(0.975, df) * error;
+            figure.interval(if metric.is_bucketed() && logs { half.max(RESOLUTION) } else { half });
+        }
+        Some(figure)
+    }
 
-impl Effect {
     /// Gives it an interval where a side has a single run: from the repetitions `within` each run, and from the standard
-    /// deviation between runs of the same thing (with its degrees of freedom) where that is known. `runs`: runs a side.
-    pub(super) fn widen(&mut self, within: &[Vec<f64>; 2], runs: [usize; 2], spread: Option<(f64, f64)>, unit: Unit) {
+    /// deviation between runs of the same thing (with its degrees of freedom) where that is known.
+    pub(super) fn widen(&mut self, within: &[Vec<f64>; 2], spread: Option<(f64, f64)>) {
+        self.over = if spread.is_some() { Over::Siblings } else { Over::OneRun };
         let [x, y] = within;
-        let of_repetitions = (!self.by_ratio || by_ratio(x, y, unit))
+        let of_repetitions = (!self.by_ratio || by_ratio(x, y, self.quantity.unit()))
             .then(|| standard_error(&compared(x, self.by_ratio), &compared(y, self.by_ratio)))
             .flatten();
         let of_runs = spread.map(|(stdev, df)| {
-            let share: f64 = runs.iter().map(|count| 1.0 / (*count).max(1) as f64).sum();
-            (stdev * share.sqrt(), df)
+            let runs = [&self.a_values, &self.b_values].map(|values| 1.0 / values.len().max(1) as f64);
+            (stdev * runs.iter().sum::<f64>().sqrt(), df)
         });
         let half = |error: Option<(f64, f64)>| error.map(|(error, df)| error * t_quantile(0.975, df.max(1.0)));
         let (a, b) = (half(of_repetitions), half(of_runs));
         if a.is_some() || b.is_some() {
             self.interval(a.unwrap_or(0.0).hypot(b.unwrap_or(0.0)).max(if self.by_ratio { RESOLUTION } else { 0.0 }));
         }
+    }
+
+    /// Gives one repetition a side an interval from those that the batches within each have: it says how steady each
+    /// repetition was in itself, and not how far another one would lie. Whether it has one now.
+    pub(super) fn over_batches(&mut self, within: [[f64; 2]; 2]) -> bool {
+        let can = self.by_ratio && within.iter().all(|[low, _]| *low > 0.0);
+        if can {
+            let [a, b] = within.map(|[low, high]| (high / low).ln() / 2.0);
+            (self.over, self.error) = (Over::Batches, None);
+            self.interval(a.hypot(b).max(RESOLUTION));
+        }
+        can
     }
 
     /// Sets the interval from its half width, in logarithms where these were compared.
@@ -62,6 +94,12 @@ impl Effect {
         } else {
             self.difference_ci95 = Some([self.difference - half, self.difference + half]);
         }
+    }
+
+    /// Whether every sample of both sides has the same figure.
+    pub(super) fn is_same(&self) -> bool {
+        let mut all = self.a_values.iter().chain(&self.b_values);
+        all.next().is_none_or(|first| all.all(|value| value.total_cmp(first).is_eq()))
     }
 }
 
@@ -80,55 +118,6 @@ pub(super) fn compared(values: &[f64], by_ratio: bool) -> Vec<f64> {
 /// Whether ratios can be compared: no figure is 0, and none is a share.
 pub(super) fn by_ratio(a: &[f64], b: &[f64], unit: Unit) -> bool {
     unit != Unit::Share && a.iter().chain(b).all(|value| *value > 0.0)
-}
-
-/// How far apart they lie; `None` when a side has no figure. `bucketed`: the figures come from a histogram.
-pub(super) fn effect(a: &[f64], b: &[f64], unit: Unit, bucketed: bool) -> Option<Effect> {
-    let logs = by_ratio(a, b, unit);
-    let (x, y) = (compared(a, logs), compared(b, logs));
-    let (mean_a, mean_b) = (mean(&x)?, mean(&y)?);
-    let error = standard_error(&x, &y);
-    let (first, second) = if logs { (mean_a.exp(), mean_b.exp()) } else { (mean_a, mean_b) };
-    let mut effect = Effect {
-        a: first,
-        b: second,
-        ratio: if logs { Some((mean_b - mean_a).exp()) } else { (mean_a > 0.0).then(|| mean_b / mean_a) },
-        difference: second - first,
-        ratio_ci95: None,
-        difference_ci95: None,
-        by_ratio: logs,
-        error,
-    };
-    if let Some((error, df)) = error {
-        let half = t_quantile(0.975, df) * error;
-        effect.interval(if bucketed && logs { half.max(RESOLUTION) } else { half });
-    }
-    Some(effect)
-}
-
-/// As [`effect`] for one repetition a side, with the intervals that the batches within each have. What such an interval says
-/// is how steady each repetition was in itself, and not how far another one would lie.
-pub(super) fn effect_of_batches(a: f64, b: f64, within_a: [f64; 2], within_b: [f64; 2]) -> Option<Effect> {
-    if !(a > 0.0 && b > 0.0 && within_a[0] > 0.0 && within_b[0] > 0.0) {
-        return None;
-    }
-    let half = |[low, high]: [f64; 2]| (high / low).ln() / 2.0;
-    let mut effect = Effect {
-        a,
-        b,
-        ratio: Some(b / a),
-        difference: b - a,
-        ratio_ci95: None,
-        difference_ci95: None,
-        by_ratio: true,
-        error: None,
-    };
-    effect.interval(half(within_a).hypot(half(within_b)).max(RESOLUTION));
-    Some(effect)
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The standard error of the difference of two means whose sides scatter differently, and its degrees of freedom (Welch's t,
@@ -186,12 +175,13 @@ mod tests {
 
     #[test]
     fn ratios_of_times_by_hand() {
-        let found = effect(&[10.0, 10.0, 10.0], &[11.0, 11.0, 11.0], Unit::Ns, true).unwrap();
+        let of = |a: &[f64], b: &[f64]| MetricComparison::of("p50".parse().unwrap(), a.to_vec(), b.to_vec());
+        let found = of(&[10.0, 10.0, 10.0], &[11.0, 11.0, 11.0]).unwrap();
         assert!(found.by_ratio && (found.ratio.unwrap() - 1.1).abs() < 1e-12 && (found.difference - 1.0).abs() < 1e-9);
         let [low, high] = found.ratio_ci95.unwrap();
         assert!(low < 1.1 && high > 1.1 && high / low < 1.0021, "as wide as a bucket: {low} {high}");
-        assert_eq!(effect(&[10.0, 11.0], &[12.0, 13.0], Unit::Ns, true).unwrap().ratio_ci95, None);
-        assert_eq!(effect(&[], &[1.0], Unit::Ns, true), None);
+        assert_eq!(of(&[10.0, 11.0], &[12.0, 13.0]).unwrap().ratio_ci95, None);
+        assert_eq!(of(&[], &[1.0]), None);
     }
 
     #[test]
@@ -203,7 +193,8 @@ mod tests {
 
     #[test]
     fn shares_are_subtracted() {
-        let found = effect(&[0.0, 0.0, 0.0], &[0.01, 0.02, 0.03], Unit::Share, false).unwrap();
+        let samples = (vec![0.0, 0.0, 0.0], vec![0.01, 0.02, 0.03]);
+        let found = MetricComparison::of("loss".parse().unwrap(), samples.0, samples.1).unwrap();
         assert!(!found.by_ratio && found.ratio.is_none() && (found.difference - 0.02).abs() < 1e-12);
         assert!(found.difference_ci95.unwrap()[0] < 0.0, "three figures that scatter so say little");
     }

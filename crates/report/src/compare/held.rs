@@ -5,6 +5,7 @@ use super::{
     CellComparison, CompareError, CompareOptions, Comparison, GateCell, GateOutcome, MetricComparison, Outcome, Sample,
     evidence, words,
 };
+use crate::units::figure as figure_of;
 use model::LatencyKind;
 use std::collections::BTreeSet;
 
@@ -216,11 +217,52 @@ fn gate_cell(gate: &Gate, found: Found<'_>, sets: usize, options: &CompareOption
     let differs = matches!(figure.outcome, Outcome::Higher | Outcome::Lower);
     let significant = if by_interval { p.is_some_and(|p| p <= evidence::LEVEL) } else { differs };
     let why = undecided(&found, sets, options).map(|(_, why)| why);
-    let broken = why.is_none() && holds && (significant || !options.significant);
     let undecided = why.is_some();
-    let p = if by_interval { p } else { figure.p_corrected.filter(|_| figure.outcome != Outcome::TooFew) };
-    let judged = words::Judged { holds, broken, significant, beyond, interval, p, undecided: why };
-    let sentence = words::gate(gate, figure, found.kind, &found.label, &judged);
+    let broken = !undecided && holds && (significant || !options.significant);
+    let bounds = bounds(gate, interval);
+    let outcome = if let Some(why) = why {
+        format!("undecided; {why} ({bounds})")
+    } else if !holds {
+        "kept".to_owned()
+    } else {
+        let evidence = match (significant, beyond) {
+            (true, true) => "the evidence is significant, and its interval lies beyond the limit as a whole",
+            (true, false) => "that there is a difference is significant, but its interval reaches back over the limit",
+            (false, _) if figure.outcome == Outcome::TooFew && found.relative => {
+                "too few samples to tell it from chance"
+            }
+            (false, true) => "the interval lies beyond the limit, but after correction the evidence is not significant",
+            (false, false) => "the evidence is not significant",
+        };
+        let p = if by_interval { p } else { figure.p_corrected.filter(|_| figure.outcome != Outcome::TooFew) };
+        let p = p.map(|p| format!(", {}", words::p_word(p))).unwrap_or_default();
+        let verdict = if broken { "broken" } else { "not counted as broken" };
+        format!("{verdict}; {evidence} ({bounds}{p})")
+    };
+    let name = gate.metric.name(found.kind);
+    let sentence = format!("{}: {name} {}: {outcome}.", found.label, held(gate, figure));
     let excess = if gate.compare.upwards() { value - limit } else { limit - value };
     (excess, GateCell { label: found.label, broken, undecided, significant: holds && significant, sentence })
+}
+
+/// What is held against the limit, in words.
+fn held(gate: &Gate, figure: &MetricComparison) -> String {
+    let unit = gate.metric.unit();
+    let (a, b) = (figure_of(unit, figure.a), figure_of(unit, figure.b));
+    match gate.limit {
+        Limit::Own(_) => b,
+        Limit::Change(_) => format!("{} ({b} against {a})", words::size(figure)),
+        Limit::Difference(_) => format!("{} ({b} against {a})", words::signed(unit, figure.difference)),
+    }
+}
+
+fn bounds(gate: &Gate, interval: Option<[f64; 2]>) -> String {
+    let unit = gate.metric.unit();
+    let Some([low, high]) = interval else { return "no interval".to_owned() };
+    let bounds = match gate.limit {
+        Limit::Change(_) => words::ratio_interval([1.0 + low, 1.0 + high]),
+        Limit::Difference(_) => words::to(&words::signed(unit, low), &words::signed(unit, high)),
+        Limit::Own(_) => words::to(&figure_of(unit, low), &figure_of(unit, high)),
+    };
+    format!("95 % {bounds}")
 }

@@ -1,118 +1,82 @@
 //! From matched cells to outcomes: figures, tests, and the correction for many of them.
 
-use super::evidence::{self, Effect, FEWEST, LEVEL, RESOLUTION};
-use super::sides::{self, Cells, Matched, Pair, SideCell, Where};
+use super::evidence::{self, FEWEST, LEVEL, RESOLUTION};
+use super::sides::{self, Cells, Pair, SideCell, Where};
 use super::words::Context;
 use super::{
     CellComparison, CellSide, CompareError, CompareOptions, Comparison, Comparisons, Metric, MetricComparison, Outcome,
-    Overall, Sample, Side, differs, held, words,
+    Over, Overall, Sample, Side, differs, held, words,
 };
 use crate::RunInput;
 use crate::cells::{mark, scale};
 use crate::idle::faster_under_load;
-use crate::names::{axis_title, is_baseline};
+use crate::names::{asked_first, axis_title, is_baseline};
 use crate::units::plain;
 use model::{LatencyKind, Probe, ResultDocument};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The figures of one cell (or of all together) before the correction is known.
-#[derive(Debug, Clone)]
-struct Draft {
-    metric: Metric,
-    a: Vec<f64>,
-    b: Vec<f64>,
-    /// The second side in each of its own samples, see [`MetricComparison::b_own`].
-    b_own: Vec<f64>,
-    effect: Effect,
-    over: Over,
-    /// p alone, and corrected for the figures of the same cell; absent where nothing was tested.
-    p: Option<(f64, f64)>,
-    /// Whether a sample lacks the figure.
-    incomplete: bool,
-}
+/// Two sides before the correction is known, with the first run of the first side.
+type Prepared<'a> = (&'a RunInput, Comparison);
 
-/// What an interval is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
-    /// The samples of both sides.
-    Samples,
-    /// The repetitions of one run each; how far runs lie apart is not known.
-    OneRun,
-    /// The same, and the spread between siblings.
-    Siblings,
-    /// The batches of one repetition each.
-    Batches,
-}
-
-impl Over {
-    fn word(self, sample: Sample) -> &'static str {
-        match (self, sample) {
-            (Self::Samples, Sample::Repetition) => "repetitions",
-            (Self::Samples, Sample::Run) => "runs",
-            (Self::OneRun, _) => "repetitions of one run each",
-            (Self::Siblings, _) => "one run each and its siblings",
-            (Self::Batches, _) => "batches",
-        }
+impl Comparisons {
+    /// Compares the runs of two sides or, without a second side, cells of one run.
+    ///
+    /// # Errors
+    /// [`CompareError`].
+    pub fn new(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Self, CompareError> {
+        let left = sides::of_runs(a).ok_or(CompareError::OneSide)?;
+        let right = sides::of_runs(b);
+        let prepared = match (&options.axis, &right) {
+            (Some(_), Some(_)) => return Err(CompareError::AxisOfTwo),
+            (_, None) if a.len() > 1 => return Err(CompareError::NoSecondSide),
+            (Some(_), None) if !options.wheres_b.is_empty() => return Err(CompareError::AxisOfTwo),
+            (Some(axis), None) => of_axis(&left, axis, options)?,
+            (None, Some(right)) => {
+                once_each(a, b)?;
+                vec![of_two(&left, right, ["A", "B"], options)?]
+            }
+            (None, None) => vec![of_one(&left, options)?],
+        };
+        let title = match (&options.axis, &right) {
+            (Some(axis), _) => format!("{}: {} compared", left.name(), plain(axis)),
+            (None, Some(right)) => format!("{} against {}", right.name(), left.name()),
+            (None, None) => format!("Cells of {} compared", left.name()),
+        };
+        finish(prepared, title, options)
     }
-}
 
-/// A set of drafts that was tested at once.
-#[derive(Debug, Clone, Default)]
-struct Drafts {
-    figures: Vec<Draft>,
-    excluded: bool,
-}
-
-impl Drafts {
-    fn tests(&self) -> usize {
-        self.figures.iter().filter(|draft| draft.p.is_some()).count()
-    }
-}
-
-/// How p-values are corrected over all sets.
-#[derive(Debug, Clone, Copy)]
-struct Family {
-    /// Sets that have a test.
-    sets: usize,
-    /// Figures that were tested.
-    tests: usize,
-}
-
-/// Two sides before the correction is known.
-struct Prepared<'a> {
-    /// The first run of the first side.
-    run: &'a RunInput,
-    a: Side,
-    b: Side,
-    interleaved: bool,
-    sample: Sample,
-    differences: Vec<super::Difference>,
-    matched: Matched<'a>,
-    cells: Vec<Drafts>,
-    overall: Vec<(String, Vec<usize>, LatencyKind, Drafts)>,
-}
-
-/// See [`Comparisons::new`].
-pub(super) fn compare(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Comparisons, CompareError> {
-    let left = sides::of_runs(a).ok_or(CompareError::OneSide)?;
-    let right = sides::of_runs(b);
-    let prepared = match (&options.axis, &right) {
-        (Some(_), Some(_)) => return Err(CompareError::AxisOfTwo),
-        (_, None) if a.len() > 1 => return Err(CompareError::NoSecondSide),
-        (Some(_), None) if !options.wheres_b.is_empty() => return Err(CompareError::AxisOfTwo),
-        (Some(axis), None) => of_axis(&left, axis, options)?,
-        (None, Some(right)) => {
-            once_each(a, b)?;
-            vec![of_two(&left, right, ["A", "B"], options)?]
+    /// What a report shows of its runs: of one run its axes, each value against the baseline, an entry an axis; of several
+    /// runs each one against the first, in one entry. p-values are corrected within an entry. Empty where there is nothing to
+    /// compare.
+    #[must_use]
+    pub fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Self> {
+        let options = CompareOptions { rtt, baseline_only: true, ..CompareOptions::default() };
+        let Some((first, rest)) = runs.split_first() else { return Vec::new() };
+        let Some(left) = sides::of_runs(std::slice::from_ref(first)) else { return Vec::new() };
+        if !rest.is_empty() {
+            let prepared = rest
+                .iter()
+                .zip('B'..='Z')
+                .filter_map(|(run, letter)| {
+                    let right = sides::of_runs(std::slice::from_ref(run))?;
+                    of_two(&left, &right, ["A", &letter.to_string()], &options).ok()
+                })
+                .collect();
+            return finish(prepared, "The runs compared".to_owned(), &options).into_iter().collect();
         }
-        (None, None) => vec![of_one(&left, options)?],
-    };
-    let title = match (&options.axis, &right) {
-        (Some(axis), _) => format!("{}: {} compared", left.name(), plain(axis)),
-        (None, Some(right)) => format!("{} against {}", right.name(), left.name()),
-        (None, None) => format!("Cells of {} compared", left.name()),
-    };
-    finish(prepared, title, options)
+        // Each axis is a question of its own, corrected by itself.
+        let mut axes: Vec<String> = left.factors().into_iter().collect();
+        axes.retain(|axis| !sides::KEPT.contains(&axis.as_str()) && left.values(axis).len() > 1);
+        axes.sort_by_key(|axis| asked_first(axis));
+        axes.iter()
+            .filter_map(|axis| {
+                let prepared = of_axis(&left, axis, &options).ok()?;
+                let title = format!("What {} is worth", plain(&axis_title(axis).to_lowercase()));
+                finish(prepared, title, &options).ok()
+            })
+            .filter(|comparisons| !comparisons.comparisons.is_empty())
+            .collect()
+    }
 }
 
 /// With several runs a side each is named once; a single run may be compared with itself.
@@ -123,41 +87,6 @@ fn once_each(a: &[RunInput], b: &[RunInput]) -> Result<(), CompareError> {
         Some((_, run)) if all.len() > 2 => Err(CompareError::Both { run: plain(&run.name) }),
         _ => Ok(()),
     }
-}
-
-/// See [`Comparisons::for_report`].
-pub(super) fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Comparisons> {
-    let options = CompareOptions { rtt, baseline_only: true, ..CompareOptions::default() };
-    let Some((first, rest)) = runs.split_first() else { return Vec::new() };
-    let Some(left) = sides::of_runs(std::slice::from_ref(first)) else { return Vec::new() };
-    if !rest.is_empty() {
-        let prepared = rest
-            .iter()
-            .zip('B'..='Z')
-            .filter_map(|(run, letter)| {
-                let right = sides::of_runs(std::slice::from_ref(run))?;
-                of_two(&left, &right, ["A", &letter.to_string()], &options).ok()
-            })
-            .collect();
-        return finish(prepared, "The runs compared".to_owned(), &options).into_iter().collect();
-    }
-    // What a reader asks first comes first; each axis is a question of its own, corrected by itself.
-    let first_asked = ["load", "shield", "policy", "stack", "receive", "knob", "os", "nic"];
-    let place = |axis: &String| first_asked.iter().position(|name| name == axis).unwrap_or(first_asked.len());
-    let mut axes: Vec<String> = left
-        .factors()
-        .into_iter()
-        .filter(|axis| !["probe", "protocol", "size", "rate"].contains(&axis.as_str()) && left.values(axis).len() > 1)
-        .collect();
-    axes.sort_by_key(place);
-    axes.iter()
-        .filter_map(|axis| {
-            let prepared = of_axis(&left, axis, &options).ok()?;
-            let title = format!("What {} is worth", plain(&axis_title(axis).to_lowercase()));
-            finish(prepared, title, &options).ok()
-        })
-        .filter(|comparisons| !comparisons.comparisons.is_empty())
-        .collect()
 }
 
 fn named(options: &CompareOptions) -> BTreeSet<String> {
@@ -194,27 +123,22 @@ fn of_axis<'a>(run: &Cells<'a>, axis: &str, options: &CompareOptions) -> Result<
         _ => {}
     }
     let base = values.iter().position(|value| is_baseline(axis, value)).unwrap_or(0);
+    let all = 0..values.len();
+    let pairs: Vec<(usize, usize)> = if options.baseline_only {
+        all.filter(|other| *other != base).map(|other| (base, other)).collect()
+    } else {
+        all.flat_map(|first| (first + 1..values.len()).map(move |second| (first, second))).collect()
+    };
+    let named = BTreeSet::from([axis.to_owned()]);
     let mut out = Vec::new();
-    for (index, first) in values.iter().enumerate() {
-        if options.baseline_only && index != base {
-            continue;
-        }
-        for second in values
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| if options.baseline_only { *other != index } else { *other > index })
-        {
-            let side = |value: &str| run.filtered(&[(axis.to_owned(), value.to_owned())]);
-            let (a, b) = (side(first)?, side(second.1)?);
-            let word = |value: &str| sides::side_name(&[(&axis.to_owned(), Some(&value.to_owned()))]);
-            let names = [word(first), word(second.1)];
-            let named = BTreeSet::from([axis.to_owned()]);
-            match prepare(&a, &b, [&names[0], &names[1]], &named, options) {
-                Ok(prepared) => out.push(prepared),
-                // Values that were not measured under the same conditions have no pair; others may.
-                Err(CompareError::Nothing { .. } | CompareError::Apart { .. }) if values.len() > 2 => {}
-                Err(error) => return Err(error),
-            }
+    for (first, second) in pairs {
+        let side = |at: usize| run.filtered(&[(axis.to_owned(), values[at].clone())]);
+        let word = |at: usize| sides::side_name(&[(&axis.to_owned(), Some(&values[at]))]);
+        match prepare(&side(first)?, &side(second)?, [&word(first), &word(second)], &named, options) {
+            Ok(prepared) => out.push(prepared),
+            // Values that were not measured under the same conditions have no pair; others may.
+            Err(CompareError::Nothing { .. } | CompareError::Apart { .. }) if values.len() > 2 => {}
+            Err(error) => return Err(error),
         }
     }
     if out.is_empty() {
@@ -261,21 +185,30 @@ fn prepare<'a>(
     let sample = if interleaved { Sample::Repetition } else { Sample::Run };
     let siblings: Vec<Cells<'_>> =
         options.siblings.groups.iter().filter_map(|group| sides::of_runs(group)).filter(|_| !interleaved).collect();
-    let cells: Vec<Drafts> = matched
-        .pairs
-        .iter()
-        .map(|pair| {
-            let mut drafts = drafts(&values(pair, &metrics, sample, options), !is_trusted(pair), options);
-            single_runs(&mut drafts, pair, sample, &siblings, options);
-            drafts
-        })
-        .collect();
+    let cell = |pair: &Pair<'a>| {
+        let (side_a, side_b) = (cell_side(&pair.a), cell_side(&pair.b));
+        let trusted = [&pair.a, &pair.b].iter().all(|side| side.results().iter().any(|one| one.verdict.trusted));
+        let excluded = (!trusted).then(|| words::excluded(names, &side_a, &side_b));
+        let mut figures = figures(pair, &metrics, sample, options.rtt);
+        if trusted {
+            test(&mut figures, options.seed);
+        }
+        single_runs(&mut figures, pair, sample, &siblings, options);
+        CellComparison {
+            label: pair.label.clone(),
+            factors: pair.factors.clone(),
+            kind: kind_of(&pair.a.results(), options.rtt),
+            a: side_a,
+            b: side_b,
+            excluded,
+            metrics: figures,
+        }
+    };
+    let cells: Vec<CellComparison> = matched.pairs.iter().map(cell).collect();
     let overall = overall(&matched.pairs, &cells, &metrics, sample, options);
     let mut differences = if interleaved { Vec::new() } else { differs::of_runs(a.run, b.run) };
-    let all = |second: bool| -> Vec<&'a ResultDocument> {
-        matched.pairs.iter().flat_map(|pair| if second { pair.b.results() } else { pair.a.results() }).collect()
-    };
-    differences.extend(differs::of_results(&all(false), &all(true)));
+    let results = |of: fn(&Pair<'a>) -> Vec<&'a ResultDocument>| matched.pairs.iter().flat_map(of).collect::<Vec<_>>();
+    differences.extend(differs::of_results(&results(|pair| pair.a.results()), &results(|pair| pair.b.results())));
     differences
         .extend([(a, names[0]), (b, names[1])].into_iter().flat_map(|(side, name)| differs::within(side.runs, name)));
     let side = |cells: &Cells<'_>, name: &str, second: bool| Side {
@@ -290,17 +223,18 @@ fn prepare<'a>(
             .filter_map(|(factor, (x, y))| Some((factor.clone(), if second { y.clone()? } else { x.clone()? })))
             .collect(),
     };
-    Ok(Prepared {
-        run: a.run,
+    let comparison = Comparison {
         a: side(a, names[0], false),
         b: side(b, names[1], true),
         interleaved,
         sample,
+        summary: Vec::new(),
         differences,
-        cells,
         overall,
-        matched,
-    })
+        cells,
+        unmatched: matched.unmatched,
+    };
+    Ok((a.run, comparison))
 }
 
 /// The figures asked for, and those that gates are about.
@@ -312,11 +246,6 @@ fn metrics(options: &CompareOptions) -> Vec<Metric> {
     metrics
 }
 
-/// Whether both sides have a repetition that can be trusted.
-fn is_trusted(pair: &Pair<'_>) -> bool {
-    [&pair.a, &pair.b].into_iter().all(|side| side.results().iter().any(|result| result.verdict.trusted))
-}
-
 /// The repetitions that can be trusted; all of them where none can, to be shown and not to be claimed. An entry a run.
 fn used<'a>(side: &SideCell<'a>) -> Vec<Vec<&'a ResultDocument>> {
     let none = !side.results().iter().any(|result| result.verdict.trusted);
@@ -326,33 +255,26 @@ fn used<'a>(side: &SideCell<'a>) -> Vec<Vec<&'a ResultDocument>> {
     side.runs.iter().map(of).collect()
 }
 
-/// A figure of both sides in each sample; whether a sample lacks it.
-struct Values {
-    metric: Metric,
-    a: Vec<f64>,
-    b: Vec<f64>,
-    /// That of the second side in each of its own samples, see [`MetricComparison::b_own`].
-    b_own: Vec<f64>,
-    incomplete: bool,
-}
-
 /// A figure in each of some repetitions that has it.
 fn each(results: &[&ResultDocument], metric: Metric, rtt: bool) -> Vec<f64> {
     results.iter().filter_map(|result| metric.of(result, rtt)).collect()
 }
 
-fn values(pair: &Pair<'_>, metrics: &[Metric], sample: Sample, options: &CompareOptions) -> Vec<Values> {
+/// The figures of a pair of cells, untested.
+fn figures(pair: &Pair<'_>, metrics: &[Metric], sample: Sample, rtt: bool) -> Vec<MetricComparison> {
     let (a, b) = (used(&pair.a), used(&pair.b));
+    let single = b.iter().filter(|run| !run.is_empty()).count() <= 1;
     metrics
         .iter()
         .filter(|metric| metric.concerns(a.iter().chain(&b).flatten().copied()))
         .filter_map(|&metric| {
-            let (x, short_a) = samples(&a, metric, sample, options.rtt);
-            let (y, short_b) = samples(&b, metric, sample, options.rtt);
-            let runs = b.iter().filter(|run| !run.is_empty()).count();
-            let b_own = if runs > 1 { y.clone() } else { each(&b.concat(), metric, options.rtt) };
-            let incomplete = short_a || short_b;
-            (!x.is_empty() && !y.is_empty()).then_some(Values { metric, a: x, b: y, b_own, incomplete })
+            let ((x, short_a), (y, short_b)) = (samples(&a, metric, sample, rtt), samples(&b, metric, sample, rtt));
+            let mut figure = MetricComparison::of(metric, x, y)?;
+            figure.incomplete = short_a || short_b;
+            if single {
+                figure.b_own = each(&b.concat(), metric, rtt);
+            }
+            Some(figure)
         })
         .collect()
 }
@@ -378,21 +300,25 @@ fn samples(runs: &[Vec<&ResultDocument>], metric: Metric, sample: Sample, rtt: b
 
 /// Where a side has one run, intervals cannot come from its samples. They come from the repetitions of each run, and from
 /// how far other runs of the same plan lie apart; or from batches, where these are asked for.
-fn single_runs(drafts: &mut Drafts, pair: &Pair<'_>, sample: Sample, siblings: &[Cells<'_>], options: &CompareOptions) {
-    let (x, y) = (used(&pair.a).concat(), used(&pair.b).concat());
-    for draft in &mut drafts.figures {
-        let (metric, unit) = (draft.metric, draft.metric.unit());
+fn single_runs(
+    figures: &mut [MetricComparison],
+    pair: &Pair<'_>,
+    sample: Sample,
+    siblings: &[Cells<'_>],
+    options: &CompareOptions,
+) {
+    let [x, y] = [used(&pair.a).concat(), used(&pair.b).concat()];
+    for figure in figures {
+        let (metric, rtt) = (figure.quantity, options.rtt);
         if let (true, ([one], [two])) = (options.batches, (x.as_slice(), y.as_slice()))
-            && let (Some(within_a), Some(within_b)) =
-                (metric.batches(one, options.rtt), metric.batches(two, options.rtt))
-            && let Some(found) = evidence::effect_of_batches(draft.effect.a, draft.effect.b, within_a, within_b)
+            && let (Some(a), Some(b)) = (metric.batches(one, rtt), metric.batches(two, rtt))
+            && figure.over_batches([a, b])
         {
-            (draft.effect, draft.over) = (found, Over::Batches);
-        } else if sample == Sample::Run && draft.a.len().min(draft.b.len()) == 1 {
-            let spread = spread_of_runs(pair, metric, siblings, draft.effect.by_ratio, options.rtt);
-            draft.over = if spread.is_some() { Over::Siblings } else { Over::OneRun };
-            let within = [each(&x, metric, options.rtt), each(&y, metric, options.rtt)];
-            draft.effect.widen(&within, [draft.a.len(), draft.b.len()], spread, unit);
+            continue;
+        }
+        if sample == Sample::Run && figure.a_values.len().min(figure.b_values.len()) == 1 {
+            let spread = spread_of_runs(pair, metric, siblings, figure.by_ratio, rtt);
+            figure.widen(&[each(&x, metric, rtt), each(&y, metric, rtt)], spread);
         }
     }
 }
@@ -421,94 +347,60 @@ fn spread_of_runs(
     (freedom >= evidence::FEWEST as f64 - 1.0).then(|| ((squares / freedom).sqrt(), freedom))
 }
 
-fn drafts(values: &[Values], excluded: bool, options: &CompareOptions) -> Drafts {
-    let mut figures: Vec<Draft> = values
-        .iter()
-        .filter_map(|values| {
-            let metric = values.metric;
-            let effect = evidence::effect(&values.a, &values.b, metric.unit(), metric.is_bucketed())?;
-            let (a, b, b_own) = (values.a.clone(), values.b.clone(), values.b_own.clone());
-            Some(Draft { metric, a, b, b_own, effect, over: Over::Samples, p: None, incomplete: values.incomplete })
-        })
-        .collect();
-    if !excluded {
-        let tested: Vec<usize> = figures
-            .iter()
-            .enumerate()
-            .filter(|(_, draft)| !draft.incomplete && !is_same(&draft.a, &draft.b))
-            .map(|(index, _)| index)
-            .collect();
-        let lists = |second: bool| -> Vec<Vec<f64>> {
-            tested
-                .iter()
-                .filter_map(|index| figures.get(*index))
-                .map(|draft| evidence::compared(if second { &draft.b } else { &draft.a }, draft.effect.by_ratio))
-                .collect()
-        };
-        if let Some(joint) = stats::joint_permutation_test(&lists(false), &lists(true), options.seed) {
-            for (index, p) in tested.into_iter().zip(joint.p.into_iter().zip(joint.corrected)) {
-                if let Some(draft) = figures.get_mut(index) {
-                    draft.p = Some(p);
-                }
-            }
+/// Tests the figures of a set together: each gets its p alone, and corrected for the others.
+fn test(figures: &mut [MetricComparison], seed: u64) {
+    let mut tested: Vec<&mut MetricComparison> =
+        figures.iter_mut().filter(|figure| !figure.incomplete && !figure.is_same()).collect();
+    let lists = |of: fn(&MetricComparison) -> &[f64]| -> Vec<Vec<f64>> {
+        tested.iter().map(|figure| evidence::compared(of(figure), figure.by_ratio)).collect()
+    };
+    let (a, b) = (lists(|figure| &figure.a_values), lists(|figure| &figure.b_values));
+    if let Some(joint) = stats::joint_permutation_test(&a, &b, seed) {
+        for (figure, (p, corrected)) in tested.iter_mut().zip(joint.p.into_iter().zip(joint.corrected)) {
+            (figure.p, figure.p_corrected) = (Some(p), Some(corrected));
         }
     }
-    Drafts { figures, excluded }
-}
-
-/// Whether every sample of both sides has the same figure.
-fn is_same(a: &[f64], b: &[f64]) -> bool {
-    let mut all = a.iter().chain(b);
-    all.next().is_none_or(|first| all.all(|value| value.total_cmp(first).is_eq()))
 }
 
 /// All cells of a probe and protocol together, round by round: a round (a repetition, or a run) counts where every cell has
 /// its figure.
 fn overall(
     pairs: &[Pair<'_>],
-    cells: &[Drafts],
+    cells: &[CellComparison],
     metrics: &[Metric],
     sample: Sample,
     options: &CompareOptions,
-) -> Vec<(String, Vec<usize>, LatencyKind, Drafts)> {
-    let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-    for (index, (pair, drafts)) in pairs.iter().zip(cells).enumerate() {
-        if !drafts.excluded {
-            let get = |name: &str| pair.factors.get(name).map_or("", String::as_str);
-            groups.entry((get("probe"), get("protocol"))).or_default().push(index);
-        }
+) -> Vec<Overall> {
+    let mut groups: BTreeMap<(&str, &str), Vec<&Pair<'_>>> = BTreeMap::new();
+    for (pair, _) in pairs.iter().zip(cells).filter(|(_, cell)| cell.excluded.is_none()) {
+        let get = |name: &str| pair.factors.get(name).map_or("", String::as_str);
+        groups.entry((get("probe"), get("protocol"))).or_default().push(pair);
     }
     let mut out = Vec::new();
     for ((probe, protocol), members) in groups.into_iter().filter(|(_, members)| members.len() > 1) {
-        let side = |second: bool| -> Vec<&SideCell<'_>> {
-            members
-                .iter()
-                .filter_map(|index| pairs.get(*index))
-                .map(|pair| if second { &pair.b } else { &pair.a })
-                .collect()
-        };
-        let (left, right) = (side(false), side(true));
-        let mut values: Vec<Values> = metrics
+        let left: Vec<&SideCell<'_>> = members.iter().map(|pair| &pair.a).collect();
+        let right: Vec<&SideCell<'_>> = members.iter().map(|pair| &pair.b).collect();
+        let mut figures: Vec<MetricComparison> = metrics
             .iter()
             .filter(|metric| metric.concerns(left.iter().chain(&right).flat_map(|cell| cell.results())))
             .filter_map(|&metric| {
-                let (a, b) = (rounds(&left, metric, sample, options.rtt), rounds(&right, metric, sample, options.rtt));
-                let (b_own, incomplete) = (b.clone(), false);
-                (!a.is_empty() && !b.is_empty()).then_some(Values { metric, a, b, b_own, incomplete })
+                let of = |cells: &[&SideCell<'_>]| rounds(cells, metric, sample, options.rtt);
+                MetricComparison::of(metric, of(&left), of(&right))
             })
             .collect();
         // Rounds that lack one figure would have to be left out of the test of all: the figure is, instead.
-        let most = |pick: fn(&Values) -> usize| values.iter().map(pick).max().unwrap_or(0);
-        let (most_a, most_b) = (most(|values| values.a.len()), most(|values| values.b.len()));
-        for values in &mut values {
-            values.incomplete = values.a.len() < most_a || values.b.len() < most_b;
+        let most = |pick: fn(&MetricComparison) -> usize| figures.iter().map(pick).max().unwrap_or(0);
+        let (most_a, most_b) = (most(|figure| figure.a_values.len()), most(|figure| figure.b_values.len()));
+        for figure in &mut figures {
+            figure.incomplete = figure.a_values.len() < most_a || figure.b_values.len() < most_b;
         }
-        if values.is_empty() {
+        if figures.is_empty() {
             continue;
         }
-        let kind = left.iter().flat_map(|cell| cell.results()).find_map(|result| kind_of(result, options.rtt));
+        test(&mut figures, options.seed);
         let label = format!("all {} cells of {probe} {protocol} together", members.len());
-        out.push((label, members, kind.unwrap_or(LatencyKind::Rtt), drafts(&values, false, options)));
+        let kind = kind_of(&left.iter().flat_map(|cell| cell.results()).collect::<Vec<_>>(), options.rtt);
+        out.push(Overall { label, cells: members.len(), kind, metrics: figures });
     }
     out
 }
@@ -544,81 +436,42 @@ fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) ->
         .collect()
 }
 
-fn kind_of(result: &ResultDocument, rtt: bool) -> Option<LatencyKind> {
-    result.latency.as_ref().map(|latency| scale(result.probe, latency.kind, rtt).1)
+/// What the latency of some results is shown as.
+fn kind_of(results: &[&ResultDocument], rtt: bool) -> LatencyKind {
+    let stored = results.iter().find_map(|one| Some((one.probe, one.latency.as_ref()?.kind)));
+    let probe = results.first().map_or(Probe::Pingpong, |result| result.probe);
+    let (probe, kind) = stored.unwrap_or((probe, LatencyKind::Rtt));
+    scale(probe, kind, rtt).1
 }
 
 /// Corrects, concludes and words everything.
 fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) -> Result<Comparisons, CompareError> {
-    let mut sets: Vec<&Drafts> = Vec::new();
-    for comparison in &prepared {
-        sets.extend(&comparison.cells);
-        sets.extend(comparison.overall.iter().map(|(_, _, _, drafts)| drafts));
-    }
-    let tested: Vec<&&Drafts> = sets.iter().filter(|set| set.tests() > 0).collect();
-    let family = Family { sets: tested.len(), tests: tested.iter().map(|set| set.tests()).sum() };
+    let tested = |metrics: &[MetricComparison]| metrics.iter().filter_map(|figure| figure.p_corrected).collect();
+    let mut p: Vec<Vec<f64>> =
+        prepared.iter().flat_map(|(_, one)| one.sets().map(|set| tested(set.metrics)).collect::<Vec<_>>()).collect();
+    p.retain(|set| !set.is_empty());
+    let (sets, tests) = (p.len(), p.iter().map(Vec::len).sum());
     // With one figure a set Holm's correction over sets is valid and sharper; with several only Bonferroni's is.
-    let holm = (family.tests == family.sets).then(|| {
-        let p: Vec<f64> = tested.iter().flat_map(|set| &set.figures).filter_map(|draft| Some(draft.p?.1)).collect();
-        stats::holm(&p)
-    });
-    let mut holm = holm.map(Vec::into_iter);
+    let mut holm = (tests == sets).then(|| stats::holm(&p.concat()).into_iter());
     let mut correct = |within: f64| match &mut holm {
         Some(raised) => raised.next().unwrap_or(1.0),
-        None => (within * family.sets.max(1) as f64).min(1.0),
+        None => (within * sets.max(1) as f64).min(1.0),
     };
     let mut comparisons = Vec::new();
-    for comparison in prepared {
-        let names = [comparison.a.name.clone(), comparison.b.name.clone()];
-        let context = Context { names: &names, tests: family.tests, sets: family.sets, sample: comparison.sample };
-        let mut cells: Vec<CellComparison> = Vec::new();
-        for (pair, drafts) in comparison.matched.pairs.iter().zip(&comparison.cells) {
-            let (a, b) = (cell_side(&pair.a), cell_side(&pair.b));
-            let first = pair.a.results();
-            let kind = first.iter().find_map(|result| kind_of(result, options.rtt)).unwrap_or_else(|| {
-                let probe = first.first().map_or(Probe::Pingpong, |result| result.probe);
-                scale(probe, LatencyKind::Rtt, options.rtt).1
-            });
-            let excluded = drafts.excluded.then(|| words::excluded(&names, &a, &b));
-            let metrics = drafts
-                .figures
-                .iter()
-                .map(|draft| conclude(draft, drafts.excluded, kind, context, &mut correct))
-                .collect();
-            let (label, factors) = (pair.label.clone(), pair.factors.clone());
-            cells.push(CellComparison { label, factors, kind, a, b, excluded, metrics });
+    for (run, mut done) in prepared {
+        let context = Context { names: [&done.a.name, &done.b.name], tests, sets, sample: done.sample };
+        // In the order of `Comparison::sets`.
+        let overall = done.overall.iter_mut().map(|all| (all.kind, false, &mut all.metrics));
+        let cells = done.cells.iter_mut().map(|cell| (cell.kind, cell.excluded.is_some(), &mut cell.metrics));
+        for (kind, excluded, metrics) in overall.chain(cells) {
+            metrics.iter_mut().for_each(|figure| conclude(figure, excluded, kind, context, &mut correct));
         }
-        let overall = comparison
-            .overall
-            .iter()
-            .map(|(label, members, kind, drafts)| Overall {
-                label: label.clone(),
-                cells: members.len(),
-                kind: *kind,
-                metrics: drafts
-                    .figures
-                    .iter()
-                    .map(|draft| conclude(draft, false, *kind, context, &mut correct))
-                    .collect(),
-            })
-            .collect();
-        let mut done = Comparison {
-            a: comparison.a,
-            b: comparison.b,
-            interleaved: comparison.interleaved,
-            sample: comparison.sample,
-            summary: Vec::new(),
-            differences: comparison.differences,
-            overall,
-            cells,
-            unmatched: comparison.matched.unmatched,
-        };
-        done.summary = words::summary(&done, family.sets, &comparison.matched.differing, &options.siblings);
-        done.summary.extend(faster_under_load(comparison.run, &done));
+        done.summary = words::summary(&done, sets, &options.siblings);
+        done.summary.extend(faster_under_load(run, &done));
         comparisons.push(done);
     }
-    let gates = held::judge(&comparisons, family.sets, options)?;
-    Ok(Comparisons { format: model::FORMAT, title, tests: family.tests, level: LEVEL, comparisons, gates })
+    let gates = held::judge(&comparisons, sets, options)?;
+    Ok(Comparisons { format: model::FORMAT, title, tests, level: LEVEL, comparisons, gates })
 }
 
 fn cell_side(side: &SideCell<'_>) -> CellSide {
@@ -647,59 +500,32 @@ fn least_p(a: usize, b: usize) -> f64 {
 }
 
 fn conclude(
-    draft: &Draft,
+    figure: &mut MetricComparison,
     excluded: bool,
     kind: LatencyKind,
     context: Context<'_>,
     correct: &mut impl FnMut(f64) -> f64,
-) -> MetricComparison {
-    let corrected = draft.p.map(|(_, within)| correct(within));
-    let smallest = (least_p(draft.a.len(), draft.b.len()) * context.sets.max(1) as f64).min(1.0);
-    let outcome = outcome(draft, excluded, corrected, smallest);
-    let unit = draft.metric.unit();
-    let effect = &draft.effect;
-    let over = (effect.ratio_ci95.is_some() || effect.difference_ci95.is_some())
-        .then(|| draft.over.word(context.sample).to_owned());
-    let mut done = MetricComparison {
-        metric: draft.metric.to_string(),
-        unit: unit.word().to_owned(),
-        a: effect.a,
-        b: effect.b,
-        a_values: draft.a.clone(),
-        b_values: draft.b.clone(),
-        ratio: effect.ratio,
-        ratio_ci95: effect.ratio_ci95,
-        difference: effect.difference,
-        difference_ci95: effect.difference_ci95,
-        interval_over: over,
-        error: effect.error,
-        b_own: draft.b_own.clone(),
-        incomplete: draft.incomplete,
-        p: draft.p.map(|(alone, _)| alone),
-        p_corrected: corrected,
-        smallest_p: smallest,
-        outcome,
-        sentence: String::new(),
-    };
-    done.sentence = words::sentence(draft.metric, kind, context, &done);
-    done
+) {
+    figure.p_corrected = figure.p_corrected.map(correct);
+    let smallest = least_p(figure.a_values.len(), figure.b_values.len()) * context.sets.max(1) as f64;
+    figure.smallest_p = smallest.min(1.0);
+    figure.outcome = if excluded { Outcome::Untrusted } else { outcome(figure) };
+    let has_interval = figure.ratio_ci95.is_some() || figure.difference_ci95.is_some();
+    figure.interval_over = has_interval.then(|| figure.over.word(context.sample).to_owned());
+    figure.sentence = words::sentence(figure, kind, context);
 }
 
-fn outcome(draft: &Draft, excluded: bool, corrected: Option<f64>, smallest: f64) -> Outcome {
-    if excluded {
-        return Outcome::Untrusted;
-    }
-    if !draft.incomplete && is_same(&draft.a, &draft.b) {
+fn outcome(figure: &MetricComparison) -> Outcome {
+    if !figure.incomplete && figure.is_same() {
         return Outcome::Same;
     }
-    let fewest = draft.a.len().min(draft.b.len());
-    let Some(p) = corrected.filter(|_| fewest >= FEWEST && smallest <= LEVEL && draft.over == Over::Samples) else {
+    let enough = figure.a_values.len().min(figure.b_values.len()) >= FEWEST && figure.smallest_p <= LEVEL;
+    let Some(p) = figure.p_corrected.filter(|_| enough && figure.over == Over::Samples) else {
         return Outcome::TooFew;
     };
-    let effect = &draft.effect;
-    let (apart, matters, slight) = match (effect.ratio_ci95, effect.difference_ci95) {
+    let (apart, matters, slight) = match (figure.ratio_ci95, figure.difference_ci95) {
         (Some([low, high]), _) => {
-            let size = effect.ratio.unwrap_or(1.0).ln().abs();
+            let size = figure.ratio.unwrap_or(1.0).ln().abs();
             let slight = low > 1.0 - RESOLUTION && high < 1.0 + RESOLUTION;
             (low > 1.0 || high < 1.0, size > RESOLUTION, slight)
         }
@@ -708,7 +534,7 @@ fn outcome(draft: &Draft, excluded: bool, corrected: Option<f64>, smallest: f64)
     };
     match (p <= LEVEL, apart) {
         (_, _) if slight => Outcome::NoDifference,
-        (true, true) if matters && effect.difference > 0.0 => Outcome::Higher,
+        (true, true) if matters && figure.difference > 0.0 => Outcome::Higher,
         (true, true) if matters => Outcome::Lower,
         (false, false) => Outcome::NoDifference,
         _ => Outcome::Unclear,

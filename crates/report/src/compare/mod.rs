@@ -213,6 +213,19 @@ pub enum Sample {
     Run,
 }
 
+/// What an interval is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The samples of both sides.
+    Samples,
+    /// The repetitions of one run each; how far runs lie apart is not known.
+    OneRun,
+    /// The same, and the spread between siblings.
+    Siblings,
+    /// The batches of one repetition each.
+    Batches,
+}
+
 /// What a comparison of one figure comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -259,8 +272,16 @@ pub struct MetricComparison {
     /// What the interval is over: `repetitions`, `runs`, `repetitions of one run each`, `one run each and its siblings` (the
     /// same and the spread between other runs of the plan), or `batches` within one repetition each.
     pub interval_over: Option<String>,
-    /// Standard error of the difference that was tested (of logarithms where `ratio_ci95` is given), and its degrees of
-    /// freedom.
+    /// The quantity.
+    #[serde(skip)]
+    pub(crate) quantity: Metric,
+    /// Whether logarithms were compared, so that the ratio is what was tested.
+    #[serde(skip)]
+    pub(crate) by_ratio: bool,
+    /// What the interval is over.
+    #[serde(skip)]
+    pub(crate) over: Over,
+    /// Standard error of the difference that was tested (of logarithms where `by_ratio`), and its degrees of freedom.
     #[serde(skip)]
     pub(crate) error: Option<(f64, f64)>,
     /// The second side's figure in each of its own samples: its runs or, of one run, its repetitions.
@@ -431,22 +452,6 @@ pub struct Comparisons {
 }
 
 impl Comparisons {
-    /// Compares the runs of two sides or, without a second side, cells of one run.
-    ///
-    /// # Errors
-    /// [`CompareError`].
-    pub fn new(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Self, CompareError> {
-        judge::compare(a, b, options)
-    }
-
-    /// What a report shows of its runs: of one run its axes, each value against the baseline, an entry an axis; of several
-    /// runs each one against the first, in one entry. p-values are corrected within an entry. Empty where there is nothing to
-    /// compare.
-    #[must_use]
-    pub fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Self> {
-        judge::for_report(runs, rtt)
-    }
-
     /// Whether a gate is broken.
     #[must_use]
     pub fn broken(&self) -> bool {
@@ -458,37 +463,40 @@ impl Comparisons {
     pub fn undecided(&self) -> bool {
         self.gates.iter().any(|gate| gate.undecided)
     }
+}
 
-    /// As aligned plain text, kept within `width` columns. `all`: every cell's figures, not only the sentences.
-    #[must_use]
-    pub fn text(&self, width: usize, all: bool) -> String {
-        write::text(self, width, all)
-    }
+/// The figures that are tested together: those of one pair of cells, or of all pairs of a probe and protocol.
+#[derive(Clone, Copy)]
+pub(crate) struct Set<'c> {
+    pub(crate) label: &'c str,
+    pub(crate) kind: LatencyKind,
+    /// The factors that both cells share; none of all pairs together.
+    pub(crate) factors: Option<&'c BTreeMap<String, String>>,
+    pub(crate) excluded: Option<&'c str>,
+    pub(crate) metrics: &'c [MetricComparison],
+}
 
-    /// As Markdown.
-    #[must_use]
-    pub fn markdown(&self) -> String {
-        write::markdown(self)
-    }
-
-    /// One row a figure (RFC 4180); see [`COMPARE_CSV_COLUMNS`].
-    #[must_use]
-    pub fn csv(&self) -> String {
-        write::csv(self)
-    }
-
-    /// As JSON.
-    ///
-    /// # Errors
-    /// [`crate::ReportError::Json`] when a figure has no JSON form.
-    pub fn json(&self) -> Result<String, crate::ReportError> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        Ok(text)
+impl Comparison {
+    /// All pairs together, as far as there are several, then each pair.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = Set<'_>> {
+        let overall = self.overall.iter().map(|all| Set {
+            label: &all.label,
+            kind: all.kind,
+            factors: None,
+            excluded: None,
+            metrics: &all.metrics,
+        });
+        overall.chain(self.cells.iter().map(|cell| Set {
+            label: &cell.label,
+            kind: cell.kind,
+            factors: Some(&cell.factors),
+            excluded: cell.excluded.as_deref(),
+            metrics: &cell.metrics,
+        }))
     }
 }
 
 pub(crate) use sides::KEPT;
 pub(crate) use words::FIGURES;
-pub use write::COMPARE_CSV_COLUMNS;
+pub use write::csv_columns;
 pub(crate) use write::{difference, figure_row, heads};

@@ -129,10 +129,7 @@ impl<'a> Cells<'a> {
     /// The same, the baseline first.
     pub(super) fn ranked(&self, factor: &str) -> Vec<String> {
         let mut values: Vec<String> = self.values(factor).into_iter().collect();
-        let number = |value: &str| value.parse::<f64>().unwrap_or(0.0);
-        values.sort_by(|a, b| {
-            rank(factor, a).0.cmp(&rank(factor, b).0).then(number(a).total_cmp(&number(b))).then(a.cmp(b))
-        });
+        values.sort_by_cached_key(|value| rank(factor, value));
         values
     }
 
@@ -215,10 +212,10 @@ pub(super) fn matched<'a>(
         }
     }
     let mut unmatched = Vec::new();
-    let varying = varying(a, b);
+    let vary = varying(a.cells.iter().chain(&b.cells).map(|cell| &cell.factors));
     for (name, cells) in [(names[0], only_a), (names[1], others.into_values().collect())] {
         if !cells.is_empty() {
-            let labels: Vec<String> = cells.iter().take(4).map(|cell| label(&cell.factors, &varying)).collect();
+            let labels: Vec<String> = cells.iter().take(4).map(|cell| label(&cell.factors, &vary)).collect();
             let rest = cells.len() - labels.len();
             let rest = if rest > 0 { format!("; and {rest} more") } else { String::new() };
             unmatched.push(format!(
@@ -232,7 +229,7 @@ pub(super) fn matched<'a>(
     if pairs.is_empty() {
         return Err(CompareError::Nothing { a: names[0].to_owned(), b: names[1].to_owned() });
     }
-    let shared: BTreeSet<String> = varying_of(pairs.iter().map(|pair| &pair.factors));
+    let shared: BTreeSet<String> = varying(pairs.iter().map(|pair| &pair.factors));
     for pair in &mut pairs {
         pair.label = label(&pair.factors, &shared);
     }
@@ -244,11 +241,7 @@ fn all_values(side: &Cells<'_>, factor: &str) -> BTreeSet<Option<String>> {
     side.cells.iter().map(|cell| cell.factors.get(factor).cloned()).collect()
 }
 
-fn varying(a: &Cells<'_>, b: &Cells<'_>) -> BTreeSet<String> {
-    varying_of(a.cells.iter().chain(&b.cells).map(|cell| &cell.factors))
-}
-
-fn varying_of<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
+fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
     let all: Vec<_> = all.collect();
     let names: BTreeSet<&String> = all.iter().flat_map(|factors| factors.keys()).collect();
     let differs = |name: &&&String| all.iter().map(|factors| factors.get(**name)).collect::<BTreeSet<_>>().len() > 1;
@@ -258,9 +251,7 @@ fn varying_of<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BT
 /// `pingpong udp 32 B · load build`: the message always, other factors where they vary.
 fn label(factors: &BTreeMap<String, String>, varying: &BTreeSet<String>) -> String {
     let get = |name: &str| factors.get(name).map(String::as_str);
-    let mut message: Vec<String> = Vec::new();
-    message.extend(get("probe").map(str::to_owned));
-    message.extend(get("protocol").map(str::to_owned));
+    let mut message: Vec<String> = ["probe", "protocol"].into_iter().filter_map(get).map(str::to_owned).collect();
     message.extend(get("size").map(|bytes| {
         let word = bytes.parse::<u64>().map_or_else(|_| bytes.to_owned(), size);
         match word.strip_suffix(['k', 'M']) {
@@ -280,22 +271,11 @@ fn label(factors: &BTreeMap<String, String>, varying: &BTreeSet<String>) -> Stri
     words.join(" · ")
 }
 
-type Order = Vec<(usize, u64, String)>;
-
 /// Probe and protocol first, then the other factors, then size and rate by number.
-fn order(factors: &BTreeMap<String, String>) -> Order {
-    let place = |name: &str| {
-        let value = factors.get(name).cloned().unwrap_or_default();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes and rates; `as` saturates")]
-        let number = value.parse::<f64>().map_or(0, |number| (number * 1000.0).max(0.0) as u64);
-        let (place, word) = rank(name, &value);
-        (place, number, word)
-    };
-    let mut out = vec![place("probe"), place("protocol")];
-    out.extend(factors.keys().filter(|name| !KEPT.contains(&name.as_str())).map(|name| place(name)));
-    out.push(place("size"));
-    out.push(place("rate"));
-    out
+fn order(factors: &BTreeMap<String, String>) -> Vec<(usize, String)> {
+    let others = factors.keys().map(String::as_str).filter(|name| !KEPT.contains(name));
+    let names = ["probe", "protocol"].into_iter().chain(others).chain(["size", "rate"]);
+    names.map(|name| rank(name, factors.get(name).map_or("", String::as_str))).collect()
 }
 
 /// What one side is called where the sides differ in one factor or more: `policy other`.

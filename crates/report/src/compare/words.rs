@@ -1,13 +1,12 @@
 //! The comparison in sentences, each as strong as its evidence and no stronger.
 
 use super::evidence::{LEVEL, repetitions_needed};
-use super::gate::{Gate, Limit};
-use super::metric::Metric;
-use super::{CellSide, Comparison, MetricComparison, Outcome, Sample, Siblings};
+use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
 use crate::names::{axis_title, measured_on};
 use crate::units::figure as figure_of;
 use crate::units::{counted, list};
 use model::LatencyKind;
+use model::factor::capitalised;
 use model::quantity::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +33,7 @@ const FACTOR: f64 = 3.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     /// The sides.
-    pub(super) names: &'a [String; 2],
+    pub(super) names: [&'a str; 2],
     /// Figures that were tested.
     pub(super) tests: usize,
     /// Sets of figures that were tested.
@@ -47,6 +46,18 @@ impl Sample {
         match self {
             Self::Repetition => "repetition",
             Self::Run => "run",
+        }
+    }
+}
+
+impl Over {
+    pub(super) fn word(self, sample: Sample) -> &'static str {
+        match (self, sample) {
+            (Self::Samples, Sample::Repetition) => "repetitions",
+            (Self::Samples, Sample::Run) => "runs",
+            (Self::OneRun, _) => "repetitions of one run each",
+            (Self::Siblings, _) => "one run each and its siblings",
+            (Self::Batches, _) => "batches",
         }
     }
 }
@@ -66,7 +77,7 @@ fn is_factor(ratio: f64, interval: Option<[f64; 2]>) -> bool {
 }
 
 /// An interval of a ratio: `−3.0 to +5.0 %`, `2.1 to 3.4 times`; both ends in one unit.
-fn ratio_interval([low, high]: [f64; 2]) -> String {
+pub(super) fn ratio_interval([low, high]: [f64; 2]) -> String {
     if high >= FACTOR {
         return format!("{} to {high:.1} times", factor(low));
     }
@@ -78,7 +89,7 @@ fn factor(ratio: f64) -> String {
     if ratio < 0.95 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
 }
 
-fn signed(unit: Unit, value: f64) -> String {
+pub(super) fn signed(unit: Unit, value: f64) -> String {
     let sign = if value < 0.0 { "−" } else { "+" };
     match unit {
         // Shares are told in percentage points, so that nobody takes them for a change.
@@ -88,14 +99,15 @@ fn signed(unit: Unit, value: f64) -> String {
 }
 
 /// Two ends of an interval, whose unit in words is said once.
-fn to(low: &str, high: &str) -> String {
+pub(super) fn to(low: &str, high: &str) -> String {
     let unit = [" points", " per million"].into_iter().find(|unit| high.ends_with(unit));
     let low = unit.and_then(|unit| low.strip_suffix(unit)).unwrap_or(low);
     format!("{low} to {high}")
 }
 
 /// The 95 % interval of what is compared: `−3 to +5 %`.
-pub(super) fn bounds(figure: &MetricComparison, unit: Unit) -> Option<String> {
+pub(super) fn bounds(figure: &MetricComparison) -> Option<String> {
+    let unit = figure.quantity.unit();
     match (figure.ratio_ci95, figure.difference_ci95) {
         (Some(interval), _) => Some(ratio_interval(interval)),
         (None, Some([low, high])) => Some(to(&signed(unit, low), &signed(unit, high))),
@@ -103,20 +115,20 @@ pub(super) fn bounds(figure: &MetricComparison, unit: Unit) -> Option<String> {
     }
 }
 
-/// The same as a clause.
-fn interval(figure: &MetricComparison, unit: Unit) -> Option<String> {
-    let text = bounds(figure, unit)?;
-    let over = match figure.interval_over.as_deref() {
-        Some("batches") => ", over the batches of one repetition each",
-        Some("repetitions of one run each") => ", over the repetitions of one run each",
-        Some("one run each and its siblings") => ", with the spread between runs",
-        _ => "",
+/// The same as a clause; empty where there is none.
+fn interval(figure: &MetricComparison) -> String {
+    let over = match figure.over {
+        Over::Batches => ", over the batches of one repetition each",
+        Over::OneRun => ", over the repetitions of one run each",
+        Over::Siblings => ", with the spread between runs",
+        Over::Samples => "",
     };
-    Some(format!("95 % {text}{over}"))
+    bounds(figure).map(|text| format!(" (95 % {text}{over})")).unwrap_or_default()
 }
 
 /// The 95 % interval of a claim, whose verb says the direction: `8 to 15 %`.
-fn extent(figure: &MetricComparison, unit: Unit) -> Option<String> {
+fn extent(figure: &MetricComparison) -> Option<String> {
+    let unit = figure.quantity.unit();
     match (figure.ratio_ci95, figure.difference_ci95) {
         (Some([low, high]), _) if high <= 1.0 => {
             Some(format!("{} to {}", percent(high - 1.0).trim_end_matches(" %"), percent(low - 1.0)))
@@ -136,7 +148,8 @@ fn extent(figure: &MetricComparison, unit: Unit) -> Option<String> {
 }
 
 /// How large the effect is: `+12 %`, or the difference where ratios mean nothing.
-pub(super) fn size(figure: &MetricComparison, unit: Unit) -> String {
+pub(super) fn size(figure: &MetricComparison) -> String {
+    let unit = figure.quantity.unit();
     match figure.ratio {
         Some(ratio) if unit != Unit::Share && is_factor(ratio, figure.ratio_ci95) => format!("{} times", factor(ratio)),
         Some(ratio) if unit != Unit::Share => change(ratio),
@@ -173,13 +186,13 @@ pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -
 }
 
 /// One figure of two cells.
-pub(super) fn sentence(metric: Metric, kind: LatencyKind, context: Context<'_>, figure: &MetricComparison) -> String {
-    let unit = metric.unit();
+pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Context<'_>) -> String {
+    let (quantity, unit) = (figure.quantity.0, figure.quantity.unit());
     let Context { names: [a, b], tests, sets, sample } = context;
-    let what = metric.name(kind);
+    let what = figure.quantity.name(kind);
     let both = format!("{what} {} against {}", figure_of(unit, figure.b), figure_of(unit, figure.a));
-    let bounds = interval(figure, unit).map(|text| format!(" ({text})")).unwrap_or_default();
-    let [more, less] = metric.0.verbs;
+    let bounds = interval(figure);
+    let [more, less] = quantity.verbs;
     let verb = if figure.difference > 0.0 { more } else { less };
     match figure.outcome {
         Outcome::Higher | Outcome::Lower => {
@@ -190,7 +203,7 @@ pub(super) fn sentence(metric: Metric, kind: LatencyKind, context: Context<'_>, 
                 Some(ratio) if unit != Unit::Share => format!(" by {}", percent(ratio - 1.0)),
                 _ => format!(" by {}", signed(unit, figure.difference.abs()).trim_start_matches('+')),
             };
-            let bounds = extent(figure, unit).map(|text| format!(" (95 % {text})")).unwrap_or_default();
+            let bounds = extent(figure).map(|text| format!(" (95 % {text})")).unwrap_or_default();
             format!("{b} {verb} than {a}{by}{bounds}: {both}, {}.", corrected(figure, tests))
         }
         Outcome::NoDifference => {
@@ -210,27 +223,25 @@ pub(super) fn sentence(metric: Metric, kind: LatencyKind, context: Context<'_>, 
             } else {
                 "but the interval includes zero"
             };
-            format!("Not clear: {both}, {}{bounds}, {why} ({p}).", size(figure, unit))
+            format!("Not clear: {both}, {}{bounds}, {why} ({p}).", size(figure))
         }
         Outcome::TooFew => {
             let why = limit_of(figure, sample, sets);
-            format!("Too few {}s to tell: {both}, {}{bounds}; {why}.", sample.word(), size(figure, unit))
+            format!("Too few {}s to tell: {both}, {}{bounds}; {why}.", sample.word(), size(figure))
         }
-        Outcome::Same => match metric.0.id.as_str() {
-            "loss" if figure.a == 0.0 => "No message was lost on either side.".to_owned(),
-            _ => format!("The same {what} in every {}: {}.", sample.word(), figure_of(unit, figure.a)),
-        },
+        Outcome::Same if figure.metric == "loss" && figure.a == 0.0 => "No message was lost on either side.".to_owned(),
+        Outcome::Same => format!("The same {what} in every {}: {}.", sample.word(), figure_of(unit, figure.a)),
         Outcome::Untrusted => format!("Nothing is claimed, as repetitions cannot be trusted: {both}."),
     }
 }
 
 /// Why a pair of cells is excluded from claims.
-pub(super) fn excluded(names: &[String; 2], a: &CellSide, b: &CellSide) -> String {
+pub(super) fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
     let side = |name: &str, side: &CellSide| {
         format!("{name} has no repetition that can be trusted ({})", list(&side.findings))
     };
     // A side that has trusted repetitions says how many it left out; one that has none used all.
-    let words: Vec<String> = [(&names[0], a), (&names[1], b)]
+    let words: Vec<String> = [(names[0], a), (names[1], b)]
         .into_iter()
         .filter(|(_, own)| own.mark == crate::Mark::Invalid && own.left_out == 0)
         .map(|(name, own)| side(name, own))
@@ -239,15 +250,10 @@ pub(super) fn excluded(names: &[String; 2], a: &CellSide, b: &CellSide) -> Strin
 }
 
 /// The comparison as a whole.
-pub(super) fn summary(
-    comparison: &Comparison,
-    sets: usize,
-    differing: &BTreeMap<String, (Option<String>, Option<String>)>,
-    siblings: &Siblings,
-) -> Vec<String> {
+pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Vec<String> {
     let (a, b) = (&comparison.a, &comparison.b);
     let mut out: Vec<String> = one_run(comparison, sets, siblings).into_iter().collect();
-    out.push(opening(comparison, differing));
+    out.push(opening(comparison));
     if a.substrate != b.substrate {
         out.push(format!(
             "The sides are of different substrates: {} was measured {} ({}), {} {} ({}). What differs between substrates is \
@@ -260,12 +266,9 @@ pub(super) fn summary(
             b.substrate
         ));
     }
-    let mixed: Vec<String> = ["size", "rate", "protocol", "probe"]
+    let mixed: Vec<String> = KEPT
         .into_iter()
-        .filter_map(|factor| match differing.get(factor)? {
-            (Some(x), Some(y)) => Some(format!("{factor} {x} with {factor} {y}")),
-            _ => None,
-        })
+        .filter_map(|name| Some(format!("{name} {} with {name} {}", a.factors.get(name)?, b.factors.get(name)?)))
         .collect();
     if !mixed.is_empty() {
         out.push(format!("Different messages are compared, as asked for: {}.", list(&mixed)));
@@ -295,11 +298,7 @@ fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<
     if comparison.sample == Sample::Repetition || comparison.a.runs.len().min(comparison.b.runs.len()) > 1 {
         return None;
     }
-    let used = comparison
-        .cells
-        .iter()
-        .flat_map(|cell| &cell.metrics)
-        .any(|figure| figure.interval_over.as_deref() == Some("one run each and its siblings"));
+    let used = comparison.cells.iter().flat_map(|cell| &cell.metrics).any(|figure| figure.over == Over::Siblings);
     let count = counted(siblings.groups.iter().map(Vec::len).sum(), "other run");
     let spread = match (used, siblings.place.is_empty()) {
         (true, _) => format!(
@@ -322,7 +321,7 @@ fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<
     ))
 }
 
-fn opening(comparison: &Comparison, differing: &BTreeMap<String, (Option<String>, Option<String>)>) -> String {
+fn opening(comparison: &Comparison) -> String {
     let (a, b) = (&comparison.a, &comparison.b);
     let repetitions: BTreeSet<usize> =
         comparison.cells.iter().flat_map(|cell| [cell.a.repetitions, cell.b.repetitions]).collect();
@@ -349,12 +348,11 @@ fn opening(comparison: &Comparison, differing: &BTreeMap<String, (Option<String>
     let both = if comparison.interleaved {
         format!("{} against {} in {}", b.name, a.name, a.run)
     } else {
+        let word = |side: &super::Side, factor: &str| side.factors.get(factor).cloned().unwrap_or("none".to_owned());
+        let differing: BTreeSet<&String> = a.factors.keys().chain(b.factors.keys()).collect();
         let others: Vec<String> = differing
-            .iter()
-            .map(|(factor, (x, y))| {
-                let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
-                format!("{} {} and {}", axis_title(factor), word(x), word(y))
-            })
+            .into_iter()
+            .map(|factor| format!("{} {} and {}", axis_title(factor), word(a, factor), word(b, factor)))
             .collect();
         let apart = if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
         format!("{} = {} against {} = {}{apart}", b.name, b.run, a.name, a.run)
@@ -362,56 +360,43 @@ fn opening(comparison: &Comparison, differing: &BTreeMap<String, (Option<String>
     format!("{both}: {cells} of cells{over}{times}.")
 }
 
-fn metric(figure: &MetricComparison) -> Option<Metric> {
-    figure.metric.parse().ok()
-}
-
 /// What is said of all cells together, else of the cells themselves: the significant differences first, by size.
 fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
     const MOST: usize = 6;
-    let all: Vec<(&str, &MetricComparison)> = comparison
-        .cells
-        .iter()
-        .flat_map(|cell| cell.metrics.iter().map(|figure| (cell.label.as_str(), figure)))
-        .collect();
-    let headline = |(_, figure): &(&str, &MetricComparison)| metric(figure).is_some_and(Metric::is_headline);
-    let whole: Vec<(&str, &MetricComparison)> = comparison
-        .overall
-        .iter()
-        .flat_map(|overall| overall.metrics.iter().map(|figure| (overall.label.as_str(), figure)))
-        .filter(headline)
-        .collect();
+    type Labelled<'c> = (&'c str, &'c MetricComparison);
     let single = comparison.cells.len() == 1;
-    let mut shown: Vec<(&str, &MetricComparison)> =
-        if single { all.iter().copied().filter(headline).collect() } else { whole };
-    shown.retain(|(_, figure)| figure.outcome != Outcome::Same);
-    let mut out: Vec<String> = Vec::new();
-    let word = |label: &str, sentence: &str| if single { sentence.to_owned() } else { told(label, sentence) };
-    out.extend(
-        shown.iter().filter(|(_, figure)| figure.outcome != Outcome::TooFew).map(|(label, f)| word(label, &f.sentence)),
-    );
+    let all = || comparison.sets().flat_map(|set| set.metrics.iter().map(move |figure| (set.label, figure)));
+    let headline = |(_, figure): &Labelled<'_>| figure.quantity.is_headline();
+    let overall: usize = comparison.overall.iter().map(|overall| overall.metrics.len()).sum();
+    let word = |(label, figure): Labelled<'_>| match single {
+        true => figure.sentence.clone(),
+        false => format!("{}: {}", capitalised(label), figure.sentence),
+    };
+    let (few, shown): (Vec<Labelled<'_>>, Vec<Labelled<'_>>) = all()
+        .take(if single { usize::MAX } else { overall })
+        .filter(headline)
+        .filter(|(_, figure)| figure.outcome != Outcome::Same)
+        .partition(|(_, figure)| figure.outcome == Outcome::TooFew);
+    let mut out: Vec<String> = shown.into_iter().map(word).collect();
     // More repetitions help the one, longer ones the other.
-    let few = shown.into_iter().filter(|(_, figure)| figure.outcome == Outcome::TooFew);
-    let (short, few): (Vec<_>, Vec<_>) = few.partition(|(_, figure)| figure.incomplete);
+    let (short, few): (Vec<_>, Vec<_>) = few.into_iter().partition(|(_, figure)| figure.incomplete);
     out.extend([few, short].iter().filter_map(|few| too_few(few, comparison, sets, single)));
     if !single {
-        let mut sure: Vec<(&str, &MetricComparison)> = all
-            .iter()
-            .copied()
+        let mut claimed: Vec<Labelled<'_>> = all()
+            .skip(overall)
             .filter(headline)
             .filter(|(_, figure)| matches!(figure.outcome, Outcome::Higher | Outcome::Lower))
             .collect();
         let size = |figure: &MetricComparison| figure.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-        sure.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-        let rest = sure.len().saturating_sub(MOST);
-        out.extend(sure.into_iter().take(MOST).map(|(label, figure)| told(label, &figure.sentence)));
+        claimed.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+        let rest = claimed.len().saturating_sub(MOST);
+        out.extend(claimed.into_iter().take(MOST).map(word));
         if rest > 0 {
             out.push(format!("{} more of single cells are in the tables.", counted(rest, "significant difference")));
         }
     }
-    let losses: Vec<&MetricComparison> =
-        all.iter().map(|(_, figure)| *figure).filter(|figure| figure.metric == "loss").collect();
-    if !losses.is_empty() && losses.iter().all(|figure| figure.a == 0.0 && figure.b == 0.0) {
+    let mut losses = all().skip(overall).filter(|(_, figure)| figure.metric == "loss").peekable();
+    if losses.peek().is_some() && losses.all(|(_, figure)| figure.a == 0.0 && figure.b == 0.0) {
         out.push("No message was lost on either side.".to_owned());
     }
     out
@@ -424,9 +409,7 @@ fn too_few(few: &[(&str, &MetricComparison)], comparison: &Comparison, sets: usi
     let why = limit_of(first, sample, sets);
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (label, figure) in few {
-        let unit = metric(figure).map_or(Unit::Ns, Metric::unit);
-        let bounds = interval(figure, unit).map(|text| format!(" ({text})")).unwrap_or_default();
-        let word = format!("{} {}{bounds}", figure.metric, size(figure, unit));
+        let word = format!("{} {}{}", figure.metric, size(figure), interval(figure));
         match groups.last_mut() {
             Some((last, words)) if last == label => words.push(word),
             _ => groups.push((label, vec![word])),
@@ -436,17 +419,7 @@ fn too_few(few: &[(&str, &MetricComparison)], comparison: &Comparison, sets: usi
         .into_iter()
         .map(|(label, words)| if single { words.join(", ") } else { format!("{label} {}", words.join(", ")) })
         .collect();
-    Some(format!(
-        "Too few {}s to tell: {why}. As measured, and not to be told from chance: {}.",
-        sample.word(),
-        groups.join("; ")
-    ))
-}
-
-fn told(label: &str, sentence: &str) -> String {
-    let mut letters = label.chars();
-    let label: String = letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect());
-    format!("{label}: {sentence}")
+    Some(format!("Too few {}s to tell: {why}. As measured, which may be chance: {}.", sample.word(), groups.join("; ")))
 }
 
 /// How many comparisons came to what.
@@ -517,65 +490,6 @@ fn untrusted(comparison: &Comparison) -> Vec<String> {
         out.push(format!("The verdicts differ: {}.", words.join("; ")));
     }
     out
-}
-
-/// What became of a gate in one cell.
-#[derive(Debug, Clone)]
-pub(super) struct Judged {
-    pub(super) holds: bool,
-    pub(super) broken: bool,
-    pub(super) significant: bool,
-    /// Whether the interval lies beyond the limit as a whole.
-    pub(super) beyond: bool,
-    pub(super) interval: Option<[f64; 2]>,
-    /// p that the gate was judged by, corrected.
-    pub(super) p: Option<f64>,
-    /// Why it cannot be decided, and what could.
-    pub(super) undecided: Option<String>,
-}
-
-/// A gate in one cell.
-pub(super) fn gate(gate: &Gate, figure: &MetricComparison, kind: LatencyKind, label: &str, judged: &Judged) -> String {
-    let unit = gate.metric.unit();
-    let value = match gate.limit {
-        Limit::Own(_) => figure_of(unit, figure.b),
-        Limit::Change(_) => {
-            format!("{} ({} against {})", size(figure, unit), figure_of(unit, figure.b), figure_of(unit, figure.a))
-        }
-        Limit::Difference(_) => {
-            format!(
-                "{} ({} against {})",
-                signed(unit, figure.difference),
-                figure_of(unit, figure.b),
-                figure_of(unit, figure.a)
-            )
-        }
-    };
-    let head = format!("{label}: {} {value}", gate.metric.name(kind));
-    let bounds = match (gate.limit, judged.interval) {
-        (_, None) => "no interval".to_owned(),
-        (Limit::Change(_), Some([low, high])) => format!("95 % {}", ratio_interval([1.0 + low, 1.0 + high])),
-        (Limit::Difference(_), Some([low, high])) => format!("95 % {}", to(&signed(unit, low), &signed(unit, high))),
-        (Limit::Own(_), Some([low, high])) => format!("95 % {}", to(&figure_of(unit, low), &figure_of(unit, high))),
-    };
-    if let Some(why) = &judged.undecided {
-        return format!("{head}: undecided; {why} ({bounds}).");
-    }
-    if !judged.holds {
-        return format!("{head}: kept.");
-    }
-    let evidence = match (judged.significant, judged.beyond) {
-        (true, true) => "the evidence is significant, and its interval lies beyond the limit as a whole",
-        (true, false) => "that there is a difference is significant, but its interval reaches back over the limit",
-        (false, _) if figure.outcome == Outcome::TooFew && !matches!(gate.limit, Limit::Own(_)) => {
-            "too few samples to tell it from chance"
-        }
-        (false, true) => "the interval lies beyond the limit, but after correction the evidence is not significant",
-        (false, false) => "the evidence is not significant",
-    };
-    let p = judged.p.map(|p| format!(", {}", p_word(p))).unwrap_or_default();
-    let fate = if judged.broken { "broken" } else { "not counted as broken" };
-    format!("{head}: {fate}; {evidence} ({bounds}{p}).")
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The comparison as text, Markdown and CSV.
 
-use super::words::{p_word, size};
-use super::{CellComparison, Comparison, Comparisons, Difference, GateOutcome, Metric, MetricComparison, Outcome};
+use super::words::{bounds, p_word, size};
+use super::{Comparison, Comparisons, Difference, GateOutcome, MetricComparison, Outcome, Set};
 use crate::csv::{field_line, number};
 use crate::layout::{Column, Grid, paragraph};
-use crate::markdown::{quote, row};
+use crate::markdown::{quote, row, table};
 use crate::units::figure as figure_of;
-use model::quantity::Unit;
-use std::collections::BTreeMap;
+
+/// One figure of a set in a comparison.
+type Row<'c> = (&'c Comparison, &'c Set<'c>, &'c MetricComparison);
 
 /// The columns of [`Comparisons::csv`], with their meaning:
 ///
@@ -28,34 +29,44 @@ use std::collections::BTreeMap;
 /// | `outcome` | `higher`, `lower`, `no-difference`, `unclear`, `too-few`, `same`, `untrusted` |
 ///
 /// An empty field means that there is no figure.
-pub const COMPARE_CSV_COLUMNS: [&str; 22] = [
-    "a",
-    "b",
-    "a_run",
-    "b_run",
-    "cell",
-    "factors",
-    "metric",
-    "unit",
-    "a_value",
-    "b_value",
-    "a_repetitions",
-    "b_repetitions",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "p",
-    "p_corrected",
-    "smallest_p",
-    "outcome",
-];
-
-fn unit(figure: &MetricComparison) -> Unit {
-    figure.metric.parse::<Metric>().map_or(Unit::Ns, Metric::unit)
+#[must_use]
+pub fn csv_columns() -> Vec<&'static str> {
+    COLUMNS.iter().map(|(name, _)| *name).collect()
 }
+
+/// The name of a column, and its field in a row.
+type CsvColumn = (&'static str, fn(Row<'_>) -> String);
+
+const COLUMNS: [CsvColumn; 22] = [
+    ("a", |(comparison, ..)| comparison.a.name.clone()),
+    ("b", |(comparison, ..)| comparison.b.name.clone()),
+    ("a_run", |(comparison, ..)| comparison.a.runs.join(" ")),
+    ("b_run", |(comparison, ..)| comparison.b.runs.join(" ")),
+    ("cell", |(_, set, _)| set.label.to_owned()),
+    ("factors", |(_, set, _)| {
+        let shared = set.factors.into_iter().flatten().map(|(name, value)| format!("{name}={value}"));
+        shared.collect::<Vec<_>>().join(" ")
+    }),
+    ("metric", |(.., figure)| figure.metric.clone()),
+    ("unit", |(.., figure)| figure.unit.clone()),
+    ("a_value", |(.., figure)| number(Some(figure.a))),
+    ("b_value", |(.., figure)| number(Some(figure.b))),
+    ("a_repetitions", |(.., figure)| figure.a_values.len().to_string()),
+    ("b_repetitions", |(.., figure)| figure.b_values.len().to_string()),
+    ("ratio", |(.., figure)| number(figure.ratio)),
+    ("ratio_low", |(.., figure)| number(figure.ratio_ci95.map(|[low, _]| low))),
+    ("ratio_high", |(.., figure)| number(figure.ratio_ci95.map(|[_, high]| high))),
+    ("difference", |(.., figure)| number(Some(figure.difference))),
+    ("difference_low", |(.., figure)| number(figure.difference_ci95.map(|[low, _]| low))),
+    ("difference_high", |(.., figure)| number(figure.difference_ci95.map(|[_, high]| high))),
+    ("p", |(.., figure)| number(figure.p)),
+    ("p_corrected", |(.., figure)| number(figure.p_corrected)),
+    ("smallest_p", |(.., figure)| number(Some(figure.smallest_p))),
+    ("outcome", |(.., figure)| {
+        let outcome = serde_json::to_value(figure.outcome).unwrap_or_default();
+        outcome.as_str().unwrap_or_default().to_owned()
+    }),
+];
 
 fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
@@ -71,46 +82,30 @@ fn outcome_word(outcome: Outcome) -> &'static str {
 
 /// The cells of one row of a table of figures.
 pub(crate) fn figure_row(figure: &MetricComparison) -> Vec<String> {
-    let unit = unit(figure);
-    let bounds = match super::words::bounds(figure, unit) {
-        Some(text) if figure.outcome != Outcome::Same => text,
-        _ => "–".to_owned(),
-    };
-    let p = figure
-        .p_corrected
-        // One against one: every dealing is as extreme as the measured one.
-        .filter(|_| figure.a_values.len().max(figure.b_values.len()) > 1)
-        .map_or_else(|| "–".to_owned(), |p| p_word(p).trim_start_matches("p ").trim_start_matches("= ").to_owned());
-    let own = if figure.outcome == Outcome::Same { "–".to_owned() } else { size(figure, unit) };
+    let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    let differs = figure.outcome != Outcome::Same;
+    // One against one: every dealing is as extreme as the measured one.
+    let p = figure.p_corrected.filter(|_| figure.a_values.len().max(figure.b_values.len()) > 1);
     vec![
         figure.metric.clone(),
-        figure_of(unit, figure.a),
-        figure_of(unit, figure.b),
-        own,
-        bounds,
-        p,
+        figure_of(figure.quantity.unit(), figure.a),
+        figure_of(figure.quantity.unit(), figure.b),
+        dash(differs.then(|| size(figure))),
+        dash(bounds(figure).filter(|_| differs)),
+        dash(p.map(|p| p_word(p).trim_start_matches("p ").trim_start_matches("= ").to_owned())),
         outcome_word(figure.outcome).to_owned(),
     ]
 }
 
-pub(crate) fn heads(comparison: &Comparison) -> [String; 7] {
-    [
-        "figure".to_owned(),
-        comparison.a.name.clone(),
-        comparison.b.name.clone(),
-        "change".to_owned(),
-        "95 %".to_owned(),
-        "p".to_owned(),
-        String::new(),
-    ]
+pub(crate) fn heads(comparison: &Comparison) -> [&str; 7] {
+    ["figure", &comparison.a.name, &comparison.b.name, "change", "95 %", "p", ""]
 }
 
 fn grid(comparison: &Comparison, figures: &[MetricComparison]) -> Grid {
-    let columns = heads(comparison).into_iter().enumerate().map(|(index, title)| Column {
-        heading: vec![title],
-        right: (1..=5).contains(&index),
-        max: None,
-    });
+    let columns = heads(comparison)
+        .into_iter()
+        .enumerate()
+        .map(|(index, title)| Column { right: (1..=5).contains(&index), ..Column::words(title) });
     Grid { columns: columns.collect(), rows: figures.iter().map(figure_row).collect(), ..Grid::default() }
 }
 
@@ -143,149 +138,112 @@ fn gate_head(gate: &GateOutcome) -> String {
     format!("gate '{}': {verdict}, judged in {cells}{}", gate.gate, needed.unwrap_or_default())
 }
 
-/// As plain text.
-pub(super) fn text(comparisons: &Comparisons, width: usize, all: bool) -> String {
-    let mut out = paragraph("", &comparisons.title, width);
-    out.push_str(&paragraph("", super::FIGURES, width));
-    for comparison in &comparisons.comparisons {
-        out.push('\n');
-        for sentence in &comparison.summary {
-            out.push_str(&paragraph("- ", sentence, width));
-        }
-        for line in &comparison.unmatched {
-            out.push_str(&paragraph("- ", line, width));
-        }
-        if !comparison.differences.is_empty() {
-            out.push_str(&format!("\nWhat else differs ({} | {})\n", comparison.a.name, comparison.b.name));
-            for one in &comparison.differences {
-                out.push_str(&paragraph("  ", &difference(one), width));
+impl Comparisons {
+    /// As aligned plain text, kept within `width` columns. `all`: every cell's figures, not only the sentences.
+    #[must_use]
+    pub fn text(&self, width: usize, all: bool) -> String {
+        let mut out = paragraph("", &self.title, width);
+        out.push_str(&paragraph("", super::FIGURES, width));
+        for comparison in &self.comparisons {
+            out.push('\n');
+            for sentence in comparison.summary.iter().chain(&comparison.unmatched) {
+                out.push_str(&paragraph("- ", sentence, width));
             }
-        }
-        for overall in &comparison.overall {
-            out.push_str(&format!("\n{} ({})\n", overall.label, overall.kind.title()));
-            push(&mut out, &grid(comparison, &overall.metrics), width);
-        }
-        // Where cells are summed up, single ones are shown when asked for.
-        if all || comparison.overall.is_empty() || comparison.cells.len() <= 4 {
-            for cell in &comparison.cells {
-                out.push_str(&format!("\n{} ({})\n", cell.label, cell.kind.title()));
-                if let Some(why) = &cell.excluded {
+            if !comparison.differences.is_empty() {
+                out.push_str(&format!("\nWhat else differs ({} | {})\n", comparison.a.name, comparison.b.name));
+                for one in &comparison.differences {
+                    out.push_str(&paragraph("  ", &difference(one), width));
+                }
+            }
+            // Where cells are summed up, single ones are shown when asked for.
+            let (overall, cells) = (comparison.overall.len(), comparison.cells.len());
+            let hidden = if all || overall == 0 || cells <= 4 { 0 } else { cells };
+            for set in comparison.sets().take(overall + cells - hidden) {
+                out.push_str(&format!("\n{} ({})\n", set.label, set.kind.title()));
+                if let Some(why) = set.excluded {
                     out.push_str(&paragraph("  ! ", &format!("excluded from claims: {why}"), width));
                 }
-                push(&mut out, &grid(comparison, &cell.metrics), width);
+                push(&mut out, &grid(comparison, set.metrics), width);
             }
-        } else {
-            let hidden = comparison.cells.len();
-            out.push_str(&format!("\n{hidden} pairs of cells one by one: --all, or --format csv.\n"));
-        }
-    }
-    if !comparisons.gates.is_empty() {
-        out.push('\n');
-    }
-    for gate in &comparisons.gates {
-        out.push_str(&paragraph("", &gate_head(gate), width));
-        for cell in &gate.cells {
-            out.push_str(&paragraph("  ", &cell.sentence, width));
-        }
-        for line in &gate.not_judged {
-            out.push_str(&paragraph("  not judged: ", line, width));
-        }
-    }
-    out
-}
-
-/// As Markdown.
-pub(super) fn markdown(comparisons: &Comparisons) -> String {
-    let mut out = format!("# {}\n\n{}\n", quote(&comparisons.title), quote(super::FIGURES));
-    for comparison in &comparisons.comparisons {
-        out.push_str(&format!("\n## {} against {}\n\n", quote(&comparison.b.name), quote(&comparison.a.name)));
-        for sentence in comparison.summary.iter().chain(&comparison.unmatched) {
-            out.push_str(&format!("- {}\n", quote(sentence)));
-        }
-        if !comparison.differences.is_empty() {
-            out.push_str("\n### What else differs\n\n");
-            out.push_str(&row(&["what".to_owned(), quote(&comparison.a.name), quote(&comparison.b.name)]));
-            out.push_str(&row(&["---".to_owned(), "---".to_owned(), "---".to_owned()]));
-            for one in &comparison.differences {
-                let word = |text: &Option<String>| quote(text.as_deref().unwrap_or("not known"));
-                out.push_str(&row(&[quote(&one.what), word(&one.a), word(&one.b)]));
+            if hidden > 0 {
+                out.push_str(&format!("\n{hidden} pairs of cells one by one: --all, or --format csv.\n"));
             }
         }
-        for overall in &comparison.overall {
-            out.push_str(&format!("\n### {} ({})\n\n", quote(&overall.label), overall.kind.title()));
-            out.push_str(&markdown_table(comparison, &overall.metrics));
+        if !self.gates.is_empty() {
+            out.push('\n');
         }
-        for cell in &comparison.cells {
-            out.push_str(&format!("\n### {} ({})\n\n", quote(&cell.label), cell.kind.title()));
-            if let Some(why) = &cell.excluded {
-                out.push_str(&format!("**\\!** excluded from claims: {}\n\n", quote(why)));
+        for gate in &self.gates {
+            out.push_str(&paragraph("", &gate_head(gate), width));
+            for cell in &gate.cells {
+                out.push_str(&paragraph("  ", &cell.sentence, width));
             }
-            out.push_str(&markdown_table(comparison, &cell.metrics));
-        }
-    }
-    for gate in &comparisons.gates {
-        out.push_str(&format!("\n**{}**\n\n", quote(&gate_head(gate))));
-        for cell in &gate.cells {
-            out.push_str(&format!("- {}\n", quote(&cell.sentence)));
-        }
-        for line in &gate.not_judged {
-            out.push_str(&format!("- not judged: {}\n", quote(line)));
-        }
-    }
-    out
-}
-
-fn markdown_table(comparison: &Comparison, figures: &[MetricComparison]) -> String {
-    let mut out = row(&heads(comparison).map(|head| quote(&head)));
-    out.push_str(&row(&["---", "---:", "---:", "---:", "---:", "---:", "---"].map(str::to_owned)));
-    for figure in figures {
-        out.push_str(&row(&figure_row(figure).iter().map(|cell| quote(cell)).collect::<Vec<_>>()));
-    }
-    out
-}
-
-/// As CSV.
-pub(super) fn csv(comparisons: &Comparisons) -> String {
-    let mut out = field_line(&COMPARE_CSV_COLUMNS.map(str::to_owned));
-    for comparison in &comparisons.comparisons {
-        let empty = BTreeMap::new();
-        let overall = comparison.overall.iter().map(|overall| (&overall.label, &empty, &overall.metrics));
-        let cells = comparison.cells.iter().map(|cell: &CellComparison| (&cell.label, &cell.factors, &cell.metrics));
-        for (label, factors, metrics) in overall.chain(cells) {
-            let shared: Vec<String> = factors.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            for figure in metrics {
-                out.push_str(&field_line(&csv_row(comparison, label, &shared.join(" "), figure)));
+            for line in &gate.not_judged {
+                out.push_str(&paragraph("  not judged: ", line, width));
             }
         }
+        out
     }
-    out
-}
 
-fn csv_row(comparison: &Comparison, label: &str, factors: &str, figure: &MetricComparison) -> Vec<String> {
-    let end = |interval: Option<[f64; 2]>, high: bool| number(interval.map(|[a, b]| if high { b } else { a }));
-    let outcome = serde_json::to_value(figure.outcome).ok();
-    vec![
-        comparison.a.name.clone(),
-        comparison.b.name.clone(),
-        comparison.a.runs.join(" "),
-        comparison.b.runs.join(" "),
-        label.to_owned(),
-        factors.to_owned(),
-        figure.metric.clone(),
-        figure.unit.clone(),
-        number(Some(figure.a)),
-        number(Some(figure.b)),
-        figure.a_values.len().to_string(),
-        figure.b_values.len().to_string(),
-        number(figure.ratio),
-        end(figure.ratio_ci95, false),
-        end(figure.ratio_ci95, true),
-        number(Some(figure.difference)),
-        end(figure.difference_ci95, false),
-        end(figure.difference_ci95, true),
-        number(figure.p),
-        number(figure.p_corrected),
-        number(Some(figure.smallest_p)),
-        outcome.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned(),
-    ]
+    /// As Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut out = format!("# {}\n\n{}\n", quote(&self.title), quote(super::FIGURES));
+        for comparison in &self.comparisons {
+            let [a, b] = [&comparison.a.name, &comparison.b.name].map(|name| quote(name));
+            out.push_str(&format!("\n## {b} against {a}\n\n"));
+            for sentence in comparison.summary.iter().chain(&comparison.unmatched) {
+                out.push_str(&format!("- {}\n", quote(sentence)));
+            }
+            if !comparison.differences.is_empty() {
+                out.push_str("\n### What else differs\n\n");
+                out.push_str(&row(&["what".to_owned(), a, b]));
+                out.push_str(&row(&["---", "---", "---"].map(str::to_owned)));
+                for one in &comparison.differences {
+                    let word = |text: &Option<String>| quote(text.as_deref().unwrap_or("not known"));
+                    out.push_str(&row(&[quote(&one.what), word(&one.a), word(&one.b)]));
+                }
+            }
+            for set in comparison.sets() {
+                out.push_str(&format!("\n### {} ({})\n\n", quote(set.label), set.kind.title()));
+                if let Some(why) = set.excluded {
+                    out.push_str(&format!("**\\!** excluded from claims: {}\n\n", quote(why)));
+                }
+                out.push_str(&table(&grid(comparison, set.metrics)));
+            }
+        }
+        for gate in &self.gates {
+            out.push_str(&format!("\n**{}**\n\n", quote(&gate_head(gate))));
+            for cell in &gate.cells {
+                out.push_str(&format!("- {}\n", quote(&cell.sentence)));
+            }
+            for line in &gate.not_judged {
+                out.push_str(&format!("- not judged: {}\n", quote(line)));
+            }
+        }
+        out
+    }
+
+    /// One row a figure (RFC 4180); see [`csv_columns`].
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut out = field_line(&csv_columns());
+        for comparison in &self.comparisons {
+            for set in comparison.sets() {
+                for figure in set.metrics {
+                    out.push_str(&field_line(&COLUMNS.map(|(_, read)| read((comparison, &set, figure)))));
+                }
+            }
+        }
+        out
+    }
+
+    /// As JSON.
+    ///
+    /// # Errors
+    /// [`crate::ReportError::Json`] when a figure has no JSON form.
+    pub fn json(&self) -> Result<String, crate::ReportError> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        Ok(text)
+    }
 }
