@@ -39,6 +39,14 @@ pub enum Shape {
     },
 }
 
+impl Shape {
+    /// Messages that are due at once.
+    #[must_use]
+    pub fn burst(&self) -> u32 {
+        if let Self::Burst { count } = self { (*count).max(1) } else { 1 }
+    }
+}
+
 words! {
     "stamps";
     /// Which time stamps are taken beside the application's own.

@@ -2,9 +2,11 @@
 //! both send times, one-way times, segments and reflectors.
 
 use crate::layout::Column;
+use crate::names::label_word;
 use crate::result_tables::{Keys, rows, times};
 use crate::single::Part;
 use crate::units::{commas, percent, plain, span, us_or_dash};
+use model::factor::{self, Sets, ValueType};
 use model::quantity::{Group, Times};
 use model::result::Latency;
 use model::{OneWay, ResultDocument, Statistic};
@@ -18,16 +20,11 @@ pub(crate) fn heading(first: &ResultDocument) -> String {
     format!("pace {protocol}{}: RTT (round trip) in µs{schedule}", load.unwrap_or_default())
 }
 
-/// `pacer sleep, shape poisson, 1 in 10 answered …`, as far as the factors tell.
+/// The factors of the schedule as labels have them: `shape poisson, pacer sleep, every 10 …`.
 fn schedule_words(result: &ResultDocument) -> Vec<String> {
-    let factor = |name: &str| result.factor(name).map(|word| plain(&word));
-    let mut words = Vec::new();
-    words.extend(factor("pacer").map(|word| format!("pacer {word}")));
-    words.extend(factor("shape").map(|word| format!("shape {word}")));
-    words.extend(factor("every").map(|word| format!("1 message in {word} answered")));
-    words.extend(factor("receive_cpu").map(|word| format!("received on CPU {word}")));
-    words.extend(factor("stamps").map(|word| format!("{word} time stamps")));
-    words
+    let own = factor::all().filter(|factor| matches!(factor.sets, Sets::Pace(_)) && factor.kind != ValueType::Rates);
+    let names = own.map(|factor| factor.recorded_as);
+    names.filter_map(|name| Some(label_word(name, &result.factor(name)?))).collect()
 }
 
 /// What is said before any table: a few sentences for a result, one or two for each of several.

@@ -1,7 +1,7 @@
 //! Factors of the schedule of `pace`, and the two that are swept: rate and size.
 
 use super::flag::{ENDS, Flag, MESSAGES, SCHEDULE};
-use super::{Factor, Record, Sets, Value, ValueType, long, on, parsed, sets, some, whole, word};
+use super::{Factor, NAMED, Record, Sets, Shown, Value, ValueType, long, on, parsed, sets, some, whole, word};
 use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream};
 use crate::{ModelError, Probe, ProbeSpec, Protocol, RateList, SizeList};
 
@@ -79,6 +79,7 @@ pub(super) static FACTORS: [Factor; 8] = [
     Factor::new("receive_cpu", ValueType::Whole, sets!(Pace, receive_cpu = some(whole)))
     .about("CPU of the receiving thread of pace (default: the sender's).")
     .record(Record::Changed)
+    .shown(Shown { title: "receive CPU", ..NAMED })
     .flags(&[Flag::value("receive-cpu", &[Pace], "N", "CPU of the receiving thread [default: that of --cpu]").heading(ENDS)]),
 ];
 

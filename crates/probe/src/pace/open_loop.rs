@@ -90,8 +90,13 @@ impl Engine for OpenLoop<'_> {
         let warm_up_ns = u64::from(spec.warmup.time_ms) * 1_000_000;
         // The same at an even rate, untimed: resolves addresses, warms caches and pages, and has the reflectors report
         // their clocks. It lasts as long as the warm-up's time; its count is for rounds.
-        let (warm, warm_reports) =
-            self.phase(pass, Schedule::even(rate_of(pass), warm_up_ns), warm_up_ns, None, SampleFlags::WARMUP)?;
+        let (warm, warm_reports) = self.phase(
+            pass,
+            Schedule::even(rate_of(pass), warm_up_ns, u64::MAX),
+            warm_up_ns,
+            None,
+            SampleFlags::WARMUP,
+        )?;
         if let Some(failure) = warm_reports.failure {
             return Err(failure);
         }
@@ -105,7 +110,7 @@ impl Engine for OpenLoop<'_> {
         }
         let mut paced = Paced::new(config);
         let limit_ns = limit_ns(spec);
-        let schedule = Schedule::new(&self.pace.shape, rate_of(pass), self.pace.seed, limit_ns, spec.stop.max_count);
+        let schedule = Schedule::new(self.pace, rate_of(pass), limit_ns, spec.stop.max_count);
         let dropped_before = self.paths.dropped();
         let counted_before = self.paths.group.as_mut().map(Group::begin);
         let (mut done, collected) = self.phase(pass, schedule, limit_ns, Some(&mut paced), SampleFlags::default())?;
@@ -183,7 +188,7 @@ impl OpenLoop<'_> {
         self.number = self.number.next_multiple_of(every);
         let timeout_ns = u64::from(spec.timeout_ms) * 1_000_000;
         let rate = rate_of(pass).min(REACHABLE_PPS);
-        let burst = if let Shape::Burst { count } = self.pace.shape { f64::from(count) } else { 0.0 };
+        let burst = f64::from(self.pace.shape.burst());
         let in_flight = 2.0 * rate * (timeout_ns as f64 / 1e9 + 0.2) + 2.0 * burst + LEAST_ROOM;
         let room = (rate * ROOM_SECONDS + 2.0 * burst).clamp(LEAST_ROOM, MOST_ROOM);
         let halt = AtomicBool::new(false);
@@ -238,10 +243,9 @@ impl OpenLoop<'_> {
             host: remote.host(),
             clock: self.clock_of(remote, report.as_ref(), pass.size),
         });
-        let burst = if let Shape::Burst { count } = self.pace.shape { count } else { 1 };
         PacedConfig {
             size: pass.size,
-            burst,
+            burst: self.pace.shape.burst(),
             every: self.pace.every.max(1),
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             outliers: spec.outliers,

@@ -1,6 +1,6 @@
 //! When each message is meant to be sent. Pure: the same shape, rate and seed give the same times.
 
-use model::Shape;
+use model::{PaceSpec, Shape};
 use stats::SplitMix64;
 
 /// The intended times of one run, in ns since its first; never going back.
@@ -35,21 +35,20 @@ enum Pattern<'a> {
 
 impl<'a> Schedule<'a> {
     /// A schedule of at most `max_count` messages within `max_ns`.
-    pub(crate) fn new(shape: &'a Shape, rate: f64, seed: u64, max_ns: u64, max_count: u64) -> Self {
-        let pattern = match shape {
-            Shape::Even => Pattern::Even { burst: 1, rate },
-            Shape::Burst { count } => Pattern::Even { burst: u64::from((*count).max(1)), rate },
-            Shape::Poisson => Pattern::Poisson { random: SplitMix64::new(seed), rate, at_ns: 0.0 },
+    pub(crate) fn new(pace: &'a PaceSpec, rate: f64, max_ns: u64, max_count: u64) -> Self {
+        let pattern = match &pace.shape {
+            Shape::Poisson => Pattern::Poisson { random: SplitMix64::new(pace.seed), rate, at_ns: 0.0 },
             Shape::Times { offsets_ns } => {
                 Pattern::Times { offsets_ns, period_ns: offsets_ns.last().copied().unwrap_or(0) }
             }
+            shape => Pattern::Even { burst: u64::from(shape.burst()), rate },
         };
         Self { pattern, number: 0, most: max_count, end_ns: max_ns }
     }
 
-    /// An even one, for the warm-up.
-    pub(crate) fn even(rate: f64, max_ns: u64) -> Self {
-        Self { pattern: Pattern::Even { burst: 1, rate }, number: 0, most: u64::MAX, end_ns: max_ns }
+    /// An even one, for the warm-up and the self-cost.
+    pub(crate) fn even(rate: f64, max_ns: u64, max_count: u64) -> Self {
+        Self { pattern: Pattern::Even { burst: 1, rate }, number: 0, most: max_count, end_ns: max_ns }
     }
 
     /// The next intended time; none once the schedule is over.
@@ -128,29 +127,33 @@ fn exponential(random: &mut SplitMix64) -> f64 {
 mod tests {
     use super::*;
 
-    fn all(shape: &Shape, rate: f64, max_ns: u64, max_count: u64) -> Vec<u64> {
-        let mut schedule = Schedule::new(shape, rate, 7, max_ns, max_count);
+    fn spec(shape: Shape, seed: u64) -> PaceSpec {
+        PaceSpec { shape, seed, ..PaceSpec::default() }
+    }
+
+    fn all(pace: &PaceSpec, rate: f64, max_ns: u64, max_count: u64) -> Vec<u64> {
+        let mut schedule = Schedule::new(pace, rate, max_ns, max_count);
         std::iter::from_fn(|| schedule.next()).collect()
     }
 
     #[test]
     fn an_even_schedule_adds_up_no_rounding() {
         // 30,000 a second is 33,333.3 ns.
-        let times = all(&Shape::Even, 30_000.0, 1_000_000_000, u64::MAX);
+        let times = all(&PaceSpec::default(), 30_000.0, 1_000_000_000, u64::MAX);
         assert_eq!(times.len(), 30_000);
         assert_eq!(times[..4], [0, 33_333, 66_667, 100_000]);
         assert_eq!(times[29_997], 999_900_000);
         // An hour of it ends where it should.
-        let mut hour = Schedule::new(&Shape::Even, 30_000.0, 0, u64::MAX, u64::MAX);
+        let mut hour = Schedule::even(30_000.0, u64::MAX, u64::MAX);
         hour.number = 30_000 * 3600;
         assert_eq!(hour.next(), Some(3_600_000_000_000));
-        assert_eq!(all(&Shape::Even, 10.0, u64::MAX, 3), [0, 100_000_000, 200_000_000]);
-        assert_eq!(all(&Shape::Even, 0.5, 1_000_000_000, 9), [0]);
+        assert_eq!(all(&PaceSpec::default(), 10.0, u64::MAX, 3), [0, 100_000_000, 200_000_000]);
+        assert_eq!(all(&PaceSpec::default(), 0.5, 1_000_000_000, 9), [0]);
     }
 
     #[test]
     fn bursts_keep_the_mean_rate() {
-        let times = all(&Shape::Burst { count: 4 }, 1000.0, 10_000_000, u64::MAX);
+        let times = all(&spec(Shape::Burst { count: 4 }, 1), 1000.0, 10_000_000, u64::MAX);
         assert_eq!(
             times,
             [0, 0, 0, 0, 4_000_000, 4_000_000, 4_000_000, 4_000_000, 8_000_000, 8_000_000, 8_000_000, 8_000_000]
@@ -159,8 +162,8 @@ mod tests {
 
     #[test]
     fn a_poisson_process_has_its_mean_and_its_spread_and_repeats() {
-        let shape = Shape::Poisson;
-        let times = all(&shape, 1000.0, u64::MAX, 100_001);
+        let poisson = spec(Shape::Poisson, 7);
+        let times = all(&poisson, 1000.0, u64::MAX, 100_001);
         assert!(times.is_sorted());
         let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -169,26 +172,24 @@ mod tests {
         assert!((mean / 1e6 - 1.0).abs() < 0.02 && (sd / mean - 1.0).abs() < 0.02, "{mean} {sd}");
         let long = gaps.iter().filter(|gap| **gap > 3e6).count() as f64 / gaps.len() as f64;
         assert!((long - (-3.0_f64).exp()).abs() < 0.005, "{long}");
-        assert_eq!(times, all(&shape, 1000.0, u64::MAX, 100_001), "the seed decides");
-        let mut other = Schedule::new(&shape, 1000.0, 8, u64::MAX, 10);
-        assert_ne!(times[..10], std::iter::from_fn(|| other.next()).collect::<Vec<_>>());
+        assert_eq!(times, all(&poisson, 1000.0, u64::MAX, 100_001), "the seed decides");
+        assert_ne!(times[..10], all(&spec(Shape::Poisson, 8), 1000.0, u64::MAX, 10));
     }
 
     #[test]
     fn times_repeat_with_the_last_as_the_period() {
-        let shape = Shape::Times { offsets_ns: vec![10, 20, 20, 100] };
-        assert_eq!(all(&shape, 1.0, 230, u64::MAX), [10, 20, 20, 100, 110, 120, 120, 200, 210, 220, 220]);
-        assert_eq!(all(&shape, 1.0, u64::MAX, 5), [10, 20, 20, 100, 110]);
-        let at_once = Shape::Times { offsets_ns: vec![0, 0] };
+        let pace = spec(Shape::Times { offsets_ns: vec![10, 20, 20, 100] }, 1);
+        assert_eq!(all(&pace, 1.0, 230, u64::MAX), [10, 20, 20, 100, 110, 120, 120, 200, 210, 220, 220]);
+        assert_eq!(all(&pace, 1.0, u64::MAX, 5), [10, 20, 20, 100, 110]);
+        let at_once = spec(Shape::Times { offsets_ns: vec![0, 0] }, 1);
         assert_eq!(all(&at_once, 1.0, u64::MAX, u64::MAX), [0, 0], "nothing to repeat");
-        assert!((mean_rate(&shape, 5.0) - 4e7).abs() < 1.0);
+        assert!((mean_rate(&pace.shape, 5.0) - 4e7).abs() < 1.0);
         assert!((mean_rate(&Shape::Even, 5.0) - 5.0).abs() < 1e-9);
     }
 
     #[test]
     fn what_is_left_is_counted() {
-        let shape = Shape::Even;
-        let mut schedule = Schedule::new(&shape, 1000.0, 0, 1_000_000_000, u64::MAX);
+        let mut schedule = Schedule::even(1000.0, 1_000_000_000, u64::MAX);
         for _ in 0..400 {
             schedule.next();
         }

@@ -4,7 +4,7 @@
 use super::super::in_flight::{InFlight, InFlightConfig};
 use super::super::ring::{Consumer, Ring};
 use super::*;
-use model::{LatencyKind, PacedSample, SampleFlags, Shape};
+use model::{LatencyKind, PaceSpec, PacedSample, SampleFlags, Shape};
 use record::{Paced, PacedConfig, Recorded};
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -240,8 +240,7 @@ fn play_in(rate: f64, ms: u64, sender: Stall, world: World, loop_config: &LoopCo
     let (halt, sent_all) = (AtomicBool::new(false), AtomicBool::new(false));
     let (mut here, there) = (&Virtual::new(20, sender), &Virtual::new(20, Stall::default()));
     let world = Mutex::new(world);
-    let shape = Shape::Even;
-    let schedule = Schedule::new(&shape, rate, 0, ms * MS, u64::MAX);
+    let schedule = Schedule::even(rate, ms * MS, u64::MAX);
     let send = Sender::new(loop_config, &mut Out(&world, here), sent_in).run(&mut here, schedule, &halt, || {});
     let mut inbox = Incoming { world: &world, time: there, halt: &halt, sent_all: &sent_all };
     let receive = Receiver::new(loop_config, &mut inbox, received_in).run(&there, &halt, || {});
@@ -416,8 +415,7 @@ fn spun(sender: Stall) -> (SendDone, Recorded) {
     let (halt, sent_all) = (AtomicBool::new(false), AtomicBool::new(false));
     let time = &Virtual::new(500, sender);
     let world = Mutex::new(World::default());
-    let shape = Shape::Even;
-    let schedule = Schedule::new(&shape, 1000.0, 0, 200 * MS, u64::MAX);
+    let schedule = Schedule::even(1000.0, 200 * MS, u64::MAX);
     let mut out = Out(&world, time);
     let mut inbox = Incoming { world: &world, time, halt: &halt, sent_all: &sent_all };
     let (sender, receiver) =
@@ -446,8 +444,7 @@ fn a_halt_ends_all_loops() {
     let halt = AtomicBool::new(true);
     let world = Mutex::new(World::default());
     let mut here = &Virtual::new(20, Stall::default());
-    let shape = Shape::Even;
-    let schedule = || Schedule::new(&shape, 1000.0, 0, 100 * MS, u64::MAX);
+    let schedule = || Schedule::even(1000.0, 100 * MS, u64::MAX);
     let mut sent = Ring::<SENT_WORDS>::new(64);
     let done =
         Sender::new(&loop_config, &mut Out(&world, here), sent.ends().0).run(&mut here, schedule(), &halt, || {});
@@ -503,8 +500,8 @@ fn the_loops_allocate_nothing() {
     let sender = Sender::new(&loop_config, &mut out, sent.ends().0);
     let receiver = Receiver::new(&loop_config, &mut inbox, received.ends().0);
     let mut here = &Virtual::new(20, Stall::default());
-    let shape = Shape::Poisson;
-    let schedule = Schedule::new(&shape, 1e6, 3, 50 * MS, u64::MAX);
+    let pace = PaceSpec { shape: Shape::Poisson, seed: 3, ..PaceSpec::default() };
+    let schedule = Schedule::new(&pace, 1e6, 50 * MS, u64::MAX);
     let mut looks = 0;
     let mut told = None;
     let counted = allocation_counter::measure(|| {
