@@ -86,8 +86,13 @@ pub struct PaceSpec {
     pub rates_pps: Vec<f64>,
     /// How the intended times lie.
     pub shape: Shape,
-    /// Seed of `Shape::Poisson`.
+    /// Seed of `Shape::Poisson` and of the random delay.
     pub seed: u64,
+    /// Each intended time (of a burst: that of all its messages) is delayed by a random part of the distance to the next, from
+    /// 0 to below so many percent of it, 0 to 100; of even times and bursts only. RFC 2330, section 11.1.1, says why: even
+    /// times keep step with whatever has the same period, and then always meet it or never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_delay_percent: Option<u32>,
     /// Who wakes the sender.
     pub pacer: Pacer,
     /// The reflector answers message 0 and every Nth after it (by its number); 1: all.
@@ -110,6 +115,7 @@ impl Default for PaceSpec {
             rates_pps: vec![10_000.0],
             shape: Shape::Even,
             seed: 1,
+            random_delay_percent: None,
             pacer: Pacer::Sleep,
             every: 1,
             receive_cpu: None,
@@ -142,6 +148,13 @@ impl PaceSpec {
         }
         if self.every == 0 {
             return range("every", "0".to_owned(), "1 (all messages are answered) or more");
+        }
+        match (self.random_delay_percent.unwrap_or(0), &self.shape) {
+            (0, _) | (1..=100, Shape::Even | Shape::Burst { .. }) => {}
+            (given @ 1..=100, shape) => {
+                return range("random delay", format!("{given} % with shape {shape}"), "shape even or burst:N");
+            }
+            (given, _) => return range("random delay", format!("{given} %"), "0 to 100 % of the distance"),
         }
         match &self.shape {
             Shape::Burst { count } if !(1..=100_000).contains(count) => {

@@ -108,7 +108,7 @@ const EXPECTED: [&str; 9] = [
     "shield 10 2ff7db3dbbf2ce17",
     "white-paper-full 456 40c53ef517346289",
     "white-paper 45 3606517542d01a38",
-    "everything 148 31473c0fde6dbbad",
+    "everything 148 de89db77ab3a02c9",
     "a-million 3 9b51dcdbed7e24b4",
     "t 623 a3947b5d10ba3195",
     "t 4 142ed49575747e1c",

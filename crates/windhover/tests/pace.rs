@@ -147,9 +147,28 @@ fn shapes_keep_the_mean_rate_and_the_seed_the_schedule() {
     let poisson = offsets("poisson", &["--shape", "poisson", "--seed", "7"]);
     assert!(near(&poisson, &offsets("again", &["--shape", "poisson", "--seed", "7"])));
     assert!(!near(&poisson, &offsets("other", &["--shape", "poisson", "--seed", "8"])));
+    let delayed = offsets("delayed", &["--random-delay", "80", "--seed", "7"]);
+    // Each within its distance, less what the first was delayed by; a schedule in step with the even one would be near it.
+    assert!(delayed.iter().zip(&even).all(|(at, even)| (at - even).abs() <= 400_100), "{delayed:?}");
+    let spread = delayed.iter().zip(&even).map(|(at, even)| at - even);
+    assert!(spread.clone().max().unwrap() - spread.min().unwrap() > 300_000, "{delayed:?}");
     // The mean of 399 exponential distances is within 5 standard errors of the rate's.
     let mean = poisson[399] as f64 / 399.0;
     assert!((mean / 500_000.0 - 1.0).abs() < 0.25, "{mean}");
+}
+
+#[test]
+fn a_random_delay_is_in_the_result_and_needs_even_times() {
+    let server = Server::start(&[]);
+    let all = pace(&["udp", &server.address, "--rate", "1000", "--count", "20", "--random-delay", "80"]);
+    assert_eq!(all[0]["factors"]["random_delay_percent"], 80, "{}", all[0]);
+    let text =
+        stdout(&run(&["pace", "udp", &server.address, "--rate", "1000", "--count", "20", "--random-delay", "80"]));
+    assert!(text.contains("random delay (%) 80"), "{text}");
+    let refused = run(&["pace", "udp", &server.address, "--shape", "poisson", "--random-delay", "80"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("random delay 80 % with shape poisson"), "{said}");
 }
 
 #[test]

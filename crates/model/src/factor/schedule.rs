@@ -9,7 +9,7 @@ const fn schedule(long: &'static str, value_name: &'static str, help: &'static s
     Flag::value(long, &[Pace], value_name, help).heading(SCHEDULE)
 }
 
-pub(super) static FACTORS: [Factor; 8] = [
+pub(super) static FACTORS: [Factor; 9] = [
     Factor::new("shape", ValueType::Text, sets!(Pace, shape = parsed))
     .about("How the intended times of pace lie: `even`, `poisson` or `burst:N`.")
     .default("even")
@@ -49,9 +49,28 @@ pub(super) static FACTORS: [Factor; 8] = [
     )
     .default("none")]),
     Factor::new("shape_seed", ValueType::Long, sets!(Pace, seed = long))
-    .about("Seed of `shape = \"poisson\"`.")
+    .about("Seed of `shape = \"poisson\"` and of `random_delay_percent`.")
     .default("1")
-    .flags(&[schedule("seed", "N", "Seed of --shape poisson").default("1")]),
+    .flags(&[schedule("seed", "N", "Seed of --shape poisson and of --random-delay").default("1")]),
+    Factor::new(
+        "random_delay_percent",
+        ValueType::Whole,
+        Sets::Pace(|pace, value| {
+            pace.random_delay_percent = Some(whole(value)?).filter(|percent| *percent > 0);
+            Ok(())
+        }),
+    )
+    .default("0")
+    .record(Record::Changed)
+    .shown(Shown { title: "random delay (%)", ..NAMED })
+    .flags(&[schedule(
+        "random-delay",
+        "PERCENT",
+        "Delay each send (each burst) by a random part of the distance to the next, below PERCENT % of it, so that an even \
+         schedule does not keep step with timers and cycles of the same period",
+    )
+    .default("0")
+    .conflicts(&["schedule"])]),
     Factor::new("sender_measured", ValueType::Switch, sets!(Pace, sender_measured = on))
     .about("The sending application of pace is what is measured: its lateness is part of the figures and does not invalidate them.")
     .default("false")

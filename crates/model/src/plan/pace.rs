@@ -55,6 +55,17 @@ mod tests {
     }
 
     #[test]
+    fn a_random_delay_is_an_axis_and_a_factor_where_there_is_one() {
+        let cells =
+            plan("\"b\"", "[[grid]]\nprobe = [\"pace\"]\nrandom_delay_percent = [0, 50]\n").unwrap().cells().unwrap();
+        let delays = cells.iter().map(|cell| cell.spec.pace.as_ref().unwrap().random_delay_percent);
+        assert_eq!(delays.collect::<Vec<_>>(), [None, Some(50)]);
+        assert_eq!(cells[1].factors["random_delay_percent"], 50);
+        let even = plan("\"b\"", "[measure]\nrandom_delay_percent = 0\n[[grid]]\nprobe = [\"pace\"]\n").unwrap();
+        assert!(!even.cells().unwrap()[0].factors.contains_key("random_delay_percent"));
+    }
+
+    #[test]
     fn rates_and_schedules_that_cannot_be() {
         let pace = "probe = [\"pace\"]\n";
         for (rest, word) in [
@@ -67,6 +78,11 @@ mod tests {
             ("[measure]\npacer = \"spin\"\n[[grid]]\n".to_owned(), "measure.pacer"),
             (format!("[measure]\nshape = \"square\"\n[[grid]]\n{pace}"), "'square'"),
             (format!("[measure]\nevery = 0\n[[grid]]\n{pace}"), "every 0"),
+            (format!("[[grid]]\n{pace}random_delay_percent = [101]\n"), "random delay 101 %"),
+            (
+                format!("[measure]\nshape = \"poisson\"\nrandom_delay_percent = 5\n[[grid]]\n{pace}"),
+                "with shape poisson",
+            ),
             (format!("[measure]\ncpu = \"1\"\npacer = \"spin\"\n[[grid]]\n{pace}"), "CPU 1"),
             (format!("[[grid]]\n{pace}protocol = [\"pipe\"]\n"), "pipe"),
         ] {

@@ -22,6 +22,14 @@ enum Pattern<'a> {
         burst: u64,
         rate: f64,
     },
+    /// The same, each time delayed by less than this part of the distance.
+    Delayed {
+        burst: u64,
+        rate: f64,
+        part: f64,
+        random: SplitMix64,
+        delay: f64,
+    },
     Poisson {
         random: SplitMix64,
         rate: f64,
@@ -41,7 +49,14 @@ impl<'a> Schedule<'a> {
             Shape::Times { offsets_ns } => {
                 Pattern::Times { offsets_ns, period_ns: offsets_ns.last().copied().unwrap_or(0) }
             }
-            shape => Pattern::Even { burst: u64::from(shape.burst()), rate },
+            shape => {
+                let (burst, percent) = (u64::from(shape.burst()), pace.random_delay_percent.unwrap_or(0));
+                let part = f64::from(percent) / 100.0;
+                match percent {
+                    0 => Pattern::Even { burst, rate },
+                    _ => Pattern::Delayed { burst, rate, part, random: SplitMix64::new(pace.seed), delay: 0.0 },
+                }
+            }
         };
         Self { pattern, number: 0, most: max_count, end_ns: max_ns }
     }
@@ -63,6 +78,13 @@ impl<'a> Schedule<'a> {
             Pattern::Even { burst, rate } => {
                 let begun = self.number / *burst * *burst;
                 whole(begun as f64 * 1e9 / *rate)
+            }
+            Pattern::Delayed { burst, rate, part, random, delay } => {
+                let begun = self.number / *burst * *burst;
+                if begun == self.number {
+                    *delay = (1.0 - unit(random)) * *part * *burst as f64;
+                }
+                whole((begun as f64 + *delay) * 1e9 / *rate)
             }
             Pattern::Poisson { random, rate, at_ns } => {
                 let now = whole(*at_ns);
@@ -116,11 +138,14 @@ fn whole(ns: f64) -> u64 {
     ns.round() as u64
 }
 
+/// Above 0 and at most 1, from 53 random bits.
+fn unit(random: &mut SplitMix64) -> f64 {
+    ((random.next_u64() >> 11) + 1) as f64 / 9_007_199_254_740_992.0
+}
+
 /// Exponentially distributed with mean 1.
 fn exponential(random: &mut SplitMix64) -> f64 {
-    // 53 random bits above 0 and at most 1.
-    let unit = ((random.next_u64() >> 11) + 1) as f64 / 9_007_199_254_740_992.0;
-    -unit.ln()
+    -unit(random).ln()
 }
 
 #[cfg(test)]
@@ -174,6 +199,30 @@ mod tests {
         assert!((long - (-3.0_f64).exp()).abs() < 0.005, "{long}");
         assert_eq!(times, all(&poisson, 1000.0, u64::MAX, 100_001), "the seed decides");
         assert_ne!(times[..10], all(&spec(Shape::Poisson, 8), 1000.0, u64::MAX, 10));
+    }
+
+    #[test]
+    fn a_random_delay_stays_within_its_distance_and_keeps_the_rate() {
+        for (percent, shape, burst) in
+            [(50, Shape::Even, 1), (100, Shape::Even, 1), (100, Shape::Burst { count: 4 }, 4)]
+        {
+            let pace = PaceSpec { random_delay_percent: Some(percent), ..spec(shape, 7) };
+            let times = all(&pace, 1000.0, 40_000_000_000, u64::MAX);
+            assert!(times.is_sorted() && times.len() == 40_000, "{}", times.len());
+            let distance_ns = 1_000_000 * burst;
+            let delays: Vec<f64> = (0_u64..).zip(&times).map(|(k, at)| (at - k / burst * distance_ns) as f64).collect();
+            assert!(delays.chunks(usize::try_from(burst).unwrap()).all(|of| of.iter().all(|delay| delay == &of[0])));
+            // Uniform: the mean is a half of the greatest, the variance a twelfth of its square.
+            let most_ns = f64::from(percent) / 100.0 * distance_ns as f64;
+            assert!(delays.iter().all(|delay| *delay <= most_ns));
+            let mean = delays.iter().sum::<f64>() / delays.len() as f64;
+            let variance = delays.iter().map(|delay| (delay - mean).powi(2)).sum::<f64>() / delays.len() as f64;
+            assert!((mean / most_ns - 0.5).abs() < 0.02, "{mean}");
+            assert!((variance / most_ns.powi(2) * 12.0 - 1.0).abs() < 0.03, "{variance}");
+            let other = PaceSpec { seed: 8, ..pace.clone() };
+            assert_ne!(times[..40], all(&other, 1000.0, u64::MAX, 40));
+            assert_eq!(times, all(&pace, 1000.0, 40_000_000_000, u64::MAX), "the seed decides");
+        }
     }
 
     #[test]
