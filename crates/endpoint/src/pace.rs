@@ -170,7 +170,7 @@ fn answer<O: Outbox, I: Inbox>(
                 continue;
             }
             let tx = if shape.wall {
-                data::write_told(stamp_feedback.next(), buffer);
+                data::write_tx_stamp(stamp_feedback.next(), buffer);
                 let sent_ns = clock::realtime_ns();
                 let stamps = FarStamps { rx, tx: clock.now(), stack_ns, received_ns, sent_ns };
                 data::write_stamps(&stamps, buffer);

@@ -1,4 +1,4 @@
-//! Prepares hosts: shields CPUs, tunes settings, examines what stands in the way, and puts everything back.
+//! Prepares hosts: shields CPUs, tunes settings, looks for latency problems, and puts everything back.
 //!
 //! Floor 2. Every setting goes through the undo log of `host`; processes are started by `task`. Prints nothing.
 

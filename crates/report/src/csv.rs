@@ -28,7 +28,7 @@ use Column::{Figures, Words};
 /// | `repetitions`, `left_out` | repetitions combined, and left out because they cannot be trusted |
 /// | `p50_low_ns`, `p50_high_ns` | smallest and largest median of a repetition |
 /// | `saturated` | what could not keep up, with the evidence |
-/// | `mark` | empty, `*` disturbed, `!` not to be trusted or repetitions left out |
+/// | `mark` | empty, `*` disturbed, `!` invalid or repetitions left out |
 /// | `findings` | words of the findings, separated by blanks |
 const COLUMNS: &[Column] = &[
     Words("source", |_| "measured".to_owned()),

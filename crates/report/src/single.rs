@@ -19,21 +19,21 @@ pub(crate) struct Part {
 }
 
 /// What a probe other than the closed loops says in its own way: the heading, sentences, and tables.
-struct Told {
+struct Sections {
     heading: String,
     summary: Vec<String>,
     parts: Vec<Part>,
 }
 
-fn told(results: &[ResultDocument]) -> Option<Told> {
+fn sections(results: &[ResultDocument]) -> Option<Sections> {
     let first = results.first()?;
     match first.probe {
-        Probe::Pace => Some(Told {
+        Probe::Pace => Some(Sections {
             heading: single_pace::heading(first),
             summary: single_pace::summary(results),
             parts: single_pace::parts(results),
         }),
-        Probe::Stream => Some(Told {
+        Probe::Stream => Some(Sections {
             heading: single_stream::heading(first),
             summary: single_stream::summary(results),
             parts: single_stream::parts(results),
@@ -48,7 +48,7 @@ fn told(results: &[ResultDocument]) -> Option<Told> {
 #[must_use]
 pub fn single_text(results: &[ResultDocument], width: usize) -> String {
     let Some(first) = results.first() else { return "No size was measured.\n".to_owned() };
-    let told = told(results);
+    let told = sections(results);
     let mut out = paragraph("", &told.as_ref().map_or_else(|| heading(first), |told| told.heading.clone()), width);
     for (role, end) in [("initiator", Some(&first.ends.initiator)), ("reflector", first.ends.reflector.as_ref())] {
         if let Some(end) = end.filter(|_| first.probe != Probe::Ping || role == "initiator") {
@@ -345,7 +345,7 @@ fn own_cost(result: &ResultDocument) -> String {
 #[must_use]
 pub fn single_markdown(results: &[ResultDocument]) -> String {
     let Some(first) = results.first() else { return "No size was measured.\n".to_owned() };
-    let told = told(results);
+    let told = sections(results);
     let head = told.as_ref().map_or_else(|| heading(first), |told| told.heading.clone());
     let mut out = format!("**{}**\n\n", quote(&head));
     for (role, end) in [("initiator", Some(&first.ends.initiator)), ("reflector", first.ends.reflector.as_ref())] {

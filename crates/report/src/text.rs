@@ -135,7 +135,7 @@ pub(crate) fn notes(document: &Document, width: usize) -> String {
         out.push('\n');
     }
     if document.notes.iter().any(|note| note.invalid) {
-        out.push_str("! not to be trusted:\n");
+        out.push_str("! invalid:\n");
     }
     for note in document.notes.iter().filter(|note| note.invalid) {
         out.push_str(&paragraph(&format!("  !{} ", note.number), &note.text, width));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// How long the starter waits for its keeper when it asks for the outcome, and when it does not: then it may hold a lock
 /// that the keeper needs.
-const FAREWELL: Duration = Duration::from_secs(60);
+const END_TIMEOUT: Duration = Duration::from_secs(60);
 const SHORT_FAREWELL: Duration = Duration::from_secs(2);
 
 /// The starter's end of a keeper. Dropping it lets the keeper do what is left to do, also when that takes longer than
@@ -53,7 +53,7 @@ impl Keeper {
     /// # Errors
     /// [`TaskError::Wait`].
     pub fn release(mut self) -> Result<bool, TaskError> {
-        self.end(FAREWELL)
+        self.end(END_TIMEOUT)
     }
 
     fn end(&mut self, patience: Duration) -> Result<bool, TaskError> {

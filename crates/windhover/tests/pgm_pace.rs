@@ -184,7 +184,7 @@ fn with_parity_losses_are_rebuilt_mostly_without_naks() {
     hosts.network.lose(1, 3);
     let fixed = ["--rate", "2k", "--count", "3000", "--size", "500", "--timeout", "5000"];
     let plain = hosts.measure(&fixed);
-    // At once, and from the same addresses: the far end is still saying farewell.
+    // At once, and from the same addresses: the far end is still ending its session.
     let parity = ["--fec", "8", "--fec-proactive", "2"];
     let with = hosts.measure(&[&fixed[..], &parity].concat());
     for document in [&plain, &with] {

@@ -133,11 +133,11 @@ pub const WALL_BYTES: usize = 56;
 pub const REPAIRED_BYTES: usize = 64;
 
 /// A message of so many bytes has room for the stamp of an earlier answer too.
-pub const TOLD_BYTES: usize = 80;
+pub const TX_STAMP_BYTES: usize = 80;
 
 /// When an earlier answer was really sent; zeros for nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct TxStamp {
     /// The reflector's tick in that answer ([`FarStamps::tx`]): no two answers have the same.
     pub tx: u64,
     /// When its driver (or NIC) sent it, in ns since 1970.
@@ -146,8 +146,8 @@ pub struct Told {
 
 /// Writes when an earlier answer was sent, where `message` has room for it.
 #[inline]
-pub fn write_told(told: Told, message: &mut [u8]) {
-    if let Some(room) = message.get_mut(REPAIRED_BYTES..TOLD_BYTES) {
+pub fn write_tx_stamp(told: TxStamp, message: &mut [u8]) {
+    if let Some(room) = message.get_mut(REPAIRED_BYTES..TX_STAMP_BYTES) {
         room[..8].copy_from_slice(&told.tx.to_le_bytes());
         room[8..].copy_from_slice(&told.driver_ns.to_le_bytes());
     }
@@ -156,13 +156,13 @@ pub fn write_told(told: Told, message: &mut [u8]) {
 /// Reads when an earlier answer was sent; nothing where it has no room.
 #[must_use]
 #[inline]
-pub fn read_told(message: &[u8]) -> Told {
-    let Some(room) = message.get(REPAIRED_BYTES..TOLD_BYTES) else { return Told::default() };
+pub fn read_tx_stamp(message: &[u8]) -> TxStamp {
+    let Some(room) = message.get(REPAIRED_BYTES..TX_STAMP_BYTES) else { return TxStamp::default() };
     let word = |at: usize| {
         let bytes = room.get(at..).and_then(|rest| rest.first_chunk::<8>());
         bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
     };
-    Told { tx: word(0), driver_ns: word(8) }
+    TxStamp { tx: word(0), driver_ns: word(8) }
 }
 
 /// What a reflector writes into an answer; 0 where a stamp was not taken.
@@ -346,14 +346,14 @@ mod tests {
 
     #[test]
     fn what_is_told_of_an_earlier_answer_reads_back() {
-        let told = Told { tx: 7, driver_ns: u64::MAX };
-        for (size, expected) in [(79, Told::default()), (80, told), (1000, told)] {
+        let told = TxStamp { tx: 7, driver_ns: u64::MAX };
+        for (size, expected) in [(79, TxStamp::default()), (80, told), (1000, told)] {
             let mut message = vec![0; size];
-            write_told(told, &mut message);
-            assert_eq!(read_told(&message), expected, "{size}");
+            write_tx_stamp(told, &mut message);
+            assert_eq!(read_tx_stamp(&message), expected, "{size}");
             write_stamps(&FarStamps { sent_ns: u64::MAX, ..FarStamps::default() }, &mut message);
             write_repaired(Repaired::new(u64::MAX, u64::MAX), &mut message);
-            assert_eq!(read_told(&message), expected, "{size}: the others lie before it");
+            assert_eq!(read_tx_stamp(&message), expected, "{size}: the others lie before it");
         }
     }
 

@@ -79,11 +79,11 @@ pub fn exercise_data_header(bytes: &[u8]) {
     if let Some(token) = data::read_prove(bytes) {
         assert_eq!(data::prove(&token), bytes);
     }
-    let (told, repaired) = (data::read_told(bytes), data::read_repaired(bytes));
+    let (told, repaired) = (data::read_tx_stamp(bytes), data::read_repaired(bytes));
     let mut again = bytes.to_vec();
-    data::write_told(told, &mut again);
+    data::write_tx_stamp(told, &mut again);
     data::write_repaired(repaired, &mut again);
-    assert_eq!((data::read_told(&again), data::read_repaired(&again)), (told, repaired));
+    assert_eq!((data::read_tx_stamp(&again), data::read_repaired(&again)), (told, repaired));
     for wall in [false, true] {
         let stamps = data::read_stamps(bytes, wall);
         let mut again = bytes.to_vec();

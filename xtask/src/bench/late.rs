@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 /// Messages a second, and the distance that a message may be late by.
 const RATE: u32 = 1000;
 const DISTANCE_NS: i64 = 1_000_000;
-/// Share of late messages from which a run is not to be trusted, in percent.
+/// Share of late messages from which a run is invalid, in percent.
 const LATE_PERCENT: f64 = 1.0;
 /// How the far end stands still in the control: so long, in each period.
 const STANDS: Duration = Duration::from_millis(40);

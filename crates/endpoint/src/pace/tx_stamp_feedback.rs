@@ -5,7 +5,7 @@
 
 use net::stamps::SentStamps;
 use std::collections::VecDeque;
-use wire::data::Told;
+use wire::data::TxStamp;
 
 /// Answers whose ticks are remembered: more than a NIC stamps later, and than error queues hold.
 const HELD: u64 = 4096;
@@ -26,7 +26,7 @@ impl TxStampFeedback {
 
     /// What the next answer reports.
     #[inline]
-    pub(super) fn next(&mut self) -> Told {
+    pub(super) fn next(&mut self) -> TxStamp {
         self.notes.waiting.pop_front().unwrap_or_default()
     }
 
@@ -55,7 +55,7 @@ struct StampQueue {
     /// Ticks of the answers sent last, by their numbers.
     ticks: Vec<u64>,
     sent: u64,
-    waiting: VecDeque<Told>,
+    waiting: VecDeque<TxStamp>,
 }
 
 impl StampQueue {
@@ -89,7 +89,7 @@ impl StampQueue {
             return;
         }
         if let Some(&mut tx) = self.at(number) {
-            self.waiting.push_back(Told { tx, driver_ns });
+            self.waiting.push_back(TxStamp { tx, driver_ns });
         }
     }
 }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn each_stamp_is_told_once_with_the_tick_of_its_answer() {
         let mut stamp_feedback = TxStampFeedback { stamps: None, notes: StampQueue::new(8) };
-        assert_eq!(stamp_feedback.next(), Told::default());
+        assert_eq!(stamp_feedback.next(), TxStamp::default());
         for tx in 100..110 {
             stamp_feedback.notes.sent(tx);
         }
@@ -110,15 +110,15 @@ mod tests {
         // Longer ago than is remembered, and one that was never sent.
         stamp_feedback.notes.stamped(1, 5001);
         stamp_feedback.notes.stamped(10, 5010);
-        assert_eq!(stamp_feedback.next(), Told { tx: 109, driver_ns: 5009 });
-        assert_eq!(stamp_feedback.next(), Told { tx: 102, driver_ns: 5002 });
-        assert_eq!(stamp_feedback.next(), Told::default());
+        assert_eq!(stamp_feedback.next(), TxStamp { tx: 109, driver_ns: 5009 });
+        assert_eq!(stamp_feedback.next(), TxStamp { tx: 102, driver_ns: 5002 });
+        assert_eq!(stamp_feedback.next(), TxStamp::default());
         for _ in 0..20 {
             stamp_feedback.notes.stamped(9, 1);
         }
         assert_eq!(stamp_feedback.notes.waiting.len(), 8, "no more than there is room for");
         stamp_feedback.lose_count();
-        assert_eq!(stamp_feedback.next(), Told::default());
+        assert_eq!(stamp_feedback.next(), TxStamp::default());
     }
 
     #[test]
@@ -126,6 +126,6 @@ mod tests {
         let mut stamp_feedback = TxStampFeedback::new(None);
         stamp_feedback.sent(5);
         stamp_feedback.notes.stamped(0, 7);
-        assert_eq!((stamp_feedback.next(), stamp_feedback.notes.ticks.capacity()), (Told::default(), 0));
+        assert_eq!((stamp_feedback.next(), stamp_feedback.notes.ticks.capacity()), (TxStamp::default(), 0));
     }
 }

@@ -161,7 +161,7 @@ pub(super) static FACTORS: [Factor; 19] = [
     .default("false"),
     Factor::new("worst", ValueType::Whole, sets!(Spec, outliers.worst = whole))
     .default("20")
-    .flags(&[Flag::value("worst", KEPT, "N", "Keep the worst so many messages one by one").default("20").heading(OUTPUT)]),
+    .flags(&[Flag::value("worst", KEPT, "N", "Keep this many outliers, the slowest messages, one by one").default("20").heading(OUTPUT)]),
     Factor::new(
         "over_us",
         ValueType::Number,

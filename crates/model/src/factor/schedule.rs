@@ -14,7 +14,7 @@ pub(super) static FACTORS: [Factor; 9] = [
     .about("How the intended times of pace lie: `even`, `poisson` or `burst:N`.")
     .default("even")
     .record(Record::Changed)
-    .flags(&[schedule("shape", "SHAPE", "How the sends lie at that rate: even, poisson, burst:N (N at once, then a pause)")
+    .flags(&[schedule("shape", "SHAPE", "Shape of the schedule at that rate: even, poisson, burst:N (N at once, then a pause)")
         .default("even")
         .conflicts(&["schedule"])]),
     Factor::new("pacer", ValueType::Text, sets!(Pace, pacer = parsed))

@@ -21,8 +21,8 @@ pub(super) static FACTORS: [Factor; 8] = [
         .default("up")
         .record(Record::Always)
         .flags(&[
-            data("direction", "WAY", "Which way: up (from here), down (from the far end), both").default("up"),
-            switch("bidir", "both", "Both ways at once: --direction both").conflicts(&["direction", "reverse"]),
+            data("direction", "DIRECTION", "Direction: up (from here), down (from the far end), both").default("up"),
+            switch("bidir", "both", "Both directions at once: --direction both").conflicts(&["direction", "reverse"]),
             switch("reverse", "down", "From the far end: --direction down").short(&['R']).conflicts(&["direction"]),
         ]),
     Factor::new("flows", ValueType::Whole, sets!(Stream, flows = whole))
@@ -50,7 +50,7 @@ pub(super) static FACTORS: [Factor; 8] = [
         .default("false")
         .record(Record::Changed)
         .over(&[Protocol::Udp])
-        .flags(&[switch("gso", "true", "The kernel cuts long sends into datagrams (UDP_SEGMENT); udp only")]),
+        .flags(&[switch("gso", "true", "The kernel splits long sends into datagrams (UDP_SEGMENT); udp only")]),
     Factor::new("gro", ValueType::Switch, sets!(Stream, gro = on))
         .about("The kernel joins datagrams of a stream over udp.")
         .default("false")
@@ -59,7 +59,7 @@ pub(super) static FACTORS: [Factor; 8] = [
         .flags(&[switch(
             "gro",
             "true",
-            "The kernel joins datagrams for the receiver (UDP_GRO): no jitter is known then; udp only",
+            "The kernel joins datagrams for the receiver (UDP_GRO): jitter is then unknown; udp only",
         )]),
     Factor::new("working_latency", ValueType::Switch, sets!(Stream, working_latency = on))
         .about("A UDP ping-pong beside a stream.")

@@ -19,9 +19,9 @@ const MOST_CUTS: usize = 300;
 /// Keys named at most.
 const MOST_NAMED: usize = 3;
 
-/// A step from a table or list to what is in it.
+/// One level of a path: what is in a table, or in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+enum PathPart {
     Key(String),
     Item(usize),
 }
@@ -29,7 +29,7 @@ enum Step {
 /// Something in the text: a key with its value, or an item of a list.
 #[derive(Debug)]
 struct Entry {
-    path: Vec<Step>,
+    path: Vec<PathPart>,
     /// Where it begins, in bytes.
     start: usize,
     key: Range<usize>,
@@ -45,7 +45,10 @@ impl Entry {
     }
 
     fn names(&self) -> Vec<&str> {
-        self.path.iter().filter_map(|step| if let Step::Key(key) = step { Some(key.as_str()) } else { None }).collect()
+        self.path
+            .iter()
+            .filter_map(|part| if let PathPart::Key(key) = part { Some(key.as_str()) } else { None })
+            .collect()
     }
 
     /// `grid.policy = "fifo:100"`, or the key alone for what is no single value.
@@ -59,8 +62,8 @@ impl Entry {
     }
 }
 
-fn name(path: &[Step]) -> String {
-    let keys = path.iter().filter_map(|step| if let Step::Key(key) = step { Some(key.as_str()) } else { None });
+fn name(path: &[PathPart]) -> String {
+    let keys = path.iter().filter_map(|part| if let PathPart::Key(key) = part { Some(key.as_str()) } else { None });
     keys.collect::<Vec<_>>().join(".")
 }
 
@@ -77,15 +80,15 @@ fn entries(text: &str) -> Vec<Entry> {
     found
 }
 
-fn table(values: &DeTable<'_>, path: &[Step], found: &mut Vec<Entry>) {
+fn table(values: &DeTable<'_>, path: &[PathPart], found: &mut Vec<Entry>) {
     for (key, value) in values {
         let mut path = path.to_vec();
-        path.push(Step::Key(key.get_ref().to_string()));
+        path.push(PathPart::Key(key.get_ref().to_string()));
         add(key.span(), value, &path, found);
     }
 }
 
-fn add(key: Range<usize>, value: &Spanned<DeValue<'_>>, path: &[Step], found: &mut Vec<Entry>) {
+fn add(key: Range<usize>, value: &Spanned<DeValue<'_>>, path: &[PathPart], found: &mut Vec<Entry>) {
     let tables = value.get_ref().as_array().is_some_and(|items| items.iter().any(|item| item.get_ref().is_table()));
     found.push(Entry {
         path: path.to_vec(),
@@ -99,7 +102,7 @@ fn add(key: Range<usize>, value: &Spanned<DeValue<'_>>, path: &[Step], found: &m
         DeValue::Array(items) => {
             for (place, item) in items.iter().enumerate() {
                 let mut path = path.to_vec();
-                path.push(Step::Item(place));
+                path.push(PathPart::Item(place));
                 add(item.span(), item, &path, found);
             }
         }
@@ -127,7 +130,7 @@ pub(super) fn parsing(what: &str, text: &str, error: &toml::de::Error) -> ModelE
     let why = match entry {
         Some(entry) => {
             let mut why = reworded(&entry.names(), message);
-            if matches!(entry.path.last(), Some(Step::Item(_))) {
+            if matches!(entry.path.last(), Some(PathPart::Item(_))) {
                 // It stands in a list already.
                 why = why.map(|why| why.replacen("use a list of ", "use ", 1));
             }
@@ -284,7 +287,7 @@ fn cut_short<'a>(found: &'a [Entry], plan: &toml::Value, error: &ModelError, che
         let is_item = |entry: &&Entry| {
             entry.path.len() == list.path.len() + 1
                 && entry.path.starts_with(&list.path)
-                && matches!(entry.path.last(), Some(Step::Item(_)))
+                && matches!(entry.path.last(), Some(PathPart::Item(_)))
         };
         if cut.iter().any(|cut| list.path.starts_with(&cut.path)) {
             continue;
@@ -346,20 +349,20 @@ fn without(plan: &toml::Value, entries: &[&Entry]) -> Option<toml::Value> {
     Some(rest)
 }
 
-fn remove(rest: &mut toml::Value, path: &[Step]) -> Option<()> {
+fn remove(rest: &mut toml::Value, path: &[PathPart]) -> Option<()> {
     let (last, parents) = path.split_last()?;
     let mut at = rest;
-    for step in parents {
-        at = match step {
-            Step::Key(key) => at.as_table_mut()?.get_mut(key)?,
-            Step::Item(place) => at.as_array_mut()?.get_mut(*place)?,
+    for part in parents {
+        at = match part {
+            PathPart::Key(key) => at.as_table_mut()?.get_mut(key)?,
+            PathPart::Item(place) => at.as_array_mut()?.get_mut(*place)?,
         };
     }
     match last {
-        Step::Key(key) => {
+        PathPart::Key(key) => {
             at.as_table_mut()?.remove(key)?;
         }
-        Step::Item(place) => {
+        PathPart::Item(place) => {
             let items = at.as_array_mut()?;
             if items.len() < 2 || *place >= items.len() {
                 return None;

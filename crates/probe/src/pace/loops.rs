@@ -129,7 +129,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
         // Where the reflector's stamps will be: 0 is none.
         data::write_stamps(&data::FarStamps::default(), &mut message);
         data::write_repaired(model::Repaired::default(), &mut message);
-        data::write_told(data::Told::default(), &mut message);
+        data::write_tx_stamp(data::TxStamp::default(), &mut message);
         let unsent = outbox.unsent();
         Self {
             number: config.first_number,
@@ -342,7 +342,7 @@ impl<'a, I: Inbox> Receiver<'a, I> {
             return;
         };
         let far = data::read_stamps(&self.buffer, config.wall);
-        let told = if config.wall { data::read_told(&self.buffer) } else { data::Told::default() };
+        let told = if config.wall { data::read_tx_stamp(&self.buffer) } else { data::TxStamp::default() };
         self.ring.push([
             number,
             u64::from(message.from),

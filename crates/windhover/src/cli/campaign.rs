@@ -45,17 +45,18 @@ pub(crate) enum CampaignCommand {
         #[arg(long, value_name = "N")]
         repetitions: Option<u32>,
         /// Make this many runs, one after the other, each with the next seed: the samples of compare A1 A2 … --with B1 B2 …
+        /// An error or an interrupt ends the series
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
         repeat_runs: u32,
-        /// Write what happens to standard output as JSON lines: begin, cell, interval, result, failed, end
+        /// Write events to standard output as JSON lines: begin, cell, interval, result, failed, end
         #[arg(long)]
         jsonl: bool,
     },
-    /// Go on with a run that was interrupted or killed
+    /// Continue a run that was interrupted or killed
     Resume {
         /// The run directory
         run: PathBuf,
-        /// Write what happens to standard output as JSON lines, as run does
+        /// Write events to standard output as JSON lines, as run does
         #[arg(long)]
         jsonl: bool,
     },

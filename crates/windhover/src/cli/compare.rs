@@ -24,8 +24,8 @@ impl Form for CompareFormat {
 
 /// Compare runs, or cells of one run, with intervals and tests; gates for CI
 ///
-/// Cells are matched on the factors that both sides share. A difference is only called one where a permutation test,
-/// corrected for everything that is compared, and a 95 % interval both say so. Within one run the test is over repetitions;
+/// Cells are matched on the factors that both sides share. A difference is reported where a permutation test,
+/// corrected for everything that is compared, and a 95 % interval agree. Within one run the test is over repetitions;
 /// between runs it is over runs, so take several a side: campaign run PLAN --repeat-runs 5.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -87,7 +87,7 @@ pub(crate) struct Compare {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) form: FormArgs<CompareFormat>,
-    /// Seed of the test, where there are too many ways to deal the repetitions to look at all
+    /// Seed of the permutation test, where there are too many permutations to try all
     #[arg(long, value_name = "N", default_value_t = 2012)]
     pub(crate) seed: u64,
 }

@@ -4,11 +4,11 @@ use super::shared::{PlainForm, Root};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Say what stands in the way of good measurements on this machine, and what mends it
+/// Check this machine for latency problems and suggest fixes
 ///
-/// Reads much and changes nothing. Each finding says what was read, why it matters, how to mend it and on what that rests:
-/// bad spoils a measurement, a warning costs microseconds or makes figures vary, a note is to be known when reading them.
-/// What cannot be examined here is listed with the reason. docs/generated/checks.md lists all checks.
+/// Changes nothing. Each finding names what was read, why it matters, the fix and its source: bad spoils a measurement, a
+/// warning costs microseconds or makes figures vary, a note matters when reading them. Checks that cannot run here are
+/// listed with the reason. docs/generated/checks.md lists all checks.
 ///
 /// Exit codes: 0 nothing bad, 1 it could not be examined, 2 usage, 3 something bad (`diff`: something differs that should
 /// not).
@@ -24,11 +24,11 @@ pub(crate) struct Doctor {
     /// Only these checks (cpu.smt) or sections (cpu)
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Also measure on the first of these CPUs: what others take from a spinning thread, and for how long a real-time
-    /// thread is stopped; keeps that CPU busy for about 3 s, half of it at the expense of all ordinary tasks there
+    /// Also measure on the first of these CPUs: the time that a spinning thread loses to others, and how long a real-time
+    /// thread is stopped; keeps that CPU busy for about 3 s, half of it without any time for ordinary tasks
     #[arg(long)]
     pub(crate) measure: bool,
-    /// Also show what is in order, all values read, and on what each finding rests
+    /// Also show what is in order, all values read, and the source of each finding
     #[arg(long, short)]
     pub(crate) verbose: bool,
     #[command(flatten)]

@@ -17,8 +17,8 @@ pub(crate) struct Run {
     /// Priority, 1 to 99 for fifo and rr; higher is better [default: 1]
     #[arg(long, short = 'P', value_name = "N")]
     pub(crate) priority: Option<u8>,
-    /// CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. Alone behind
-    /// a shield it joins the shield
+    /// CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. CPUs
+    /// of one shield alone: it joins the shield
     #[arg(long, short = 'b', value_name = "LIST", aliases = ["bias", "cpu"])]
     pub(crate) cpus: Option<String>,
     /// Nice value (-20 to 19), or a slice in milliseconds such as 3ms (other and batch, Linux 6.12)
@@ -78,7 +78,7 @@ pub(crate) struct Run {
     /// Allow priority 99, which competes with the kernel's own threads
     #[arg(long, help_heading = "Memory and time")]
     pub(crate) force: bool,
-    /// At the program's end say on standard error what disturbed it: context switches, migrations, faults, waiting
+    /// Report on standard error at the program's end what disturbed it: context switches, migrations, faults, waiting
     #[arg(long)]
     pub(crate) report: bool,
     /// Stop before the first instruction, for our parent

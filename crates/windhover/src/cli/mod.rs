@@ -26,7 +26,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 /// Measures what a message really experiences between two applications, and reports it.
 ///
-/// Exit codes: 0 done, 1 the run failed, 2 usage or plan error, 3 a gate failed, 4 measured but not to be trusted,
+/// Exit codes: 0 done, 1 the run failed, 2 usage or plan error, 3 a gate failed, 4 measured, but invalid,
 /// 5 a remote host was lost, 130 interrupted (stopped in order by SIGINT, SIGTERM or SIGHUP; what was measured is printed,
 /// what was changed is put back). A second signal ends the command at once, 128 + its number to a shell; a keeper process
 /// then puts back what was changed. `run` ends with its program's own code, and 125 to 127 as env(1).
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Pace(Box<pace::Pace>),
     /// Send bulk data one way or both and count what arrives; shows what the load does to latency
     Stream(Box<stream::Stream>),
-    /// Speak PGM, the reliable multicast protocol (RFC 3208), by hand
+    /// Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)
     #[command(subcommand)]
     Pgm(pgm::Pgm),
     /// Decode captured packets: Windhover's messages and the time between them
@@ -85,7 +85,7 @@ pub(crate) enum Command {
     Shield(Box<shield::Shield>),
     /// Set many settings by a profile, and put them back
     Tune(tune::Tune),
-    /// Say what stands in the way of good measurements on this machine, and what mends it
+    /// Check this machine for latency problems and suggest fixes
     Doctor(Box<doctor::Doctor>),
     /// Make, list, use and remove labs of hosts
     Lab(lab::Lab),

@@ -30,8 +30,8 @@ pub(crate) struct Pace {
     pub(crate) pcap: super::dump::Pcap,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Say each interval of 100 ms on standard output as a JSON line of type `interval` as soon as it is over; each
-    /// result follows as one of type `result`
+    /// Write each interval of 100 ms to standard output as a JSON line of type `interval` once it is complete; each result
+    /// follows as one of type `result`
     #[arg(long, conflicts_with_all = ["format", "json"], help_heading = "Output")]
     pub(crate) jsonl: bool,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Schedule {
     /// It is repeated when it is shorter than the measurement
     #[arg(long, value_name = "FILE")]
     pub(crate) schedule: Option<PathBuf>,
-    /// Go on with higher rates although one was not reached
+    /// Continue with higher rates after one was not reached
     #[arg(long)]
     beyond_saturation: bool,
 }

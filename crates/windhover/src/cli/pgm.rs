@@ -20,15 +20,15 @@ pub(crate) enum Pgm {
     Send(Box<Send>),
     /// Print or count what the sources of a group publish, in order and repaired
     ///
-    /// Tells of losses, repairs and how long they took, and of sources that come and end. Exit code 3 when a packet was lost
-    /// for good, a source was refused, or a message came damaged or, with --check, out of order; 1 when the time is over
-    /// before --count messages came.
+    /// Reports losses, repairs with their times, and sources that start and end. Exit code 3 when a packet was lost for good, a
+    /// source was refused, or a message arrived damaged or, with --check, out of order; 1 when the time is over before --count
+    /// messages arrived.
     Recv(Box<Recv>),
     /// Publish numbered messages and time the answers of one `pgm reflect` or several
     ///
-    /// Messages that were lost and repaired on either way, and those that had to wait behind them, are told apart from the
-    /// rest, whose times are those of the path and of scheduling alone. Exit code 1 when a reflector that was heard, or that
-    /// --reflectors waits for, did not answer.
+    /// Messages that were repaired in either direction, and those held behind a repair, are reported apart from the rest, whose
+    /// times are those of the path and of scheduling alone. Exit code 1 when a reflector that was heard, or that --reflectors
+    /// waits for, did not answer.
     Ping(Box<Ping>),
     /// Publish each message of a group again on the next one, for `pgm ping`
     Reflect(Box<Reflect>),
@@ -55,17 +55,17 @@ pub(crate) struct Send {
     /// Lines of standard input are bytes in hexadecimal
     #[arg(long, conflicts_with_all = ["file", "count"])]
     pub(crate) hex: bool,
-    /// Tell of the source for so long before the first message: OpenPGM's receivers give up what they miss before they have
-    /// heard an SPM
+    /// Announce the source for this long before the first message: OpenPGM's receivers do not ask for what they miss before
+    /// the first SPM
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = time)]
     pub(crate) wait: Duration,
-    /// Repair for so long after the last message
+    /// Answer NAKs for this long after the last message
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub(crate) linger: Duration,
     #[command(flatten)]
     pub(crate) source: Source,
     #[command(flatten)]
-    pub(crate) way: Way,
+    pub(crate) group_args: GroupArgs,
     #[command(flatten)]
     pub(crate) form: PlainForm,
 }
@@ -93,13 +93,13 @@ pub(crate) struct Recv {
     #[command(flatten)]
     pub(crate) receiver: Receiver,
     #[command(flatten)]
-    pub(crate) way: Way,
+    pub(crate) group_args: GroupArgs,
     #[command(flatten)]
     pub(crate) form: FormArgs<MessageForm>,
     /// Print no messages, only the summary
     #[arg(long, help_heading = "Output")]
     pub(crate) summary: bool,
-    /// Tell of each repair too, with its times
+    /// Print each repair too, with its times
     #[arg(long, help_heading = "Output")]
     pub(crate) repairs: bool,
 }
@@ -120,10 +120,10 @@ pub(crate) struct Ping {
     /// Bytes of a message, 32 or more
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(32..=65_507))]
     pub(crate) size: u32,
-    /// How long an answer to the last message is waited for
+    /// Time to wait for the answers to the last message
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
     pub(crate) linger: Duration,
-    /// Do not send before so many reflectors were heard of, for at most 10 s
+    /// Wait for this many reflectors before sending, at most 10 s
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) reflectors: usize,
     #[command(flatten)]
@@ -131,7 +131,7 @@ pub(crate) struct Ping {
     #[command(flatten)]
     pub(crate) receiver: Receiver,
     #[command(flatten)]
-    pub(crate) way: Way,
+    pub(crate) group_args: GroupArgs,
     #[command(flatten)]
     pub(crate) form: PlainForm,
 }
@@ -154,7 +154,7 @@ pub(crate) struct Reflect {
     #[command(flatten)]
     pub(crate) receiver: Receiver,
     #[command(flatten)]
-    pub(crate) way: Way,
+    pub(crate) group_args: GroupArgs,
     #[command(flatten)]
     pub(crate) form: PlainForm,
 }
@@ -180,8 +180,8 @@ impl Form for MessageForm {
 
 /// What is the same for all ends.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Way")]
-pub(crate) struct Way {
+#[command(next_help_heading = "Network")]
+pub(crate) struct GroupArgs {
     /// Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]
     #[arg(long, value_name = "IF")]
     pub(crate) interface: Option<String>,
@@ -206,7 +206,7 @@ pub(crate) struct Way {
     pub(crate) pcap: super::dump::Pcap,
 }
 
-impl Way {
+impl GroupArgs {
     /// The settings of an end on a group.
     pub(crate) fn spec(&self, group: IpAddr, source: Option<&SourceTimers>, naks: Option<&NakTimers>) -> PgmSpec {
         let mut spec = settings(group, &self.packets, source, naks);
@@ -229,7 +229,7 @@ pub(crate) struct Source {
     /// Data-source port [default: random]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) source_port: Option<u16>,
-    /// Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap
+    /// Sequence number of the first packet: one near 4294967295 tests what the other end does when the numbers wrap
     #[arg(long, value_name = "SQN", default_value_t = 0)]
     pub(crate) first: u32,
     #[command(flatten)]
@@ -242,8 +242,8 @@ pub(crate) struct Source {
 pub(crate) struct Receiver {
     #[command(flatten)]
     pub(crate) timers: NakTimers,
-    /// Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit
-    /// code 3). Each takes memory for --window packets
+    /// Sources at once. A new one replaces one that has ended or is silent, else it is refused (exit code 3). Each takes
+    /// memory for --window packets
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) sources: u16,
     /// Forget a source that was silent for so long
@@ -286,20 +286,20 @@ pub(crate) struct SourceTimers {
     /// Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]
     #[arg(long, value_name = "BITS", default_value_t = defaults().max_bytes_per_second * 8, hide_default_value = true, value_parser = super::stream::bits)]
     bandwidth: u64,
-    /// Time between two ambient SPMs, which tell where the source is and what it can repair
+    /// Time between two ambient SPMs, which announce the source and its transmit window
     #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().ambient_ms * 1000))]
     ambient: Time,
-    /// First pause without data after which an SPM tells what was sent last; it doubles up to --ambient
+    /// First pause without data after which an SPM announces the last packet; it doubles up to --ambient
     #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().heartbeat_us))]
     heartbeat: Time,
     /// Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use
     /// it, receivers of pgm with --use-fec
     #[arg(long, value_name = "PACKETS", value_parser = fec_group)]
     fec: Option<u16>,
-    /// Send so many parity packets after each group without being asked
+    /// Send this many parity packets after each group unasked
     #[arg(long, value_name = "N", default_value_t = 0, requires = "fec")]
     fec_proactive: u16,
-    /// Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets
+    /// Send no parity on demand, only that of --fec-proactive; further losses are repaired by single packets
     #[arg(long, requires = "fec_proactive")]
     fec_unasked: bool,
     /// End a group that is not full after such a pause [default: never]
@@ -313,13 +313,13 @@ pub(crate) struct NakTimers {
     /// Longest random wait before the first NAK for a packet
     #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().back_off_us))]
     back_off: Time,
-    /// How long the confirmation of a NAK (NCF) is waited for before the next one
+    /// Time to wait for the confirmation (NCF) of a NAK before the next NAK
     #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().repeat_us))]
     repeat: Time,
-    /// How long a confirmed repair is waited for before the next NAK
+    /// Time to wait for a confirmed repair before the next NAK
     #[arg(long, value_name = "TIME", default_value_t = Time::us(defaults().data_us))]
     data: Time,
-    /// How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up
+    /// NAKs without a confirmation, and confirmations without a repair, after which a packet is given up
     #[arg(long, value_name = "N", default_value_t = defaults().retries, value_parser = clap::value_parser!(u32).range(1..=1000))]
     retries: u32,
 }
@@ -461,7 +461,7 @@ mod tests {
         let of = |flags: &[&str]| {
             let pgm = Cli::parse_from([&["windhover", "pgm", "ping", "239.1.1.1"], flags].concat());
             let Command::Pgm(Pgm::Ping(ping)) = pgm.command else { unreachable!() };
-            let by_hand = ping.way.spec(ping.group, Some(&ping.source.timers), Some(&ping.receiver.timers));
+            let by_hand = ping.group_args.spec(ping.group, Some(&ping.source.timers), Some(&ping.receiver.timers));
             let pace = Cli::parse_from([&["windhover", "pace", "pgm", "239.1.1.1", "10.0.0.2"], flags].concat());
             let Command::Pace(pace) = pace.command else { unreachable!() };
             (by_hand, pace.group.spec(ping.group))

@@ -60,7 +60,7 @@ pub(crate) struct Plot {
     /// Most columns of a heat map; intervals are added up until they fit
     #[arg(long, value_name = "N", default_value_t = 1200, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) columns: u32,
-    /// Title in the place of the figures' own
+    /// Title instead of the figures' own
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
     /// Size of the figures, such as 2 for twice as wide and high

@@ -23,7 +23,7 @@ pub(crate) struct Serve {
     /// Sessions at once
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_sessions, help_heading = LIMITS)]
     pub(crate) max_sessions: u32,
-    /// Messages a second that a session is answered
+    /// Messages a second answered in one session
     #[arg(long, value_name = "PPS", default_value_t = Limits::default().max_rate_pps, help_heading = LIMITS)]
     pub(crate) max_rate: u32,
     /// Payload bits a second that a session's stream may carry in each direction, such as 100M; 0: no streams [default: 1G
@@ -42,13 +42,13 @@ pub(crate) struct Serve {
     /// Refuse to be pinned to a CPU
     #[arg(long, help_heading = LIMITS)]
     pub(crate) no_cpu: bool,
-    /// Let clients with the key have their data at another address than their control connection's
+    /// Let clients with the key use another address for data than for the control connection
     #[arg(long, help_heading = LIMITS)]
     pub(crate) allow_other_addresses: bool,
 }
 
 /// Heading of the flags that limit clients.
-const LIMITS: &str = "Limits (clients are told them)";
+const LIMITS: &str = "Limits (reported to clients)";
 
 impl Serve {
     /// The limits asked for.

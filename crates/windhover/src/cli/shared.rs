@@ -67,7 +67,7 @@ pub(crate) struct Root {
 
 /// Where settings and their undo logs are.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Place {
+pub(crate) struct SystemArgs {
     /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -75,7 +75,7 @@ pub(crate) struct Place {
     root: Root,
 }
 
-impl Place {
+impl SystemArgs {
     /// The running system and its usual undo logs.
     pub(crate) fn usual() -> Self {
         Self { state_dir: None, root: Root { path: "/".into() } }

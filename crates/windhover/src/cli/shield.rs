@@ -1,23 +1,23 @@
 //! Flags of `shield`.
 
-use super::shared::{Place, PlainForm, seconds};
+use super::shared::{PlainForm, SystemArgs, seconds};
 use clap::{Args, Subcommand};
 use model::ShieldBackend;
 use std::time::Duration;
 
-/// Keep everything off chosen CPUs that was not placed there, as RedHawk's shield(1) does
+/// Keep other processes and interrupts off chosen CPUs, as RedHawk's shield(1) does
 ///
-/// What is not explicitly placed on the shielded CPUs leaves them and cannot come back; what may run on shielded CPUs
-/// only stays. Place a program there with `windhover run -b LIST`. Without options: the state, as with --current.
+/// Tasks that were not placed on the shielded CPUs are moved away and cannot come back; tasks bound only to shielded CPUs
+/// stay. Place a program there with `windhover run -b LIST`. Without options: the state, as with --current.
 ///
 /// LIST holds numbers and ranges (0,2-5), boot, active, nic:IF (near a network device), node:N, sibling:N (all threads of
 /// CPU N's core); ~LIST means all but these, and LIST,~X means LIST without X. Each of -p -i -l -m replaces what was
 /// shielded so before; the others stay as they are.
 ///
 /// Three backends: v2 (an isolated partition, the first choice), v1 (cpusets), affinity (rewrites the CPUs of every task;
-/// only --guard keeps it up). v1 and v2 move all tasks away, PID 1 and the caller's own ancestors too, because what these
-/// start has to stay away as well; neither rewrites a task's own CPUs, so all come back as they were. affinity rewrites
-/// them, and therefore leaves PID 1 and the own ancestors alone unless told by --include-ancestors. Threads of interrupts are
+/// only --guard keeps it up). v1 and v2 move all tasks away, PID 1 and the caller's own ancestors too, because their
+/// children have to stay away as well; neither rewrites a task's own CPUs, so all are as before afterwards. affinity
+/// rewrites them, and therefore leaves out PID 1 and the own ancestors without --include-ancestors. Threads of interrupts are
 /// never moved as tasks.
 ///
 /// Exit codes: 0 done, 1 failed or not permitted, 2 refused by a safety rule, 3 not as asked for (-l without nohz_full;
@@ -30,10 +30,10 @@ pub(crate) struct Shield {
     /// Put everything back
     #[arg(short, long, conflicts_with_all = ["proc", "irq", "loc", "mem", "all", "current", "nic", "flow", "exit_after", "guard"])]
     pub(crate) reset: bool,
-    /// With --reset: also what another changed since, and groups of ours that no undo log knows
+    /// With --reset: also put back what others have changed since, and remove our control groups that no undo log has
     #[arg(long, requires = "reset")]
     pub(crate) force: bool,
-    /// Show what is true at the moment, CPU by CPU
+    /// Show the current state, CPU by CPU
     #[arg(short, long, conflicts_with_all = ["proc", "irq", "loc", "mem", "all", "nic", "flow", "exit_after", "guard"])]
     pub(crate) current: bool,
     /// Only show what would be changed: each setting with its old and new value, and why
@@ -41,20 +41,20 @@ pub(crate) struct Shield {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) form: PlainForm,
-    /// Stay, look again every SECS, repair and tell what drifted; put everything back at the end (Ctrl-C)
+    /// Keep running: check every SECS, repair and report what has changed; put everything back at the end (Ctrl-C)
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = seconds)]
     pub(crate) guard: Option<Duration>,
     /// Put everything back after this time: 90s, 10m, 2h
     #[arg(long = "for", value_name = "DURATION", value_parser = duration, id = "exit_after")]
     pub(crate) exit_after: Option<Duration>,
-    /// Prove the effect: a thread spins on each shielded CPU for SECS, and everything that touched it is named
+    /// Check the effect: a thread spins on each shielded CPU for SECS, and all that interrupted it is listed
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = seconds)]
     pub(crate) verify: Option<Duration>,
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) system: SystemArgs,
     #[command(subcommand)]
     pub(crate) command: Option<ShieldCommand>,
 }
@@ -71,13 +71,13 @@ pub(crate) struct Wanted {
     /// No local timer interrupts on these CPUs; needs nohz_full= at boot
     #[arg(short, long, value_name = "LIST")]
     pub(crate) loc: Option<String>,
-    /// The memory of these CPUs' nodes is for them alone
+    /// Reserve the memory of these CPUs' nodes for them
     #[arg(short, long, value_name = "LIST")]
     pub(crate) mem: Option<String>,
     /// All of these, as far as this system can
     #[arg(short, long, value_name = "LIST", conflicts_with_all = ["proc", "irq", "loc", "mem"])]
     pub(crate) all: Option<String>,
-    /// What keeps others away: auto, v2, v1, affinity, isolcpus
+    /// Backend: auto, v2, v1, affinity, isolcpus
     #[arg(long, value_name = "BACKEND")]
     pub(crate) backend: Option<ShieldBackend>,
     /// Put this device's interrupts, threads and queues onto the shield; may be repeated
@@ -95,7 +95,7 @@ pub(crate) struct Wanted {
     /// The boot CPU may be shielded too
     #[arg(long)]
     pub(crate) allow_boot_cpu: bool,
-    /// Take the limit on real-time CPU time away (kernel.sched_rt_runtime_us = -1)
+    /// Remove the limit on real-time CPU time (kernel.sched_rt_runtime_us = -1)
     #[arg(long)]
     pub(crate) unlimited_rt: bool,
     /// With backend affinity: rewrite the CPUs of PID 1 and of the own ancestors too
@@ -117,7 +117,7 @@ pub(crate) struct Exec {
     #[command(flatten)]
     pub(crate) wanted: Wanted,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) system: SystemArgs,
     /// The command
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<std::ffi::OsString>,

@@ -19,7 +19,7 @@ pub(crate) struct Stream {
     pub(crate) pcap: Pcap,
     #[command(flatten)]
     pub(crate) form: FormArgs<Format>,
-    /// Say each second on standard output as a JSON line of type `interval` as soon as it is over; the result follows as
+    /// Write each second to standard output as a JSON line of type `interval` once it is complete; the result follows as
     /// one of type `result`
     #[arg(long, conflicts_with_all = ["format", "json"], help_heading = "Output")]
     pub(crate) jsonl: bool,

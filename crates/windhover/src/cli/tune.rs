@@ -1,7 +1,7 @@
 //! Flags of `tune`.
 
-pub(crate) use super::shared::Place;
 use super::shared::PlainForm;
+pub(crate) use super::shared::SystemArgs;
 use super::tune_try::TuneTry;
 use clap::{Args, Subcommand};
 use model::Setting;
@@ -13,8 +13,8 @@ use model::Setting;
 /// nic.channels.NAME, nic.feature.NAME, nic.pause.NAME, nic.eee, nic.napi.NAME, nic.rps-cpus, nic.xps-cpus, nic.irq-cpus,
 /// nic.flow. A profile is a list of them, each with its reason.
 ///
-/// What this machine lacks is skipped and said. What it refuses ends the command with 1, and all is as before. Every
-/// change is logged before it is made; `tune undo` puts back what is still as it was set.
+/// Settings that this machine lacks are skipped and listed. If it rejects one, all are put back and the exit code is 1.
+/// Every change is logged before it is made; `tune undo` puts back what nobody else has changed since.
 ///
 /// Exit codes: 0 done, 1 refused, not permitted, or not put back, 2 usage, 3 `verify` found a deviation.
 #[derive(Debug, Args)]
@@ -42,16 +42,16 @@ pub(crate) enum TuneCommand {
         #[command(flatten)]
         chosen: Chosen,
         #[command(flatten)]
-        place: Place,
+        system: SystemArgs,
         #[command(flatten)]
         form: PlainForm,
     },
-    /// Make a profile's settings
+    /// Apply a profile's settings
     Apply {
         #[command(flatten)]
         chosen: Chosen,
         #[command(flatten)]
-        place: Place,
+        system: SystemArgs,
         /// Only show what would be changed
         #[arg(long, short = 'n')]
         dry_run: bool,
@@ -61,12 +61,12 @@ pub(crate) enum TuneCommand {
         #[command(flatten)]
         form: PlainForm,
     },
-    /// Look whether a profile's settings still hold
+    /// Check whether a profile's settings still hold
     Verify {
         #[command(flatten)]
         chosen: Chosen,
         #[command(flatten)]
-        place: Place,
+        system: SystemArgs,
         #[command(flatten)]
         form: PlainForm,
     },
@@ -79,18 +79,18 @@ pub(crate) enum TuneCommand {
         #[arg(long)]
         force: bool,
         #[command(flatten)]
-        place: Place,
+        system: SystemArgs,
         #[command(flatten)]
         form: PlainForm,
     },
-    /// Write text for what needs a boot or has to outlive one; installs nothing
+    /// Write configuration for settings that need a boot or have to survive one; installs nothing
     Emit {
         #[command(flatten)]
         chosen: Chosen,
         #[command(flatten)]
         form: EmitForm,
     },
-    /// Measure each setting by itself, interleaved with and without it, and say what helps here
+    /// Measure each setting by itself, interleaved with and without it, and report what helps here
     Try(Box<TuneTry>),
 }
 

@@ -1,6 +1,6 @@
 //! `windhover undo` and the hidden `windhover keeper`.
 
-use super::shared::{Place, PlainForm};
+use super::shared::{PlainForm, SystemArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(crate) struct Undo {
     #[arg(long, conflicts_with = "list")]
     pub(crate) force: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) system: SystemArgs,
     /// Enter this network namespace first
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) netns: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub(crate) struct Keeper {
     #[arg(long, value_name = "PID:TICKS", value_parser = owner)]
     pub(crate) owner: (i32, u64),
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) system: SystemArgs,
 }
 
 fn owner(text: &str) -> Result<(i32, u64), String> {

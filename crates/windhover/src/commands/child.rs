@@ -11,7 +11,7 @@ use std::time::Duration;
 use task::{Child, Launch, Stream};
 
 /// How long a worker may take to end once it was asked to and nobody waits for its answer.
-const FAREWELL: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running worker. Asked to end when dropped, and killed when it does not.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.ask_to_end();
-        if !matches!(self.child.wait_timeout(FAREWELL), Ok(Some(_))) {
+        if !matches!(self.child.wait_timeout(END_TIMEOUT), Ok(Some(_))) {
             let _ = self.child.kill();
         }
     }

@@ -1,7 +1,7 @@
 //! `windhover tune`, and the hidden `windhover hold` that it starts.
 
 use super::ask;
-use crate::cli::tune::{Chosen, EmitForm, Hold, Place, TuneCommand};
+use crate::cli::tune::{Chosen, EmitForm, Hold, SystemArgs, TuneCommand};
 use crate::output::{Failure, Output, paragraph, table};
 use model::Setting;
 use prepare::Kernel;
@@ -21,18 +21,18 @@ pub(crate) fn run(command: TuneCommand, output: &Output) -> Result<u8, Failure> 
             })?;
             Ok(0)
         }
-        TuneCommand::Diff { chosen, place, form } => {
-            let plan = plan(&profile(&chosen)?, &chosen, &place.kernel())?;
+        TuneCommand::Diff { chosen, system, form } => {
+            let plan = plan(&profile(&chosen)?, &chosen, &system.kernel())?;
             say_plan(&plan, form.is_json(), output)?;
             Ok(0)
         }
-        TuneCommand::Apply { chosen, place, dry_run, yes, form } => {
+        TuneCommand::Apply { chosen, system, dry_run, yes, form } => {
             let profile = profile(&chosen)?;
-            apply(&profile, chosen.nic.as_deref(), &place, Manner { dry_run, yes, json: form.is_json() }, output)
+            apply(&profile, chosen.nic.as_deref(), &system, ApplyOptions { dry_run, yes, json: form.is_json() }, output)
         }
-        TuneCommand::Verify { chosen, place, form } => verify(&chosen, &place, form.is_json(), output),
-        TuneCommand::Undo { profile, force, place, form } => {
-            undo(profile.as_deref(), force, &place, form.is_json(), output)
+        TuneCommand::Verify { chosen, system, form } => verify(&chosen, &system, form.is_json(), output),
+        TuneCommand::Undo { profile, force, system, form } => {
+            undo(profile.as_deref(), force, &system, form.is_json(), output)
         }
         TuneCommand::Emit { chosen, form } => emit(&chosen, &form, output),
         TuneCommand::Try(arguments) => {
@@ -137,28 +137,34 @@ fn say_plan(plan: &TunePlan, json: bool, output: &Output) -> Result<(), Failure>
 
 /// How an apply is made.
 #[derive(Debug, Clone, Copy)]
-struct Manner {
+struct ApplyOptions {
     dry_run: bool,
     yes: bool,
     json: bool,
 }
 
-fn apply(profile: &Profile, nic: Option<&str>, place: &Place, manner: Manner, output: &Output) -> Result<u8, Failure> {
-    let kernel = place.kernel();
+fn apply(
+    profile: &Profile,
+    nic: Option<&str>,
+    system: &SystemArgs,
+    options: ApplyOptions,
+    output: &Output,
+) -> Result<u8, Failure> {
+    let kernel = system.kernel();
     let plan = tune::plan_profile(profile, nic, &kernel).map_err(failed)?;
-    if manner.dry_run || !manner.json {
-        say_plan(&plan, manner.json, output)?;
+    if options.dry_run || !options.json {
+        say_plan(&plan, options.json, output)?;
     }
-    if manner.dry_run {
+    if options.dry_run {
         return Ok(0);
     }
-    if !plan.changes.is_empty() && !ask::proceed("Change these settings?", manner.yes, output)? {
+    if !plan.changes.is_empty() && !ask::proceed("Change these settings?", options.yes, output)? {
         output.note("nothing was changed");
         return Ok(1);
     }
     let command: Vec<String> = std::env::args().collect();
-    let report = tune::apply(&plan, &kernel, &place.state(), &command.join(" ")).map_err(failed)?;
-    if manner.json {
+    let report = tune::apply(&plan, &kernel, &system.state(), &command.join(" ")).map_err(failed)?;
+    if options.json {
         output.result(&document(&serde_json::to_value(&report)?)?)?;
     } else {
         output.result(&reported(profile, &report))?;
@@ -183,9 +189,9 @@ fn reported(profile: &Profile, report: &TuneReport) -> String {
     text
 }
 
-fn verify(chosen: &Chosen, place: &Place, json: bool, output: &Output) -> Result<u8, Failure> {
+fn verify(chosen: &Chosen, system: &SystemArgs, json: bool, output: &Output) -> Result<u8, Failure> {
     let profile = profile(chosen)?;
-    let found = tune::verify(&profile, chosen.nic.as_deref(), &place.kernel(), &place.state());
+    let found = tune::verify(&profile, chosen.nic.as_deref(), &system.kernel(), &system.state());
     let (deviations, plan) = found.map_err(failed)?;
     if json {
         let skipped = &plan.skipped;
@@ -208,10 +214,10 @@ fn deviation(found: &Deviation) -> String {
     paragraph("", &format!("{}: wanted '{}', {now}{who}", found.knob, found.wanted))
 }
 
-fn undo(name: Option<&str>, force: bool, place: &Place, json: bool, output: &Output) -> Result<u8, Failure> {
+fn undo(name: Option<&str>, force: bool, system: &SystemArgs, json: bool, output: &Output) -> Result<u8, Failure> {
     // By the name that it was applied under.
     let stem = name.map(|name| name.rsplit('/').next().unwrap_or(name)).map(|name| name.trim_end_matches(".toml"));
-    let undone = tune::undo(stem, &place.kernel(), &place.state(), force).map_err(failed)?;
+    let undone = tune::undo(stem, &system.kernel(), &system.state(), force).map_err(failed)?;
     if json {
         output.result(&document(&serde_json::to_value(&undone)?)?)?;
     } else if undone.is_empty() {
@@ -262,10 +268,10 @@ fn keep(settings: &[String], nic: Option<&str>, output: &Output) -> Result<u8, F
     let settings: Vec<Setting> =
         settings.iter().map(|text| text.parse()).collect::<Result<_, model::ModelError>>().map_err(Failure::usage)?;
     let kept = Profile { name: "try".to_owned(), ..Profile::default() }.with(&settings).map_err(failed)?;
-    apply(&kept, nic, &Place::usual(), Manner { dry_run: false, yes: true, json: false }, output)
+    apply(&kept, nic, &SystemArgs::usual(), ApplyOptions { dry_run: false, yes: true, json: false }, output)
 }
 
-/// Holds until it is ended. Says `held` when it does; what goes wrong is said in its place, for the starter reads only
+/// Holds until it is ended. Says `held` when it does; what goes wrong is said in its system, for the starter reads only
 /// that.
 pub(crate) fn hold(arguments: &Hold) -> u8 {
     task::own_session();

@@ -35,7 +35,7 @@ pub(crate) fn run(
     let rounds = arguments.rounds.unwrap_or(needed);
     if rounds < needed {
         output.warning(format_args!(
-            "{rounds} rounds of {} settings can find nothing for sure, however large the difference: it takes {needed}",
+            "{rounds} rounds of {} settings cannot be significant, however large the difference: it takes {needed}",
             knobs.len()
         ));
     }

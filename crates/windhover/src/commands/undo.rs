@@ -23,26 +23,26 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
     if let Some(file) = &arguments.netns {
         task::enter_network(file)?;
     }
-    let state = arguments.place.state();
-    let mut places = vec![Place { name: String::new(), state: state.clone() }];
+    let state = arguments.system.state();
+    let mut states = vec![NamedState { name: String::new(), state: state.clone() }];
     if state.inode_of_namespace().is_none() {
-        places.extend(state.namespaces()?.into_iter().map(Place::of));
+        states.extend(state.namespaces()?.into_iter().map(NamedState::of));
     }
-    if let Some(unknown) = unknown(&arguments.ids, &places)? {
+    if let Some(unknown) = unknown(&arguments.ids, &states)? {
         return Err(Failure::usage(host::undo::UndoError::NoSuchSet { id: unknown }));
     }
-    let mut all = Done::default();
-    for place in &places {
-        let known = place.state.sets()?;
+    let mut all = UndoOutput::default();
+    for directory in &states {
+        let known = directory.state.sets()?;
         let chosen: Vec<&(SetId, SetHeader)> =
-            known.iter().rev().filter(|(id, _)| place.is_meant(id, &arguments.ids)).collect();
+            known.iter().rev().filter(|(id, _)| directory.is_meant(id, &arguments.ids)).collect();
         if arguments.list {
-            place.list(&chosen, &mut all)?;
+            directory.list(&chosen, &mut all)?;
         } else if !chosen.is_empty() {
-            undo(place, &chosen, arguments, &mut all);
+            undo(directory, &chosen, arguments, &mut all);
         }
         if arguments.ids.is_empty() {
-            all.kept.extend(place.state.damaged()?);
+            all.kept.extend(directory.state.damaged()?);
         }
     }
     if arguments.ids.is_empty() && arguments.netns.is_none() {
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
 }
 
 /// A state directory: the machine's, or that of a network namespace.
-struct Place {
+struct NamedState {
     /// What stands before the numbers of its sets: nothing, or `netns-INODE/`.
     name: String,
     state: StateDir,
@@ -73,17 +73,17 @@ struct Place {
 
 /// What was listed or done.
 #[derive(Default)]
-struct Done {
+struct UndoOutput {
     text: String,
     documents: Vec<Value>,
     kept: Vec<std::path::PathBuf>,
     failed: bool,
 }
 
-impl Done {
+impl UndoOutput {
     /// Says what was done with a set.
-    fn add(&mut self, place: &Place, id: &SetId, report: &UndoReport, namespace: &SetNamespace) {
-        self.text.push_str(&words(&format!("{}{id}", place.name), report));
+    fn add(&mut self, directory: &NamedState, id: &SetId, report: &UndoReport, namespace: &SetNamespace) {
+        self.text.push_str(&words(&format!("{}{id}", directory.name), report));
         self.failed |= !report.is_clean();
         let mut document = json!({ "set": id, "report": report });
         if let SetNamespace::Other { inode, .. } | SetNamespace::Gone { inode } | SetNamespace::NotFound { inode, .. } =
@@ -96,7 +96,7 @@ impl Done {
     }
 }
 
-impl Place {
+impl NamedState {
     fn of(state: StateDir) -> Self {
         let name = state.inode_of_namespace().map(|inode| format!("netns-{inode}/")).unwrap_or_default();
         Self { name, state }
@@ -109,7 +109,7 @@ impl Place {
         asked.is_empty() || asked.iter().any(same)
     }
 
-    fn list(&self, chosen: &[&(SetId, SetHeader)], all: &mut Done) -> Result<(), Failure> {
+    fn list(&self, chosen: &[&(SetId, SetHeader)], all: &mut UndoOutput) -> Result<(), Failure> {
         for (id, header) in chosen.iter().rev() {
             let changes = self.state.changes(id)?;
             let losses = self.state.losses(id)?;
@@ -135,19 +135,19 @@ impl Place {
 }
 
 /// The first set asked for that there is not.
-fn unknown(asked: &[String], places: &[Place]) -> Result<Option<String>, Failure> {
+fn unknown(asked: &[String], states: &[NamedState]) -> Result<Option<String>, Failure> {
     let mut left = asked.to_vec();
-    for place in places {
-        let sets = place.state.sets()?;
-        left.retain(|text| !sets.iter().any(|(id, _)| place.is_meant(id, std::slice::from_ref(text))));
+    for directory in states {
+        let sets = directory.state.sets()?;
+        left.retain(|text| !sets.iter().any(|(id, _)| directory.is_meant(id, std::slice::from_ref(text))));
     }
     Ok(left.into_iter().next())
 }
 
 /// Undoes sets of a state directory, newest first: each in the network namespace that it was made in, where that still is.
-fn undo(place: &Place, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &mut Done) {
-    let kernel = arguments.place.kernel();
-    let state = &place.state;
+fn undo(directory: &NamedState, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &mut UndoOutput) {
+    let kernel = arguments.system.kernel();
+    let state = &directory.state;
     for (id, header) in chosen {
         let namespace = state.namespace_of(header);
         let undone = match &namespace {
@@ -166,8 +166,8 @@ fn undo(place: &Place, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &m
         // After a failure the others can be undone all the same.
         let failed = |why| Some(UndoReport { failed: vec![why], ..UndoReport::default() });
         match undone.unwrap_or_else(failed) {
-            Some(report) => all.add(place, id, &report, &namespace),
-            None => all.text.push_str(&format!("{}{id}  undone by another meanwhile\n", place.name)),
+            Some(report) => all.add(directory, id, &report, &namespace),
+            None => all.text.push_str(&format!("{}{id}  undone by another meanwhile\n", directory.name)),
         }
     }
 }
@@ -181,7 +181,7 @@ fn child(state: &StateDir, netns: &Path, id: &SetId, arguments: &Undo) -> Result
         .arg("--state-dir")
         .arg(state.path())
         .arg("--root")
-        .arg(arguments.place.root());
+        .arg(arguments.system.root());
     if arguments.force {
         launch = launch.arg("--force");
     }
@@ -234,15 +234,15 @@ pub(crate) fn keep(arguments: &Keeper, output: &Output) -> u8 {
         let _ = output.result(task::Keeper::READY);
     };
     if let Some(name) = &arguments.lab {
-        let registry = lab::Registry::at(arguments.place.state().path());
+        let registry = lab::Registry::at(arguments.system.state().path());
         // What cannot be removed stays in the registry, and is stale there.
         return u8::from(lab::keep(&registry, name, arguments.owner, ready).is_err());
     }
     let task = prepare::keeper::KeeperTask {
         set: SetId(arguments.set.clone().unwrap_or_default()),
-        state: arguments.place.state(),
+        state: arguments.system.state(),
         owner: arguments.owner,
     };
     // An owner that is gone by now is what a keeper is for.
-    prepare::keeper::run(&task, &arguments.place.kernel(), ready)
+    prepare::keeper::run(&task, &arguments.system.kernel(), ready)
 }

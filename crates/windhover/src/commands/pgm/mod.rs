@@ -7,7 +7,7 @@ mod send;
 mod tell;
 
 use super::capture::Recording;
-use crate::cli::pgm::{Pgm, Receiver, Source, Way as WayFlags};
+use crate::cli::pgm::{GroupArgs, Pgm, Receiver, Source};
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use model::{PgmCarrier, PgmSpec};
@@ -36,14 +36,17 @@ pub(crate) fn run(command: Pgm, output: &Output) -> Result<u8, Failure> {
 /// The capture of both ways that --pcap asks for.
 fn capture(command: &Pgm) -> Result<Option<Recording>, Failure> {
     let (name, flags, group, reply) = match command {
-        Pgm::Send(arguments) => ("send", &arguments.way, arguments.group, None),
-        Pgm::Recv(arguments) => ("recv", &arguments.way, arguments.group, None),
-        Pgm::Ping(arguments) => {
-            ("ping", &arguments.way, arguments.group, Some(reply_group(arguments.group, arguments.reply.reply_group)?))
-        }
+        Pgm::Send(arguments) => ("send", &arguments.group_args, arguments.group, None),
+        Pgm::Recv(arguments) => ("recv", &arguments.group_args, arguments.group, None),
+        Pgm::Ping(arguments) => (
+            "ping",
+            &arguments.group_args,
+            arguments.group,
+            Some(reply_group(arguments.group, arguments.reply.reply_group)?),
+        ),
         Pgm::Reflect(arguments) => (
             "reflect",
-            &arguments.way,
+            &arguments.group_args,
             arguments.group,
             Some(reply_group(arguments.group, arguments.reply.reply_group)?),
         ),
@@ -71,7 +74,7 @@ struct Hears<'a> {
 }
 
 /// Opens one end.
-fn open(flags: &WayFlags, publishes: Option<&Publishes<'_>>, hears: Option<&Hears<'_>>) -> Result<Way, Failure> {
+fn open(flags: &GroupArgs, publishes: Option<&Publishes<'_>>, hears: Option<&Hears<'_>>) -> Result<Way, Failure> {
     let groups = [publishes.map(|publishes| publishes.group), hears.map(|hears| hears.group)];
     if let Some(group) = groups.into_iter().flatten().find(|group| !group.is_multicast()) {
         return Err(Failure::usage(anyhow!("{group} is no multicast group: use one of 224.0.0.0/4 or ff00::/8")));
@@ -104,7 +107,7 @@ fn asked(error: &PgmIoError) -> Failure {
 }
 
 /// The own address, and the number of the interface where it was asked for.
-fn own(flags: &WayFlags, group: IpAddr) -> Result<(IpAddr, Option<u32>), Failure> {
+fn own(flags: &GroupArgs, group: IpAddr) -> Result<(IpAddr, Option<u32>), Failure> {
     if let Some(local) = flags.local.filter(|local| !local.is_loopback()) {
         net::interface::with_address(local).map_err(Failure::usage)?;
     }

@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
     let reply = reply_group(arguments.group, arguments.reply.reply_group)?;
     let publishes = Publishes { group: arguments.group, flags: &arguments.source };
     let hears = Hears { group: reply, flags: &arguments.receiver };
-    let mut way = open(&arguments.way, Some(&publishes), Some(&hears))?;
+    let mut way = open(&arguments.group_args, Some(&publishes), Some(&hears))?;
     let options = PingOptions {
         count: arguments.count,
         rate_pps: arguments.rate,

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 pub(super) fn run(arguments: &Recv, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
     let hears = Hears { group: arguments.group, flags: &arguments.receiver };
-    let mut way = open(&arguments.way, None, Some(&hears))?;
+    let mut way = open(&arguments.group_args, None, Some(&hears))?;
     output.note(format_args!("{} hears {}", way.local(), arguments.group));
     let options = SubscribeOptions {
         count: arguments.count,
@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &Recv, output: &Output) -> Result<u8, Failure> {
         idle: arguments.idle,
         until_fin: arguments.until_fin,
         check: arguments.check,
-        zeromq: arguments.way.zeromq,
+        zeromq: arguments.group_args.zeromq,
     };
     let mut printer = Printer { arguments, output, began_ns: way.now_ns(), line: String::new() };
     let mut failed = None;

@@ -12,7 +12,7 @@ pub(super) fn run(arguments: &Reflect, output: &Output) -> Result<u8, Failure> {
     let reply = reply_group(arguments.group, arguments.reply.reply_group)?;
     let publishes = Publishes { group: reply, flags: &arguments.source };
     let hears = Hears { group: arguments.group, flags: &arguments.receiver };
-    let mut way = open(&arguments.way, Some(&publishes), Some(&hears))?;
+    let mut way = open(&arguments.group_args, Some(&publishes), Some(&hears))?;
     output.note(format_args!("{} answers what comes from {} on {reply}", way.local(), arguments.group));
     let messages = hand::reflect(&mut way, (arguments.count, arguments.lasts), &stop, &mut |event| {
         output.note(tell::event_text(event));

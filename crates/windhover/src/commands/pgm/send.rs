@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
     let publishes = Publishes { group: arguments.group, flags: &arguments.source };
-    let mut way = open(&arguments.way, Some(&publishes), None)?;
+    let mut way = open(&arguments.group_args, Some(&publishes), None)?;
     let mut input = Input::new(arguments, way.packet_payload_bytes())?;
     output.note(format_args!("{} publishes on {}", way.local(), arguments.group));
     serve(&mut way, arguments.wait, &stop)?;
     let began = Instant::now();
     let rate_pps = arguments.rate.or_else(|| arguments.count.map(|_| 1000.0));
-    let options = PublishOptions { rate_pps, zeromq: arguments.way.zeromq };
+    let options = PublishOptions { rate_pps, zeromq: arguments.group_args.zeromq };
     let sent = hand::publish(&mut way, options, &stop, |number, message| {
         let next = input.next(number, message)?;
-        if message.len() > MOST_BYTES && !arguments.way.zeromq {
+        if message.len() > MOST_BYTES && !arguments.group_args.zeromq {
             let why = anyhow!("message {} has {} bytes: PGM carries {MOST_BYTES} at most", number + 1, message.len());
             return Err(Failure::usage(why));
         }

@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
     if let Some(ShieldCommand::Exec(exec)) = &arguments.command {
         return run_exec(exec, output);
     }
-    let (kernel, state) = (arguments.place.kernel(), arguments.place.state());
+    let (kernel, state) = (arguments.system.kernel(), arguments.system.state());
     if arguments.reset {
         return reset(arguments, &kernel, &state, output);
     }
@@ -229,7 +229,7 @@ fn end(shielded: Shielded, kernel: &Kernel, state: &StateDir, output: &Output) -
 }
 
 fn run_exec(exec: &Exec, output: &Output) -> Result<u8, Failure> {
-    let (kernel, state) = (exec.place.kernel(), exec.place.state());
+    let (kernel, state) = (exec.system.kernel(), exec.system.state());
     let (spec, hints) = spec(&exec.wanted, &kernel, &state)?;
     let plan = shield::plan(&spec, &kernel, &state).map_err(failed)?;
     tell(&plan.lacks, output);
