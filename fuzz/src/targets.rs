@@ -43,7 +43,6 @@ pub const TARGETS: &[Target] = &[
     ("zmtp", zmtp),
     ("cell_lines", cell_lines),
     ("gate", gate),
-    ("figure", figure),
 ];
 
 /// Frames of both protocols.
@@ -253,9 +252,4 @@ pub fn cell_lines(bytes: &[u8]) {
 /// Gates as people type them.
 pub fn gate(bytes: &[u8]) {
     report::exercise::gate(bytes);
-}
-
-/// The text of figures.
-pub fn figure(bytes: &[u8]) {
-    report::exercise::figure(bytes);
 }

@@ -1,31 +1,27 @@
 //! Every figure of a report as a file of its own: PNG, SVG, PDF, CSV. `windhover plot` writes them.
 
 use crate::compare::KEPT;
+use crate::figure::Figure;
 pub use crate::figure::Font;
-use crate::figure::{Figure, chart};
 use crate::heat::{self, Heat, Layout, Look, Map};
-use crate::plots::{self, Quantity};
+use crate::plots::{self, Picture};
 use crate::units::{list, plain};
-use crate::{Options, Report, ReportError, glance};
+use crate::{Options, Report, ReportError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A kind of figure.
+/// What a chart shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ChartKind {
+    /// All cells on one scale in one picture.
+    Cells,
     /// Latency by time, one picture a cell.
     Heat,
     /// The same in the style of 2011.
     Heat2011,
     /// Lateness of sends by time, one picture a cell.
     Lateness,
-    /// All cells on one scale in one picture.
-    Cells,
     /// Where one cell has more messages than another.
     Difference,
-    /// Mean time against message size.
-    Size,
-    /// Jitter against message size.
-    Jitter,
     /// Distributions side by side.
     Distributions,
     /// The share of messages that took longer.
@@ -34,79 +30,52 @@ pub enum Kind {
     Ecdf,
     /// Latency, lateness and loss against rate.
     Rate,
+    /// Mean time against message size.
+    Size,
+    /// Jitter against message size.
+    Jitter,
 }
 
-impl Kind {
-    /// All kinds, in the order of a report.
-    pub const ALL: [Self; 11] = [
-        Self::Cells,
-        Self::Heat,
-        Self::Heat2011,
-        Self::Lateness,
-        Self::Difference,
-        Self::Distributions,
-        Self::Percentiles,
-        Self::Ecdf,
-        Self::Rate,
-        Self::Size,
-        Self::Jitter,
-    ];
+/// All kinds in the order of a report: the word used in flags and file names, whether it is drawn where no kind is asked
+/// for (a handful that answers most questions), whether it is a heat map.
+const KINDS: [(ChartKind, &str, bool, bool); 11] = [
+    (ChartKind::Cells, "cells", true, true),
+    (ChartKind::Heat, "heat", true, true),
+    (ChartKind::Heat2011, "heat-2011", false, true),
+    (ChartKind::Lateness, "lateness", false, true),
+    (ChartKind::Difference, "difference", false, true),
+    (ChartKind::Distributions, "distributions", true, false),
+    (ChartKind::Percentiles, "percentiles", true, false),
+    (ChartKind::Ecdf, "ecdf", false, false),
+    (ChartKind::Rate, "rate", true, false),
+    (ChartKind::Size, "size", true, false),
+    (ChartKind::Jitter, "jitter", true, false),
+];
+
+impl ChartKind {
+    fn row(self) -> (Self, &'static str, bool, bool) {
+        KINDS[self as usize]
+    }
 
     /// The word used in flags and file names.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Heat => "heat",
-            Self::Heat2011 => "heat-2011",
-            Self::Lateness => "lateness",
-            Self::Cells => "cells",
-            Self::Difference => "difference",
-            Self::Size => "size",
-            Self::Jitter => "jitter",
-            Self::Distributions => "distributions",
-            Self::Percentiles => "percentiles",
-            Self::Ecdf => "ecdf",
-            Self::Rate => "rate",
-        }
-    }
-
-    /// One line for people.
-    #[must_use]
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::Heat => "heat map of one cell: latency by time, lost messages, quantiles, the worst messages",
-            Self::Heat2011 => "the same data in the style of 2011, with what that style hides",
-            Self::Lateness => "heat map of how late messages were sent against their schedule",
-            Self::Cells => "heat maps of all cells on one scale in one picture",
-            Self::Difference => "heat map of the difference of two cells",
-            Self::Size => "mean time against message size",
-            Self::Jitter => "jitter against message size",
-            Self::Distributions => "distributions of all cells side by side",
-            Self::Percentiles => "the share of messages that took longer, to the last message",
-            Self::Ecdf => "the share of messages that took at most as long",
-            Self::Rate => "what a schedule does to latency, lateness and loss, against its rate",
-        }
-    }
-
-    /// Whether it is drawn where no kind is asked for: a handful that answers most questions.
-    #[must_use]
-    pub fn is_usual(self) -> bool {
-        !matches!(self, Self::Heat2011 | Self::Lateness | Self::Difference | Self::Ecdf)
+        self.row().1
     }
 
     fn is_map(self) -> bool {
-        matches!(self, Self::Heat | Self::Heat2011 | Self::Lateness | Self::Cells | Self::Difference)
+        self.row().3
     }
 }
 
 /// Which figures, of which cells, and how they look.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Wanted {
-    /// Kinds; empty: those of [`Kind::is_usual`], heat maps of cells with a rate only.
-    pub kinds: Vec<Kind>,
+    /// Kinds; empty: the usual ones, heat maps of cells with a rate only.
+    pub kinds: Vec<ChartKind>,
     /// With no kinds named: all that the runs have.
     pub all: bool,
-    /// Only this cell, by a number or a part of a key that one of [`cells`] alone has; with [`Kind::Difference`] the first
+    /// Only this cell, by a number or a part of a key that one of [`cells`] alone has; with [`ChartKind::Difference`] the first
     /// of the two.
     pub cell: Option<String>,
     /// The second cell of a difference, named likewise; absent: the next one of the same messages that differs in the fewest factors.
@@ -126,8 +95,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn wants(&self, kind: Kind) -> bool {
-        if self.kinds.is_empty() { self.all || kind.is_usual() } else { self.kinds.contains(&kind) }
+    fn wants(&self, kind: ChartKind) -> bool {
+        if self.kinds.is_empty() { self.all || kind.row().2 } else { self.kinds.contains(&kind) }
     }
 }
 
@@ -168,7 +137,7 @@ fn key_of(cells: &[(usize, String)], asked: &str) -> Result<String, ReportError>
 #[derive(Debug, Clone)]
 pub struct Drawing {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ChartKind,
     /// The name of its file without the ending, such as `heat-0003-rtt`.
     pub name: String,
     /// One line for people.
@@ -240,18 +209,20 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
         ..wanted.clone()
     };
     let wanted = &named;
-    let wants = |kind: Kind| wanted.wants(kind);
-    if Kind::ALL.into_iter().any(|kind| kind.is_map() && wants(kind)) {
+    let wants = |kind: ChartKind| wanted.wants(kind);
+    let wanted_of = |map: bool| KINDS.into_iter().any(|(kind, _, _, is_map)| is_map == map && wants(kind));
+    if wanted_of(true) {
         maps(runs, wanted, &keys, &mut out);
     }
-    if Kind::ALL.into_iter().any(|kind| !kind.is_map() && wants(kind)) {
+    if wanted_of(false) {
         charts(runs, wanted, &mut out.drawings);
     }
     out.drawings.retain(|drawing| wants(drawing.kind));
     if wanted.kinds.is_empty() && !wanted.all {
         // Where messages follow a schedule, what happened when is the question; a map of a closed loop says little.
         let paced = |drawing: &Drawing| matches!(&drawing.csv, Data::Map(map, _) if map.factors.contains_key("rate"));
-        out.drawings.retain(|drawing| !matches!(drawing.kind, Kind::Heat) || wanted.cell.is_some() || paced(drawing));
+        out.drawings
+            .retain(|drawing| !matches!(drawing.kind, ChartKind::Heat) || wanted.cell.is_some() || paced(drawing));
     }
     for drawing in &mut out.drawings {
         if let Some(title) = &wanted.title {
@@ -262,14 +233,14 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
     for kind in &wanted.kinds {
         if !out.drawings.iter().any(|drawing| drawing.kind == *kind) {
             let why = match kind {
-                Kind::Difference => {
+                ChartKind::Difference => {
                     "needs two cells with interval logs and the same probe, protocol, size and rate: name \
                      others with --cell and --against"
                         .to_owned()
                 }
                 kind if kind.is_map() => needed(runs, wanted),
-                Kind::Size | Kind::Jitter => "needs cells of pingpong with two sizes or more".to_owned(),
-                Kind::Rate => "needs cells of pace".to_owned(),
+                ChartKind::Size | ChartKind::Jitter => "needs cells of pingpong with two sizes or more".to_owned(),
+                ChartKind::Rate => "needs cells of pace".to_owned(),
                 _ => "needs cells of pingpong or pace".to_owned(),
             };
             let damage = out.problems.first().map(|problem| format!("; {problem}")).unwrap_or_default();
@@ -329,20 +300,20 @@ fn two<'m>(ours: &[&'m Map], wanted: &Wanted) -> Option<(&'m Map, &'m Map)> {
 fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mut Drawings) {
     let tag = wanted.tag.clone().unwrap_or_else(|| "rtt".to_owned());
     let heats = heat_tags(runs, wanted);
-    let kinds = |kind: Kind| wanted.wants(kind);
+    let kinds = |kind: ChartKind| wanted.wants(kind);
     let mut tags = Vec::new();
-    if [Kind::Heat, Kind::Heat2011, Kind::Cells, Kind::Difference].into_iter().any(kinds) {
+    if [ChartKind::Heat, ChartKind::Heat2011, ChartKind::Cells, ChartKind::Difference].into_iter().any(kinds) {
         tags.extend(heats.iter().cloned());
     }
-    if kinds(Kind::Lateness) && !tags.iter().any(|tag| tag == "lateness") {
+    if kinds(ChartKind::Lateness) && !tags.iter().any(|tag| tag == "lateness") {
         tags.push("lateness".to_owned());
     }
     // A difference needs both cells, whatever cell is named.
-    let one_cell = (!kinds(Kind::Difference)).then(|| wanted.cell.clone()).flatten();
+    let one_cell = (!kinds(ChartKind::Difference)).then(|| wanted.cell.clone()).flatten();
     let options = heat::Options {
         tags,
         max_columns: wanted.columns.unwrap_or(1200),
-        linear_ns: (kinds(Kind::Heat2011) || wanted.look.linear).then_some(heat::ROW_2011_NS),
+        linear_ns: (kinds(ChartKind::Heat2011) || wanted.look.linear).then_some(heat::ROW_2011_NS),
         details: 0,
         repetition: wanted.repetition,
         cell: one_cell,
@@ -362,13 +333,14 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
     let of_tag = |tag: &str| -> Vec<&Map> { all.maps.iter().filter(|map| map.tag == tag).collect() };
     let shown = |map: &&Map| wanted.cell.as_ref().is_none_or(|cell| *cell == map.cell);
     let look = &wanted.look;
-    let mut add = |kind: Kind, map: Option<&Map>, tag: &str, figure: Figure, csv: Data| {
+    let mut add = |kind: ChartKind, map: Option<&Map>, tag: &str, figure: Figure, csv: Data| {
         // Files have the numbers that --cell takes.
         let number = |map: &Map| keys.iter().find(|(_, key)| plain(key) == map.cell).map(|(number, _)| *number);
         let index = map.and_then(number).map(|number| format!("-{number:04}")).unwrap_or_default();
         let again = wanted.repetition.filter(|_| map.is_some()).map(|one| format!("-r{one}")).unwrap_or_default();
         let run = map.filter(|_| several_runs).map(|map| format!("-{}", map.run)).unwrap_or_default();
-        let tag = if kind == Kind::Lateness { String::new() } else { format!("-{}", tag.replace(['@', '_'], "-")) };
+        let tag =
+            if kind == ChartKind::Lateness { String::new() } else { format!("-{}", tag.replace(['@', '_'], "-")) };
         out.drawings.push(Drawing {
             kind,
             name: file_name(&format!("{}{run}{index}{again}{tag}", kind.word())),
@@ -397,9 +369,9 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
                 }
             }
         }
-        add(Kind::Cells, None, &tag, figure, Data::Ready(csv));
+        add(ChartKind::Cells, None, &tag, figure, Data::Ready(csv));
     }
-    let of_cells = heats.iter().map(|tag| (Kind::Heat, tag.as_str())).chain([(Kind::Lateness, "lateness")]);
+    let of_cells = heats.iter().map(|tag| (ChartKind::Heat, tag.as_str())).chain([(ChartKind::Lateness, "lateness")]);
     for (kind, tag) in of_cells {
         let maps = of_tag(tag);
         let Some(rows) = look.rows(&maps) else { continue };
@@ -412,13 +384,13 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
     for map in ours.iter().copied().filter(shown) {
         if let Some(figure) = heat::figure_2011(map) {
             let layout = Layout::Linear { step_ns: heat::ROW_2011_NS };
-            add(Kind::Heat2011, Some(map), &tag, figure, Data::Map(Box::new(map.clone()), layout));
+            add(ChartKind::Heat2011, Some(map), &tag, figure, Data::Map(Box::new(map.clone()), layout));
         }
     }
-    if let Some((a, b)) = two(&ours, wanted).filter(|_| kinds(Kind::Difference))
+    if let Some((a, b)) = two(&ours, wanted).filter(|_| kinds(ChartKind::Difference))
         && let Some(figure) = heat::difference(a, b, look)
     {
-        add(Kind::Difference, None, &tag, figure, Data::Ready(heat::difference_csv(a, b)));
+        add(ChartKind::Difference, None, &tag, figure, Data::Ready(heat::difference_csv(a, b)));
         let mixed: Vec<String> = KEPT
             .into_iter()
             .filter(|name| a.factors.get(*name) != b.factors.get(*name))
@@ -443,27 +415,22 @@ fn first_repetitions(maps: Vec<Map>) -> Vec<Map> {
 
 fn charts(runs: &[store::Run], wanted: &Wanted, out: &mut Vec<Drawing>) {
     let report = Report::from_runs(runs, &Options::default());
-    let theme = wanted.look.theme;
-    let mut add = |kind: Kind, pictures: Vec<(String, String)>, csv: String| {
+    let mut add = |kind: ChartKind, pictures: Vec<Picture>, csv: &str| {
         let many = pictures.len() > 1;
-        for (number, (heading, svg)) in (1..).zip(pictures) {
+        for (number, Picture { heading, figure }) in (1..).zip(pictures) {
             let name = if many { format!("{}-{number}", kind.word()) } else { kind.word().to_owned() };
-            let figure = chart(&heading, &svg, theme);
-            out.push(Drawing { kind, name, heading, figure, zoom: 2, csv: Data::Ready(csv.clone()) });
+            let figure = figure.headed(&heading, wanted.look.theme);
+            out.push(Drawing { kind, name, heading, figure, zoom: 2, csv: Data::Ready(csv.to_owned()) });
         }
     };
-    let pairs = |pictures: Vec<plots::Picture>| -> Vec<(String, String)> {
-        pictures.into_iter().map(|picture| (picture.heading, picture.svg)).collect()
-    };
-    let summary = crate::csv::report(&report.document);
-    let glance: Vec<(String, String)> =
-        glance::strips(&report).map(|svg| ("Distributions".to_owned(), svg)).into_iter().collect();
-    add(Kind::Distributions, glance, summary.clone());
-    add(Kind::Percentiles, pairs(plots::tails(&report)), distributions(&report));
-    add(Kind::Ecdf, pairs(plots::functions(&report)), distributions(&report));
-    add(Kind::Rate, pairs(plots::by_rate(&report)), summary.clone());
-    add(Kind::Size, pairs(plots::by_size(&report, Quantity::Time)), summary.clone());
-    add(Kind::Jitter, pairs(plots::by_size(&report, Quantity::Jitter)), summary);
+    let (summary, counts) = (crate::csv::report(&report.document), distributions(&report));
+    let strips = plots::strips(&report).map(|figure| Picture { heading: "Distributions".to_owned(), figure });
+    add(ChartKind::Distributions, strips.into_iter().collect(), &summary);
+    add(ChartKind::Percentiles, plots::tails(&report), &counts);
+    add(ChartKind::Ecdf, plots::functions(&report), &counts);
+    add(ChartKind::Rate, plots::by_rate(&report), &summary);
+    add(ChartKind::Size, plots::by_size(&report, "mean"), &summary);
+    add(ChartKind::Jitter, plots::by_size(&report, "stdev"), &summary);
 }
 
 /// The distributions of all cells: RTT buckets with the messages in them and beyond, counted `from` the `actual` send

@@ -1,18 +1,10 @@
 //! Entry points for fuzzing: each takes any bytes and must neither panic nor hang. Not part of the public interface.
 
 use crate::compare::{Gate, Metric};
-use crate::figure;
-use crate::heat::Theme;
 
 /// Gates and metrics as people type them.
 pub fn gate(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = text.parse::<Gate>();
     let _ = text.parse::<Metric>();
-}
-
-/// The text of a chart, which is taken apart to be drawn elsewhere.
-pub fn figure(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    let _ = figure::chart("heading", &text, Theme::Light);
 }

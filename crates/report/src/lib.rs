@@ -13,6 +13,7 @@
 
 mod cell_tables;
 mod cells;
+mod chart;
 pub mod charts;
 mod combine;
 pub mod compare;
@@ -23,7 +24,6 @@ mod error;
 #[doc(hidden)]
 pub mod exercise;
 mod figure;
-mod glance;
 pub mod heat;
 mod html;
 mod idle;
@@ -43,7 +43,6 @@ mod single_pace;
 mod single_stream;
 mod summary;
 mod summary_pace;
-mod svg;
 mod tail;
 mod text;
 mod units;

@@ -418,7 +418,9 @@ fn switches_say_what_they_show_and_hide() {
     let map = maps.iter().find(|map| map.index == 2 && map.tag == "rtt").unwrap();
     assert!(map.lost > 0 && text(&saw["lost"]).contains(&format!("{} messages lost", map.lost)), "{saw:#}");
     assert!(text(&saw["lateness"]).ends_with("lateness"));
-    let hidden = map.hidden_above(heat::Layout::Linear { step_ns: 10_000 }, 2_000_000);
+    let layout = heat::Layout::Linear { step_ns: 10_000 };
+    let above = |(row, _): &&(u32, u64)| *row > layout.row(2_000_000);
+    let hidden: u64 = map.whole.grid(layout).columns.iter().flatten().filter(above).map(|(_, count)| count).sum();
     assert!(hidden > 0, "the sample has messages above 2 ms");
     let old = text(&saw["old"]);
     assert!(old.contains(&format!("hides {hidden} messages above 2 ms")), "{hidden}: {old}");

@@ -10,8 +10,8 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use synthetic::{Cell, Files, Message, about, chance, files};
-use windhover_report::charts::{self, Drawing, Kind, Wanted};
-use windhover_report::heat::{self, Heat, Layout, Map, Options, Place, Rows, Theme};
+use windhover_report::charts::{self, ChartKind, Drawing, Wanted};
+use windhover_report::heat::{self, Bin, Heat, Layout, Map, Options, Rows, Theme};
 
 fn quiet(seq: u64) -> Message {
     Message { lateness_ns: about(4_000, seq * 2), rtt_ns: Some(about(10_000, seq * 2 + 1)) }
@@ -37,7 +37,7 @@ impl Made {
         heat::of_run(&self.run, options)
     }
 
-    fn draw(&self, kind: Kind, wanted: Wanted) -> Vec<Drawing> {
+    fn draw(&self, kind: ChartKind, wanted: Wanted) -> Vec<Drawing> {
         let wanted = Wanted { kinds: vec![kind], ..wanted };
         charts::draw(std::slice::from_ref(&self.run), &wanted).unwrap().drawings
     }
@@ -118,7 +118,7 @@ fn images(svg: &str) -> Vec<[f64; 4]> {
 fn middle(area: [f64; 4], map: &Map, rows: &Rows, at_ns: u64, ns: u64) -> (f64, f64) {
     let columns = map.whole.columns.len() as f64;
     let column = (at_ns / map.whole.column_ns) as f64;
-    let Place::At(place) = rows.place(rows.layout.row(ns)) else { panic!("{ns} ns is not shown") };
+    let Bin::Row(place) = rows.bin(rows.layout.row(ns)) else { panic!("{ns} ns is not shown") };
     let [left, top, width, height] = area;
     let x = left + (column + 0.5) * width / columns;
     let y = top + height - (f64::from(place) + 0.5) * height / f64::from(rows.count);
@@ -170,7 +170,7 @@ fn all_cells_add_up_to_all_messages() {
                 .columns
                 .iter()
                 .flatten()
-                .filter(|(row, _)| matches!(shown.place(*row), Place::At(_)))
+                .filter(|(row, _)| matches!(shown.bin(*row), Bin::Row(_)))
                 .map(|(_, count)| count)
                 .sum();
             assert_eq!(outside + inside, sent, "nothing falls outside unseen");
@@ -201,7 +201,7 @@ fn one_outlier_in_a_million_is_seen() {
     assert_eq!(map.total(), 1_000_000);
     for theme in [Theme::Light, Theme::Dark] {
         let look = heat::Look { theme, ..heat::Look::default() };
-        let drawing = made.draw(Kind::Heat, Wanted { look, ..Wanted::default() }).remove(0);
+        let drawing = made.draw(ChartKind::Heat, Wanted { look, ..Wanted::default() }).remove(0);
         let image = keep(&format!("million-{theme:?}").to_lowercase(), &drawing);
         let area = images(&drawing.svg(1.0))[0];
         let rows = look.rows(&[map]).unwrap();
@@ -239,7 +239,7 @@ fn lost_messages_have_a_lane() {
         .map(|(at, column)| (at, column.lost))
         .collect();
     assert_eq!(lost, [(20, 1), (50, 40), (80, 300)]);
-    let drawing = made.draw(Kind::Heat, Wanted::default()).remove(0);
+    let drawing = made.draw(ChartKind::Heat, Wanted::default()).remove(0);
     let image = keep("loss", &drawing);
     let areas = images(&drawing.svg(1.0));
     let lane = areas[1];
@@ -287,7 +287,7 @@ fn the_comb_of_a_throttled_spinner_shows_in_lateness_only() {
     assert_eq!(teeth(tag("lateness")), expected);
     assert_eq!(teeth(tag("rtt_intended")), expected);
     assert_eq!(teeth(tag("rtt")), Vec::<usize>::new(), "the actual send time hides it");
-    let drawing = made.draw(Kind::Lateness, Wanted::default()).remove(0);
+    let drawing = made.draw(ChartKind::Lateness, Wanted::default()).remove(0);
     let image = keep("comb-lateness", &drawing);
     let area = images(&drawing.svg(1.0))[0];
     let map = tag("lateness");
@@ -302,8 +302,8 @@ fn the_comb_of_a_throttled_spinner_shows_in_lateness_only() {
     }
     insta::assert_snapshot!("comb", hash(&image, area));
     let intended = Wanted { tag: Some("rtt_intended".into()), ..Wanted::default() };
-    keep("comb-intended", &made.draw(Kind::Heat, intended)[0]);
-    keep("comb-rtt", &made.draw(Kind::Heat, Wanted::default())[0]);
+    keep("comb-intended", &made.draw(ChartKind::Heat, intended)[0]);
+    keep("comb-rtt", &made.draw(ChartKind::Heat, Wanted::default())[0]);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn what_a_protocol_did_about_losses_is_ticks_in_lanes() {
         .collect();
     events.extend([event("lost", 9_990), event("throttled", 5_000)]);
     let made = made("lanes", &[files(&Cell { events, ..cell(1_000, 10, &throttled) })]);
-    let drawing = made.draw(Kind::Heat, Wanted::default()).remove(0);
+    let drawing = made.draw(ChartKind::Heat, Wanted::default()).remove(0);
     let svg = drawing.svg(1.0);
     for (name, count) in [("NAK", "40"), ("repair", "20"), ("given up", "1")] {
         assert!(svg.contains(&format!(">{name}<")) && svg.contains(&format!(">{count}<")), "{name} {count}");
@@ -350,7 +350,7 @@ fn sawtooth(seq: u64, intended: u64) -> Message {
 fn a_saw_tooth_rises_and_falls() {
     let made = made("saw-tooth", &[files(&cell(10_000, 12, &sawtooth))]);
     let map = &made.maps(&Options::default()).maps[0];
-    let drawing = made.draw(Kind::Heat, Wanted::default()).remove(0);
+    let drawing = made.draw(ChartKind::Heat, Wanted::default()).remove(0);
     let image = keep("saw-tooth", &drawing);
     let area = images(&drawing.svg(1.0))[0];
     let rows = heat::Look::default().rows(&[map]).unwrap();
@@ -365,7 +365,7 @@ fn a_saw_tooth_rises_and_falls() {
         assert!(seen(start + 1.95, 1_980_000) && !seen(start + 1.95, 570_000), "tooth {tooth}");
     }
     insta::assert_snapshot!("saw-tooth", hash(&image, area));
-    let old = made.draw(Kind::Heat2011, Wanted::default()).remove(0);
+    let old = made.draw(ChartKind::Heat2011, Wanted::default()).remove(0);
     keep("saw-tooth-2011", &old);
     // Both pictures, and the cells of the linear grid, say the same number.
     let linear = &made.maps(&Options { linear_ns: Some(10_000), ..Options::default() }).maps[0];
@@ -390,13 +390,13 @@ fn what_the_style_of_2011_hides_is_said() {
         _ => quiet(seq),
     };
     let made = made("hidden", &[files(&cell(10_000, 10, &rule))]);
-    let svg = made.draw(Kind::Heat2011, Wanted::default()).remove(0).svg(1.0);
+    let svg = made.draw(ChartKind::Heat2011, Wanted::default()).remove(0).svg(1.0);
     assert!(svg.contains("It hides 40 messages above 2,000 µs and 3 lost ones"), "{svg}");
-    let corrected = made.draw(Kind::Heat, Wanted::default()).remove(0).svg(1.0);
+    let corrected = made.draw(ChartKind::Heat, Wanted::default()).remove(0).svg(1.0);
     assert!(corrected.contains("a scale that ends at 2,000 µs would hide 40"), "{corrected}");
     // A picture that ends at 100 µs has an overflow row.
     let look = heat::Look { high_ns: Some(100_000), ..heat::Look::default() };
-    let drawing = made.draw(Kind::Heat, Wanted { look, ..Wanted::default() }).remove(0);
+    let drawing = made.draw(ChartKind::Heat, Wanted { look, ..Wanted::default() }).remove(0);
     let image = keep("overflow", &drawing);
     assert!(drawing.svg(1.0).contains("40 above 100 µs"), "{}", drawing.svg(1.0));
     let [left, top, width, height] = images(&drawing.svg(1.0))[0];
@@ -440,7 +440,7 @@ fn cells_side_by_side_and_their_difference() {
     for theme in [Theme::Light, Theme::Dark] {
         let look = heat::Look { theme, ..heat::Look::default() };
         let wanted = Wanted { look, ..Wanted::default() };
-        let cells = made.draw(Kind::Cells, wanted.clone()).remove(0);
+        let cells = made.draw(ChartKind::Cells, wanted.clone()).remove(0);
         keep(&format!("cells-{theme:?}").to_lowercase(), &cells);
         let svg = cells.svg(1.0);
         for word in ["10,000 messages/s", "40,000 messages/s", "fifo:50", "policy other"] {
@@ -453,7 +453,7 @@ fn cells_side_by_side_and_their_difference() {
             against: Some("policy=fifo:50,rate=40000,size=1000".into()),
             ..wanted
         };
-        let drawing = made.draw(Kind::Difference, pair).remove(0);
+        let drawing = made.draw(ChartKind::Difference, pair).remove(0);
         let image = keep(&format!("difference-{theme:?}").to_lowercase(), &drawing);
         let area = images(&drawing.svg(1.0))[0];
         // Slow messages are those of A (first colour), the bulk near 12 µs is that of B.
@@ -494,7 +494,7 @@ fn the_same_run_gives_the_same_bytes() {
 fn csv_holds_every_message_once() {
     let rule = |seq: u64, _: u64| if seq % 1000 == 7 { Message { rtt_ns: None, lateness_ns: 0 } } else { quiet(seq) };
     let made = made("csv", &[files(&cell(10_000, 3, &rule))]);
-    let csv = made.draw(Kind::Heat, Wanted::default()).remove(0).csv();
+    let csv = made.draw(ChartKind::Heat, Wanted::default()).remove(0).csv();
     let mut lines = csv.split("\r\n");
     assert_eq!(lines.next(), Some("at_ns,length_ns,low_ns,high_ns,messages,lost"));
     let (mut messages, mut lost) = (0, 0);
@@ -552,7 +552,7 @@ fn reflectors_are_seen_together_and_one_by_one() {
     assert_eq!(heat.maps[2].quantity(), "RTT from the actual send, reflector c");
     assert_eq!((heat.maps[2].lost, heat.maps[2].whole.lost()), (5, 0));
     let wanted = Wanted { tag: Some("rtt@c".into()), ..Wanted::default() };
-    let drawing = made.draw(Kind::Heat, wanted).remove(0);
+    let drawing = made.draw(ChartKind::Heat, wanted).remove(0);
     assert_eq!(drawing.name, "heat-0001-rtt-c");
     assert!(drawing.svg(1.0).contains("when messages were lost is not known"), "an older run");
     // What a reflector lost and when, as runs say it by now.
@@ -570,7 +570,7 @@ fn reflectors_are_seen_together_and_one_by_one() {
     assert_eq!(heat.maps.iter().map(|map| map.whole.lost()).collect::<Vec<_>>(), [5, 0, 5]);
     assert_eq!(heat.maps[2].whole.columns.iter().position(|column| column.lost == 5), Some(15));
     let wanted = Wanted { tag: Some("rtt@c".into()), ..Wanted::default() };
-    assert!(!made.draw(Kind::Heat, wanted).remove(0).svg(1.0).contains("is not known"));
+    assert!(!made.draw(ChartKind::Heat, wanted).remove(0).svg(1.0).contains("is not known"));
 }
 
 #[test]
@@ -608,14 +608,15 @@ fn damage_is_named_and_the_rest_is_drawn() {
     // Nothing that can be read at all: the other cell is still drawn.
     fs::write(&path, "nonsense\n").unwrap();
     let drawings =
-        charts::draw(std::slice::from_ref(&made.run), &Wanted { kinds: vec![Kind::Heat], ..Wanted::default() })
+        charts::draw(std::slice::from_ref(&made.run), &Wanted { kinds: vec![ChartKind::Heat], ..Wanted::default() })
             .unwrap();
     assert_eq!(drawings.drawings.len(), 1);
     assert!(drawings.problems[0].contains("0001.hlog: line 1 is damaged"), "{:?}", drawings.problems);
     // No log at all.
     fs::remove_file(&path).unwrap();
     fs::remove_file(made.hlog(2)).unwrap();
-    let error = charts::draw(std::slice::from_ref(&made.run), &Wanted { kinds: vec![Kind::Heat], ..Wanted::default() });
+    let error =
+        charts::draw(std::slice::from_ref(&made.run), &Wanted { kinds: vec![ChartKind::Heat], ..Wanted::default() });
     assert!(error.unwrap_err().to_string().contains("needs cells with interval logs"));
 }
 
@@ -664,10 +665,10 @@ fn long_titles_are_broken_in_pictures_of_few_columns() {
     let made = made("a-campaign-that-varies-about-everything-there-is", &cells);
     let pair = Wanted { cell: keys.first().cloned(), against: keys.last().cloned(), ..Wanted::default() };
     for (kind, wanted) in [
-        (Kind::Heat, Wanted::default()),
-        (Kind::Heat2011, Wanted::default()),
-        (Kind::Cells, Wanted::default()),
-        (Kind::Difference, pair),
+        (ChartKind::Heat, Wanted::default()),
+        (ChartKind::Heat2011, Wanted::default()),
+        (ChartKind::Cells, Wanted::default()),
+        (ChartKind::Difference, pair),
     ] {
         let drawing = made.draw(kind, wanted).remove(0);
         let image = keep(&format!("few-columns-{kind:?}").to_lowercase(), &drawing);
@@ -681,7 +682,7 @@ fn long_titles_are_broken_in_pictures_of_few_columns() {
         // All of the title is there, one part after the other.
         let svg = drawing.svg(1.0);
         let shown: String = svg.lines().filter(|line| line.starts_with("<text")).collect();
-        if kind != Kind::Cells {
+        if kind != ChartKind::Cells {
             for part in ["fifo:50", "load build", "epoll-adddel", "compaction-proactiveness-0", "debian-12-realtime"] {
                 assert!(shown.contains(part), "{kind:?} lacks {part}: {shown}");
             }

@@ -18,14 +18,14 @@ fn html(paths: &[&Path]) -> String {
 }
 
 /// The data of the viewer, as its script reads them.
-fn book(html: &str) -> Value {
+fn viewer_data(html: &str) -> Value {
     let (_, rest) = html.split_once("id=\"heat-data\">").expect("data");
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
 }
 
-fn titles(book: &Value) -> Vec<(String, String)> {
+fn titles(data: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    book["maps"].as_array().unwrap().iter().map(|map| (text(&map["id"]), text(&map["title"]))).collect()
+    data["maps"].as_array().unwrap().iter().map(|map| (text(&map["id"]), text(&map["title"]))).collect()
 }
 
 fn run(folder: &Path, name: &str, cells: &[Cell]) -> PathBuf {
@@ -37,11 +37,11 @@ fn the_data_hold_every_message() {
     let folder = tempfile::tempdir().unwrap();
     let path = run(folder.path(), "heat-map", &[CELL, Cell { rate: 40_000, ..CELL }]);
     let html = html(&[&path]);
-    let book = book(&html);
+    let data = viewer_data(&html);
     let maps = heat::of_run(&store::Run::load(&path).unwrap(), &heat::Options::default()).maps;
     for map in &maps {
         let id = format!("{:04}", map.index);
-        let stored = book["maps"].as_array().unwrap().iter().find(|one| one["id"] == id).unwrap();
+        let stored = data["maps"].as_array().unwrap().iter().find(|one| one["id"] == id).unwrap();
         let plane = &stored["planes"][&map.tag];
         assert_eq!(plane["count"], map.total(), "{id} {}", map.tag);
         assert_eq!(plane["columns"], map.whole.columns.len());
@@ -50,7 +50,7 @@ fn the_data_hold_every_message() {
     }
     assert_eq!(maps.len(), 6);
     for ramp in ["light", "dark"] {
-        assert_eq!(book["ramps"][ramp].as_str().unwrap().len(), 256 * 6);
+        assert_eq!(data["ramps"][ramp].as_str().unwrap().len(), 256 * 6);
     }
     // Still pictures for readers without scripts, of every map and of all together.
     assert_eq!(html.matches("data:image/svg+xml;base64,").count(), 7);
@@ -62,14 +62,14 @@ fn repetitions_and_runs_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let again = Cell { repetition: 2, ..CELL };
     let one = run(folder.path(), "one", &[CELL, again]);
-    let found = titles(&book(&html(&[&one])));
+    let found = titles(&viewer_data(&html(&[&one])));
     assert_eq!(
         found,
         [("0001", "10,000/s · repetition 1"), ("0002", "10,000/s · repetition 2")].map(|(a, b)| (a.into(), b.into()))
     );
     let two = run(folder.path(), "two", &[CELL]);
     let both = html(&[&one, &two]);
-    let ids: Vec<String> = titles(&book(&both)).into_iter().map(|(id, _)| id).collect();
+    let ids: Vec<String> = titles(&viewer_data(&both)).into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids, ["1-0001", "1-0002", "2-0001"]);
     for id in ids {
         assert!(both.contains(&format!("#heat={id}")), "{id}");
@@ -98,11 +98,11 @@ fn reflectors_have_maps_of_their_own() {
         }
     });
     let html = html(&[&path]);
-    let book = book(&html);
-    let found = titles(&book);
+    let data = viewer_data(&html);
+    let found = titles(&data);
     assert_eq!(found.len(), 2, "c has no lines of its own: {found:?}");
     assert_eq!(found[1], ("0001-r1".to_owned(), "10,000/s · reflector b".to_owned()));
-    let map = &book["maps"][1];
+    let map = &data["maps"][1];
     assert!(map["planes"]["rtt"]["count"].as_u64().unwrap() > 0 && map["planes"]["lateness"].is_null());
     assert!(map["outliers"].as_array().unwrap().iter().all(|outlier| outlier["host"] == "b"), "{}", map["outliers"]);
     assert!(html.contains("<td class=\"word\">b</td>") && html.contains("#heat=0001-r1"));
@@ -139,7 +139,7 @@ fn damaged_logs_cost_themselves_and_are_named() {
     });
     let html = html(&[&path]);
     assert!(html.contains("0001.hlog") && html.contains("is damaged"), "it is said");
-    let count = book(&html)["maps"][0]["planes"]["rtt"]["count"].as_u64().unwrap();
+    let count = viewer_data(&html)["maps"][0]["planes"]["rtt"]["count"].as_u64().unwrap();
     assert_eq!(count, 19_000, "one interval of 1000 is missing");
     std::fs::remove_file(path.join("cells/0001.hlog")).unwrap();
     std::fs::remove_file(path.join("cells/0001.outliers.jsonl")).unwrap();

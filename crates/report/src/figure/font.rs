@@ -1,46 +1,29 @@
 //! The font of pictures: Roboto (Apache-2.0), cut to the letters and signs of Latin text, or one that somebody names.
 
-use resvg::usvg::fontdb::Database;
 use skrifa::instance::{LocationRef, Size};
-use skrifa::{FontRef, MetadataProvider as _};
+use skrifa::outline::{DrawSettings, OutlinePen};
+use skrifa::string::StringId;
+use skrifa::{FontRef, GlyphId, MetadataProvider as _};
 use std::sync::{Arc, LazyLock};
 
+/// Widths and outlines are those of this font size.
+const SIZE: f32 = 1000.0;
+
 /// Two weights of one family.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Font {
     /// The family's name.
     pub(crate) family: String,
     /// TrueType or OpenType.
     pub(crate) regular: Arc<[u8]>,
     pub(crate) bold: Arc<[u8]>,
-    /// Both, as resvg takes them.
-    pub(crate) database: Arc<Database>,
 }
 
-impl PartialEq for Font {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.family, &self.regular, &self.bold) == (&other.family, &other.regular, &other.bold)
-    }
-}
-
-static ROBOTO: LazyLock<Font> = LazyLock::new(|| {
-    let regular = include_bytes!("../../fonts/Roboto-Regular.ttf").as_slice();
-    let bold = include_bytes!("../../fonts/Roboto-Bold.ttf").as_slice();
-    Font {
-        family: "Roboto".to_owned(),
-        regular: Arc::from(regular),
-        bold: Arc::from(bold),
-        database: Arc::new(database([regular, bold])),
-    }
+static ROBOTO: LazyLock<Font> = LazyLock::new(|| Font {
+    family: "Roboto".to_owned(),
+    regular: Arc::from(include_bytes!("../../fonts/Roboto-Regular.ttf").as_slice()),
+    bold: Arc::from(include_bytes!("../../fonts/Roboto-Bold.ttf").as_slice()),
 });
-
-fn database<const N: usize>(faces: [&[u8]; N]) -> Database {
-    let mut fonts = Database::new();
-    for face in faces {
-        fonts.load_font_data(face.to_vec());
-    }
-    fonts
-}
 
 impl Default for Font {
     fn default() -> Self {
@@ -53,10 +36,10 @@ impl Font {
     #[must_use]
     pub fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
         let bytes: Arc<[u8]> = Arc::from(bytes);
-        let fonts = database([&bytes]);
-        let (family, _) = fonts.faces().next()?.families.first()?.clone();
-        FontRef::new(&bytes).ok()?;
-        Some(Self { family, regular: bytes.clone(), bold: bytes, database: Arc::new(fonts) })
+        let font = FontRef::new(&bytes).ok()?;
+        let name = |id| font.localized_strings(id).english_or_first();
+        let family = name(StringId::TYPOGRAPHIC_FAMILY_NAME).or_else(|| name(StringId::FAMILY_NAME))?.to_string();
+        Some(Self { family, regular: bytes.clone(), bold: bytes })
     }
 
     /// Its name, and the fonts that programs may show an SVG with where they do not have it.
@@ -72,13 +55,22 @@ impl Font {
     /// The glyph of each letter and its width for a font size of 1000.
     pub(crate) fn glyphs(&self, text: &str, bold: bool) -> Vec<(char, u16, f64)> {
         let Ok(font) = FontRef::new(self.bytes(bold)) else { return Vec::new() };
-        let (letters, metrics) = (font.charmap(), font.glyph_metrics(Size::new(1000.0), LocationRef::default()));
+        let (letters, metrics) = (font.charmap(), font.glyph_metrics(Size::new(SIZE), LocationRef::default()));
         let glyph = |letter: char| {
             let id = letters.map(letter).unwrap_or_default();
             let wide = metrics.advance_width(id).unwrap_or(0.0);
             (letter, u16::try_from(id.to_u32()).unwrap_or(0), f64::from(wide))
         };
         text.chars().map(glyph).collect()
+    }
+
+    /// Draws the outline of a glyph for a font size of 1000, with y upwards.
+    pub(crate) fn outline(&self, glyph: u16, bold: bool, pen: &mut impl OutlinePen) {
+        let Ok(font) = FontRef::new(self.bytes(bold)) else { return };
+        if let Some(outline) = font.outline_glyphs().get(GlyphId::from(glyph)) {
+            // A glyph that cannot be drawn leaves a gap.
+            let _ = outline.draw(DrawSettings::unhinted(Size::new(SIZE), LocationRef::default()), pen);
+        }
     }
 }
 

@@ -1,30 +1,31 @@
-//! Pictures that stand alone: a list of drawn things with all colours resolved, written as SVG (deterministic bytes, no
-//! style sheet, no script), as PDF, or as PNG (by resvg with the font of this module, so that no other program is needed).
+//! Pictures: a list of drawn items, written as SVG (in a page or alone), as PNG or as PDF. The same picture gives the same
+//! bytes.
 
+mod colour;
 mod font;
-mod parse;
 mod pdf;
-mod png;
 mod raster;
-mod vector;
+mod svg;
+mod text;
 
+pub(crate) use colour::{COLOURS, Colour};
 pub use font::Font;
 pub(crate) use font::width;
-pub(crate) use parse::chart;
+pub(crate) use text::{Anchor, Text, broken, fits, words};
 
 use crate::heat::{Rgb, Theme};
 
 /// A colour with its opacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Paint {
-    pub(crate) rgb: Rgb,
+    pub(crate) colour: Colour,
     /// 0 to 1.
     pub(crate) alpha: f64,
 }
 
-impl From<Rgb> for Paint {
-    fn from(rgb: Rgb) -> Self {
-        Self { rgb, alpha: 1.0 }
+impl<T: Into<Colour>> From<T> for Paint {
+    fn from(colour: T) -> Self {
+        Self { colour: colour.into(), alpha: 1.0 }
     }
 }
 
@@ -50,32 +51,13 @@ impl Style {
     pub(crate) fn dashed(self, stroke: f64, gap: f64) -> Self {
         Self { dash: Some((stroke, gap)), ..self }
     }
-}
 
-/// Where text is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Hold {
-    #[default]
-    Start,
-    Middle,
-    End,
-}
-
-/// One line of text.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Text {
-    pub(crate) x: f64,
-    /// Of the baseline.
-    pub(crate) y: f64,
-    pub(crate) hold: Hold,
-    pub(crate) size: f64,
-    pub(crate) bold: bool,
-    pub(crate) colour: Rgb,
-    /// A rim in this colour, where it stands on lines.
-    pub(crate) halo: Option<Rgb>,
-    /// Turned a quarter to the left.
-    pub(crate) turned: bool,
-    pub(crate) text: String,
+    pub(crate) fn faded(mut self, alpha: f64) -> Self {
+        for paint in self.fill.iter_mut().chain(&mut self.stroke) {
+            paint.alpha = alpha;
+        }
+        self
+    }
 }
 
 /// Cells by colour number.
@@ -90,8 +72,8 @@ pub(crate) struct Pixels {
 }
 
 impl Pixels {
-    pub(crate) fn new(width: usize, height: usize, palette: Vec<Rgb>, of: u8) -> Self {
-        Self { width, height, palette, data: vec![of; width * height] }
+    pub(crate) fn new(width: usize, height: usize, palette: Vec<Rgb>) -> Self {
+        Self { width, height, palette, data: vec![0; width * height] }
     }
 
     /// Sets a cell that is `wide` × `high` pixels, its lower left corner so many pixels from the left and the bottom.
@@ -104,75 +86,39 @@ impl Pixels {
     }
 }
 
+/// A line through points: closed where it ends at its first one.
+pub(crate) type Polyline = Vec<(f64, f64)>;
+
 /// One drawn thing.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Item {
-    /// Straight lines and circles' arcs, in the words of SVG: `M`, `L`, `H`, `V`, `l`, `h`, `v`, `a`, `z`.
-    Path(Style, String),
+    Path(Style, Vec<Polyline>),
+    /// Centre and radius.
+    Circle(Style, (f64, f64), f64),
+    /// Left, top, width, height.
     Rect(Style, [f64; 4]),
     Text(Text),
     /// Left, top; one pixel of the image is one unit wide and high.
     Image(f64, f64, Pixels),
-}
-
-/// A text in lines no wider than `room`: broken between its parts, which ` · ` separates, else between words. A word that
-/// is wider alone is shortened, and so is what goes beyond `most` lines.
-pub(crate) fn broken(text: &str, size: f64, bold: bool, room: f64, most: usize) -> Vec<String> {
-    // The fonts that show an SVG are up to so much wider than ours; each has its own widths.
-    let by = if bold { 1.16 } else { 1.03 };
-    let fits = |text: &str| font::width(text, size) * by <= room;
-    let mut lines: Vec<String> = Vec::new();
-    let mut now = String::new();
-    let mut add = |now: &mut String, between: &str, piece: &str| {
-        let longer = format!("{now}{between}{piece}");
-        if now.is_empty() {
-            piece.clone_into(now);
-        } else if fits(&longer) {
-            *now = longer;
-        } else {
-            lines.push(std::mem::replace(now, piece.to_owned()));
-        }
-    };
-    for part in text.split(" · ") {
-        if fits(part) {
-            add(&mut now, " · ", part);
-            continue;
-        }
-        for (place, word) in part.split(' ').enumerate() {
-            add(&mut now, if place == 0 { " · " } else { " " }, word);
-        }
-    }
-    lines.push(now);
-    let more = lines.len() > most;
-    lines.truncate(most.max(1));
-    let last = lines.len() - 1;
-    for (place, line) in lines.iter_mut().enumerate() {
-        let cut = more && place == last;
-        if cut {
-            line.push('…');
-        }
-        while !fits(line) {
-            // A letter less before the sign that some are missing.
-            let mut letters: Vec<char> = line.trim_end_matches('…').chars().collect();
-            if letters.pop().is_none() {
-                break;
-            }
-            *line = letters.into_iter().collect::<String>().trim_end().to_owned() + "…";
-        }
-    }
-    lines
+    /// What belongs to one series, and what a page says of it where the pointer rests.
+    Series(String, Vec<Item>),
+    /// A thing with words of its own for the pointer.
+    Tip(String, Box<Item>),
 }
 
 /// A picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
+    /// Coordinates of its upper left corner.
+    pub(crate) left: f64,
+    pub(crate) top: f64,
     pub(crate) width: f64,
     pub(crate) height: f64,
     pub(crate) title: String,
     pub(crate) description: String,
     pub(crate) theme: Theme,
     pub(crate) items: Vec<Item>,
-    /// What a PNG says of itself: run, cell, scale, tool.
+    /// What a file says of itself: run, cell, scale, tool.
     pub(crate) facts: Vec<(&'static str, String)>,
     pub(crate) font: Font,
 }
@@ -181,114 +127,117 @@ pub(crate) struct Figure {
 const EDGE: f64 = 14.0;
 /// Lines of one text at most.
 const LINES: usize = 4;
-
-/// Colours of all that is not data.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ink {
-    pub(crate) page: Rgb,
-    pub(crate) ink: Rgb,
-    pub(crate) soft: Rgb,
-    pub(crate) faint: Rgb,
-    pub(crate) hair: Rgb,
-    pub(crate) series: [Rgb; crate::svg::COLOURS],
-}
-
-/// The colours of the report's page; its style sheet has the same.
-pub(crate) fn ink(theme: Theme) -> Ink {
-    match theme {
-        Theme::Light => Ink {
-            page: [0xff, 0xff, 0xff],
-            ink: [0x1b, 0x1e, 0x23],
-            soft: [0x59, 0x60, 0x6b],
-            faint: [0x8a, 0x91, 0x9c],
-            hair: [0xec, 0xee, 0xf2],
-            series: [
-                [0x00, 0x72, 0xb2],
-                [0xd5, 0x5e, 0x00],
-                [0x00, 0x9e, 0x73],
-                [0xb5, 0x5a, 0x93],
-                [0xc9, 0x85, 0x00],
-                [0x3a, 0x9f, 0xd8],
-                [0x5b, 0x62, 0x6d],
-            ],
-        },
-        Theme::Dark => Ink {
-            page: [0x15, 0x18, 0x1d],
-            ink: [0xe4, 0xe7, 0xec],
-            soft: [0xa5, 0xad, 0xb9],
-            faint: [0x7b, 0x84, 0x91],
-            hair: [0x25, 0x2a, 0x32],
-            series: [
-                [0x4b, 0xa3, 0xe3],
-                [0xf0, 0x80, 0x3c],
-                [0x2f, 0xc7, 0x9a],
-                [0xe3, 0x9a, 0xc4],
-                [0xf0, 0xb8, 0x3a],
-                [0x8f, 0xd0, 0xf5],
-                [0xb4, 0xbb, 0xc6],
-            ],
-        },
-    }
-}
+/// Room above a headed figure for one line of its heading, and around it.
+const HEAD: f64 = 34.0;
+const MARGIN: f64 = 14.0;
 
 impl Figure {
-    pub(crate) fn new(width: f64, height: f64, title: String, description: String, theme: Theme) -> Self {
-        Self { width, height, title, description, theme, items: Vec::new(), facts: Vec::new(), font: Font::default() }
+    pub(crate) fn new(width: f64, height: f64, title: String, description: String) -> Self {
+        let (left, top) = (0.0, 0.0);
+        let (theme, font) = (Theme::default(), Font::default());
+        Self { left, top, width, height, title, description, theme, items: Vec::new(), facts: Vec::new(), font }
     }
 
     pub(crate) fn line(&mut self, style: Style, x1: f64, y1: f64, x2: f64, y2: f64) {
-        use crate::svg::xy;
-        self.items.push(Item::Path(style, format!("M{} {}L{} {}", xy(x1), xy(y1), xy(x2), xy(y2))));
+        self.path(style, vec![vec![(x1, y1), (x2, y2)]]);
     }
 
     pub(crate) fn rect(&mut self, style: Style, x: f64, y: f64, width: f64, height: f64) {
-        self.items.push(Item::Rect(style, [x, y, width, height]));
+        self.items.push(Item::Rect(style, [x, y, width.max(0.0), height.max(0.0)]));
     }
 
-    pub(crate) fn path(&mut self, style: Style, data: String) {
-        self.items.push(Item::Path(style, data));
+    pub(crate) fn path(&mut self, style: Style, lines: Vec<Polyline>) {
+        if !lines.is_empty() {
+            self.items.push(Item::Path(style, lines));
+        }
+    }
+
+    pub(crate) fn circle(&mut self, style: Style, centre: (f64, f64), radius: f64) {
+        self.items.push(Item::Circle(style, centre, radius));
     }
 
     pub(crate) fn text(&mut self, text: Text) {
         self.items.push(Item::Text(text));
     }
 
+    pub(crate) fn image(&mut self, left: f64, top: f64, pixels: Pixels) {
+        self.items.push(Item::Image(left, top, pixels));
+    }
+
+    /// A small sign at a point: circle, square, triangle or diamond, by series, so that colour is never needed.
+    pub(crate) fn marker(&mut self, style: Style, series: usize, (x, y): (f64, f64), tip: &str) {
+        let polygon = |corners: &[(f64, f64)]| {
+            let closed = corners.iter().chain(corners.first());
+            Item::Path(style, vec![closed.map(|(dx, dy)| (x + dx, y + dy)).collect()])
+        };
+        let item = match series % 4 {
+            0 => Item::Circle(style, (x, y), 3.2),
+            1 => polygon(&[(-2.9, -2.9), (2.9, -2.9), (2.9, 2.9), (-2.9, 2.9)]),
+            2 => polygon(&[(0.0, -3.9), (3.7, 2.5), (-3.7, 2.5)]),
+            _ => polygon(&[(0.0, -3.9), (3.9, 0.0), (0.0, 3.9), (-3.9, 0.0)]),
+        };
+        self.items.push(if tip.is_empty() { item } else { Item::Tip(tip.to_owned(), Box::new(item)) });
+    }
+
+    /// What `draw` adds belongs to one series.
+    pub(crate) fn series(&mut self, tip: &str, draw: impl FnOnce(&mut Self)) {
+        let before = std::mem::take(&mut self.items);
+        draw(self);
+        let items = std::mem::replace(&mut self.items, before);
+        self.items.push(Item::Series(tip.to_owned(), items));
+    }
+
     /// A text that may need several lines, each so far below the other, in the width that the picture has; returns where
     /// the next one may stand.
     pub(crate) fn lines(&mut self, text: &Text, step: f64) -> f64 {
-        let room = self.width - text.x - EDGE;
         let mut y = text.y;
-        for line in broken(&text.text, text.size, text.bold, room, LINES) {
+        for line in self.fitting(text, LINES) {
             self.text(Text { y, text: line, ..text.clone() });
             y += step;
         }
         y
     }
 
-    pub(crate) fn image(&mut self, left: f64, top: f64, pixels: Pixels) {
-        self.items.push(Item::Image(left, top, pixels));
+    /// A text in lines that the picture has room for.
+    fn fitting(&self, text: &Text, most: usize) -> Vec<String> {
+        broken(&text.text, fits(text.size, text.bold, self.left + self.width - text.x - EDGE), Some(most))
+    }
+
+    /// The picture with a margin and a heading above it.
+    pub(crate) fn headed(mut self, heading: &str, theme: Theme) -> Self {
+        self.theme = theme;
+        heading.clone_into(&mut self.title);
+        (self.left, self.width) = (self.left - MARGIN, self.width + 2.0 * MARGIN);
+        let title = |y| Text { bold: true, ..words(0.0, y, Anchor::Start, 14.0, Colour::INK, heading) };
+        let head = HEAD + 18.0 * (self.fitting(&title(0.0), LINES).len() as f64 - 1.0);
+        (self.top, self.height) = (self.top - head, self.height + head + MARGIN);
+        let chart = std::mem::take(&mut self.items);
+        self.lines(&title(self.top + 22.0), 18.0);
+        self.items.extend(chart);
+        self
     }
 
     /// Puts another title in the place of its own, in as many lines as that has.
     pub(crate) fn set_title(&mut self, title: &str) {
         title.clone_into(&mut self.title);
-        let is_title = |item: &Item| matches!(item, Item::Text(text) if text.bold);
-        let Some(first) = self.items.iter().position(is_title) else { return };
-        let count = self.items.iter().skip(first).take_while(|item| is_title(item)).count();
-        let own: Vec<Item> = self.items.drain(first..first + count).collect();
-        let Some(Item::Text(model)) = own.first() else { return };
-        let lines = broken(title, model.size, true, self.width - model.x - EDGE, count);
-        let placed = own.iter().zip(lines).filter_map(|(item, line)| match item {
-            Item::Text(text) => Some(Item::Text(Text { text: line, ..text.clone() })),
-            _ => None,
-        });
-        let placed: Vec<Item> = placed.collect();
-        self.items.splice(first..first, placed);
+        let bold =
+            |item: &Item| if let Item::Text(text) = item { Some(text.clone()).filter(|text| text.bold) } else { None };
+        let Some(first) = self.items.iter().position(|item| bold(item).is_some()) else { return };
+        let own: Vec<Text> = self.items.iter().skip(first).map_while(bold).collect();
+        let lines = own.first().map(|line| self.fitting(&Text { text: title.to_owned(), ..line.clone() }, own.len()));
+        let placed = own.iter().zip(lines.into_iter().flatten());
+        let placed: Vec<Item> = placed.map(|(own, text)| Item::Text(Text { text, ..own.clone() })).collect();
+        self.items.splice(first..first + own.len(), placed);
+    }
+
+    /// The picture in a page, which has the colours; `attributes` stand in its first element.
+    pub(crate) fn in_page(&self, attributes: &str) -> String {
+        svg::in_page(self, attributes)
     }
 
     /// The picture as SVG, so many times as large.
     pub(crate) fn svg(&self, scale: f64) -> String {
-        vector::svg(self, scale)
+        svg::alone(self, scale)
     }
 
     /// The picture as PDF, so many times as large.
@@ -307,24 +256,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_texts_are_broken_where_their_parts_end() {
-        let text = "PGM · policy fifo:50 · 1000 bytes · RTT from the actual send";
-        let of = |text: &str, room: f64| broken(text, 15.0, true, room, 4);
-        assert_eq!(of(text, 2000.0), [text]);
-        assert_eq!(of(text, 300.0), ["PGM · policy fifo:50 · 1000 bytes", "RTT from the actual send"]);
-        // Nothing is lost but the signs between, and every line fits.
-        for room in [120.0, 200.0, 250.0, 333.0] {
-            let lines = broken(text, 15.0, true, room, 99);
-            assert!(lines.iter().all(|line| font::width(line, 15.0) <= room), "{lines:?}");
-            let letters = |text: &str| text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>();
-            assert_eq!(letters(&lines.concat()), letters(text), "{lines:?}");
+    fn a_chart_keeps_its_colours_without_a_style_sheet() {
+        let mut figure = Figure::new(60.0, 30.0, "t".into(), "words & more".into());
+        figure.series("tip", |figure| {
+            let style = Style::stroke(Colour::series(1), 1.9).dashed(6.0, 3.5);
+            figure.path(style, vec![vec![(1.0, 2.0), (3.0, 4.0), (3.0, 8.0)]]);
+            figure.marker(Style::fill(Colour::series(1)), 1, (3.0, 4.0), "a <point>");
+        });
+        figure.text(words(4.0, 5.0, Anchor::End, 12.0, Colour::SOFT, "5 µs <"));
+        let page = figure.in_page("");
+        for part in
+            ["var(--s1)", "<title>tip</title>", "<title>a &lt;point&gt;</title>", "d=\"M1 2L3 4V8\"", "5 µs &lt;<"]
+        {
+            assert!(page.contains(part), "{part}: {page}");
         }
-        // A word that is too long, and more lines than there may be.
-        let word = "x".repeat(200);
-        let lines = of(&word, 200.0);
-        assert!(lines.len() == 1 && lines[0].ends_with("x…") && font::width(&lines[0], 15.0) <= 200.0, "{lines:?}");
-        let lines = broken(&"word ".repeat(100), 12.0, false, 100.0, 3);
-        assert!(lines.len() == 3 && lines[2].ends_with('…') && !lines[1].ends_with('…'), "{lines:?}");
-        assert_eq!(of("", 100.0), [""]);
+        let alone = figure.clone().headed("h", Theme::Light);
+        assert_eq!((alone.width, alone.height), (88.0, 78.0));
+        let out = alone.svg(1.0);
+        for part in ["stroke=\"#d55e00\"", "stroke-dasharray=\"6 3.5\"", "words &amp; more", ">h</text>"] {
+            assert!(out.contains(part), "{part}: {out}");
+        }
+        assert!(!out.contains("var(") && !out.contains("tip"), "{out}");
+        // A heading of two lines needs the room of one more.
+        let two = figure.headed("twenty letters", Theme::Light);
+        assert_eq!((two.width, two.height), (88.0, 96.0));
+        assert!(two.svg(1.0).contains(">twenty</text>") && two.svg(1.0).contains(">letters</text>"), "{two:?}");
     }
 }

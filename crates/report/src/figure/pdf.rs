@@ -1,9 +1,9 @@
 //! Pictures as PDF: one page, vectors, text that can be searched, cells as one image. The same bytes for the same picture.
 
-use super::{Figure, Font, Hold, Item, Paint, Pixels, Style, Text, ink};
+use super::{Anchor, Colour, Figure, Font, Item, Pixels, Polyline, Style, Text};
+use crate::heat::Theme;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use kurbo::{BezPath, PathEl, Point};
 use pdf_writer::types::{CidFontType, FontFlags, LineJoinStyle, SystemInfo, TextRenderingMode, UnicodeCmap};
 use pdf_writer::{Content, Filter, Finish as _, Name, Pdf, Rect, Ref, Str, TextStr};
 use std::collections::BTreeMap;
@@ -28,6 +28,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 /// What a page refers to, as it is drawn.
 #[derive(Default)]
 struct Used<'a> {
+    theme: Theme,
     /// Opacities in thousandths.
     alphas: Vec<u16>,
     images: Vec<&'a Pixels>,
@@ -48,8 +49,8 @@ impl Used<'_> {
     }
 }
 
-fn rgb(paint: Paint) -> [f32; 3] {
-    paint.rgb.map(|part| f32::from(part) / 255.0)
+fn rgb(colour: Colour, theme: Theme) -> [f32; 3] {
+    colour.rgb(theme).map(|part| f32::from(part) / 255.0)
 }
 
 /// Sets colours, line and opacity, calls `outline`, and paints it.
@@ -58,11 +59,11 @@ fn painted(page: &mut Content, used: &mut Used<'_>, style: &Style, outline: impl
     let alpha = style.fill.or(style.stroke).map_or(1.0, |paint| paint.alpha);
     page.set_parameters(Name(used.alpha(alpha).as_bytes()));
     if let Some(paint) = style.fill {
-        let [red, green, blue] = rgb(paint);
+        let [red, green, blue] = rgb(paint.colour, used.theme);
         page.set_fill_rgb(red, green, blue);
     }
     if let Some(paint) = style.stroke {
-        let [red, green, blue] = rgb(paint);
+        let [red, green, blue] = rgb(paint.colour, used.theme);
         page.set_stroke_rgb(red, green, blue).set_line_width(f(style.width)).set_line_join(LineJoinStyle::RoundJoin);
         if let Some((stroke, gap)) = style.dash {
             page.set_dash_pattern([f(stroke), f(gap)], 0.0);
@@ -78,30 +79,35 @@ fn painted(page: &mut Content, used: &mut Used<'_>, style: &Style, outline: impl
     page.restore_state();
 }
 
-fn outline(page: &mut Content, path: &BezPath) {
-    let mut last = Point::ZERO;
-    for element in path.elements() {
-        match *element {
-            PathEl::MoveTo(to) => drop(page.move_to(f(to.x), f(to.y))),
-            PathEl::LineTo(to) => drop(page.line_to(f(to.x), f(to.y))),
-            PathEl::QuadTo(by, to) => {
-                let (a, b) = (last + (by - last) * (2.0 / 3.0), to + (by - to) * (2.0 / 3.0));
-                page.cubic_to(f(a.x), f(a.y), f(b.x), f(b.y), f(to.x), f(to.y));
-            }
-            PathEl::CurveTo(a, b, to) => drop(page.cubic_to(f(a.x), f(a.y), f(b.x), f(b.y), f(to.x), f(to.y))),
-            PathEl::ClosePath => drop(page.close_path()),
-        }
-        last = element.end_point().unwrap_or(last);
+fn outline(page: &mut Content, line: &Polyline) {
+    for (place, (x, y)) in line.iter().enumerate() {
+        if place == 0 {
+            page.move_to(f(*x), f(*y))
+        } else {
+            page.line_to(f(*x), f(*y))
+        };
     }
+    if line.len() > 2 && line.first() == line.last() {
+        page.close_path();
+    }
+}
+
+/// A circle of so many corners that no eye sees them.
+fn circle((x, y): (f64, f64), radius: f64) -> Polyline {
+    let corner = |number: u32| {
+        let angle = f64::from(number % 48) / 48.0 * std::f64::consts::TAU;
+        (x + radius * angle.cos(), y + radius * angle.sin())
+    };
+    (0..=48).map(corner).collect()
 }
 
 fn text(page: &mut Content, used: &mut Used<'_>, font: &Font, text: &Text) {
     let glyphs = font.glyphs(&text.text, text.bold);
     let wide = glyphs.iter().map(|(_, _, wide)| wide).sum::<f64>() * text.size / 1000.0;
-    let before = match text.hold {
-        Hold::Start => 0.0,
-        Hold::Middle => wide / 2.0,
-        Hold::End => wide,
+    let before = match text.anchor {
+        Anchor::Start => 0.0,
+        Anchor::Middle => wide / 2.0,
+        Anchor::End => wide,
     };
     let weight = usize::from(text.bold);
     let mut bytes = Vec::with_capacity(glyphs.len() * 2);
@@ -114,14 +120,10 @@ fn text(page: &mut Content, used: &mut Used<'_>, font: &Font, text: &Text) {
     page.save_state();
     page.set_parameters(Name(used.alpha(1.0).as_bytes()));
     // The page's y runs down, letters stand up.
-    let matrix = if text.turned {
-        [0.0, -1.0, -1.0, 0.0, f(text.x), f(text.y + before)]
-    } else {
-        [1.0, 0.0, 0.0, -1.0, f(text.x - before), f(text.y)]
-    };
-    let rim = text.halo.map(|halo| (TextRenderingMode::Stroke, halo));
+    let matrix = [1.0, 0.0, 0.0, -1.0, f(text.x - before), f(text.y)];
+    let rim = text.halo.then_some((TextRenderingMode::Stroke, Colour::PAGE));
     for (mode, colour) in rim.into_iter().chain([(TextRenderingMode::Fill, text.colour)]) {
-        let [red, green, blue] = rgb(colour.into());
+        let [red, green, blue] = rgb(colour, used.theme);
         page.set_stroke_rgb(red, green, blue).set_fill_rgb(red, green, blue);
         page.set_line_width(3.0).set_line_join(LineJoinStyle::RoundJoin);
         page.begin_text().set_font(FONT_NAMES[weight.min(1)], f(text.size)).set_text_rendering_mode(mode);
@@ -141,32 +143,42 @@ impl Numbers {
 }
 
 /// The whole file; `scale` makes the page larger or smaller.
-pub(crate) fn pdf(figure: &Figure, scale: f64) -> Vec<u8> {
+pub(super) fn pdf(figure: &Figure, scale: f64) -> Vec<u8> {
     let points = POINTS * scale;
-    let (mut page, mut used) = (Content::new(), Used::default());
-    page.transform([f(points), 0.0, 0.0, f(-points), 0.0, f(figure.height * points)]);
-    painted(&mut page, &mut used, &Style::fill(ink(figure.theme).page), |page| {
-        page.rect(0.0, 0.0, f(figure.width), f(figure.height));
-    });
-    for item in &figure.items {
+    let (mut page, mut used) = (Content::new(), Used { theme: figure.theme, ..Used::default() });
+    let (across, down) = (-figure.left * points, (figure.height + figure.top) * points);
+    page.transform([f(points), 0.0, 0.0, f(-points), f(across), f(down)]);
+    let paper = Item::Rect(Style::fill(Colour::PAGE), [figure.left, figure.top, figure.width, figure.height]);
+    for all in [std::slice::from_ref(&paper), &figure.items] {
+        items(&mut page, &mut used, &figure.font, all);
+    }
+    file(figure, points, &page.finish(), &used)
+}
+
+fn items<'a>(page: &mut Content, used: &mut Used<'a>, font: &Font, all: &'a [Item]) {
+    for item in all {
         match item {
-            Item::Path(style, data) => {
-                let path = BezPath::from_svg(data).unwrap_or_default();
-                painted(&mut page, &mut used, style, |page| outline(page, &path));
+            Item::Path(style, lines) => {
+                painted(page, used, style, |page| lines.iter().for_each(|line| outline(page, line)));
             }
-            Item::Rect(style, [x, y, width, height]) => painted(&mut page, &mut used, style, |page| {
-                page.rect(f(*x), f(*y), f(width.max(0.0)), f(height.max(0.0)));
+            Item::Circle(style, centre, radius) => {
+                painted(page, used, style, |page| outline(page, &circle(*centre, *radius)));
+            }
+            Item::Rect(style, place) => painted(page, used, style, |page| {
+                let [x, y, width, height] = place.map(f);
+                page.rect(x, y, width, height);
             }),
-            Item::Text(line) => text(&mut page, &mut used, &figure.font, line),
+            Item::Text(line) => text(page, used, font, line),
             Item::Image(left, top, pixels) => {
                 used.images.push(pixels);
                 let (wide, high) = (f(pixels.width as f64), f(pixels.height as f64));
                 page.save_state().transform([wide, 0.0, 0.0, -high, f(*left), f(*top) + high]);
                 page.x_object(Name(format!("I{}", used.images.len() - 1).as_bytes())).restore_state();
             }
+            Item::Series(_, inner) => items(page, used, font, inner),
+            Item::Tip(_, inner) => items(page, used, font, std::slice::from_ref(inner)),
         }
     }
-    file(figure, points, &page.finish(), &used)
 }
 
 fn file(figure: &Figure, points: f64, content: &[u8], used: &Used<'_>) -> Vec<u8> {

@@ -57,16 +57,6 @@ impl Palette {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Viridis, Self::Magma, Self::Cividis];
 
-    /// The word used in flags.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Viridis => "viridis",
-            Self::Magma => "magma",
-            Self::Cividis => "cividis",
-        }
-    }
-
     fn points(self) -> [u32; 10] {
         match self {
             Self::Viridis => [
@@ -109,7 +99,7 @@ impl Palette {
     }
 }
 
-fn rgb(value: u32) -> Rgb {
+pub(crate) fn rgb(value: u32) -> Rgb {
     let [_, r, g, b] = value.to_be_bytes();
     [r, g, b]
 }
@@ -123,7 +113,7 @@ fn table(colour: impl Fn(u32) -> Rgb) -> [Rgb; 256] {
 }
 
 /// The colour at `place` of `whole` on a line through points at equal distances.
-fn between(points: &[Rgb], place: u32, whole: u32) -> Rgb {
+pub(super) fn between(points: &[Rgb], place: u32, whole: u32) -> Rgb {
     let parts = u32::try_from(points.len().saturating_sub(1)).unwrap_or(0);
     let scaled = u64::from(place) * u64::from(parts);
     let index = usize::try_from(scaled / u64::from(whole)).unwrap_or(0);

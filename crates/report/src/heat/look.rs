@@ -1,9 +1,10 @@
 //! How a map is drawn, and what all pictures of maps share: cells as pixels, axes, the legend.
 
-use super::{Grid, Heat, Layout, Map, Mode, Palette, Place, Rgb, Rows, Saturation, Scale, Theme};
-use crate::figure::{Figure, Hold, Ink, Pixels, Style, Text};
+use super::colour::between;
+use super::{Bin, Grid, Heat, Layout, Map, Mode, Palette, Rgb, Rows, Saturation, Scale, Theme};
+use crate::chart::{Area, Domain, Marks, Ticks, axis_x, axis_y};
+use crate::figure::{Anchor, Colour, Figure, Pixels, Style, Text, words};
 use crate::names::label_word;
-use crate::svg::Domain;
 use crate::units::{commas, tick};
 
 /// How maps are drawn.
@@ -59,7 +60,7 @@ impl Look {
             (None, true) => (all.first + all.count - 1).min(LINEAR_ROWS - 1),
             (None, false) => all.first + all.count - 1 + room,
         };
-        Some(Rows { layout, first, count: last.max(first) - first + 1 })
+        Some(Rows::of(layout, first, last))
     }
 
     /// One scale for all cells of some grids, underflow and overflow rows included.
@@ -82,13 +83,13 @@ impl Common {
         self.scale.level(count).map_or(0, |level| u8::try_from(u16::from(level) * 254 / 255 + 1).unwrap_or(u8::MAX))
     }
 
-    /// A grid as pixels: each cell `wide` × `high`.
-    pub(crate) fn pixels(&self, grid: &Grid, wide: usize, high: usize) -> Pixels {
-        let (columns, rows) = (grid.columns.len(), self.rows.count as usize);
-        let mut pixels = Pixels::new(columns * wide, rows * high, self.palette.clone(), 0);
+    /// A grid as pixels: each cell `wide` × `high`, so many columns at least.
+    pub(crate) fn pixels(&self, grid: &Grid, least: usize, wide: usize, high: usize) -> Pixels {
+        let columns = grid.columns.len().max(least);
+        let mut pixels = Pixels::new(columns * wide, self.rows.count as usize * high, self.palette.clone());
         for (column, cells) in grid.columns.iter().enumerate() {
             for (row, count) in cells {
-                if let Place::At(place) = self.rows.place(*row) {
+                if let Bin::Row(place) = self.rows.bin(*row) {
                     pixels.set(column * wide, place as usize * high, wide, high, self.colour(*count));
                 }
             }
@@ -97,101 +98,44 @@ impl Common {
     }
 
     /// A lane of counts as pixels.
-    pub(crate) fn lane(&self, counts: impl ExactSizeIterator<Item = u64>, wide: usize, high: usize) -> Pixels {
-        let mut pixels = Pixels::new(counts.len() * wide, high, self.palette.clone(), 0);
-        for (column, count) in counts.enumerate() {
-            pixels.set(column * wide, 0, wide, high, self.colour(count));
-        }
-        pixels
+    pub(crate) fn lane(&self, counts: &[u64], wide: usize, high: usize) -> Pixels {
+        lane(counts, self.palette.clone(), wide, high, |count| self.colour(count))
     }
 }
 
-/// A lane of lost messages: few to many, on a logarithmic scale of its own.
-pub(crate) fn lost_lane(lost: impl ExactSizeIterator<Item = u64>, theme: Theme, wide: usize, high: usize) -> Pixels {
-    let [few, many] = theme.lost();
-    let mix = |part: u32| {
-        let mut out = [0; 3];
-        for ((slot, a), b) in out.iter_mut().zip(few).zip(many) {
-            let value = (u32::from(a) * (8 - part) + u32::from(b) * part) / 8;
-            *slot = u8::try_from(value).unwrap_or(u8::MAX);
-        }
-        out
-    };
-    let mut palette = vec![theme.background()];
-    palette.extend((0..=8).map(mix));
-    let mut pixels = Pixels::new(lost.len() * wide, high, palette, 0);
-    for (column, count) in lost.enumerate().filter(|(_, count)| *count > 0) {
-        // One step for each doubling, from 1 to 256 and more.
-        let step = u8::try_from(count.ilog2().min(8)).unwrap_or(8);
-        pixels.set(column * wide, 0, wide, high, step + 1);
+fn lane(counts: &[u64], palette: Vec<Rgb>, wide: usize, high: usize, colour: impl Fn(u64) -> u8) -> Pixels {
+    let mut pixels = Pixels::new(counts.len() * wide, high, palette);
+    for (column, count) in counts.iter().enumerate() {
+        pixels.set(column * wide, 0, wide, high, colour(*count));
     }
     pixels
 }
 
-/// A rectangle of a picture: left, top, width, height.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Area {
-    pub(crate) left: f64,
-    pub(crate) top: f64,
-    pub(crate) width: f64,
-    pub(crate) height: f64,
-}
-
-impl Area {
-    pub(crate) fn bottom(&self) -> f64 {
-        self.top + self.height
-    }
-
-    pub(crate) fn right(&self) -> f64 {
-        self.left + self.width
-    }
-}
-
-pub(crate) fn words(x: f64, y: f64, hold: Hold, size: f64, colour: Rgb, text: impl Into<String>) -> Text {
-    Text { x, y, hold, size, colour, text: text.into(), ..Text::default() }
+/// A lane of lost messages: few to many, on a logarithmic scale of its own.
+pub(crate) fn lost_lane(lost: &[u64], theme: Theme, wide: usize, high: usize) -> Pixels {
+    let mut palette = vec![theme.background()];
+    palette.extend((0..=8).map(|part| between(&theme.lost(), part, 8)));
+    // One step for each doubling, from 1 to 256 and more.
+    lane(lost, palette, wide, high, |count| {
+        count.checked_ilog2().map_or(0, |power| u8::try_from(power.min(8)).unwrap_or(8) + 1)
+    })
 }
 
 /// Times at the left of a map.
-pub(crate) fn latency_axis(figure: &mut Figure, area: Area, rows: &Rows, ink: &Ink, labels: bool) {
+pub(crate) fn latency_axis(figure: &mut Figure, area: &Area, rows: &Rows, labels: bool) {
     let (low, high) = (rows.low_ns() as f64, rows.high_ns() as f64);
     let ticks = match rows.layout {
         Layout::Log => {
-            let ticks = log_ticks(low.max(1.0), high);
+            let domain = Domain { low: low.max(1.0), high, log: true };
             // 1, 2, 5 where there is room, else powers of ten.
-            let octaves = (high / low.max(1.0)).log2().max(0.1);
-            let room = area.height / octaves;
-            if room * 1.0 > 17.0 { ticks } else { ticks.into_iter().filter(|tick| is_power_of_ten(*tick)).collect() }
+            domain.ticks_with(area.height / (high / domain.low).log2().max(0.1) > 17.0)
         }
         Layout::Linear { .. } => Domain { low: 0.0, high, log: false }.ticks(),
     };
-    let mut free = f64::INFINITY;
-    for value in ticks {
-        let at = rows.at(value);
-        if !(-0.001..=1.001).contains(&at) {
-            continue;
-        }
-        let y = area.bottom() - at.clamp(0.0, 1.0) * area.height;
-        figure.line(Style::stroke(ink.faint, 1.0), area.left - 5.0, y, area.left - 1.0, y);
-        if labels && free - y >= 13.0 {
-            figure.text(words(area.left - 8.0, y + 4.0, Hold::End, 11.5, ink.soft, tick(value)));
-            free = y;
-        }
-    }
-}
-
-fn is_power_of_ten(value: f64) -> bool {
-    let power = value.log10();
-    (power - power.round()).abs() < 1e-9
-}
-
-fn log_ticks(low: f64, high: f64) -> Vec<f64> {
-    let mut ticks = Vec::new();
-    let mut decade = 1.0;
-    while decade <= high {
-        ticks.extend([1.0, 2.0, 5.0].map(|digit| decade * digit).iter().filter(|tick| **tick >= low && **tick <= high));
-        decade *= 10.0;
-    }
-    ticks
+    let shown = ticks.into_iter().map(|ns| (rows.at(ns), ns)).filter(|(at, _)| (-0.001..=1.001).contains(at));
+    let word = |ns| if labels { tick(ns) } else { String::new() };
+    let ticks: Ticks = shown.map(|(at, ns)| (at.clamp(0.0, 1.0), word(ns))).collect();
+    axis_y(figure, area, Marks::Outside, &ticks);
 }
 
 /// Steps of a time axis, in ns: what clocks have.
@@ -202,29 +146,19 @@ const STEPS_S: [f64; 22] = [
 
 /// Seconds or minutes below a map, which shows the time from `start_ns` on. `end`: whether a tick at the very end has a
 /// label, which reaches beyond the map.
-pub(crate) fn time_axis(
-    figure: &mut Figure,
-    area: Area,
-    start_ns: u64,
-    length_ns: u64,
-    ink: &Ink,
-    labels: bool,
-    end: bool,
-) {
+pub(crate) fn time_axis(figure: &mut Figure, area: &Area, [start_ns, length_ns]: [u64; 2], labels: bool, end: bool) {
     let (start, length) = (start_ns as f64 / 1e9, length_ns.max(1) as f64 / 1e9);
     let wanted = length * 70.0 / area.width.max(1.0);
     let step = STEPS_S.into_iter().find(|step| *step >= wanted).unwrap_or(wanted);
+    let mut ticks = Ticks::new();
     let mut index = (start / step).ceil();
     while index * step <= start + length + 1e-9 {
-        let seconds = index * step;
-        let x = area.left + (seconds - start) / length * area.width;
-        figure.line(Style::stroke(ink.faint, 1.0), x, area.bottom() + 1.0, x, area.bottom() + 5.0);
-        if labels && (end || x < area.right() - 12.0) {
-            let text = clock(seconds, step);
-            figure.text(words(x, area.bottom() + 17.0, Hold::Middle, 11.5, ink.soft, text));
-        }
+        let at = (index * step - start) / length;
+        let shown = labels && (end || area.x(at) < area.right() - 12.0);
+        ticks.push((at, if shown { clock(index * step, step) } else { String::new() }));
         index += 1.0;
     }
+    axis_x(figure, area, Marks::Outside, &ticks);
 }
 
 fn clock(seconds: f64, step: f64) -> String {
@@ -237,43 +171,60 @@ fn clock(seconds: f64, step: f64) -> String {
     }
 }
 
-/// The colours of counts with their numbers, in a bar `width` long.
-pub(crate) fn legend(figure: &mut Figure, left: f64, top: f64, width: usize, common: &Common, ink: &Ink) {
-    let (zero, high) = (16, 12);
-    let mut pixels = Pixels::new(width, high, common.palette.clone(), 0);
+/// Colours 1 to 255 of a palette in a bar, with words below.
+pub(crate) fn colour_bar(figure: &mut Figure, left: f64, top: f64, width: usize, palette: &[Rgb], words_below: &Ticks) {
+    let mut pixels = Pixels::new(width, 12, palette.to_vec());
     for x in 0..width {
-        let colour = u8::try_from(x * 254 / width.max(1) + 1).unwrap_or(u8::MAX);
-        pixels.set(x, 0, 1, high, colour);
+        pixels.set(x, 0, 1, 12, u8::try_from(x * 254 / width.max(2).saturating_sub(1) + 1).unwrap_or(u8::MAX));
     }
-    let frame = Style::stroke(ink.faint, 1.0);
+    figure.image(left, top, pixels);
+    for (at, text) in words_below {
+        let x = left + at * width as f64;
+        figure.line(Style::stroke(Colour::FAINT, 1.0), x, top + 12.0, x, top + 15.0);
+        figure.text(words(x, top + 26.0, Anchor::Middle, 11.0, Colour::SOFT, text));
+    }
+}
+
+/// The colours of counts with their numbers, in a bar `width` long.
+pub(crate) fn legend(figure: &mut Figure, left: f64, top: f64, width: usize, common: &Common) {
     let background = common.palette.first().copied().unwrap_or_default();
-    let shift = f64::from(zero) + 10.0;
-    figure.rect(
-        Style { fill: Some(background.into()), ..frame },
-        left + 0.5,
-        top + 0.5,
-        f64::from(zero),
-        high as f64 - 1.0,
-    );
-    figure.text(words(left + 8.0, top + 26.0, Hold::Middle, 11.0, ink.soft, "0"));
-    figure.image(left + shift, top, pixels);
+    let zero = Style { fill: Some(background.into()), ..Style::stroke(Colour::FAINT, 1.0) };
+    figure.rect(zero, left + 0.5, top + 0.5, 16.0, 11.0);
+    figure.text(words(left + 8.0, top + 26.0, Anchor::Middle, 11.0, Colour::SOFT, "0"));
     let mut free = f64::NEG_INFINITY;
     let entries = common.scale.legend();
     let last = entries.len().saturating_sub(1);
-    let end = left + shift + width as f64;
+    let mut shown = Ticks::new();
     for (place, entry) in entries.into_iter().enumerate() {
-        let x = left + shift + f64::from(entry.level) / 255.0 * width as f64;
-        let more = if entry.and_more { "≥ " } else { "" };
-        let text = format!("{more}{}", commas(entry.count));
-        let half = (text.chars().count() as f64 * 6.2) / 2.0;
+        let at = f64::from(entry.level) / 255.0;
+        let text = format!("{}{}", if entry.and_more { "≥ " } else { "" }, commas(entry.count));
+        let (x, half) = (at * width as f64, text.chars().count() as f64 * 3.1);
         // The last one always has its place.
-        let covered = place != last && x + half > end - 34.0 && entry.level > 200;
+        let covered = place != last && x + half > width as f64 - 34.0 && entry.level > 200;
         if x - half > free && !covered {
-            figure.line(Style::stroke(ink.faint, 1.0), x, top + high as f64, x, top + high as f64 + 3.0);
-            figure.text(words(x, top + 26.0, Hold::Middle, 11.0, ink.soft, text));
+            shown.push((at, text));
             free = x + half + 6.0;
         }
     }
+    colour_bar(figure, left + 26.0, top, width, &common.palette, &shown);
+}
+
+/// The title of a picture and what stands below it, from the top; returns where the next line may stand.
+pub(crate) fn head(figure: &mut Figure, title: String, lines: &[String]) -> f64 {
+    let title = Text { bold: true, ..words(14.0, 25.0, Anchor::Start, 15.0, Colour::INK, title) };
+    let mut y = figure.lines(&title, 20.0);
+    for line in lines {
+        y = figure.lines(&words(14.0, y, Anchor::Start, 12.0, Colour::SOFT, line), 17.0);
+    }
+    y
+}
+
+/// Cells in their frame; returns where they are.
+pub(crate) fn framed(figure: &mut Figure, left: f64, top: f64, pixels: Pixels) -> Area {
+    let area = Area { left, top, width: pixels.width as f64, height: pixels.height as f64 };
+    figure.image(left, top, pixels);
+    figure.rect(Style::stroke(Colour::FAINT, 1.0), left - 0.5, top - 0.5, area.width + 1.0, area.height + 1.0);
+    area
 }
 
 /// A cell's key as people read it.

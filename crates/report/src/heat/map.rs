@@ -1,9 +1,22 @@
 //! A map: what the log of one cell and tag says, as counts.
 
-use super::{Layout, Place, Rows};
+use super::{Bin, Layout, Rows};
 use model::Event;
 use model::result::Outlier;
 use std::collections::BTreeMap;
+
+fn add(sums: &mut BTreeMap<u32, u64>, cells: &[(u32, u64)], rows: u32) {
+    for (row, count) in cells {
+        *sums.entry(row / rows * rows).or_insert(0) += count;
+    }
+}
+
+/// Messages by row in some columns together.
+pub(crate) fn marginal(columns: &[Vec<(u32, u64)>]) -> BTreeMap<u32, u64> {
+    let mut sums = BTreeMap::new();
+    columns.iter().for_each(|cells| add(&mut sums, cells, 1));
+    sums
+}
 
 /// Counts by row, column by column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,14 +47,16 @@ impl Grid {
         Some((low, high))
     }
 
-    /// Messages by row, over all columns.
-    #[must_use]
-    pub fn marginal(&self) -> BTreeMap<u32, u64> {
-        let mut sums = BTreeMap::new();
-        for (row, count) in self.columns.iter().flatten() {
-            *sums.entry(*row).or_insert(0) += count;
+    /// Columns added up to those that `place` gives them, and rows to so many at once, each named by its lowest.
+    fn joined(&self, place: impl Fn(usize) -> usize, rows: u32) -> Self {
+        let mut columns: Vec<BTreeMap<u32, u64>> = Vec::new();
+        for (column, cells) in self.columns.iter().enumerate() {
+            columns.resize((place(column) + 1).max(columns.len()), BTreeMap::new());
+            if let Some(sums) = columns.get_mut(place(column)) {
+                add(sums, cells, rows);
+            }
         }
-        sums
+        Self { layout: self.layout, columns: columns.into_iter().map(|sums| sums.into_iter().collect()).collect() }
     }
 
     /// Messages below and above the rows shown, column by column.
@@ -50,10 +65,10 @@ impl Grid {
         self.columns
             .iter()
             .map(|column| {
-                column.iter().fold((0, 0), |(below, above), (row, count)| match rows.place(*row) {
-                    Place::Below => (below + count, above),
-                    Place::At(_) => (below, above),
-                    Place::Above => (below, above + count),
+                column.iter().fold((0, 0), |(below, above), (row, count)| match rows.bin(*row) {
+                    Bin::Underflow => (below + count, above),
+                    Bin::Row(_) => (below, above),
+                    Bin::Overflow => (below, above + count),
                 })
             })
             .collect()
@@ -88,9 +103,9 @@ pub struct Strip {
     pub linear: Option<Grid>,
 }
 
-/// A line over a map: one value for each stretch of columns.
+/// A statistic over a map: one value for each stretch of columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct StatisticLine {
     /// `p50`, `p99`, `p99.9`, `max`.
     pub name: &'static str,
     /// So many columns share a value: as many as it needs for 10 messages beyond it.
@@ -130,14 +145,36 @@ impl Strip {
         }
     }
 
+    /// Neighbouring columns added up until they are about `length_ns` long, and rows to so many at once.
+    pub(crate) fn joined(&self, length_ns: u64, rows: u32) -> Self {
+        let place = |column: usize| {
+            let at = self.column_ns.saturating_mul(column as u64) / length_ns.max(1);
+            usize::try_from(at).unwrap_or(usize::MAX).min(self.columns.len())
+        };
+        let log = self.log.joined(place, rows.max(1));
+        let mut columns = vec![Column::default(); log.columns.len()];
+        for (number, column) in self.columns.iter().enumerate() {
+            if let Some(sum) = columns.get_mut(place(number)) {
+                *sum = Column {
+                    count: sum.count + column.count,
+                    lost: sum.lost + column.lost,
+                    max_ns: sum.max_ns.max(column.max_ns),
+                    above_2011: sum.above_2011 + column.above_2011,
+                };
+            }
+        }
+        let linear = self.linear.as_ref().map(|grid| grid.joined(place, rows.max(1)));
+        Self { start_ns: self.start_ns, column_ns: length_ns, columns, log, linear }
+    }
+
     /// p50, p99, p99.9 and the largest value over time. Quantiles are those of the log layout's rows (the upper edge, 3 %
     /// wide at most); a stretch is as long as most columns need for 10 messages beyond the quantile.
     #[must_use]
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<StatisticLine> {
         let mut counts: Vec<u64> = self.columns.iter().map(|column| column.count).filter(|count| *count > 0).collect();
         counts.sort_unstable();
         let typical = counts.get(counts.len() / 2).copied().unwrap_or(0);
-        let mut lines: Vec<Line> = [("p50", 2), ("p99", 100), ("p99.9", 1000)]
+        let mut lines: Vec<StatisticLine> = [("p50", 2), ("p99", 100), ("p99.9", 1000)]
             .into_iter()
             .filter_map(|(name, one_in)| {
                 // An eighth more, as columns differ a little.
@@ -145,20 +182,18 @@ impl Strip {
                 let every = usize::try_from(needed).ok().filter(|every| *every <= self.columns.len().max(1))?;
                 let every = every.max(1);
                 let values = self.log.columns.chunks(every).map(|chunk| quantile(chunk, one_in)).collect();
-                Some(Line { name, every, values })
+                Some(StatisticLine { name, every, values })
             })
             .collect();
-        lines.push(Line { name: "max", every: 1, values: self.columns.iter().map(|column| column.max_ns).collect() });
+        let values = self.columns.iter().map(|column| column.max_ns).collect();
+        lines.push(StatisticLine { name: "max", every: 1, values });
         lines
     }
 }
 
 /// The value that one in `one_in` messages exceeds, by nearest rank; absent with fewer than 10 beyond.
 fn quantile(columns: &[Vec<(u32, u64)>], one_in: u64) -> Option<u64> {
-    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
-    for (row, count) in columns.iter().flatten() {
-        *sums.entry(*row).or_insert(0) += count;
-    }
+    let sums = marginal(columns);
     let total: u64 = sums.values().sum();
     let beyond = total / one_in;
     if beyond < BEYOND {
@@ -229,13 +264,6 @@ impl Map {
         self.whole.columns.iter().map(|column| column.above_2011).sum()
     }
 
-    /// Messages in rows above that of a time, which a picture that ends there hides.
-    #[must_use]
-    pub fn hidden_above(&self, layout: Layout, ns: u64) -> u64 {
-        let last = layout.row(ns);
-        self.whole.grid(layout).columns.iter().flatten().filter(|(row, _)| *row > last).map(|(_, count)| count).sum()
-    }
-
     /// What the times are, for people.
     #[must_use]
     pub fn quantity(&self) -> String {
@@ -265,6 +293,6 @@ impl Heat {
     pub fn rows<'a>(maps: impl IntoIterator<Item = &'a Map>, layout: Layout) -> Option<Rows> {
         let extents = maps.into_iter().filter_map(|map| map.whole.grid(layout).extent());
         let (low, high) = extents.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-        Some(Rows { layout, first: low, count: high - low + 1 })
+        Some(Rows::of(layout, low, high))
     }
 }

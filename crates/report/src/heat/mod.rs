@@ -20,16 +20,18 @@ mod table;
 mod tally;
 mod ticks;
 
+pub(crate) use colour::rgb;
 pub use colour::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
 pub(crate) use log::tags;
 pub use look::Look;
-pub use map::{Column, Grid, Heat, Line, Map, Strip, Tagged};
+pub(crate) use map::marginal;
+pub use map::{Column, Grid, Heat, Map, StatisticLine, Strip, Tagged};
 pub use pack::pack;
 pub use read::{of_input, of_run, of_step};
-pub use rows::{Layout, Place, ROWS_PER_OCTAVE, Rows};
+pub use rows::{Bin, Layout, ROWS_PER_OCTAVE, Rows};
 
 pub(crate) use several::{difference, difference_csv, multiples};
-pub(crate) use single::{ROW_2011_NS, TOP_2011_NS, figure, figure_2011};
+pub(crate) use single::{ROW_2011_NS, TOP_2011_NS, figure, figure_2011, palette_2011};
 pub(crate) use table::csv;
 pub(crate) use ticks::{Ticks, is_tick, ticks};
 

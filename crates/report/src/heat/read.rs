@@ -3,7 +3,7 @@
 
 use super::log::{Damage, Log};
 use super::map::{Grid, Heat, Map, Strip, Tagged};
-use super::tally::{Fine, Summed};
+use super::tally::{Summed, Tally};
 use super::{Layout, Options};
 use crate::RunInput;
 use crate::units::{commas, plain};
@@ -14,13 +14,12 @@ use stats::{Bucket, Decoder};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use store::hlog;
 
 /// Lengths of columns that people read well, in ns.
 const LADDER: [u64; 18] = {
     const S: u64 = 1_000_000_000;
+    let (m, h) = (60 * S, 3600 * S);
     [
         S / 10,
         S / 5,
@@ -31,19 +30,17 @@ const LADDER: [u64; 18] = {
         10 * S,
         20 * S,
         30 * S,
-        60 * S,
-        120 * S,
-        300 * S,
-        600 * S,
-        1200 * S,
-        1800 * S,
-        3600 * S,
-        7200 * S,
-        14_400 * S,
+        m,
+        2 * m,
+        5 * m,
+        10 * m,
+        20 * m,
+        30 * m,
+        h,
+        2 * h,
+        4 * h,
     ]
 };
-/// Columns that a thread takes at once.
-const CHUNK: usize = 32;
 /// Columns of a detail at most.
 const DETAIL_COLUMNS: usize = 4000;
 
@@ -127,11 +124,8 @@ pub fn of_step(
         let tagged = tagged(&outliers, tag);
         let (received, lost) = messages(result, tag);
         let plans = plan(&lines, &losses(result, tag), &tagged, options);
-        let mut strips = sum(&plans, log.divisor, options, &mut damage);
-        if strips.is_empty() {
-            continue;
-        }
-        let whole = strips.remove(0);
+        let mut strips = plans.iter().map(|plan| plan.strip(log.divisor, options, &mut damage.lines));
+        let Some(whole) = strips.next() else { continue };
         let map = Map {
             run: plain(&run),
             cell: plain(&step.cell),
@@ -140,7 +134,7 @@ pub fn of_step(
             factors: factors.clone(),
             tag: plain(tag),
             whole,
-            details: strips,
+            details: strips.collect(),
             outliers: tagged.into_iter().take(options.outliers).collect(),
             events: events.clone(),
             received,
@@ -313,108 +307,68 @@ fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
     losses
 }
 
-/// One piece of work's results.
-struct Done {
-    plan: usize,
-    first: usize,
-    columns: Vec<Summed>,
-    damaged: Vec<(usize, String)>,
-}
+/// Some columns, and the lines of them that are damaged.
+type Part = (Vec<Summed>, Vec<(usize, String)>);
 
-/// Sums all plans, in several threads.
-fn sum(plans: &[Plan<'_>], divisor: f64, options: &Options, damage: &mut Damage<'_>) -> Vec<Strip> {
-    let jobs: Vec<(usize, Range<usize>)> = plans
-        .iter()
-        .enumerate()
-        .flat_map(|(number, plan)| {
-            (0..plan.columns).step_by(CHUNK).map(move |from| (number, from..(from + CHUNK).min(plan.columns)))
-        })
-        .collect();
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Done>> = Mutex::new(Vec::new());
-    let work = || {
-        let (mut decoder, mut fine) = (Decoder::new(), Fine::new());
-        let mut mine = Vec::new();
-        while let Some((number, columns)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Some(plan) = plans.get(*number) {
-                mine.push(piece(*number, plan, columns.clone(), divisor, options, &mut decoder, &mut fine));
-            }
+impl Plan<'_> {
+    /// Sums the columns, in several threads.
+    fn strip(&self, divisor: f64, options: &Options, damage: &mut Vec<(usize, String)>) -> Strip {
+        let each = self.columns.div_ceil(options.threads.clamp(1, 16)).max(1);
+        let parts: Vec<Part> = std::thread::scope(|scope| {
+            let part = |from| scope.spawn(move || self.part(from..(from + each).min(self.columns), divisor, options));
+            let running: Vec<_> = (0..self.columns).step_by(each).map(part).collect();
+            let joined = running.into_iter().map(|thread| thread.join());
+            joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        let (summed, damaged): (Vec<Vec<Summed>>, Vec<_>) = parts.into_iter().unzip();
+        if self.reports {
+            damage.extend(damaged.into_iter().flatten());
         }
-        if let Ok(mut all) = done.lock() {
-            all.append(&mut mine);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..options.threads.clamp(1, 16).min(jobs.len().max(1)) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|piece| (piece.plan, piece.first));
-    let mut strips: Vec<Strip> = plans
-        .iter()
-        .map(|plan| Strip {
-            start_ns: plan.start_ns,
-            column_ns: plan.column_ns,
-            columns: Vec::with_capacity(plan.columns),
-            log: Grid { layout: Layout::Log, columns: Vec::with_capacity(plan.columns) },
-            linear: options
-                .linear_ns
-                .map(|step_ns| Grid { layout: Layout::Linear { step_ns }, columns: Vec::with_capacity(plan.columns) }),
-        })
-        .collect();
-    for piece in done {
-        let (Some(strip), Some(plan)) = (strips.get_mut(piece.plan), plans.get(piece.plan)) else { continue };
-        for mut summed in piece.columns {
-            summed.column.lost = plan.lost.get(strip.columns.len()).copied().unwrap_or(0);
+        let grid = |layout| Grid { layout, columns: Vec::with_capacity(self.columns) };
+        let mut strip = Strip {
+            start_ns: self.start_ns,
+            column_ns: self.column_ns,
+            columns: Vec::with_capacity(self.columns),
+            log: grid(Layout::Log),
+            linear: options.linear_ns.map(|step_ns| grid(Layout::Linear { step_ns })),
+        };
+        for (mut summed, lost) in summed.into_iter().flatten().zip(&self.lost) {
+            summed.column.lost = *lost;
             strip.columns.push(summed.column);
-            strip.log.columns.push(summed.rows);
-            if let (Some(linear), Some(rows)) = (&mut strip.linear, summed.linear) {
-                linear.columns.push(rows);
-            }
+            strip.log.columns.push(summed.log);
+            strip.linear.iter_mut().for_each(|grid| grid.columns.push(std::mem::take(&mut summed.linear)));
         }
-        if plan.reports {
-            damage.lines.extend(piece.damaged);
-        }
+        strip
     }
-    strips
-}
 
-fn piece(
-    number: usize,
-    plan: &Plan<'_>,
-    columns: Range<usize>,
-    divisor: f64,
-    options: &Options,
-    decoder: &mut Decoder,
-    fine: &mut Fine,
-) -> Done {
-    let mut done = Done { plan: number, first: columns.start, columns: Vec::new(), damaged: Vec::new() };
-    for column in columns {
-        let from = plan.start_ns + plan.column_ns * column as u64;
-        let to = from + plan.column_ns;
-        let first = plan.lines.partition_point(|(start, _, _)| *start < from);
-        for (_, _, line) in plan.lines.iter().skip(first).take_while(|(start, _, _)| *start < to) {
-            let mut top = Bucket { low_ns: 0, high_ns: 0, count: 0 };
-            let read = decoder.each(line.histogram, |bucket| {
-                fine.add(bucket, options.linear_ns);
-                top = bucket;
-            });
-            match read {
-                Err(error) => done.damaged.push((line.number, error.to_string())),
-                Ok(0) => {}
-                Ok(_) => {
-                    // The log names the largest value to the ns; a wrong one must not leave its bucket.
-                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
-                    let exact = (line.max * divisor).round() as u64;
-                    fine.max_ns = fine.max_ns.max(exact.clamp(top.low_ns, top.high_ns));
+    fn part(&self, columns: Range<usize>, divisor: f64, options: &Options) -> Part {
+        let (mut decoder, mut tally) = (Decoder::new(), Tally::new(options.linear_ns));
+        let (mut all, mut damaged) = (Vec::with_capacity(columns.len()), Vec::new());
+        for column in columns {
+            let from = self.start_ns + self.column_ns * column as u64;
+            let to = from + self.column_ns;
+            let first = self.lines.partition_point(|(start, _, _)| *start < from);
+            for (_, _, line) in self.lines.iter().skip(first).take_while(|(start, _, _)| *start < to) {
+                let mut top = Bucket { low_ns: 0, high_ns: 0, count: 0 };
+                let read = decoder.each(line.histogram, |bucket| {
+                    tally.add(bucket);
+                    top = bucket;
+                });
+                match read {
+                    Err(error) => damaged.push((line.number, error.to_string())),
+                    Ok(0) => {}
+                    Ok(_) => {
+                        // The log names the largest value to the ns; a wrong one must not leave its bucket.
+                        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+                        let exact = (line.max * divisor).round() as u64;
+                        tally.add_max(exact.clamp(top.low_ns, top.high_ns));
+                    }
                 }
             }
+            all.push(tally.take());
         }
-        done.columns.push(fine.take(options.linear_ns.is_some()));
+        (all, damaged)
     }
-    done
 }
 
 #[cfg(test)]

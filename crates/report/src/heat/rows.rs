@@ -80,58 +80,67 @@ impl Layout {
 pub struct Rows {
     /// How latency is cut.
     pub layout: Layout,
-    /// The lowest row shown.
+    /// So many rows of the layout are shown as one.
+    pub joined: u32,
+    /// The lowest row shown, counted in joined ones.
     pub first: u32,
     /// How many are shown.
     pub count: u32,
 }
 
 impl Rows {
-    /// The rows between two times, both included.
+    /// From one row of the layout to another, both included.
     #[must_use]
-    pub fn between(layout: Layout, low_ns: u64, high_ns: u64) -> Self {
-        let first = layout.row(low_ns);
-        Self { layout, first, count: layout.row(high_ns.max(low_ns)) - first + 1 }
+    pub fn of(layout: Layout, first: u32, last: u32) -> Self {
+        Self { layout, joined: 1, first, count: last.max(first) - first + 1 }
     }
 
-    /// Where a row lies: its place from the bottom, or below or above.
+    /// The same, so many rows shown as one.
     #[must_use]
-    pub fn place(&self, row: u32) -> Place {
-        match row.checked_sub(self.first) {
-            None => Place::Below,
-            Some(place) if place < self.count => Place::At(place),
-            Some(_) => Place::Above,
+    pub fn joined(self, joined: u32) -> Self {
+        let joined = joined.max(1);
+        Self { joined, ..Self::of(self.layout, self.first / joined, (self.first + self.count - 1) / joined) }
+    }
+
+    /// Where a row of the layout is counted.
+    #[must_use]
+    pub fn bin(&self, row: u32) -> Bin {
+        match (row / self.joined.max(1)).checked_sub(self.first) {
+            None => Bin::Underflow,
+            Some(place) if place < self.count => Bin::Row(place),
+            Some(_) => Bin::Overflow,
         }
     }
 
     /// Where a time lies in the picture: 0 at the bottom, 1 at the top.
     #[must_use]
     pub fn at(&self, ns: f64) -> f64 {
-        (self.layout.at(ns) - f64::from(self.first)) / f64::from(self.count.max(1))
+        (self.layout.at(ns) / f64::from(self.joined.max(1)) - f64::from(self.first)) / f64::from(self.count.max(1))
     }
 
     /// The smallest time shown.
     #[must_use]
     pub fn low_ns(&self) -> u64 {
-        self.layout.low_ns(self.first)
+        self.layout.low_ns(self.first.saturating_mul(self.joined))
     }
 
     /// The largest time shown.
     #[must_use]
     pub fn high_ns(&self) -> u64 {
-        self.layout.high_ns(self.first.saturating_add(self.count.saturating_sub(1)))
+        let end = self.first.saturating_add(self.count).saturating_mul(self.joined);
+        self.layout.high_ns(end.saturating_sub(1))
     }
 }
 
-/// Where a row lies in a picture.
+/// Where a row is counted in a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Bin {
     /// Below what is shown.
-    Below,
+    Underflow,
     /// So many rows above the lowest one shown.
-    At(u32),
+    Row(u32),
     /// Above what is shown.
-    Above,
+    Overflow,
 }
 
 #[cfg(test)]
@@ -160,11 +169,18 @@ mod tests {
 
     #[test]
     fn nothing_falls_outside_unseen() {
-        let rows = Rows::between(Layout::Log, 1_000, 1_000_000);
-        assert_eq!(rows.place(Layout::Log.row(10)), Place::Below);
-        assert_eq!(rows.place(Layout::Log.row(1_000)), Place::At(0));
-        assert_eq!(rows.place(Layout::Log.row(1_000_000)), Place::At(rows.count - 1));
-        assert_eq!(rows.place(Layout::Log.row(2_000_000)), Place::Above);
+        let [low, high] = [1_000, 1_000_000].map(|ns| Layout::Log.row(ns));
+        let rows = Rows::of(Layout::Log, low, high);
+        assert_eq!(rows.bin(Layout::Log.row(10)), Bin::Underflow);
+        assert_eq!(rows.bin(low), Bin::Row(0));
+        assert_eq!(rows.bin(high), Bin::Row(rows.count - 1));
+        assert_eq!(rows.bin(Layout::Log.row(2_000_000)), Bin::Overflow);
         assert!(rows.low_ns() <= 1_000 && rows.high_ns() >= 1_000_000);
+        // Joined rows show no less, and whole ones.
+        let joined = rows.joined(3);
+        assert!(joined.low_ns() <= rows.low_ns() && joined.high_ns() >= rows.high_ns());
+        assert_eq!([low, high].map(|row| joined.bin(row)), [Bin::Row(0), Bin::Row(joined.count - 1)]);
+        let middle = joined.at(31_623.0) * f64::from(joined.count) - rows.at(31_623.0) * f64::from(rows.count) / 3.0;
+        assert!(middle.abs() < 1.0, "{middle}");
     }
 }

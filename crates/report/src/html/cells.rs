@@ -2,8 +2,8 @@
 
 use super::FigureCell;
 use crate::cell_tables::{Part, Room, heading, text};
+use crate::chart;
 use crate::document::{CellInfo, Document};
-use crate::svg;
 use crate::units::{figure, grouped, spans};
 use minijinja::Value;
 use model::quantity::{self, Unit};
@@ -132,7 +132,7 @@ fn row(number: usize, info: &CellInfo, ids: &[&str], direction: &str) -> CellRow
     CellRow {
         anchor: format!("cell-{number}"),
         swatch: Value::from_safe_string(if matches!(info.probe.as_str(), "pingpong" | "pace") {
-            svg::swatch(info.colour)
+            chart::swatch(info.colour)
         } else {
             String::new()
         }),

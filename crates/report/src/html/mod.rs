@@ -11,11 +11,12 @@ mod table;
 
 use crate::document::Document;
 use crate::environment::{self, Environment};
+use crate::figure::Figure;
 use crate::names::axis_title;
 use crate::papers::caption;
-use crate::plots::{self, Picture, Quantity};
+use crate::plots::{self, Picture};
 use crate::text::fixed_line;
-use crate::{Page, Report, ReportError, glance};
+use crate::{Page, Report, ReportError};
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment as Templates, Value, context};
 use serde::Serialize;
@@ -34,7 +35,7 @@ const SCRIPT: &str = include_str!("../templates/page.js");
 /// The viewer, in parts that share one scope.
 const VIEWER: &str = concat!(
     "(() => {\n\"use strict\";\n",
-    include_str!("../templates/heat/book.js"),
+    include_str!("../templates/heat/data.js"),
     include_str!("../templates/heat/paint.js"),
     include_str!("../templates/heat/state.js"),
     include_str!("../templates/heat/draw.js"),
@@ -99,9 +100,9 @@ pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
         blocks => data(table::blocks(document)),
         notes => data(&document.notes),
         remarks => data(remarks),
-        glance => glance::strips(report).map_or(Value::from(()), Value::from_safe_string),
-        times => data(pictures(plots::by_size(report, Quantity::Time))),
-        jitters => data(pictures(plots::by_size(report, Quantity::Jitter))),
+        glance => plots::strips(report).map_or(Value::from(()), |figure| drawn(&figure)),
+        times => data(pictures(plots::by_size(report, "mean"))),
+        jitters => data(pictures(plots::by_size(report, "stdev"))),
         tails => data(pictures(plots::tails(report))),
         functions => data(pictures(plots::functions(report))),
         rates => data(pictures(plots::by_rate(report))),
@@ -129,9 +130,10 @@ fn subtitle(document: &Document) -> Vec<String> {
         .collect()
 }
 
+fn drawn(figure: &Figure) -> Value {
+    Value::from_safe_string(figure.in_page("role=\"img\""))
+}
+
 fn pictures(pictures: Vec<Picture>) -> Vec<PictureView> {
-    pictures
-        .into_iter()
-        .map(|picture| PictureView { heading: picture.heading, svg: Value::from_safe_string(picture.svg) })
-        .collect()
+    pictures.into_iter().map(|Picture { heading, figure }| PictureView { heading, svg: drawn(&figure) }).collect()
 }

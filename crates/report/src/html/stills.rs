@@ -2,7 +2,7 @@
 //! URL, so that the page's styles do not reach into it.
 
 use super::heat::CellMaps;
-use crate::heat::{self, Column, Grid, Heat, Layout, Look, Map, Strip};
+use crate::heat::{self, Heat, Layout, Look, Map, Strip};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use minijinja::Value;
@@ -78,35 +78,7 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
 
 /// A map with no more columns than a picture has room for: neighbours added up.
 fn shortened(map: &Map) -> Map {
-    let every = map.whole.columns.len().div_ceil(COLUMNS).max(1);
-    let mut short = map.clone();
-    short.details.clear();
-    short.whole.linear = None;
-    if every > 1 {
-        short.whole = Strip {
-            start_ns: map.whole.start_ns,
-            column_ns: map.whole.column_ns * every as u64,
-            columns: map.whole.columns.chunks(every).map(together).collect(),
-            log: Grid { layout: Layout::Log, columns: map.whole.log.columns.chunks(every).map(added).collect() },
-            linear: None,
-        };
-    }
-    short
-}
-
-fn added(columns: &[Vec<(u32, u64)>]) -> Vec<(u32, u64)> {
-    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
-    for (row, count) in columns.iter().flatten() {
-        *sums.entry(*row).or_insert(0) += count;
-    }
-    sums.into_iter().collect()
-}
-
-fn together(columns: &[Column]) -> Column {
-    Column {
-        count: columns.iter().map(|column| column.count).sum(),
-        lost: columns.iter().map(|column| column.lost).sum(),
-        max_ns: columns.iter().filter_map(|column| column.max_ns).max(),
-        above_2011: columns.iter().map(|column| column.above_2011).sum(),
-    }
+    let every = map.whole.columns.len().div_ceil(COLUMNS).max(1) as u64;
+    let whole = Strip { linear: None, ..map.whole.joined(map.whole.column_ns * every, 1) };
+    Map { details: Vec::new(), whole, ..map.clone() }
 }

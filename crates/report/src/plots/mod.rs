@@ -3,26 +3,27 @@
 //!
 //! A cell's label decides its colour in all of them: cells that differ only in size and rate share one.
 
-mod rate;
+mod lines;
 mod shares;
-mod size;
+mod strips;
 
-pub(crate) use rate::by_rate;
+pub(crate) use lines::{by_rate, by_size};
 pub(crate) use shares::{functions, tails};
-pub(crate) use size::{Quantity, by_size};
+pub(crate) use strips::strips;
 
 use crate::cells::Cell;
 use crate::document::CellInfo;
+use crate::figure::Figure;
 use crate::names::{label_word, measured_on, rank, rate_word};
 use crate::units::{size as size_word, span};
 use model::Substrate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One picture with what stands above and below it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One picture with what stands above it.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Picture {
     pub(crate) heading: String,
-    pub(crate) svg: String,
+    pub(crate) figure: Figure,
 }
 
 /// A panel with more lines than this is split by load.
@@ -31,7 +32,6 @@ const MOST_LINES: usize = 6;
 /// Cells of one panel: what it shows, and its cells by the number of their colour.
 struct Panel<'a> {
     heading: String,
-    protocol: String,
     /// Words that the heading says for all lines, so that labels need not.
     said: BTreeSet<String>,
     lines: BTreeMap<usize, Vec<&'a Cell>>,
@@ -101,7 +101,7 @@ fn panels<'a>(
             for cell in members {
                 lines.entry(cell.info.colour).or_default().push(cell);
             }
-            out.push(Panel { heading, protocol: protocol.clone(), said, lines });
+            out.push(Panel { heading, said, lines });
         }
     }
     out

@@ -1,12 +1,6 @@
 (() => {
   const tip = document.getElementById("tip");
-  const textOf = (node) => {
-    const holder = node.closest("[data-tip]");
-    if (holder) return holder.dataset.tip;
-    const part = node.closest("svg path, svg g.series, svg rect.target");
-    const title = part && (part.querySelector(":scope > title") || (part.closest("g.series") || part).querySelector(":scope > title"));
-    return title ? title.textContent : "";
-  };
+  const textOf = (node) => node.closest("[data-tip]")?.dataset.tip ?? "";
   // Native tooltips of titles would cover ours; their text is kept for screen readers as labels.
   document.querySelectorAll("svg g.series title").forEach((title) => {
     title.parentNode.dataset.tip = title.textContent;

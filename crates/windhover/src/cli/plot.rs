@@ -105,20 +105,20 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
-    pub(crate) fn kind(self) -> report::charts::Kind {
-        use report::charts::Kind;
+    pub(crate) fn kind(self) -> report::charts::ChartKind {
+        use report::charts::ChartKind;
         match self {
-            Self::Heat => Kind::Heat,
-            Self::Heat2011 => Kind::Heat2011,
-            Self::Lateness => Kind::Lateness,
-            Self::Cells => Kind::Cells,
-            Self::Difference => Kind::Difference,
-            Self::Distributions => Kind::Distributions,
-            Self::Percentiles => Kind::Percentiles,
-            Self::Ecdf => Kind::Ecdf,
-            Self::Rate => Kind::Rate,
-            Self::Size => Kind::Size,
-            Self::Jitter => Kind::Jitter,
+            Self::Heat => ChartKind::Heat,
+            Self::Heat2011 => ChartKind::Heat2011,
+            Self::Lateness => ChartKind::Lateness,
+            Self::Cells => ChartKind::Cells,
+            Self::Difference => ChartKind::Difference,
+            Self::Distributions => ChartKind::Distributions,
+            Self::Percentiles => ChartKind::Percentiles,
+            Self::Ecdf => ChartKind::Ecdf,
+            Self::Rate => ChartKind::Rate,
+            Self::Size => ChartKind::Size,
+            Self::Jitter => ChartKind::Jitter,
         }
     }
 }

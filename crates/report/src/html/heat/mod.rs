@@ -4,7 +4,7 @@
 //! The data are one JSON text: rows and colours once, then map by map what [`heat::pack`] makes of the counts, deflated
 //! and in base64. Nothing of it can end the script element that holds it: `<` never stands there bare.
 
-mod book;
+mod data;
 mod panels;
 
 use crate::heat::{self, Heat, Map};
@@ -26,9 +26,6 @@ const LISTED_LOST: usize = 20;
 const REFLECTORS: usize = 8;
 /// Other probes log by the second: with fewer columns there is nothing to see.
 const LEAST_COLUMNS: usize = 8;
-/// Rows of 2011: 10 µs up to 2 ms.
-const OLD_STEP_NS: u64 = 10_000;
-const OLD_ROWS: u32 = 200;
 
 /// All maps of a page.
 #[derive(Debug)]
@@ -68,7 +65,7 @@ pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
         for (number, run) in report.inputs.iter().enumerate() {
             let options = heat::Options {
                 max_columns,
-                linear_ns: Some(OLD_STEP_NS),
+                linear_ns: Some(heat::ROW_2011_NS),
                 outliers: LISTED,
                 ..heat::Options::default()
             };
@@ -109,8 +106,8 @@ pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
             sort(&mut of_result.outliers);
             of_result.reflectors.iter_mut().for_each(|reflector| sort(&mut reflector.outliers));
         }
-        let (book, panels) = book::book(report, &page.by_result);
-        page.data = serde_json::to_string(&book)?.replace('<', "\\u003c");
+        let (data, panels) = data::viewer(report, &page.by_result);
+        page.data = serde_json::to_string(&data)?.replace('<', "\\u003c");
         page.panels = panels;
         if page.data.len() <= MOST_BYTES {
             break;

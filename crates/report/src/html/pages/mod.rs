@@ -5,15 +5,14 @@ mod ends;
 mod tables;
 
 use super::heat::{CellMaps, Page as Maps};
-use super::series;
 use super::stills::{Still, Stills};
+use super::{PictureView, pictures, series};
 use crate::cells::Cell;
 use crate::document::CellInfo;
 use crate::plots::in_words;
 use crate::units::{commas, counted};
 use crate::{Report, RunInput};
 use ends::{Facts, facts};
-use minijinja::Value;
 use model::ResultDocument;
 use serde::Serialize;
 use tables::{Table, counts, distributions, worst};
@@ -28,7 +27,7 @@ pub(super) struct Page {
     verdict: Vec<Found>,
     maps: Vec<MapLink>,
     tables: Vec<Table>,
-    series: Vec<Drawn>,
+    series: Vec<PictureView>,
     facts: Vec<Facts>,
 }
 
@@ -46,12 +45,6 @@ struct MapLink {
     title: String,
     quantities: Vec<(&'static str, String)>,
     stills: Vec<Still>,
-}
-
-#[derive(Serialize)]
-struct Drawn {
-    heading: String,
-    svg: Value,
 }
 
 /// The sections of all cells, in the order of the tables.
@@ -92,10 +85,7 @@ fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills
             .flatten()
             .collect(),
         tables,
-        series: series::of(number, &results)
-            .into_iter()
-            .map(|(heading, svg)| Drawn { heading, svg: Value::from_safe_string(svg) })
-            .collect(),
+        series: pictures(series::of(&results)),
         facts: facts(run, &members),
     }
 }

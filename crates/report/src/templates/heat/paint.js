@@ -7,7 +7,7 @@ const dark = () => darkQuery.matches && !printing;
 const parsed = new Map();
 // Colours of a ramp as little-endian RGBA words.
 function ramp(name) {
-  const text = book.ramps[name];
+  const text = dataset.ramps[name];
   if (!parsed.has(text)) {
     const words = new Uint32Array(text.length / 6);
     for (let index = 0; index < words.length; index += 1) {

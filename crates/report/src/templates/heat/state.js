@@ -19,7 +19,7 @@ const state = {
 const usual = new Set(state.lines);
 let back = [];
 
-const reach = (quantity) => book.ranges[quantity] || book.ranges.rtt;
+const reach = (quantity) => dataset.ranges[quantity] || dataset.ranges.rtt;
 // What the viewer shows now: time in seconds, values in ns.
 function viewOf(id = state.map, whole = false) {
   const map = maps.get(id);
@@ -29,7 +29,7 @@ function viewOf(id = state.map, whole = false) {
     low, high, linear: state.linear, scale: state.scale, full: state.full, old: state.old,
   };
   if (state.linear) view.low = 0;
-  if (state.old) { view.linear = true; view.low = 0; view.high = book.old.step_ns * book.old.rows; view.scale = "linear"; view.full = "max"; }
+  if (state.old) { view.linear = true; view.low = 0; view.high = dataset.old.step_ns * dataset.old.rows; view.scale = "linear"; view.full = "max"; }
   if (!whole && state.t) [view.t0, view.t1] = state.t;
   if (!whole && state.y && !state.old) [view.low, view.high] = state.y;
   return view;
@@ -131,7 +131,7 @@ const lineSample = (name) => {
 
 const pickMap = make("select", { "aria-label": "map", onchange: () => { Object.assign(state, { map: pickMap.value, pick: null }); refresh(); } });
 const pickOther = make("select", { "aria-label": "compare with", onchange: () => { state.versus = pickOther.value || null; refresh(); } });
-for (const map of book.maps) {
+for (const map of dataset.maps) {
   pickMap.append(make("option", { value: map.id }, map.title));
   pickOther.append(make("option", { value: map.id }, map.title));
 }

@@ -11,6 +11,9 @@ pub(crate) struct Domain {
 /// Ranges wider than this are drawn on a logarithmic axis.
 const LOG_ABOVE: f64 = 20.0;
 
+/// Where the values of an axis lie, 0 at the low end and 1 at the high end, with their labels.
+pub(crate) type Ticks = Vec<(f64, String)>;
+
 impl Domain {
     /// The domain of some values: from 0 on a linear axis, or logarithmic where they span more than a factor of 20.
     pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
@@ -47,11 +50,15 @@ impl Domain {
 
     /// Values that get a tick, ascending.
     pub(crate) fn ticks(&self) -> Vec<f64> {
+        self.ticks_with((self.high / self.low).log10() <= 3.2)
+    }
+
+    /// The same; on a logarithmic axis 1, 2 and 5 of each decade where `fine`, else its powers of ten.
+    pub(crate) fn ticks_with(&self, fine: bool) -> Vec<f64> {
         if self.log {
-            let decades = (self.high / self.low).log10();
             let all = logs(self.low, self.high);
             let coarse: Vec<f64> = all.iter().copied().filter(|tick| leading_digit(*tick) == 1).collect();
-            return if decades > 3.2 && coarse.len() > 1 { coarse } else { all };
+            return if !fine && coarse.len() > 1 { coarse } else { all };
         }
         let step = nice_step((self.high - self.low) / 5.0);
         let mut ticks = Vec::new();
@@ -61,6 +68,16 @@ impl Domain {
             index += 1.0;
         }
         ticks
+    }
+
+    /// The ticks with their labels.
+    pub(crate) fn labelled(&self, word: impl Fn(f64) -> String) -> Ticks {
+        self.ticks().into_iter().map(|value| (self.at(value), word(value))).collect()
+    }
+
+    /// What stands behind the name of its axis.
+    pub(crate) fn scale(&self) -> &'static str {
+        if self.log { ", log scale" } else { "" }
     }
 }
 
@@ -107,11 +124,6 @@ fn nice_step(rough: f64) -> f64 {
     digit * decade
 }
 
-/// Where a message size lies: log2, with 0 bytes one step left of 1 byte.
-pub(crate) fn size_position(bytes: u64) -> f64 {
-    if bytes == 0 { -1.0 } else { (bytes as f64).log2() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +155,5 @@ mod tests {
     #[test]
     fn nothing_has_no_domain() {
         assert_eq!(Domain::of([0.0, f64::NAN].into_iter()), None);
-        assert_eq!(size_position(0), -1.0);
-        assert_eq!(size_position(1024), 10.0);
     }
 }

@@ -1,7 +1,7 @@
 //! The data for the viewer's script.
 
 use super::panels::{Panels, Words, panel, panels};
-use super::{CellMaps, LISTED, LISTED_LOST, OLD_ROWS, OLD_STEP_NS};
+use super::{CellMaps, LISTED, LISTED_LOST};
 use crate::Report;
 use crate::heat::{self, Diverging, Heat, Layout, Map, Palette, Rgb, Strip, Theme};
 use crate::units::{plain, utc};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 #[derive(Serialize)]
-pub(super) struct Book {
+pub(super) struct ViewerData {
     rows_per_octave: u32,
     rows: u32,
     old: Old,
@@ -104,7 +104,7 @@ fn tag(map: &Map) -> Option<&'static str> {
     TAGS.into_iter().find(|tag| Some(*tag) == bare)
 }
 
-pub(super) fn book(report: &Report, by_result: &BTreeMap<(usize, usize), CellMaps>) -> (Book, Panels) {
+pub(super) fn viewer(report: &Report, by_result: &BTreeMap<(usize, usize), CellMaps>) -> (ViewerData, Panels) {
     let all = || {
         by_result.values().flat_map(|of_result| {
             of_result.maps.iter().chain(of_result.reflectors.iter().flat_map(|reflector| &reflector.maps))
@@ -149,15 +149,15 @@ pub(super) fn book(report: &Report, by_result: &BTreeMap<(usize, usize), CellMap
             maps.append(&mut reflectors);
         }
     }
-    let book = Book {
+    let data = ViewerData {
         rows_per_octave: heat::ROWS_PER_OCTAVE,
         rows: top + 1,
-        old: Old { step_ns: OLD_STEP_NS, rows: OLD_ROWS },
+        old: Old { step_ns: heat::ROW_2011_NS, rows: old_rows() },
         ranges,
         ramps: ramps(),
         maps,
     };
-    (book, panels(found))
+    (data, panels(found))
 }
 
 fn ramps() -> BTreeMap<&'static str, String> {
@@ -167,18 +167,13 @@ fn ramps() -> BTreeMap<&'static str, String> {
         ("dark", hex(&Palette::default().table(Theme::Dark))),
         ("diverge_light", hex(&Diverging::table(Theme::Light))),
         ("diverge_dark", hex(&Diverging::table(Theme::Dark))),
-        ("old", hex(&old_ramp())),
+        ("old", hex(&heat::palette_2011())),
     ])
 }
 
-/// White to green in 25 steps.
-fn old_ramp() -> [Rgb; 26] {
-    let mut ramp = [[255; 3]; 26];
-    for (step, colour) in (0_u32..).zip(&mut ramp) {
-        let fade = u8::try_from(255 - 255 * step / 25).unwrap_or(0);
-        *colour = [fade, u8::try_from(255 - 127 * step / 25).unwrap_or(0), fade];
-    }
-    ramp
+/// Rows of the pictures of 2011.
+fn old_rows() -> u32 {
+    Layout::Linear { step_ns: heat::ROW_2011_NS }.row(heat::TOP_2011_NS) + 1
 }
 
 fn view(of_result: &CellMaps, title: String, cell: String, trusted: bool) -> View {
@@ -187,7 +182,7 @@ fn view(of_result: &CellMaps, title: String, cell: String, trusted: bool) -> Vie
         let Some(tag) = tag(map) else { continue };
         planes.insert(tag, plane(&map.whole, &map.details, Layout::Log, u32::MAX));
         if let ("rtt", Some(linear)) = (tag, &map.whole.linear) {
-            planes.insert("old", plane(&map.whole, &[], linear.layout, OLD_ROWS - 1));
+            planes.insert("old", plane(&map.whole, &[], linear.layout, old_rows() - 1));
         }
     }
     // Figures of time are those of the longest map; all tags have the same columns but for empty ends.

@@ -1,13 +1,13 @@
 // The heat-map viewer of the report, first part: the data, and pictures as sums of them. Plain script, no network, no
 // framework. Every count in a picture is a sum of counts that the file holds: columns and rows that share a pixel are
-// added up, never skipped. The parts stand in one function, in the order book, paint, state, draw, input.
+// added up, never skipped. The parts stand in one function, in the order data, paint, state, draw, input.
 const holder = document.getElementById("heat-data");
 const room = document.getElementById("heat-viewer");
 if (!holder || !room) return;
-const book = JSON.parse(holder.textContent);
+const dataset = JSON.parse(holder.textContent);
 // Rows of the maps: each octave cut evenly, below the first octave a row is a nanosecond. A row holds the times from
 // its own edge to just below the next.
-const OCTAVE = book.rows_per_octave, BITS = Math.log2(OCTAVE), ROWS = book.rows;
+const OCTAVE = dataset.rows_per_octave, BITS = Math.log2(OCTAVE), ROWS = dataset.rows;
 const edge = (row) => {
   const shift = Math.max(Math.floor(row / OCTAVE) - 1, 0);
   return (row - shift * OCTAVE) * 2 ** shift;
@@ -20,7 +20,7 @@ const rowsAt = (ns) => {
   return (octave - BITS) * OCTAVE + ns / 2 ** octave * OCTAVE;
 };
 const timeOf = (rows) => { const row = Math.floor(rows); return edge(row) + (rows - row) * (edge(row + 1) - edge(row)); };
-const maps = new Map(book.maps.map((map) => [map.id, map]));
+const maps = new Map(dataset.maps.map((map) => [map.id, map]));
 if (!maps.size) return;
 
 // ---- Small tools ------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ function layers(view, height, coarse = 1) {
 
 // The rows of 2011: of one width, times rounded up. They come as a map of their own, so nothing is converted.
 function oldLayers(height) {
-  const { step_ns: step, rows } = book.old;
+  const { step_ns: step, rows } = dataset.old;
   const list = [], place = new Int32Array(rows);
   for (let row = 0; row < rows; row += 1) {
     place[row] = row;
