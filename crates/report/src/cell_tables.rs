@@ -3,10 +3,123 @@
 use crate::document::{CellInfo, Document, Figures};
 use crate::layout::{Band, Column, Grid};
 use crate::units::{self, bits, commas, span, three_digits, us_or_dash, us_short};
+use model::Probe;
 use model::quantity::{self, Group, Unit};
 
 /// Quantities side by side, below a band where it has a name.
 pub(crate) type Part = (&'static str, &'static [&'static str]);
+
+/// What the rows of a cell are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rows {
+    /// The cell as a whole.
+    Whole,
+    /// The whole and each reflector by itself, as far as they have any of some groups.
+    Reflectors(&'static [Group]),
+    /// Each direction of a stream; ids that begin with `up.` are those of the direction.
+    Directions,
+}
+
+/// A table of cells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CellTable {
+    pub(crate) title: &'static str,
+    /// The probe that it is about; `None` of all.
+    pub(crate) probe: Option<Probe>,
+    pub(crate) rows: Rows,
+    pub(crate) parts: &'static [Part],
+    pub(crate) room: Room,
+    /// Whether a column marks what cannot be trusted.
+    pub(crate) marked: bool,
+}
+
+/// A row of a table of cells.
+pub(crate) struct CellRow<'a> {
+    /// The number of the cell.
+    pub(crate) number: usize,
+    pub(crate) cell: &'a CellInfo,
+    /// The reflector, or the direction; empty where it is about the whole.
+    pub(crate) about: &'a str,
+    figures: &'a Figures,
+}
+
+impl CellRow<'_> {
+    /// The quantity that stands in a column.
+    pub(crate) fn id(&self, id: &str) -> String {
+        if self.about == "down" { id.replace("up.", "down.") } else { id.to_owned() }
+    }
+}
+
+impl CellTable {
+    /// Its rows, in the order of the cells.
+    pub(crate) fn rows<'a>(&self, document: &'a Document) -> Vec<CellRow<'a>> {
+        let of_cell = |(number, cell): (usize, &'a CellInfo)| -> Vec<CellRow<'a>> {
+            let row = move |about, figures| CellRow { number, cell, about, figures };
+            match self.rows {
+                Rows::Whole => vec![row("", &cell.figures)],
+                Rows::Reflectors(groups) => {
+                    let of_group = |group: &Group| quantity::of_group(*group);
+                    let has = |figures: &Figures| {
+                        groups.iter().flat_map(of_group).any(|one| figures.0.contains_key(one.id.as_str()))
+                    };
+                    let each = cell.reflectors.iter().map(|one| (one.host.as_str(), &one.figures));
+                    let all = std::iter::once(("", &cell.figures)).chain(each);
+                    all.filter(|(_, figures)| has(figures)).map(|(host, figures)| row(host, figures)).collect()
+                }
+                Rows::Directions => {
+                    let has = |direction: &&str| cell.value(&format!("{direction}.bits")).is_some();
+                    ["up", "down"].into_iter().filter(has).map(|direction| row(direction, &cell.figures)).collect()
+                }
+            }
+        };
+        let is_of_probe = |cell: &CellInfo| self.probe.is_none_or(|probe| cell.probe == probe.word());
+        document.cells.iter().enumerate().filter(|(_, cell)| is_of_probe(cell)).flat_map(of_cell).collect()
+    }
+
+    /// The ids of its columns, and whether they stand below a band.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        self.parts.iter().flat_map(|(band, ids)| ids.iter().map(move |id| (*id, !band.is_empty())))
+    }
+
+    /// As text; `None` without a row. What tells cells apart leads: protocol and size only where they differ, of streams
+    /// always.
+    pub(crate) fn grid(&self, document: &Document) -> Option<Grid> {
+        let rows = self.rows(document);
+        let is_stream = matches!(self.rows, Rows::Directions);
+        let differs = |pick: fn(&CellInfo) -> String| rows.windows(2).any(|two| pick(two[0].cell) != pick(two[1].cell));
+        let protocols = is_stream || differs(|cell| cell.protocol.clone());
+        let sizes = is_stream || differs(|cell| cell.size_bytes.to_string());
+        let mut grid = Grid { columns: vec![Column::words("cell")], ..Grid::default() };
+        grid.columns.extend(protocols.then(|| Column::words("protocol")));
+        grid.columns.extend(sizes.then(|| Column::figures("size", "B")));
+        grid.columns.extend(is_stream.then(|| Column::words("way")));
+        let mut bands: Vec<Band> = Vec::new();
+        let mut first = grid.columns.len();
+        for (band, ids) in self.parts {
+            bands.extend((!band.is_empty()).then(|| (first, first + ids.len() - 1, (*band).to_owned())));
+            first += ids.len();
+        }
+        grid.bands.extend((!bands.is_empty()).then_some(bands));
+        grid.columns.extend(self.ids().map(|(id, banded)| {
+            let [title, unit] = heading(id, banded, self.room);
+            Column::figures(title, unit)
+        }));
+        grid.columns.extend(self.marked.then(|| Column::words("")));
+        for row in &rows {
+            let cell = row.cell;
+            let label = if is_stream || row.about.is_empty() { "" } else { row.about };
+            let mut cells = vec![[cell.label.as_str(), label].join(", ").trim_end_matches(", ").to_owned()];
+            let protocol = if is_stream { cell.protocol.to_uppercase() } else { cell.protocol.clone() };
+            cells.extend(protocols.then_some(protocol));
+            cells.extend(sizes.then(|| cell.size_bytes.to_string()));
+            cells.extend(is_stream.then(|| row.about.to_owned()));
+            cells.extend(self.ids().map(|(id, _)| self::cell(row.figures, &row.id(id), self.room)));
+            cells.extend(self.marked.then(|| cell.mark.sign().to_owned()));
+            grid.rows.push(cells);
+        }
+        (!grid.rows.is_empty()).then_some(grid)
+    }
+}
 
 /// How much room a table has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,111 +179,72 @@ pub(crate) fn text(unit: Unit, value: Option<f64>, room: Room) -> String {
 
 /// A quantity of some figures as text.
 pub(crate) fn cell(figures: &Figures, id: &str, room: Room) -> String {
-    quantity::find(id).map_or_else(String::new, |quantity| text(quantity.unit, figures.value(id), room))
+    // Between clocks of one machine there is no error to show.
+    let value = figures.value(id).filter(|value| id != "one-way-error" || *value >= 0.5);
+    quantity::find(id).map_or_else(String::new, |quantity| text(quantity.unit, value, room))
 }
-
-/// The columns of some parts behind those that a grid has, and their bands.
-pub(crate) fn columns(grid: &mut Grid, parts: &[Part], room: Room) {
-    let mut bands: Vec<Band> = Vec::new();
-    for (band, ids) in parts {
-        let first = grid.columns.len();
-        grid.columns.extend(ids.iter().map(|id| {
-            let [title, unit] = heading(id, !band.is_empty(), room);
-            Column::figures(title, unit)
-        }));
-        if !band.is_empty() {
-            bands.push((first, grid.columns.len() - 1, (*band).to_owned()));
-        }
-    }
-    if !bands.is_empty() {
-        grid.bands = vec![bands];
-    }
-}
-
-/// The figures below them.
-pub(crate) fn cells(figures: &Figures, parts: &[Part], room: Room) -> Vec<String> {
-    parts.iter().flat_map(|(_, ids)| ids.iter().map(|id| cell(figures, id, room))).collect()
-}
-
-/// The columns that say what a row of some cells is about, as far as they differ.
-struct Keys {
-    protocols: bool,
-    sizes: bool,
-}
-
-impl Keys {
-    fn of(cells: &[&CellInfo]) -> Self {
-        let differs = |pick: fn(&CellInfo) -> String| cells.windows(2).any(|pair| pick(pair[0]) != pick(pair[1]));
-        Self { protocols: differs(|cell| cell.protocol.clone()), sizes: differs(|cell| cell.size_bytes.to_string()) }
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        let mut columns = vec![Column::words("cell")];
-        columns.extend(self.protocols.then(|| Column::words("protocol")));
-        columns.extend(self.sizes.then(|| Column::figures("size", "B")));
-        columns
-    }
-
-    fn cells(&self, cell: &CellInfo, host: Option<&str>) -> Vec<String> {
-        let mut row = vec![host.map_or_else(|| cell.label.clone(), |host| format!("{}, {host}", cell.label))];
-        row.extend(self.protocols.then(|| cell.protocol.clone()));
-        row.extend(self.sizes.then(|| cell.size_bytes.to_string()));
-        row
-    }
-}
-
-/// The whole of a cell and each reflector by itself, as far as they have any of some groups.
-fn hosts<'a>(cell: &'a CellInfo, groups: &[Group]) -> Vec<(Option<&'a str>, &'a Figures)> {
-    let has = |figures: &&Figures| groups.iter().any(|group| has(figures, *group));
-    let own = cell.reflectors.iter().map(|one| (Some(one.host.as_str()), &one.figures));
-    std::iter::once((None, &cell.figures)).chain(own).filter(|(_, figures)| has(figures)).collect()
-}
-
-/// Whether some figures have any of a group.
-fn has(figures: &Figures, group: Group) -> bool {
-    quantity::of_group(group).any(|quantity| figures.0.contains_key(quantity.id.as_str()))
-}
-
-/// What is above the cells of `pace`.
-pub(crate) const PACED: &str =
-    "Messages at a rate, all repetitions together: RTT from the actual send, from the intended send, and lateness";
 
 /// The cells of `pace`: what of the rate was reached, RTT from both send times, and lateness.
-pub(crate) fn paced(document: &Document) -> Option<Grid> {
-    const PARTS: [Part; 4] = [
+const PACED: CellTable = CellTable {
+    title: "Messages at a rate, all repetitions together: RTT from the actual send, from the intended send, and lateness",
+    probe: Some(Probe::Pace),
+    rows: Rows::Whole,
+    parts: &[
         ("", &["reached", "lost"]),
         ("RTT, actual send", &["p50", "p99", "p99.9", "max"]),
         ("intended", &["intended.p99", "intended.p99.9"]),
         ("late", &["lateness.p99"]),
-    ];
-    let all: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.value("asked").is_some()).collect();
-    let keys = Keys::of(&all);
-    let mut grid = Grid { columns: keys.columns(), ..Grid::default() };
-    columns(&mut grid, &PARTS, Room::Narrow);
-    grid.columns.push(Column::words(""));
-    for cell in all {
-        let mut row = keys.cells(cell, None);
-        row.extend(cells(&cell.figures, &PARTS, Room::Narrow));
-        row.push(cell.mark.sign().to_owned());
-        grid.rows.push(row);
-    }
-    (!grid.rows.is_empty()).then_some(grid)
-}
+    ],
+    room: Room::Narrow,
+    marked: true,
+};
 
-const ONE_WAY: [&str; 4] = ["out.p50", "out.p99", "back.p50", "back.p99"];
-const SEGMENTS: [&str; 5] = ["send.p50", "wire.p50", "far-kernel.p50", "far-application.p50", "near-kernel.p50"];
+/// One-way times and the parts of the round trip. Only the figures of these are stored, and no histograms.
+const ONE_WAY: CellTable = CellTable {
+    title: "",
+    probe: None,
+    rows: Rows::Reflectors(&[Group::OneWay, Group::Segments]),
+    parts: &[
+        ("", &["out.p50", "out.p99", "back.p50", "back.p99", "one-way-error"]),
+        ("", &["send.p50", "wire.p50", "far-kernel.p50", "far-application.p50", "near-kernel.p50"]),
+    ],
+    room: Room::Wide,
+    marked: false,
+};
 
-/// The groups of the table of one-way times and parts.
-const STAMPED: [Group; 2] = [Group::OneWay, Group::Segments];
+/// What PGM repaired. Of the few messages that are repaired there is often no p99.
+pub(crate) const PGM: CellTable = CellTable {
+    title: "PGM: loss and repair apart from the rest, RTT from the actual send (untouched: scheduling and the path alone)",
+    rows: Rows::Reflectors(&[Group::Fates]),
+    parts: &[
+        ("untouched", &["untouched.messages", "untouched.p50", "untouched.p99", "untouched.max"]),
+        ("held", &["held.messages", "held.p50", "held.max"]),
+        ("repaired", &["repaired.messages", "repaired.p50", "repaired.max"]),
+        ("", &["pgm.missing", "pgm.naks-sent", "pgm.lost"]),
+    ],
+    marked: false,
+    ..PACED
+};
 
-/// What stands above the table of one-way times and parts: what it has. Only the figures of these are stored, and no
-/// histograms.
-pub(crate) fn one_way_heading(document: &Document) -> String {
-    let all: Vec<&Figures> = document.cells.iter().flat_map(|cell| hosts(cell, &STAMPED)).map(|(_, all)| all).collect();
-    let has = |id: &str| all.iter().any(|figures| figures.value(id).is_some());
-    let (one_way, parts) = (has("out.mean"), SEGMENTS.iter().any(|id| has(id)));
+const STREAMS: CellTable = CellTable {
+    title: "Streams: payload and datagrams delivered, and RTT of a ping-pong beside them",
+    probe: Some(Probe::Stream),
+    rows: Rows::Directions,
+    parts: &[
+        ("", &["up.bits", "up.datagrams", "up.loss", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
+        ("", &["up.tcp-rtt", "up.tcp-rtt-max", "idle.p50", "working.p50", "working.p99"]),
+    ],
+    room: Room::Units,
+    marked: true,
+};
+
+/// What stands above the table of one-way times and parts: what it has.
+fn one_way_title(document: &Document) -> String {
+    let rows = ONE_WAY.rows(document);
+    let has = |id: &str| rows.iter().any(|row| row.figures.value(id).is_some());
+    let parts = ONE_WAY.parts.iter().skip(1).flat_map(|(_, ids)| *ids).any(|id| has(id));
     let figures = if has("out.p99") || has("back.p99") { "p50 and p99" } else { "p50" };
-    let what = match (one_way, parts) {
+    let what = match (has("out.mean"), parts) {
         (true, true) => format!("One-way times ({figures}) and parts of the round trip (p50)"),
         (true, false) => format!("One-way times ({figures})"),
         _ => "Parts of the round trip (p50)".to_owned(),
@@ -179,105 +253,14 @@ pub(crate) fn one_way_heading(document: &Document) -> String {
     format!("{what} in µs{}", if several { ", of the middle repetition" } else { "" })
 }
 
-/// One-way times and the parts of the round trip, a row a cell and reflector; `None` where no cell has any of it.
-pub(crate) fn one_way(document: &Document) -> Option<Grid> {
-    let rows: Vec<_> = document
-        .cells
-        .iter()
-        .flat_map(|cell| hosts(cell, &STAMPED).into_iter().map(move |(host, figures)| (cell, host, figures)))
-        .collect();
-    let has = |id: &str| rows.iter().any(|(.., figures)| figures.value(id).is_some());
-    let mut ids: Vec<&str> = Vec::new();
-    if has("out.mean") {
-        ids.extend(ONE_WAY);
-    }
-    // Between clocks of one machine there is no error to tell.
-    if rows.iter().any(|(.., figures)| figures.count("one-way-error") > 0) {
-        ids.push("one-way-error");
-    }
-    ids.extend(SEGMENTS.iter().filter(|id| has(id)));
-    let keys = Keys::of(&rows.iter().map(|(cell, ..)| *cell).collect::<Vec<_>>());
-    let mut grid = Grid { columns: keys.columns(), ..Grid::default() };
-    grid.columns.extend(ids.iter().map(|id| {
-        let [title, unit] = heading(id, false, Room::Wide);
-        Column::figures(title, unit)
-    }));
-    for (cell, host, figures) in rows {
-        let mut row = keys.cells(cell, host);
-        row.extend(ids.iter().map(|id| {
-            let exact = *id == "one-way-error" && figures.count(id) == 0;
-            if exact { "–".to_owned() } else { self::cell(figures, id, Room::Wide) }
-        }));
-        grid.rows.push(row);
-    }
-    (!grid.rows.is_empty()).then_some(grid)
-}
-
-/// What stands above the table of PGM.
-pub(crate) const PGM: &str =
-    "PGM: loss and repair apart from the rest, RTT from the actual send (untouched: scheduling and the path alone)";
-
-/// What PGM repaired, a row a cell and reflector; `None` without PGM. Of the few messages that are repaired there is often
-/// no p99.
-pub(crate) fn pgm(document: &Document) -> Option<Grid> {
-    const PARTS: [Part; 4] = [
-        ("untouched", &["untouched.messages", "untouched.p50", "untouched.p99", "untouched.max"]),
-        ("held", &["held.messages", "held.p50", "held.max"]),
-        ("repaired", &["repaired.messages", "repaired.p50", "repaired.max"]),
-        ("", &["pgm.missing", "pgm.naks-sent", "pgm.lost"]),
-    ];
-    let all: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.value("pgm.missing").is_some()).collect();
-    let keys = Keys { protocols: false, ..Keys::of(&all) };
-    let mut grid = Grid { columns: keys.columns(), ..Grid::default() };
-    columns(&mut grid, &PARTS, Room::Narrow);
-    for cell in all {
-        for (host, figures) in hosts(cell, &[Group::Fates]) {
-            let mut row = keys.cells(cell, host);
-            row.extend(cells(figures, &PARTS, Room::Narrow));
-            grid.rows.push(row);
-        }
-    }
-    (!grid.rows.is_empty()).then_some(grid)
-}
-
-/// What stands above the table of streams.
-pub(crate) const STREAMS: &str = "Streams: payload and datagrams delivered, and RTT of a ping-pong beside them";
-
-const FLOWS: [&str; 8] =
-    ["bits", "datagrams", "loss", "reordered", "rfc3550-jitter", "retransmits", "tcp-rtt", "tcp-rtt-max"];
-const BESIDE: [&str; 3] = ["idle.p50", "working.p50", "working.p99"];
-
-/// The directions of the streams, a row each; `None` without a stream.
-pub(crate) fn streams(document: &Document) -> Option<Grid> {
-    let all: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.probe == "stream").collect();
-    let asks = all.iter().any(|cell| cell.value("working.p50").is_some());
-    let beside: &[&str] = if asks { &BESIDE } else { &[] };
-    let mut grid = Grid::default();
-    grid.columns.extend(["cell", "protocol"].map(Column::words));
-    grid.columns.push(Column::figures("size", "B"));
-    grid.columns.push(Column::words("way"));
-    let own = FLOWS.map(|id| format!("up.{id}"));
-    grid.columns.extend(own.iter().map(String::as_str).chain(beside.iter().copied()).map(|id| {
-        let [title, unit] = heading(id, false, Room::Units);
-        Column::figures(title, unit)
-    }));
-    grid.columns.push(Column::words(""));
-    for cell in all {
-        for direction in ["up", "down"].into_iter().filter(|way| cell.value(&format!("{way}.bits")).is_some()) {
-            let mut row = vec![
-                cell.label.clone(),
-                cell.protocol.to_uppercase(),
-                cell.size_bytes.to_string(),
-                direction.to_owned(),
-            ];
-            let ids = FLOWS.map(|id| format!("{direction}.{id}"));
-            let ids = ids.iter().map(String::as_str).chain(beside.iter().copied());
-            row.extend(ids.map(|id| self::cell(&cell.figures, id, Room::Units)));
-            row.push(cell.mark.sign().to_owned());
-            grid.rows.push(row);
-        }
-    }
-    (!grid.rows.is_empty()).then_some(grid)
+/// The tables of what is no ping-pong, each with the line above it.
+pub(crate) fn all(document: &Document) -> Vec<(String, Grid)> {
+    let title = |table: &CellTable| match table.title {
+        "" => one_way_title(document),
+        title => title.to_owned(),
+    };
+    let tables = [PACED, ONE_WAY, PGM, STREAMS];
+    tables.iter().filter_map(|table| Some((title(table), table.grid(document)?))).collect()
 }
 
 /// The quantities of a table of all cells: behind those of all probes the rate of `rr`.

@@ -3,12 +3,13 @@
 use crate::combine::{Part, mean, middle, pooled, spread};
 use crate::document::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
 use crate::names::{CELL_AXES, run_factors};
+use crate::result_tables::hosts;
 use crate::tail::Tail;
-use crate::units::plain;
+use crate::units::{each_once, plain};
 use crate::{Options, RunInput};
 pub(crate) use model::quantity::scale;
 use model::quantity::{self, Combine, Quantity};
-use model::{FindingId, LatencyKind, Probe, ResultDocument, Statistic, Substrate};
+use model::{Finding, FindingId, LatencyKind, Probe, ResultDocument, Statistic, Substrate};
 use std::collections::BTreeMap;
 
 /// One cell with what only plots need.
@@ -25,8 +26,8 @@ pub(crate) struct Cell {
     pub(crate) of_rtt: f64,
     /// Medians of the repetitions that were combined.
     pub(crate) medians: Vec<f64>,
-    /// Messages under a real-time policy that took as long as the hole which throttling leaves.
-    pub(crate) holes: u64,
+    /// Messages under a real-time policy that took as long as a stall by throttling.
+    pub(crate) stalls: u64,
     /// Where its repetitions are: the number of the run among the inputs, and the numbers of its results there, those that
     /// were left out among them.
     pub(crate) run: usize,
@@ -59,7 +60,7 @@ pub(crate) fn collect(inputs: &[RunInput], options: &Options) -> (Vec<Cell>, Vec
     (cells, remarks)
 }
 
-/// The names of the runs, told apart where two directories have the same name.
+/// The names of the runs; two directories of the same name get numbers.
 pub(crate) fn run_names(inputs: &[RunInput]) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     inputs
@@ -118,11 +119,9 @@ fn cell(
     let trusted: Vec<&ResultDocument> = results.iter().copied().filter(|result| result.verdict.trusted).collect();
     let left_out = if trusted.is_empty() { 0 } else { results.len() - trusted.len() };
     let used: &[&ResultDocument] = if trusted.is_empty() { results } else { &trusted };
-    let kind = scale(key.probe, LatencyKind::Rtt, options.rtt).1;
-    let kind = match used.iter().find_map(|result| result.latency.as_ref()) {
-        Some(latency) => scale(key.probe, latency.kind, options.rtt).1,
-        None => kind,
-    };
+    let stored =
+        used.iter().find_map(|result| result.latency.as_ref()).map_or(LatencyKind::Rtt, |latency| latency.kind);
+    let kind = scale(key.probe, stored, options.rtt).1;
     let of_rtt = if kind == LatencyKind::RttHalf { 0.5 } else { 1.0 };
     let (tail, damaged) = Tail::merged(used.iter().filter_map(|result| result.histogram.as_deref()));
     if damaged > 0 {
@@ -140,7 +139,7 @@ fn cell(
     let lateness = whole(used, |result| result.histogram_lateness.as_deref());
     tails.extend(lateness.map(|tail| ("lateness", (tail, 1.0))));
     let medians = used.iter().filter_map(|result| of_kind("p50", result, options.rtt)).collect();
-    let holes = holes(used, &points);
+    let stalls = stalls(used, &points);
     let mut info = CellInfo {
         run: run.to_owned(),
         row: 0,
@@ -161,7 +160,7 @@ fn cell(
         findings: findings(results),
         notes: Vec::new(),
     };
-    add_hole(&mut info, used, holes);
+    add_throttled(&mut info, used, stalls);
     Cell {
         info,
         series: String::new(),
@@ -169,7 +168,7 @@ fn cell(
         intended: intended_points,
         of_rtt,
         medians,
-        holes,
+        stalls,
         run: 0,
         members: Vec::new(),
     }
@@ -181,7 +180,7 @@ fn is_real_time(result: &ResultDocument) -> bool {
 }
 
 /// Messages that took about 50 ms there and back, where an end has a real-time policy.
-fn holes(used: &[&ResultDocument], points: &[(u64, u64)]) -> u64 {
+fn stalls(used: &[&ResultDocument], points: &[(u64, u64)]) -> u64 {
     if !used.iter().any(|result| is_real_time(result)) {
         return 0;
     }
@@ -190,10 +189,10 @@ fn holes(used: &[&ResultDocument], points: &[(u64, u64)]) -> u64 {
 
 /// Explains such messages beside the figure, where the measurement itself did not: ends that share a CPU keep it busy
 /// together, though each of them sleeps half of the time.
-fn add_hole(info: &mut CellInfo, used: &[&ResultDocument], holes: u64) {
+fn add_throttled(info: &mut CellInfo, used: &[&ResultDocument], stalls: u64) {
     let throttled = FindingId::Throttled.word();
     let told = |finding: &FindingCount| finding.id == throttled || finding.detail.contains("RT throttling");
-    if holes == 0 || info.findings.iter().any(told) {
+    if stalls == 0 || info.findings.iter().any(told) {
         return;
     }
     let has = |result: &&&ResultDocument| {
@@ -207,10 +206,10 @@ fn add_hole(info: &mut CellInfo, used: &[&ResultDocument], holes: u64) {
         end: None,
         repetitions: used.iter().filter(has).count().max(1),
         detail: format!(
-            "{} took about 50 ms there and back (25 ms as RTT/2) under a real-time policy, as wide as the hole that RT \
-             throttling (kernel.sched_rt_runtime_us of each second) or, since Linux 6.12, the fair server leaves on a CPU \
-             that real-time threads keep busy; a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither",
-            crate::units::counted(usize::try_from(holes).unwrap_or(usize::MAX), "message")
+            "{} with an RTT of about 50 ms (RTT/2 25 ms) under a real-time policy: the stall that RT throttling \
+             (kernel.sched_rt_runtime_us of each second) or, since Linux 6.12, the fair server causes on a CPU that real-time \
+             threads keep busy; a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither",
+            crate::units::counted(usize::try_from(stalls).unwrap_or(usize::MAX), "message")
         ),
     });
     if info.mark == Mark::Clean {
@@ -327,18 +326,9 @@ fn interval_of_rates(used: &[&ResultDocument]) -> Option<f64> {
 
 /// What is known of each of several reflectors, in the order in which the results name them.
 fn reflectors(used: &[&ResultDocument], rtt: bool) -> Vec<ReflectorInfo> {
-    let mut hosts: Vec<&str> = Vec::new();
-    for result in used {
-        let fates = result.pgm.iter().flat_map(|pgm| &pgm.fates).filter_map(|fate| fate.host.as_deref());
-        for host in result.reflectors.iter().map(|one| one.host.as_str()).chain(fates) {
-            if !hosts.contains(&host) {
-                hosts.push(host);
-            }
-        }
-    }
     let of =
         |host: &str| ReflectorInfo { host: plain(host), figures: figures(used, Some(host), rtt, &BTreeMap::new()) };
-    hosts.into_iter().map(of).collect()
+    each_once(used.iter().flat_map(|result| hosts(result))).into_iter().map(of).collect()
 }
 
 /// What a cell's results tell in words.
@@ -376,23 +366,18 @@ pub(crate) fn mark(results: &[&ResultDocument]) -> Mark {
 fn findings(results: &[&ResultDocument]) -> Vec<FindingCount> {
     let mut counts: Vec<FindingCount> = Vec::new();
     for result in results {
-        let mut seen: Vec<(String, Option<String>)> = Vec::new();
-        for finding in result.verdict.iter() {
-            let key = (finding.id.word(), finding.end.clone());
-            if seen.contains(&key) {
-                continue;
-            }
-            match counts.iter_mut().find(|count| (&count.id, &count.end) == (&key.0, &key.1)) {
+        // The same may be found twice in a repetition.
+        let own = each_once(result.verdict.iter().map(|finding| (finding.id, finding.end.as_deref().map(plain))));
+        for (id, end) in own {
+            match counts.iter_mut().find(|count| count.id == id.word() && count.end == end) {
                 Some(count) => count.repetitions += 1,
-                None => counts.push(FindingCount {
-                    id: key.0.clone(),
-                    invalid: finding.id.is_invalid(),
-                    end: key.1.as_deref().map(plain),
-                    repetitions: 1,
-                    detail: plain(&finding.detail),
-                }),
+                None => {
+                    let is = |finding: &&Finding| finding.id == id && finding.end.as_deref().map(plain) == end;
+                    let detail =
+                        result.verdict.iter().find(is).map(|finding| plain(&finding.detail)).unwrap_or_default();
+                    counts.push(FindingCount { id: id.word(), invalid: id.is_invalid(), end, repetitions: 1, detail });
+                }
             }
-            seen.push(key);
         }
     }
     counts.sort_by_key(|count| !count.invalid);

@@ -2,7 +2,7 @@
 //! figure. An empty field means that there is no figure.
 
 use crate::document::{CellInfo, Document, Headline};
-use crate::papers::columns;
+use crate::papers::{COLUMNS as COLUMNS_OF_PAPERS, columns};
 use model::LatencyKind;
 use model::quantity::{self, Combine, Group, Quantity, Unit};
 use std::collections::BTreeSet;
@@ -125,11 +125,10 @@ pub(crate) fn report(document: &Document) -> String {
         fields.extend(measured(info));
         out.push_str(&field_line(&fields));
     }
-    let pairs = [("rr", "tcp"), ("rr", "udp"), ("pingpong", "tcp"), ("pingpong", "udp")];
     for block in &document.blocks {
         let Some(source) = &block.published else { continue };
         for row in &block.rows {
-            for ((probe, protocol), headline) in pairs.into_iter().zip(columns(&row.headlines)) {
+            for ((probe, protocol), headline) in COLUMNS_OF_PAPERS.into_iter().zip(columns(&row.headlines)) {
                 let Some(headline) = headline else { continue };
                 let mut fields: Vec<String> =
                     axes.iter().map(|axis| row.factors.get(*axis).cloned().unwrap_or_default()).collect();

@@ -232,6 +232,15 @@ pub struct FindingCount {
     pub detail: String,
 }
 
+impl FindingCount {
+    /// The finding, where it was made, and in how many of all repetitions: `steal at the reflector`, and `2 of 5`.
+    pub(crate) fn words(&self, info: &CellInfo) -> (String, Option<String>) {
+        let at = self.end.as_deref().map(|end| format!(" at the {end}")).unwrap_or_default();
+        let all = info.repetitions + info.left_out;
+        (format!("{}{at}", self.id), (all > 1).then(|| format!("{} of {all}", self.repetitions)))
+    }
+}
+
 /// The figures of one of several reflectors.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ReflectorInfo {

@@ -1,98 +1,90 @@
-//! What the figures were measured on, in pairs of name and value: machines, hosts, NICs, loads, own cost.
+//! What the figures were measured on, in pairs of name and value: machines, hosts, NICs, loads, own cost; and what stands
+//! behind a single cell.
 
 use crate::RunInput;
-use crate::combine::middle;
+use crate::combine::{middle, spread};
 use crate::names::measured_on;
-use crate::units::{plain, span, utc};
-use model::{MachineFacts, NicFacts};
+use crate::units::{each_once, plain, span, utc};
+use model::result::EndReport;
+use model::{MachineFacts, NicFacts, Prepared, Probe, ResultDocument};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One folded part: a heading and its pairs.
+/// One folded part: a heading and its pairs of name and value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Facts {
-    pub(crate) heading: String,
-    pub(crate) pairs: Vec<(String, String)>,
+    heading: String,
+    pairs: Vec<(String, String)>,
 }
 
 /// All of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Environment {
-    pub(crate) name: String,
-    pub(crate) parts: Vec<Facts>,
+    name: String,
+    parts: Vec<Facts>,
+}
+
+impl Facts {
+    fn new(heading: impl Into<String>) -> Self {
+        Self { heading: heading.into(), pairs: Vec::new() }
+    }
+
+    /// Adds what is known and not empty.
+    fn push(&mut self, name: &str, value: Option<impl ToString>) {
+        let value = value.map(|value| plain(&value.to_string())).filter(|value| !value.is_empty());
+        self.pairs.extend(value.map(|value| (plain(name), value)));
+    }
+
+    fn map(heading: String, map: &BTreeMap<String, impl ToString>) -> Self {
+        let mut facts = Self::new(heading);
+        map.iter().for_each(|(name, value)| facts.push(name, Some(value.to_string())));
+        facts
+    }
 }
 
 /// What was measured on, run by run.
 pub(crate) fn of(inputs: &[RunInput]) -> Vec<Environment> {
-    inputs
-        .iter()
-        .zip(crate::cells::run_names(inputs))
-        .map(|(run, name)| Environment { name, parts: parts(run) })
-        .collect()
+    let names = crate::cells::run_names(inputs);
+    inputs.iter().zip(names).map(|(run, name)| Environment { name, parts: parts(run) }).collect()
 }
 
 fn parts(run: &RunInput) -> Vec<Facts> {
-    let mut parts = vec![Facts { heading: "Run".to_owned(), pairs: run_pairs(run) }];
+    let mut parts = vec![run_facts(run)];
     for (boot_id, machine) in &run.document.machines {
-        let hosts: Vec<&str> = run
-            .document
-            .hosts
-            .iter()
-            .filter(|(_, host)| &host.facts.boot_id == boot_id)
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let hosts = run.document.hosts.iter().filter(|(_, host)| &host.facts.boot_id == boot_id);
+        let hosts: Vec<&str> = hosts.map(|(name, _)| name.as_str()).collect();
         let heading = format!("Machine of {}", plain(&hosts.join(", ")));
-        parts.push(Facts { heading: heading.clone(), pairs: machine_pairs(machine) });
-        push_map(&mut parts, format!("{heading}: mitigations"), &machine.mitigations);
-        push_map(&mut parts, format!("{heading}: sysctls"), &machine.sysctls);
+        parts.push(machine_facts(&heading, machine));
+        parts.push(Facts::map(format!("{heading}: mitigations"), &machine.mitigations));
+        parts.push(Facts::map(format!("{heading}: sysctls"), &machine.sysctls));
     }
     for (name, host) in &run.document.hosts {
-        let mut pairs = Pairs::default();
-        pairs.push("role", Some(&host.role));
-        pairs.push("data address", host.address.as_deref());
-        pairs.push("host name", host.facts.hostname.as_deref());
-        pairs.push("network namespace", host.facts.netns);
-        pairs.push("initial network namespace", host.facts.netns_initial.map(yes_no));
         let heading = format!("Host {}", plain(name));
-        parts.push(Facts { heading: heading.clone(), pairs: pairs.0 });
-        for nic in host.facts.nics.iter().filter(|nic| nic.name != "lo") {
-            parts.push(Facts { heading: format!("{heading}: NIC {}", plain(&nic.name)), pairs: nic_pairs(nic) });
-        }
-        push_map(&mut parts, format!("{heading}: sysctls"), &host.facts.sysctls);
+        let mut facts = Facts::new(&heading);
+        facts.push("role", Some(&host.role));
+        facts.push("data address", host.address.as_deref());
+        facts.push("host name", host.facts.hostname.as_deref());
+        facts.push("network namespace", host.facts.netns);
+        facts.push("initial network namespace", host.facts.netns_initial.map(yes_no));
+        parts.push(facts);
+        let nics = host.facts.nics.iter().filter(|nic| nic.name != "lo");
+        parts.extend(nics.map(|nic| nic_facts(format!("{heading}: NIC {}", plain(&nic.name)), nic)));
+        parts.push(Facts::map(format!("{heading}: sysctls"), &host.facts.sysctls));
     }
     parts.extend(load_parts(run));
     parts.extend(prepared_parts(run));
-    parts.push(Facts { heading: "The tool's own cost".to_owned(), pairs: cost_pairs(run) });
+    parts.push(own_cost(run));
     parts.retain(|part| !part.pairs.is_empty());
     parts
-}
-
-#[derive(Default)]
-struct Pairs(Vec<(String, String)>);
-
-impl Pairs {
-    fn push(&mut self, name: &str, value: Option<impl ToString>) {
-        if let Some(value) = value {
-            let value = plain(&value.to_string());
-            if !value.is_empty() {
-                self.0.push((name.to_owned(), value));
-            }
-        }
-    }
 }
 
 fn yes_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 
-fn push_map(parts: &mut Vec<Facts>, heading: String, map: &BTreeMap<String, String>) {
-    let pairs = map.iter().map(|(name, value)| (plain(name), plain(value))).collect();
-    parts.push(Facts { heading, pairs });
-}
-
-fn run_pairs(run: &RunInput) -> Vec<(String, String)> {
+fn run_facts(run: &RunInput) -> Facts {
     let document = &run.document;
-    let mut pairs = Pairs::default();
+    let mut pairs = Facts::new("Run");
     pairs.push("plan", Some(&document.name));
     pairs.push("measured", Some(measured_on(document.substrate)));
     pairs.push("started", Some(utc(document.started_ns)));
@@ -103,13 +95,13 @@ fn run_pairs(run: &RunInput) -> Vec<(String, String)> {
     pairs.push("windhover", Some(&document.tool_version));
     pairs.push("build", document.build.as_deref());
     for (name, value) in &document.labels {
-        pairs.push(&format!("label {}", plain(name)), Some(value));
+        pairs.push(&format!("label {name}"), Some(value));
     }
-    pairs.0
+    pairs
 }
 
-fn machine_pairs(machine: &MachineFacts) -> Vec<(String, String)> {
-    let mut pairs = Pairs::default();
+fn machine_facts(heading: &str, machine: &MachineFacts) -> Facts {
+    let mut pairs = Facts::new(heading);
     pairs.push("operating system", machine.os.as_deref());
     pairs.push("kernel", machine.kernel_release.as_deref());
     pairs.push("kernel build", machine.kernel_version.as_deref());
@@ -130,20 +122,19 @@ fn machine_pairs(machine: &MachineFacts) -> Vec<(String, String)> {
     pairs.push("idle driver", machine.cpuidle_driver.as_deref());
     pairs.push("virtualisation", machine.virtualisation.as_deref());
     pairs.push("product", machine.product.as_deref());
-    pairs.push("services running", (!machine.services.is_empty()).then(|| machine.services.join(", ")));
+    pairs.push("services running", Some(machine.services.join(", ")));
     pairs.push("boot id", Some(&machine.boot_id));
-    pairs.0
+    pairs
 }
 
 fn or_none(text: &str) -> &str {
     if text.trim().is_empty() { "none" } else { text }
 }
 
-fn nic_pairs(nic: &NicFacts) -> Vec<(String, String)> {
-    let mut pairs = Pairs::default();
+fn nic_facts(heading: String, nic: &NicFacts) -> Facts {
+    let mut pairs = Facts::new(heading);
     let joined = |map: &BTreeMap<String, u64>| {
-        (!map.is_empty())
-            .then(|| map.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", "))
+        Some(map.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", "))
     };
     pairs.push("model", nic.model.as_deref());
     pairs.push("driver", nic.driver.as_deref());
@@ -154,19 +145,16 @@ fn nic_pairs(nic: &NicFacts) -> Vec<(String, String)> {
     pairs.push("link", nic.link.map(yes_no));
     pairs.push("MTU", nic.mtu.map(|mtu| format!("{mtu} bytes")));
     pairs.push("NUMA node", nic.numa_node);
-    pairs.push("addresses", (!nic.addresses.is_empty()).then(|| nic.addresses.join(", ")));
+    pairs.push("addresses", Some(nic.addresses.join(", ")));
     pairs.push("queueing", nic.qdisc.as_deref());
     pairs.push("coalescing", joined(&nic.coalesce));
     pairs.push("rings", joined(&nic.rings));
     pairs.push("channels", joined(&nic.channels));
-    let offloads = |on: bool| {
-        let names: Vec<&str> =
-            nic.offloads.iter().filter(|(_, state)| **state == on).map(|(name, _)| name.as_str()).collect();
-        (!names.is_empty()).then(|| names.join(", "))
-    };
-    pairs.push("offloads on", offloads(true));
-    pairs.push("offloads off", offloads(false));
-    pairs.0
+    for (name, on) in [("offloads on", true), ("offloads off", false)] {
+        let names = nic.offloads.iter().filter(|(_, state)| **state == on).map(|(name, _)| name.as_str());
+        pairs.push(name, Some(names.collect::<Vec<_>>().join(", ")));
+    }
+    pairs
 }
 
 /// How evenly each load ran, over all its repetitions.
@@ -178,79 +166,115 @@ fn load_parts(run: &RunInput) -> Vec<Facts> {
             loads.entry(plain(&name)).or_default().push(load);
         }
     }
-    loads
-        .into_iter()
-        .map(|(name, reports)| {
-            let mut pairs = Pairs::default();
-            let over = |values: Vec<f64>, unit: &str, digits: usize| {
-                let (low, high) = (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
-                let mid = middle(&values)?;
-                Some(format!("{mid:.digits$}{unit} (from {low:.digits$} to {high:.digits$})"))
-            };
-            let first = reports.first();
-            pairs.push("profile", first.map(|report| report.spec.profile));
-            pairs.push("jobs", first.and_then(|report| report.spec.jobs));
-            pairs.push("CPUs", first.and_then(|report| report.spec.cpus.as_ref().map(ToString::to_string)));
-            pairs.push("command", first.and_then(|report| report.spec.command.as_deref()));
-            pairs.push("cells", Some(reports.len()));
-            pairs.push("steady when measured", Some(reports.iter().filter(|report| report.steady).count()));
-            pairs.push("busy share", over(reports.iter().map(|report| report.busy_percent).collect(), " %", 0));
-            pairs.push(
-                "evenness: coefficient of variation of its work per 100 ms",
-                over(reports.iter().filter_map(|report| report.work_cv).collect(), "", 2),
-            );
-            Facts { heading: format!("Load {name}"), pairs: pairs.0 }
-        })
-        .collect()
+    let facts = |(name, reports): (String, Vec<&model::LoadReport>)| {
+        let mut pairs = Facts::new(format!("Load {name}"));
+        let over = |values: Vec<f64>, unit: &str, digits: usize| {
+            let mid = middle(&values)?;
+            let [low, high] = spread(&values).unwrap_or([mid, mid]);
+            Some(format!("{mid:.digits$}{unit} (from {low:.digits$} to {high:.digits$})"))
+        };
+        let first = reports.first();
+        pairs.push("profile", first.map(|report| report.spec.profile));
+        pairs.push("jobs", first.and_then(|report| report.spec.jobs));
+        pairs.push("CPUs", first.and_then(|report| report.spec.cpus.as_ref()));
+        pairs.push("command", first.and_then(|report| report.spec.command.as_deref()));
+        pairs.push("cells", Some(reports.len()));
+        pairs.push("steady when measured", Some(reports.iter().filter(|report| report.steady).count()));
+        pairs.push("busy share", over(reports.iter().map(|report| report.busy_percent).collect(), " %", 0));
+        let work_cv = reports.iter().filter_map(|report| report.work_cv).collect();
+        pairs.push("evenness: coefficient of variation of its work per 100 ms", over(work_cv, "", 2));
+        pairs
+    };
+    loads.into_iter().map(facts).collect()
 }
 
 /// What was changed for cells, each kind of change once.
 fn prepared_parts(run: &RunInput) -> Vec<Facts> {
-    let mut kinds: Vec<(&model::Prepared, usize)> = Vec::new();
+    let same = |a: &Prepared, b: &Prepared| {
+        let backend =
+            |prepared: &Prepared| prepared.shield.as_ref().map(|shield| (shield.backend, shield.processes.clone()));
+        a.host == b.host && a.settings == b.settings && backend(a) == backend(b)
+    };
+    let mut kinds: Vec<(&Prepared, usize)> = Vec::new();
     for prepared in run.results.iter().flat_map(|result| &result.prepared) {
-        let same = |known: &model::Prepared| {
-            let backend = |prepared: &model::Prepared| {
-                prepared.shield.as_ref().map(|shield| (shield.backend, shield.processes.clone()))
-            };
-            known.host == prepared.host && known.settings == prepared.settings && backend(known) == backend(prepared)
-        };
-        match kinds.iter_mut().find(|(known, _)| same(known)) {
+        match kinds.iter_mut().find(|(known, _)| same(known, prepared)) {
             Some((_, cells)) => *cells += 1,
             None => kinds.push((prepared, 1)),
         }
     }
-    kinds
-        .into_iter()
-        .map(|(prepared, cells)| {
-            let mut pairs = Pairs::default();
-            if let Some(shield) = &prepared.shield {
-                pairs.push("kept off by", Some(shield.backend));
-                pairs.push("CPUs without processes of others", Some(&shield.processes));
-                pairs.push("CPUs without device interrupts", Some(&shield.interrupts));
-            }
-            for setting in &prepared.settings {
-                pairs.push(&setting.key, Some(&setting.value));
-            }
-            pairs.push("settings changed", Some(prepared.changed));
-            let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
-            for note in notes {
-                pairs.push("note", Some(note));
-            }
-            pairs.push("results", Some(cells));
-            let what = if prepared.shield.is_some() { "Shield" } else { "Settings" };
-            Facts { heading: format!("{what} on {}", plain(&prepared.host)), pairs: pairs.0 }
-        })
-        .collect()
+    let facts = |(prepared, cells): (&Prepared, usize)| {
+        let what = if prepared.shield.is_some() { "Shield" } else { "Settings" };
+        let mut facts = prepared_facts(&format!("{what} on"), prepared);
+        facts.push("results", Some(cells));
+        facts
+    };
+    kinds.into_iter().map(facts).collect()
 }
 
-fn cost_pairs(run: &RunInput) -> Vec<(String, String)> {
+fn prepared_facts(what: &str, prepared: &Prepared) -> Facts {
+    let mut pairs = Facts::new(format!("{what} {}", plain(&prepared.host)));
+    if let Some(shield) = &prepared.shield {
+        pairs.push("kept off by", Some(shield.backend));
+        pairs.push("CPUs without processes of others", Some(&shield.processes));
+        pairs.push("CPUs without device interrupts", Some(&shield.interrupts));
+    }
+    for setting in &prepared.settings {
+        pairs.push(&setting.key, Some(&setting.value));
+    }
+    pairs.push("settings changed", Some(prepared.changed));
+    for note in prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes) {
+        pairs.push("note", Some(note));
+    }
+    pairs
+}
+
+fn own_cost(run: &RunInput) -> Facts {
     let of = |pick: fn(&model::result::SelfCost) -> f64| {
         let values: Vec<f64> = run.results.iter().map(|result| pick(&result.self_cost)).collect();
         middle(&values).map(|ns| format!("{} (median over all cells)", span(ns)))
     };
-    let mut pairs = Pairs::default();
+    let mut pairs = Facts::new("The tool's own cost");
     pairs.push("one clock read", of(|cost| cost.clock_read_ns));
     pairs.push("the loop around an empty round, included in every figure", of(|cost| cost.loop_ns));
     pairs.push("recording one message, outside the timed part", of(|cost| cost.record_ns));
-    pairs.0
+    pairs
+}
+
+/// What stands behind a cell: its factors, the settings of its ends, what was changed for it, its files.
+pub(crate) fn of_cell(run: &RunInput, members: &[(usize, &ResultDocument)]) -> Vec<Facts> {
+    let Some((_, first)) = members.first() else { return Vec::new() };
+    let mut factors = Facts::new("Factors");
+    first.factors.keys().for_each(|name| factors.push(name, first.factor(name)));
+    let mut out = vec![factors, end_facts("Initiator", &first.ends.initiator, first.probe)];
+    out.extend(first.ends.reflector.iter().map(|end| end_facts("Reflector", end, first.probe)));
+    out.extend(first.prepared.iter().map(|prepared| prepared_facts("Prepared on", prepared)));
+    if let Some(load) = &first.load {
+        let mut pairs = Facts::new("Load beside it");
+        pairs.push("profile", Some(load.spec.profile));
+        pairs.push("busy share", Some(format!("{:.0} %", load.busy_percent)));
+        let evenness = load.work_cv.map_or_else(|| "–".to_owned(), |cv| format!("{cv:.2}"));
+        pairs.push("evenness (coefficient of variation of its work)", Some(evenness));
+        pairs.push("steady when measured", Some(yes_no(load.steady)));
+        out.push(pairs);
+    }
+    let files = members.iter().filter_map(|(member, _)| Some(format!("cells/{:04}.*", run.steps.get(*member)?)));
+    let mut pairs = Facts::new("Files");
+    pairs.push(&run.name, Some(each_once(files).join(", ")));
+    out.push(pairs);
+    out.retain(|facts| !facts.pairs.is_empty());
+    out
+}
+
+/// The settings of an end.
+fn end_facts(heading: &str, end: &EndReport, probe: Probe) -> Facts {
+    let mut pairs = Facts::new(heading);
+    pairs.push("host", end.host.as_deref());
+    pairs.push("address", end.address.as_deref());
+    pairs.push("receive", (probe != Probe::Ping).then_some(end.spec.receive));
+    pairs.push("policy", Some(end.spec.policy));
+    pairs.push("CPU", Some(end.spec.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())));
+    pairs.push("busy poll", end.spec.busy_poll_us.map(|us| format!("{us} µs")));
+    pairs.push("device", end.spec.device.as_deref());
+    end.stack_environment.iter().for_each(|(name, value)| pairs.push(name, Some(value)));
+    pairs
 }

@@ -4,7 +4,7 @@
 use crate::RunInput;
 use crate::compare::{CellComparison, Comparison, Outcome};
 use crate::names::is_baseline;
-use crate::units::{list, plain};
+use crate::units::{each_once, list, plain};
 use model::run::RunHost;
 use serde_json::Value;
 
@@ -55,9 +55,7 @@ fn sleeping_cpus(run: &RunInput, cell: &CellComparison) -> Option<String> {
             ),
             (None, None) => continue,
         };
-        if !causes.contains(&cause) {
-            causes.push(cause);
-        }
+        causes.push(cause);
     }
     if causes.is_empty() {
         return None;
@@ -67,7 +65,7 @@ fn sleeping_cpus(run: &RunInput, cell: &CellComparison) -> Option<String> {
         "Faster under load than without is a known artefact of sleeping CPUs, not a gain: both ends block, so without load their \
          CPUs are idle between messages, and {}; the load keeps them awake. To measure the path itself keep them awake in both \
          cells: {qos}idle=poll on the kernel's command line, spinning (receive = \"spin\"), or a load that keeps the CPU awake.",
-        list(&causes)
+        list(&each_once(causes))
     ))
 }
 

@@ -54,7 +54,6 @@ pub use document::{
 };
 pub use error::ReportError;
 pub use options::Options;
-pub use reference::{PublishedRow, published};
 pub use sfnt::{SfntFacts, sfnt_text};
 pub use single::{single_csv, single_markdown, single_text};
 

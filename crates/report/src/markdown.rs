@@ -1,6 +1,6 @@
 //! The report as GitHub-flavoured Markdown.
 
-use crate::cell_tables::{self, PACED, PGM, Room, STREAMS, one_way, one_way_heading, paced, pgm, streams};
+use crate::cell_tables::{self, Room};
 use crate::document::{Document, Note};
 use crate::layout::{Column, Grid};
 use crate::papers::caption;
@@ -66,15 +66,8 @@ pub(crate) fn report(document: &Document) -> String {
         out.push_str(&filled_table(&unbanded(text::grid(block, document))));
         out.push('\n');
     }
-    let one_way_heading = one_way_heading(document);
-    let tables = [
-        (PACED, paced(document)),
-        (&one_way_heading, one_way(document)),
-        (PGM, pgm(document)),
-        (STREAMS, streams(document)),
-    ];
-    for (heading, grid) in tables.into_iter().filter_map(|(heading, grid)| Some((heading, grid?))) {
-        out.push_str(&format!("## {}\n\n{}\n", quote(heading), filled_table(&unbanded(grid))));
+    for (heading, grid) in cell_tables::all(document) {
+        out.push_str(&format!("## {}\n\n{}\n", quote(&heading), filled_table(&unbanded(grid))));
     }
     for note in &document.notes {
         out.push_str(&note_line(note));
@@ -89,8 +82,8 @@ pub(crate) fn report(document: &Document) -> String {
     out
 }
 
-/// Bands have no form here: the headings say it themselves.
-fn unbanded(mut grid: Grid) -> Grid {
+/// Bands have no form in Markdown: the headings say it themselves.
+pub(crate) fn unbanded(mut grid: Grid) -> Grid {
     for (first, last, text) in grid.bands.drain(..).rev().flatten() {
         for column in grid.columns.get_mut(first..=last).into_iter().flatten() {
             column.heading.insert(0, text.clone());

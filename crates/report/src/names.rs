@@ -2,7 +2,7 @@
 //! the order and short words of factors.
 
 use crate::RunInput;
-use crate::units::{commas, plain, whole};
+use crate::units::{commas, each_once, plain, whole};
 use model::factor::{self, Factor};
 use model::run::RunHost;
 use model::{NicFacts, Substrate};
@@ -104,21 +104,16 @@ fn ends(run: &RunInput) -> Vec<&RunHost> {
 }
 
 /// Names that differ are joined, equal ones stand once.
-fn joined(names: Vec<String>) -> String {
-    let mut unique: Vec<String> = Vec::new();
-    for name in names {
-        if !unique.contains(&name) {
-            unique.push(name);
-        }
-    }
-    if unique.is_empty() { "not known".to_owned() } else { unique.join(" / ") }
+fn joined(names: impl Iterator<Item = String>) -> String {
+    let names = each_once(names);
+    if names.is_empty() { "not known".to_owned() } else { names.join(" / ") }
 }
 
 fn nic(run: &RunInput) -> String {
     if run.document.substrate == Substrate::Loopback {
         return "loopback (virtual)".to_owned();
     }
-    joined(ends(run).into_iter().filter_map(|host| data_nic(host).map(nic_name)).collect())
+    joined(ends(run).into_iter().filter_map(|host| data_nic(host).map(nic_name)))
 }
 
 /// The device that carries the host's data address, else the first one that is no loopback.
@@ -146,17 +141,14 @@ fn nic_name(nic: &NicFacts) -> String {
 }
 
 fn os(run: &RunInput) -> String {
-    let names = ends(run)
-        .into_iter()
-        .filter_map(|host| run.document.machines.get(&host.facts.boot_id))
-        .map(|machine| {
+    let names =
+        ends(run).into_iter().filter_map(|host| run.document.machines.get(&host.facts.boot_id)).map(|machine| {
             let os = plain(machine.os.as_deref().unwrap_or("Linux"));
             let kernel = machine.kernel_release.as_deref().map(plain).unwrap_or_default();
             let real_time = machine.preemption.as_deref().is_some_and(|text| text.contains("PREEMPT_RT"));
             let suffix = if real_time && !kernel.contains("rt") { " PREEMPT_RT" } else { "" };
             format!("{os} {kernel}{suffix}").trim().to_owned()
-        })
-        .collect();
+        });
     joined(names)
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn number(cells: &mut [Cell]) -> Vec<Note> {
         }
     }
     let mut notes = Vec::new();
-    for (position, ((_, id, end), members)) in groups.into_iter().enumerate() {
+    for (position, ((_, id, _), members)) in groups.into_iter().enumerate() {
         let number = position + 1;
         for (index, _) in &members {
             if let Some(cell) = cells.get_mut(*index) {
@@ -25,7 +25,7 @@ pub(crate) fn number(cells: &mut [Cell]) -> Vec<Note> {
             }
         }
         let invalid = members.iter().any(|(_, finding)| finding.invalid);
-        let text = sentence(cells, &id, end.as_deref(), &members);
+        let text = sentence(cells, &members).unwrap_or_default();
         notes.push(Note { number, invalid, id, cells: members.len(), text });
     }
     notes
@@ -35,26 +35,20 @@ fn is_only_few_samples(finding: &FindingCount) -> bool {
     !marks_a_cell(model::FindingId::FewSamples) && finding.id == model::FindingId::FewSamples.word()
 }
 
-fn sentence(cells: &[Cell], id: &str, end: Option<&str>, members: &[(usize, FindingCount)]) -> String {
-    let at = end.map(|end| format!(" at the {end}")).unwrap_or_default();
-    let Some((index, finding)) = members.first() else { return id.to_owned() };
-    let example = cells.get(*index).map(|cell| {
-        let info = &cell.info;
-        let total = info.repetitions + info.left_out;
-        let times = if total > 1 { format!(", {} of {total} repetitions", finding.repetitions) } else { String::new() };
-        format!("{} {} {} B, {}{times}", info.probe, info.protocol, info.size_bytes, info.label)
-    });
-    let left_out = cells.get(*index).is_some_and(|cell| cell.info.left_out > 0) && finding.invalid;
-    let fate = match (finding.invalid, left_out) {
+fn sentence(cells: &[Cell], members: &[(usize, FindingCount)]) -> Option<String> {
+    let (index, finding) = members.first()?;
+    let info = &cells.get(*index)?.info;
+    let (name, times) = finding.words(info);
+    let times = times.map(|times| format!(", {times} repetitions")).unwrap_or_default();
+    let example = format!("{} {} {} B, {}{times}", info.probe, info.protocol, info.size_bytes, info.label);
+    let consequence = match (finding.invalid, info.left_out > 0) {
         (true, true) => " Those repetitions are left out of the figures.",
         (true, false) => " No repetition can be trusted; the figures are shown all the same.",
         _ => "",
     };
-    let example = example.unwrap_or_default();
-    let detail = finding.detail.trim_end_matches('.');
-    if members.len() == 1 {
-        format!("{id}{at} ({example}): {detail}.{fate}")
-    } else {
-        format!("{id}{at} in {}, first {example}: {detail}.{fate}", counted(members.len(), "cell"))
-    }
+    let cells = match members.len() {
+        1 => format!("({example})"),
+        several => format!("in {}, first {example}", counted(several, "cell")),
+    };
+    Some(format!("{name} {cells}: {}.{consequence}", finding.detail.trim_end_matches('.')))
 }

@@ -5,7 +5,7 @@ use crate::compare::Comparisons;
 use crate::document::{Block, CellInfo, Document, Headline, Headlines, Mark, RunInfo, TableRow};
 use crate::names::{ROW_AXES, label_word, measured_on, rank};
 use crate::reference::{PublishedRow, published};
-use crate::units::{counted, plain, utc};
+use crate::units::{each_once, plain, range, utc};
 use crate::{Options, RunInput, notes, summary};
 use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,14 +50,8 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
 }
 
 fn title(inputs: &[RunInput]) -> String {
-    let mut titles: Vec<String> = Vec::new();
-    for run in inputs {
-        let title = run.document.title.clone().unwrap_or_else(|| run.document.name.clone());
-        if !titles.contains(&title) {
-            titles.push(title);
-        }
-    }
-    titles.join(" · ")
+    let titles = inputs.iter().map(|run| run.document.title.as_deref().unwrap_or(&run.document.name));
+    each_once(titles).join(" · ")
 }
 
 fn run_info(run: &RunInput, name: String) -> RunInfo {
@@ -215,76 +209,74 @@ fn table_size(cells: &[Cell], wanted: u64) -> u64 {
 
 /// The sizes that the table can show.
 pub(crate) fn table_sizes(cells: &[Cell]) -> BTreeSet<u64> {
-    let sizes = |pingpong: bool| -> BTreeSet<u64> {
-        cells
-            .iter()
-            .filter(|cell| !pingpong || cell.info.probe == "pingpong")
-            .map(|cell| cell.info.size_bytes)
-            .collect()
-    };
-    let found = sizes(true);
-    if found.is_empty() { sizes(false) } else { found }
+    let all = || cells.iter().map(|cell| &cell.info);
+    let found: BTreeSet<u64> = all().filter(|info| info.probe == "pingpong").map(|info| info.size_bytes).collect();
+    if found.is_empty() { all().map(|info| info.size_bytes).collect() } else { found }
+}
+
+/// Probe and protocol of each of the papers' columns, or pairs of columns.
+pub(crate) const COLUMNS: [(&str, &str); 4] = [("rr", "tcp"), ("rr", "udp"), ("pingpong", "tcp"), ("pingpong", "udp")];
+
+fn headlines([netperf_tcp, netperf_udp, pingpong_tcp, pingpong_udp]: [Option<Headline>; 4]) -> Headlines {
+    Headlines { netperf_tcp, netperf_udp, pingpong_tcp, pingpong_udp }
+}
+
+/// The same back, in the order of [`COLUMNS`].
+pub(crate) fn columns(headlines: &Headlines) -> [Option<&Headline>; 4] {
+    let Headlines { netperf_tcp, netperf_udp, pingpong_tcp, pingpong_udp } = headlines;
+    [netperf_tcp, netperf_udp, pingpong_tcp, pingpong_udp].map(Option::as_ref)
 }
 
 fn measured_blocks(cells: &[Cell], rows: &[RowKey], axes: &[String], size: u64) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for (index, row) in rows.iter().enumerate() {
-        let find = |probe: &str, protocol: &str| {
-            cells.iter().map(|cell| &cell.info).find(|info| {
-                info.row == index && info.probe == probe && info.protocol == protocol && info.size_bytes == size
-            })
-        };
-        let headlines = Headlines {
-            netperf_tcp: find("rr", "tcp").and_then(|info| netperf(info, info.kind)),
-            netperf_udp: find("rr", "udp").and_then(|info| netperf(info, info.kind)),
-            pingpong_tcp: find("pingpong", "tcp").and_then(headline),
-            pingpong_udp: find("pingpong", "udp").and_then(headline),
-        };
+        let headlines = headlines(COLUMNS.map(|column| {
+            let mut own = cells.iter().map(|cell| &cell.info).filter(|info| info.row == index);
+            headline(own.find(|info| {
+                (info.probe.as_str(), info.protocol.as_str(), info.size_bytes) == (column.0, column.1, size)
+            })?)
+        }));
         if headlines == Headlines::default() {
             continue;
         }
-        let row_out = TableRow {
+        let line = TableRow {
             row: Some(index),
             factors: axes.iter().cloned().zip(row.values.iter().cloned()).collect(),
             label: row.label.clone(),
             headlines,
         };
         match blocks.last_mut() {
-            Some(block) if block.substrate == Some(row.substrate) => block.rows.push(row_out),
+            Some(block) if block.substrate == Some(row.substrate) => block.rows.push(line),
             _ => blocks.push(Block {
                 heading: format!("Measured {} ({})", measured_on(row.substrate), row.substrate),
                 substrate: Some(row.substrate),
                 published: None,
-                rows: vec![row_out],
+                rows: vec![line],
             }),
         }
     }
     blocks
 }
 
+/// Mean and jitter; of `rr` as netperf has it: transactions a second, which the papers turn into RTT/2 as their reciprocal
+/// divided by two.
 fn headline(info: &CellInfo) -> Option<Headline> {
+    let is_rate = info.probe == "rr";
+    let whole = if info.kind == LatencyKind::RttHalf { 0.5e9 } else { 1e9 };
+    let latency = |per_second: f64| (per_second > 0.0).then(|| whole / per_second);
+    let (mean_ns, mean_range) = match is_rate {
+        true => (
+            latency(info.value("transactions")?)?,
+            info.range("transactions").and_then(|[low, high]| Some([latency(high)?, latency(low)?])),
+        ),
+        false => (info.value("mean")?, info.range("mean")),
+    };
     Some(Headline {
-        mean_ns: info.value("mean")?,
-        stdev_ns: info.value("stdev"),
+        mean_ns,
+        stdev_ns: info.value("stdev").filter(|_| !is_rate),
         repetitions: info.repetitions,
-        mean_range: info.range("mean"),
-        stdev_range: info.range("stdev"),
-        mark: info.mark,
-        notes: info.notes.clone(),
-    })
-}
-
-/// netperf prints transactions a second; the papers turn them into RTT/2 as their reciprocal divided by two.
-fn netperf(info: &CellInfo, kind: LatencyKind) -> Option<Headline> {
-    let rate = info.value("transactions")?;
-    let by = if kind == LatencyKind::RttHalf { 0.5e9 } else { 1e9 };
-    let latency = |per_second: f64| (per_second > 0.0).then(|| by / per_second);
-    Some(Headline {
-        mean_ns: latency(rate)?,
-        stdev_ns: None,
-        repetitions: info.repetitions,
-        mean_range: info.range("transactions").and_then(|[low, high]| Some([latency(high)?, latency(low)?])),
-        stdev_range: None,
+        mean_range,
+        stdev_range: info.range("stdev").filter(|_| !is_rate),
         mark: info.mark,
         notes: info.notes.clone(),
     })
@@ -293,30 +285,33 @@ fn netperf(info: &CellInfo, kind: LatencyKind) -> Option<Headline> {
 fn published_blocks(axes: &[String], rtt: bool) -> Vec<Block> {
     let by = if rtt { 2000.0 } else { 1000.0 };
     let rows = published();
-    let with_stack = axes.iter().any(|axis| axis == "stack");
+    let quoted = |(mean_us, stdev_us): (f64, Option<f64>)| Headline {
+        mean_ns: mean_us * by,
+        stdev_ns: stdev_us.map(|stdev| stdev * by),
+        repetitions: 0,
+        mean_range: None,
+        stdev_range: None,
+        mark: Mark::Clean,
+        notes: Vec::new(),
+    };
     let mut blocks: Vec<Block> = Vec::new();
     for row in &rows {
         let year = row.year();
         let line = TableRow {
             row: None,
-            factors: published_factors(row, axes, with_stack, &rows),
+            factors: axes.iter().map(|axis| (axis.clone(), published_factor(row, axis, axes, &rows))).collect(),
             label: format!("published {year}: {}", row.os),
-            headlines: Headlines {
-                netperf_tcp: row.netperf_tcp_us.map(|mean| quoted(mean, None, by)),
-                netperf_udp: row.netperf_udp_us.map(|mean| quoted(mean, None, by)),
-                pingpong_tcp: row.pingpong_tcp_us.map(|(mean, stdev)| quoted(mean, stdev, by)),
-                pingpong_udp: row.pingpong_udp_us.map(|(mean, stdev)| quoted(mean, stdev, by)),
-            },
+            headlines: headlines(row.figures_us.map(|figures| figures.map(quoted))),
         };
         match blocks.last_mut() {
-            Some(block) if block.published.as_deref() == Some(&row.source) => block.rows.push(line),
+            Some(block) if block.published.as_deref() == Some(row.source) => block.rows.push(line),
             _ => blocks.push(Block {
                 heading: format!(
                     "Published, other hardware ({year}): not measured here, {} Concurrent Real-Time",
                     if rtt { "twice the RTT/2 printed by" } else { "RTT/2 as printed by" }
                 ),
                 substrate: None,
-                published: Some(row.source.clone()),
+                published: Some(row.source.to_owned()),
                 rows: vec![line],
             }),
         }
@@ -324,77 +319,37 @@ fn published_blocks(axes: &[String], rtt: bool) -> Vec<Block> {
     blocks
 }
 
-fn quoted(mean: f64, stdev: Option<f64>, by: f64) -> Headline {
-    Headline {
-        mean_ns: mean * by,
-        stdev_ns: stdev.map(|stdev| stdev * by),
-        repetitions: 0,
-        mean_range: None,
-        stdev_range: None,
-        mark: Mark::Clean,
-        notes: Vec::new(),
-    }
-}
-
-fn published_factors(
-    row: &PublishedRow,
-    axes: &[String],
-    with_stack: bool,
-    rows: &[PublishedRow],
-) -> BTreeMap<String, String> {
+/// The value of an axis. Where the stack has no column, the NIC's name says it.
+fn published_factor(row: &PublishedRow, axis: &str, axes: &[String], rows: &[PublishedRow]) -> String {
     let both =
-        rows.iter().any(|other| (&other.source, &other.nic) == (&row.source, &row.nic) && other.stack != row.stack);
-    let nic = match (with_stack, row.stack.as_str()) {
-        (false, "onload") => format!("{} with OpenOnload", row.nic),
-        (false, "kernel") if both => format!("{} without OpenOnload", row.nic),
-        _ => row.nic.clone(),
+        || rows.iter().any(|other| (other.source, other.nic) == (row.source, row.nic) && other.stack != row.stack);
+    let with_stack = axes.iter().any(|axis| axis == "stack");
+    let value = match axis {
+        "nic" if !with_stack && row.stack == "onload" => return format!("{} with OpenOnload", row.nic),
+        "nic" if !with_stack && row.stack == "kernel" && both() => return format!("{} without OpenOnload", row.nic),
+        "nic" => row.nic,
+        "stack" => row.stack,
+        "load" => row.load,
+        "shield" if row.shield == "na" => "N/A",
+        "shield" => row.shield,
+        "os" => row.os,
+        _ => "–",
     };
-    let shield = if row.shield == "na" { "N/A" } else { &row.shield };
-    axes.iter()
-        .map(|axis| {
-            let value = match axis.as_str() {
-                "nic" => nic.clone(),
-                "stack" => row.stack.clone(),
-                "load" => row.load.clone(),
-                "shield" => shield.to_owned(),
-                "os" => row.os.clone(),
-                _ => "–".to_owned(),
-            };
-            (axis.clone(), value)
-        })
-        .collect()
+    value.to_owned()
 }
 
 /// What the papers' table says of itself: figures, unit, size and how many repetitions.
 pub(crate) fn caption(document: &Document) -> String {
-    let repetitions: BTreeSet<usize> = document
-        .blocks
-        .iter()
-        .flat_map(|block| &block.rows)
-        .flat_map(|row| columns(&row.headlines))
-        .flatten()
-        .filter(|headline| headline.repetitions > 0)
-        .map(|headline| headline.repetitions)
-        .collect();
-    let merged = match (repetitions.first(), repetitions.last()) {
-        (Some(1), Some(1)) => "one repetition each".to_owned(),
-        (Some(low), Some(high)) if low == high => format!("{} merged", counted(*low, "repetition")),
-        (Some(low), Some(high)) => format!("{low} to {high} repetitions merged"),
-        _ => "no repetitions".to_owned(),
+    let rows = document.blocks.iter().flat_map(|block| &block.rows);
+    let measured = rows.flat_map(|row| columns(&row.headlines)).flatten().map(|headline| headline.repetitions);
+    let merged = match range(measured.filter(|repetitions| *repetitions > 0)).as_str() {
+        "" => "no repetitions".to_owned(),
+        "1" => "one repetition each".to_owned(),
+        several => format!("{several} repetitions merged"),
     };
     format!(
         "Mean {} and jitter (sample standard deviation) in µs, {}-byte messages, {merged}",
         document.kind.title(),
         document.size_bytes
     )
-}
-
-/// The four pairs of columns in the papers' order.
-pub(crate) fn columns(headlines: &Headlines) -> [Option<&Headline>; 4] {
-    [
-        headlines.netperf_tcp.as_ref(),
-        headlines.netperf_udp.as_ref(),
-        headlines.pingpong_tcp.as_ref(),
-        headlines.pingpong_udp.as_ref(),
-    ]
 }

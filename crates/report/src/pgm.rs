@@ -1,12 +1,11 @@
 //! Losses that PGM repaired, apart from everything else: over the repetitions of each cell, as one table and in sentences,
 //! and the tables of single results.
 
-use crate::cell_tables::{Room, text};
 use crate::document::{CellInfo, Document, Mark};
-use crate::layout::{Column, Grid};
-use crate::result_tables::{Keys, figures, times};
+use crate::layout::Grid;
+use crate::result_tables::{About, Keys, Shape, rows, times, turned};
 use crate::single::Part;
-use crate::units::{commas, counted, plain, span};
+use crate::units::{commas, counted, each_once, plain, span};
 use model::quantity::{FATES, Group};
 use model::{PgmFec, ResultDocument};
 
@@ -93,26 +92,14 @@ pub(crate) fn sentence(result: &ResultDocument) -> Option<String> {
 }
 
 /// The packets that each end counted: a row a count, a column an end. Ends side by side: there are fewer of them than counts.
-fn packets(results: &[ResultDocument], (keys, key): Keys) -> Grid {
-    let mut ends: Vec<&str> = Vec::new();
-    for end in results.iter().filter_map(|result| result.pgm.as_ref()).flat_map(|pgm| &pgm.ends) {
-        if !ends.contains(&end.host.as_str()) {
-            ends.push(&end.host);
-        }
-    }
-    let mut grid = Grid { columns: keys(), merged: 2, ..Grid::default() };
-    grid.columns.push(Column::words("packets"));
-    grid.columns.extend(ends.iter().map(|host| Column::figures(&plain(host), "")));
-    for result in results {
-        let of_ends: Vec<_> = ends.iter().map(|host| (result, Some(*host))).collect();
-        for (quantity, values) in figures(&of_ends, &[Group::Pgm], false) {
-            let mut row = key(result);
-            row.push(quantity.title.to_owned());
-            row.extend(values.into_iter().map(|value| text(quantity.unit, value, Room::Wide)));
-            grid.rows.push(row);
-        }
-    }
-    grid
+fn packets(results: &[ResultDocument], keys: Keys) -> Grid {
+    let shape = Shape { about: About::PgmEnds, zeros: false, marked: false, ..Shape::WHOLE };
+    let quantities = shape.about.quantities(&[Group::Pgm]);
+    let of = |result| turned(&rows(&[result], keys, shape, &quantities), keys.0().len(), "packets");
+    let mut parts = results.iter().map(of).filter(|part| !part.rows.is_empty());
+    let mut all = parts.next().unwrap_or_default();
+    all.rows.extend(parts.flat_map(|part: Grid| part.rows));
+    all
 }
 
 /// The tables of results typed by hand.
@@ -126,14 +113,11 @@ pub(crate) fn parts(results: &[ResultDocument], keys: Keys) -> Vec<Part> {
             pgm.fec.map(parity_words).unwrap_or_default()
         )
     });
-    let mut words: Vec<String> = groups.collect();
-    words.dedup();
     let title = "PGM: what was lost and repaired, apart from the rest, and what repairs took step by step";
-    let ends = "PGM: packets at each end";
     let zeros = "What is 0 at all ends is left out.".to_owned();
     vec![
-        Part { title: title.to_owned(), grid: times(results, keys, &[Group::Fates, Group::Steps]), words },
-        Part { title: ends.to_owned(), grid: packets(results, keys), words: vec![zeros] },
+        Part::new(title, times(results, keys, &[Group::Fates, Group::Steps])).with(each_once(groups)),
+        Part::new("PGM: packets at each end", packets(results, keys)).with(vec![zeros]),
     ]
 }
 

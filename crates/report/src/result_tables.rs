@@ -1,11 +1,12 @@
-//! Tables of single results: a row a distribution, or a row a result and a column a quantity. What there is to show, and what
-//! it is called, comes from the catalogue.
+//! Tables of single results: a row a distribution, or a row a result (or a part of it) and a column a quantity. What there
+//! is to show, and what it is called, comes from the catalogue.
 
 use crate::cell_tables::{Room, text, unit};
 use crate::layout::{Column, Grid};
-use crate::units::{plain, us_or_dash};
+use crate::units::{each_once, plain, us_or_dash};
 use model::quantity::{self, DISTRIBUTIONS, Distribution, Group, Quantity, Times};
 use model::{ResultDocument, Statistic};
+use std::borrow::Borrow;
 
 /// What tells results apart: the columns, and the cells of a result.
 pub(crate) type Keys = (fn() -> Vec<Column>, fn(&ResultDocument) -> Vec<String>);
@@ -24,13 +25,7 @@ pub(crate) const NARROW: [Statistic; 7] = [
 /// Each of several reflectors that a result has figures of by itself.
 pub(crate) fn hosts(result: &ResultDocument) -> Vec<&str> {
     let fates = result.pgm.iter().flat_map(|pgm| &pgm.fates).filter_map(|fate| fate.host.as_deref());
-    let mut hosts: Vec<&str> = Vec::new();
-    for host in result.reflectors.iter().map(|one| one.host.as_str()).chain(fates) {
-        if !hosts.contains(&host) {
-            hosts.push(host);
-        }
-    }
-    hosts
+    each_once(result.reflectors.iter().map(|one| one.host.as_str()).chain(fates))
 }
 
 /// The distributions of some groups in a result: those of the whole first, then those of each of several reflectors.
@@ -71,53 +66,136 @@ pub(crate) fn times(results: &[ResultDocument], (keys, key): Keys, groups: &[Gro
     grid
 }
 
-/// The quantities of some groups that any of some results has, with the figure of each. Without `zeros` those are left out
-/// of which every figure is 0.
-pub(crate) fn figures<'a>(
-    results: &[(&'a ResultDocument, Option<&'a str>)],
-    groups: &[Group],
-    zeros: bool,
-) -> Vec<(&'static Quantity, Vec<Option<f64>>)> {
-    let of = |quantity: &Quantity, (result, host): (&ResultDocument, Option<&str>)| {
-        quantity.parts(result, host).map(|[part, whole]| part / whole)
-    };
-    groups
-        .iter()
-        .flat_map(|group| quantity::of_group(*group))
-        .filter(|quantity| quantity.statistic().is_none())
-        .map(|quantity| (quantity, results.iter().map(|one| of(quantity, *one)).collect::<Vec<_>>()))
-        .filter(|(_, values)| values.iter().any(|value| value.is_some_and(|value| zeros || value != 0.0)))
-        .collect()
+/// What the rows of a result are about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum About {
+    /// The result as a whole.
+    Whole,
+    /// Each of several reflectors by itself.
+    Reflectors,
+    /// The whole, then each of several reflectors.
+    WholeAndReflectors,
+    /// Each end of PGM.
+    PgmEnds,
+    /// What stands before the point in the ids of quantities.
+    Ends,
+    /// The same of a stream's directions.
+    Directions,
 }
 
-/// A row a result (and reflector), a column a quantity of some groups but for those that the keys tell already.
-pub(crate) fn rows(results: &[ResultDocument], (keys, key): Keys, groups: &[Group], each: bool) -> Grid {
-    const TOLD: [&str; 2] = ["asked", "intended"];
-    let rows: Vec<(&ResultDocument, Option<&str>)> = results
+impl About {
+    /// What stands before the point in ids.
+    fn prefixes(self) -> [&'static str; 2] {
+        if matches!(self, Self::Directions) { ["up", "down"] } else { ["initiator", "reflector"] }
+    }
+
+    /// What the rows of a result are called; nothing where they are about the whole.
+    fn names(self, result: &ResultDocument) -> Vec<Option<&str>> {
+        let hosts = || hosts(result).into_iter().map(Some);
+        match self {
+            Self::Whole => vec![None],
+            Self::Reflectors => hosts().collect(),
+            Self::WholeAndReflectors => std::iter::once(None).chain(hosts()).collect(),
+            Self::PgmEnds => result.pgm.iter().flat_map(|pgm| &pgm.ends).map(|end| Some(end.host.as_str())).collect(),
+            Self::Ends | Self::Directions => self.prefixes().map(Some).to_vec(),
+        }
+    }
+
+    fn value(self, quantity: &Quantity, result: &ResultDocument, name: Option<&str>) -> Option<f64> {
+        if !matches!(self, Self::Ends | Self::Directions) {
+            return quantity.parts(result, name).map(|[part, whole]| part / whole);
+        }
+        let (_, word) = quantity.id.split_once('.')?;
+        quantity::find(&format!("{}.{word}", name?))?.of(result)
+    }
+
+    /// The quantities of some groups that are single figures; those of ends and directions once.
+    pub(crate) fn quantities(self, groups: &[Group]) -> Vec<&'static Quantity> {
+        let all = groups.iter().flat_map(|group| quantity::of_group(*group));
+        let mut all: Vec<&Quantity> = all.filter(|quantity| quantity.statistic().is_none()).collect();
+        if matches!(self, Self::Ends | Self::Directions) {
+            all.retain(|quantity| quantity.id.split_once('.').is_some_and(|(name, _)| name == self.prefixes()[0]));
+        }
+        all
+    }
+}
+
+/// The quantities with these ids, as far as there are such.
+pub(crate) fn named(ids: &[&str]) -> Vec<&'static Quantity> {
+    ids.iter().filter_map(|id| quantity::find(id)).collect()
+}
+
+/// How quantities of results stand in a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// What a row is about.
+    pub(crate) about: About,
+    /// What heads the column that names it; where all rows are about the whole there is none.
+    pub(crate) heading: &'static str,
+    /// Whether columns stay in which every figure is 0.
+    pub(crate) zeros: bool,
+    /// Whether a column marks what cannot be trusted.
+    pub(crate) marked: bool,
+}
+
+impl Shape {
+    pub(crate) const WHOLE: Self = Self { about: About::Whole, heading: "", zeros: true, marked: true };
+}
+
+/// A row a result (or a part of it), a column a quantity; quantities that no row has are left out, and rows without any.
+pub(crate) fn rows<R: Borrow<ResultDocument>>(
+    results: &[R],
+    (keys, key): Keys,
+    shape: Shape,
+    quantities: &[&'static Quantity],
+) -> Grid {
+    let Shape { about, heading, zeros, marked } = shape;
+    let figures = |result, name| quantities.iter().map(|one| about.value(one, result, name)).collect::<Vec<_>>();
+    let mut rows: Vec<_> = results
         .iter()
-        .flat_map(|result| match each {
-            true => hosts(result).into_iter().map(|host| (result, Some(host))).collect(),
-            false => vec![(result, None)],
-        })
+        .map(Borrow::borrow)
+        .flat_map(|result| about.names(result).into_iter().map(move |name| (result, name)))
+        .map(|(result, name)| (result, name, figures(result, name)))
         .collect();
-    let trusted = rows.iter().all(|(result, _)| result.verdict.trusted);
-    let mut figures = figures(&rows, groups, true);
-    figures.retain(|(quantity, _)| !TOLD.contains(&quantity.id.as_str()));
+    rows.retain(|(.., figures)| figures.iter().any(Option::is_some));
+    let filled = |place: &usize| {
+        let mut column = rows.iter().filter_map(|(.., figures)| figures.get(*place).copied().flatten());
+        column.any(|value| zeros || value != 0.0)
+    };
+    let shown: Vec<usize> = (0..quantities.len()).filter(filled).collect();
+    if shown.is_empty() {
+        return Grid::default();
+    }
+    let marked = marked && rows.iter().any(|(result, ..)| !result.verdict.trusted);
+    let is_named = !matches!(about, About::Whole);
     let mut grid = Grid { columns: keys(), ..Grid::default() };
-    grid.columns.extend(each.then(|| Column::words("reflector")));
+    grid.columns.extend(is_named.then(|| Column::words(heading)));
     grid.keys = grid.columns.len();
-    grid.columns.extend(figures.iter().map(|(quantity, _)| Column::figures(quantity.title, unit(quantity.unit))));
-    grid.columns.extend((!trusted).then(|| Column::words("")));
-    for (place, (result, host)) in rows.iter().enumerate() {
+    grid.columns.extend(shown.iter().map(|at| Column::figures(quantities[*at].title, unit(quantities[*at].unit))));
+    grid.columns.extend(marked.then(|| Column::words("")));
+    for (result, name, figures) in &rows {
         let mut row = key(result);
-        row.extend(host.map(plain));
-        row.extend(
-            figures
-                .iter()
-                .map(|(quantity, values)| text(quantity.unit, values.get(place).copied().flatten(), Room::Wide)),
-        );
-        row.extend((!trusted).then(|| if result.verdict.trusted { String::new() } else { "!".to_owned() }));
+        row.extend(is_named.then(|| name.map(plain).unwrap_or_default()));
+        row.extend(shown.iter().map(|at| text(quantities[*at].unit, figures[*at], Room::Wide)));
+        row.extend(marked.then(|| if result.verdict.trusted { String::new() } else { "!".to_owned() }));
         grid.rows.push(row);
     }
     grid
+}
+
+/// A table with its rows as columns: for few rows of many figures.
+pub(crate) fn turned(grid: &Grid, keys: usize, heading: &str) -> Grid {
+    let Some(first) = grid.rows.first() else { return Grid::default() };
+    let names = grid.rows.iter().map(|row| Column::figures(row.get(keys).map_or("", String::as_str), ""));
+    let mut turned = Grid { columns: grid.columns[..keys].to_vec(), merged: keys, ..Grid::default() };
+    turned.columns.push(Column::words(heading));
+    turned.columns.extend(names);
+    turned.rows = (keys + 1..grid.columns.len())
+        .map(|at| {
+            let name = grid.columns[at].heading.first().cloned().unwrap_or_default();
+            let figures = grid.rows.iter().map(|row| row[at].clone());
+            first[..keys].iter().cloned().chain([name]).chain(figures).collect()
+        })
+        .collect();
+    turned
 }

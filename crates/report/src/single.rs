@@ -1,16 +1,17 @@
 //! The results of one measurement typed by hand: text, Markdown and CSV. Figures are in the kind that the results have.
 
-use crate::cell_tables::{Room, text, unit};
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{filled_table, quote};
-use crate::result_tables::Keys;
-use crate::units::plain;
+use crate::names::label_word;
+use crate::result_tables::{About, Keys, Shape, named, rows};
+use crate::units::{plain, whole};
 use crate::{single_pace, single_stream};
-use model::quantity::{self, Quantity};
+use model::factor::{self, Sets, ValueType};
 use model::result::EndReport;
-use model::{ClockSource, LatencyKind, Probe, ResultDocument};
+use model::{ClockSource, Finding, LatencyKind, Probe, ResultDocument};
+use std::collections::BTreeSet;
 
-/// A table with the line above it, and what has to be said below it.
+/// A table with the line above it, which may be empty, and what has to be said below it.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) title: String,
@@ -18,27 +19,51 @@ pub(crate) struct Part {
     pub(crate) words: Vec<String>,
 }
 
-/// What a probe other than the closed loops says in its own way: the heading, sentences, and tables.
-struct Sections {
-    heading: String,
-    summary: Vec<String>,
-    parts: Vec<Part>,
+impl Part {
+    pub(crate) fn new(title: &str, grid: Grid) -> Self {
+        Self { title: title.to_owned(), grid, words: Vec::new() }
+    }
+
+    /// With sentences below it.
+    pub(crate) fn with(self, words: Vec<String>) -> Self {
+        Self { words, ..self }
+    }
 }
 
-fn sections(results: &[ResultDocument]) -> Option<Sections> {
-    let first = results.first()?;
-    match first.probe {
-        Probe::Pace => Some(Sections {
-            heading: single_pace::heading(first),
-            summary: single_pace::summary(results),
-            parts: single_pace::parts(results),
-        }),
-        Probe::Stream => Some(Sections {
-            heading: single_stream::heading(first),
-            summary: single_stream::summary(results),
-            parts: single_stream::parts(results),
-        }),
-        Probe::Pingpong | Probe::Rr | Probe::Ping => None,
+/// What is printed of a measurement, in any form.
+struct Printed {
+    heading: String,
+    ends: Vec<(&'static str, String)>,
+    sentences: Vec<String>,
+    parts: Vec<Part>,
+    verdict: String,
+    /// Whether each invalidates, and the sentence.
+    findings: Vec<(bool, String)>,
+    own_cost: String,
+}
+
+const NOTHING: &str = "No size was measured.\n";
+
+impl Printed {
+    fn of(results: &[ResultDocument]) -> Option<Self> {
+        let first = results.first()?;
+        let (sentences, mut parts) = match first.probe {
+            Probe::Pace => (single_pace::sentences(results), single_pace::parts(results)),
+            Probe::Stream => (single_stream::sentences(results), single_stream::parts(results)),
+            Probe::Pingpong | Probe::Rr | Probe::Ping => (Vec::new(), closed_loop(results)),
+        };
+        parts.retain(|part| !part.grid.rows.is_empty());
+        let reflector = first.ends.reflector.as_ref().filter(|_| first.probe != Probe::Ping);
+        let ends = [("initiator", Some(&first.ends.initiator)), ("reflector", reflector)];
+        Some(Self {
+            heading: heading(first),
+            ends: ends.into_iter().filter_map(|(role, end)| Some((role, end_words(end?)))).collect(),
+            sentences,
+            parts,
+            verdict: verdict(results),
+            findings: findings(results),
+            own_cost: own_cost(first),
+        })
     }
 }
 
@@ -47,67 +72,95 @@ fn sections(results: &[ResultDocument]) -> Option<Sections> {
 /// a table can be that narrow.
 #[must_use]
 pub fn single_text(results: &[ResultDocument], width: usize) -> String {
-    let Some(first) = results.first() else { return "No size was measured.\n".to_owned() };
-    let told = sections(results);
-    let mut out = paragraph("", &told.as_ref().map_or_else(|| heading(first), |told| told.heading.clone()), width);
-    for (role, end) in [("initiator", Some(&first.ends.initiator)), ("reflector", first.ends.reflector.as_ref())] {
-        if let Some(end) = end.filter(|_| first.probe != Probe::Ping || role == "initiator") {
-            out.push_str(&paragraph(&format!("  {role} "), &end_words(end), width));
-        }
+    let Some(printed) = Printed::of(results) else { return NOTHING.to_owned() };
+    let mut out = paragraph("", &printed.heading, width);
+    for (role, words) in &printed.ends {
+        out.push_str(&paragraph(&format!("  {role} "), words, width));
     }
-    if let Some(told) = told {
-        out.push('\n');
-        for sentence in &told.summary {
-            out.push_str(&paragraph("", sentence, width));
-        }
-        for part in told.parts {
+    out.push('\n');
+    for sentence in &printed.sentences {
+        out.push_str(&paragraph("", sentence, width));
+    }
+    for part in &printed.parts {
+        if !part.title.is_empty() {
             out.push_str(&format!("\n{}", paragraph("", &part.title, width)));
-            out.push_str(&part.grid.text(width));
-            for words in &part.words {
-                out.push_str(&paragraph("", words, width));
-            }
         }
-        return closed(out, results, first, width);
-    }
-    out.push('\n');
-    out.push_str(&figures(results).text(width));
-    if results.iter().any(|result| result.transactions.is_some()) {
-        let title = "CPU (netperf's service demand is all busy time of the machine, whoever caused it)";
-        out.push_str(&format!("\n{}", paragraph("", title, width)));
-        out.push_str(&cpu(results, &OF_RATES).text(width));
-    }
-    if first.probe == Probe::Ping {
-        for result in results {
-            out.push_str(&ping_summary(result));
+        out.push_str(&part.grid.text(width));
+        for words in &part.words {
+            out.push_str(&paragraph("", words, width));
         }
     }
-    closed(out, results, first, width)
+    out.extend(results.iter().filter(|result| result.probe == Probe::Ping).map(ping_summary));
+    out.push_str(&format!("\n{}\n", printed.verdict));
+    for (invalid, text) in &printed.findings {
+        out.push_str(&paragraph(if *invalid { "  invalid:   " } else { "  disturbed: " }, text, width));
+    }
+    out + &paragraph("", &printed.own_cost, width)
 }
 
-/// The verdict and the tool's own cost, below everything.
-fn closed(mut out: String, results: &[ResultDocument], first: &ResultDocument, width: usize) -> String {
+/// The same as Markdown.
+#[must_use]
+pub fn single_markdown(results: &[ResultDocument]) -> String {
+    let Some(printed) = Printed::of(results) else { return NOTHING.to_owned() };
+    let mut out = format!("**{}**\n\n", quote(&printed.heading));
+    for (role, words) in &printed.ends {
+        out.push_str(&format!("- {role}: {}\n", quote(words)));
+    }
     out.push('\n');
-    out.push_str(&verdict(results, width));
-    out.push_str(&paragraph("", &own_cost(first), width));
-    out
+    for sentence in &printed.sentences {
+        out.push_str(&format!("{}\n\n", quote(sentence)));
+    }
+    for part in &printed.parts {
+        if !part.title.is_empty() {
+            out.push_str(&format!("{}\n\n", quote(&part.title)));
+        }
+        out.push_str(&filled_table(&part.grid));
+        for words in &part.words {
+            out.push_str(&format!("\n{}\n", quote(words)));
+        }
+        out.push('\n');
+    }
+    out.push_str(&format!("- {}\n", quote(&printed.verdict)));
+    for (invalid, text) in &printed.findings {
+        out.push_str(&format!("  - {}: {}\n", if *invalid { "invalid" } else { "disturbed" }, quote(text)));
+    }
+    out + &format!("- {}\n", quote(&printed.own_cost))
 }
 
-fn kind(result: &ResultDocument) -> LatencyKind {
-    let whole = matches!(result.probe, Probe::Ping | Probe::Pace);
+/// What the heading of a stream says of its factors; `{}` is the value.
+const STREAM: [(&str, &str); 4] =
+    [("flows", "{} flows"), ("batch", "{} datagrams a call"), ("gso", "GSO"), ("gro", "GRO")];
+
+/// `pingpong udp: RTT/2 (round trip divided by two) in µs; stdev is the jitter`.
+fn heading(first: &ResultDocument) -> String {
+    let factor = |name: &str| first.factor(name).map(|word| plain(&word));
+    let load = factor("load").filter(|load| load != "none").map(|load| format!(", load {load}")).unwrap_or_default();
+    let whole = matches!(first.probe, Probe::Ping | Probe::Pace);
     let default = if whole { LatencyKind::Rtt } else { LatencyKind::RttHalf };
-    result.latency.as_ref().map_or(default, |latency| latency.kind)
-}
-
-/// `pingpong udp: RTT/2 in µs (round trip divided by two)`.
-fn heading(result: &ResultDocument) -> String {
-    let protocol = result.factor("protocol").map(|word| plain(&word)).unwrap_or_default();
-    let explained = match kind(result) {
-        LatencyKind::RttHalf => "RTT/2 (round trip divided by two) in µs",
-        LatencyKind::Rtt => "RTT (round trip) in µs",
-        LatencyKind::OneWay => "one-way time in µs",
+    let figures = match first.latency.as_ref().map_or(default, |latency| latency.kind) {
+        _ if first.probe == Probe::Stream => "payload as the receiving end counts it",
+        _ if first.probe == Probe::Pace => "RTT (round trip) in µs",
+        LatencyKind::RttHalf => "RTT/2 (round trip divided by two) in µs; stdev is the jitter",
+        LatencyKind::Rtt => "RTT (round trip) in µs; stdev is the jitter",
+        LatencyKind::OneWay => "one-way time in µs; stdev is the jitter",
     };
-    let load = result.factor("load").filter(|load| load != "none").map(|load| format!(", load {}", plain(&load)));
-    format!("{} {protocol}{}: {explained}; stdev is the jitter", result.probe, load.unwrap_or_default())
+    let words: Vec<String> = match first.probe {
+        // One flow and one datagram a call are what everybody expects.
+        Probe::Stream => STREAM
+            .iter()
+            .filter_map(|(name, words)| Some((words, factor(name).filter(|value| value != "1")?)))
+            .map(|(words, value)| words.replace("{}", &value))
+            .collect(),
+        // Those of the schedule, as labels have them; the rate is in the tables.
+        Probe::Pace => factor::all()
+            .filter(|factor| matches!(factor.sets, Sets::Pace(_)) && factor.kind != ValueType::Rates)
+            .filter_map(|known| Some(label_word(known.recorded_as, &first.factor(known.recorded_as)?)))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let words = words.join(", ");
+    let words = if words.is_empty() { words } else { format!("; {words}") };
+    format!("{} {}{load}: {figures}{words}", first.probe, factor("protocol").unwrap_or_default())
 }
 
 fn end_words(end: &EndReport) -> String {
@@ -133,65 +186,30 @@ pub(crate) const KEYS: Keys = (
     |result| vec![result.size().map(|size| size.to_string()).unwrap_or_default()],
 );
 
-/// The columns of all probes; `rr` has its rate in place of the smallest value and the interval.
-fn figures(results: &[ResultDocument]) -> Grid {
+/// The columns of closed loops, and what transactions cost; `rr` has its rate in place of the smallest value and the
+/// interval.
+const ROUNDS: [&str; 11] =
+    ["count", "mean", "stdev", "min", "p50", "p50.low", "p50.high", "p99", "p99.9", "max", "lost"];
+const TRANSACTIONS: [&str; 11] =
+    ["response", "transactions", "transactions-ci95", "count", "mean", "stdev", "p50", "p99", "p99.9", "max", "lost"];
+
+fn closed_loop(results: &[ResultDocument]) -> Vec<Part> {
     let rates = results.iter().any(|result| result.transactions.is_some());
-    let ids: &[&str] = if rates {
-        &[
-            "response",
-            "transactions",
-            "transactions-ci95",
-            "count",
-            "mean",
-            "stdev",
-            "p50",
-            "p99",
-            "p99.9",
-            "max",
-            "lost",
-        ]
-    } else {
-        &["count", "mean", "stdev", "min", "p50", "p50.low", "p50.high", "p99", "p99.9", "max", "lost"]
-    };
-    let trusted = results.iter().all(|result| result.verdict.trusted);
-    let quantities: Vec<&Quantity> = ids.iter().filter_map(|id| quantity::find(id)).collect();
-    let mut grid = Grid { columns: (KEYS.0)(), ..Grid::default() };
-    grid.columns.extend(quantities.iter().map(|one| Column::figures(one.title, unit(one.unit))));
-    grid.columns.extend((!trusted).then(|| Column::words("")));
-    grid.rows = results
-        .iter()
-        .map(|result| {
-            let mut row = (KEYS.1)(result);
-            row.extend(quantities.iter().map(|one| text(one.unit, one.of(result), Room::Wide)));
-            row.extend((!trusted).then(|| if result.verdict.trusted { String::new() } else { "!".to_owned() }));
-            row
-        })
-        .collect();
-    grid
+    let figures = named(if rates { &TRANSACTIONS } else { &ROUNDS });
+    let mut parts = vec![Part::new("", rows(results, KEYS, Shape::WHOLE, &figures))];
+    if rates {
+        let title = "CPU (netperf's service demand is all busy time of the machine, whoever caused it)";
+        parts.push(Part::new(title, cpu(results, ["machine", "demand", "process", "softirq"])));
+    }
+    parts
 }
 
 /// What each end cost: a row an end, a column a quantity.
-pub(crate) fn cpu(results: &[ResultDocument], ids: &[&str]) -> Grid {
-    let mut grid = Grid { columns: vec![Column::words("end")], ..Grid::default() };
-    grid.columns.extend((KEYS.0)());
-    for result in results {
-        for role in ["initiator", "reflector"].into_iter().filter(|role| quantity::end(result, role).is_some()) {
-            let own = ids.iter().filter_map(|id| quantity::find(&format!("{role}.{id}")));
-            let own: Vec<&Quantity> = own.collect();
-            if grid.columns.len() == 2 {
-                grid.columns.extend(own.iter().map(|one| Column::figures(one.title, unit(one.unit))));
-            }
-            let mut row = vec![role.to_owned()];
-            row.extend((KEYS.1)(result));
-            row.extend(own.iter().map(|one| text(one.unit, one.of(result), Room::Wide)));
-            grid.rows.push(row);
-        }
-    }
-    grid
+pub(crate) fn cpu(results: &[ResultDocument], words: [&str; 4]) -> Grid {
+    let shape = Shape { about: About::Ends, heading: "end", zeros: true, marked: false };
+    let ids = words.map(|word| format!("initiator.{word}"));
+    rows(results, KEYS, shape, &named(&ids.each_ref().map(String::as_str)))
 }
-
-/// What transactions cost.
-const OF_RATES: [&str; 4] = ["machine", "demand", "process", "softirq"];
 
 /// The two lines that ping of iputils ends with; milliseconds.
 fn ping_summary(result: &ResultDocument) -> String {
@@ -220,13 +238,13 @@ fn ping_summary(result: &ResultDocument) -> String {
     out
 }
 
-/// What tells results of one measurement apart: their sizes, or of `pace` their rates when these vary.
+/// What results of one measurement differ in: their sizes, or of `pace` their rates when these vary.
 #[derive(Clone, Copy)]
-struct Apart {
+struct Sweep {
     rates: bool,
 }
 
-impl Apart {
+impl Sweep {
     fn of(results: &[ResultDocument]) -> Self {
         Self { rates: results.windows(2).any(|pair| rate(&pair[0]) != rate(&pair[1])) }
     }
@@ -240,89 +258,60 @@ impl Apart {
         if self.rates { ("rates", "/s") } else { ("sizes", " B") }
     }
 
+    /// Which of `all` a finding was made in; empty of all.
     fn list(self, found: &[u64], all: usize) -> String {
         let (word, unit) = self.words();
-        let mut apart = found.to_vec();
-        apart.sort_unstable();
-        apart.dedup();
-        match apart.as_slice() {
-            _ if found.len() == all => String::new(),
-            [one] => format!(" ({one}{unit})"),
-            [first, .., last] => format!(" ({} {word}, {first} to {last}{unit})", apart.len()),
-            [] => String::new(),
+        let values: BTreeSet<&u64> = found.iter().collect();
+        match (values.first(), values.last()) {
+            (Some(first), Some(last)) if found.len() < all && first < last => {
+                format!(" ({} {word}, {first} to {last}{unit})", values.len())
+            }
+            (Some(one), _) if found.len() < all => format!(" ({one}{unit})"),
+            _ => String::new(),
         }
     }
 }
 
 /// The rate asked for, in whole messages a second.
 fn rate(result: &ResultDocument) -> Option<u64> {
-    let rate = result.rate.as_ref()?.asked_pps;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
-    Some(rate.round() as u64)
+    Some(whole(result.rate.as_ref()?.asked_pps))
 }
 
-/// Findings of the sizes, each told once: whether it invalidates, and the sentence.
+/// Findings of the sizes, each said once: whether it invalidates, and the sentence.
 fn findings(results: &[ResultDocument]) -> Vec<(bool, String)> {
-    struct Once {
-        invalid: bool,
-        id: String,
-        end: Option<String>,
-        detail: String,
-        sizes: Vec<u64>,
-    }
-    let apart = Apart::of(results);
-    let mut told: Vec<Once> = Vec::new();
+    let sweep = Sweep::of(results);
+    let mut found: Vec<(&Finding, Vec<u64>)> = Vec::new();
     for result in results {
+        let value = sweep.value(result);
         for finding in result.verdict.iter() {
-            let (id, size) = (finding.id.word(), apart.value(result));
-            match told.iter_mut().find(|told| told.id == id && told.end == finding.end) {
-                Some(told) => {
-                    if told.sizes.last() != Some(&size) {
-                        told.sizes.push(size);
-                    }
-                }
-                None => told.push(Once {
-                    invalid: finding.id.is_invalid(),
-                    id,
-                    end: finding.end.clone(),
-                    detail: finding.detail.clone(),
-                    sizes: vec![size],
-                }),
+            match found.iter_mut().find(|(known, _)| (known.id, &known.end) == (finding.id, &finding.end)) {
+                Some((_, values)) if values.last() == Some(&value) => {}
+                Some((_, values)) => values.push(value),
+                None => found.push((finding, vec![value])),
             }
         }
     }
-    told.sort_by_key(|told| !told.invalid);
-    told.into_iter()
-        .map(|told| {
-            let at = told.end.map(|end| format!(", {}", plain(&end))).unwrap_or_default();
-            let sizes = apart.list(&told.sizes, results.len());
-            (told.invalid, format!("{}{at}{sizes}: {}", told.id, plain(&told.detail)))
-        })
-        .collect()
+    found.sort_by_key(|(finding, _)| !finding.id.is_invalid());
+    let sentence = |(finding, values): (&Finding, Vec<u64>)| {
+        let at = finding.end.as_deref().map(|end| format!(", {}", plain(end))).unwrap_or_default();
+        let values = sweep.list(&values, results.len());
+        (finding.id.is_invalid(), format!("{}{at}{values}: {}", finding.id.word(), plain(&finding.detail)))
+    };
+    found.into_iter().map(sentence).collect()
 }
 
-fn verdict_head(results: &[ResultDocument]) -> String {
+fn verdict(results: &[ResultDocument]) -> String {
     match results.iter().filter(|result| !result.verdict.trusted).count() {
-        0 => match results.iter().filter(|result| result.interrupted).count() {
-            0 => "verdict: trusted".to_owned(),
-            _ => "verdict: INTERRUPTED; what was measured until then is trusted".to_owned(),
-        },
+        0 if results.iter().any(|result| result.interrupted) => {
+            "verdict: INTERRUPTED; what was measured until then is trusted".to_owned()
+        }
+        0 => "verdict: trusted".to_owned(),
         n if n == results.len() => "verdict: NOT TO BE TRUSTED".to_owned(),
         n => {
-            let (word, _) = Apart::of(results).words();
+            let (word, _) = Sweep::of(results).words();
             format!("verdict: {n} of {} {word} NOT TO BE TRUSTED (marked !)", results.len())
         }
     }
-}
-
-/// `verdict: trusted`, then the findings.
-fn verdict(results: &[ResultDocument], width: usize) -> String {
-    let mut out = verdict_head(results);
-    out.push('\n');
-    for (invalid, text) in findings(results) {
-        out.push_str(&paragraph(if invalid { "  invalid:   " } else { "  disturbed: " }, &text, width));
-    }
-    out
 }
 
 fn own_cost(result: &ResultDocument) -> String {
@@ -339,47 +328,6 @@ fn own_cost(result: &ResultDocument) -> String {
         "own cost: clock {clock}{:.0} ns a read; loop {:.0} ns a round, included above; recording {:.0} ns a message, outside the timed part",
         cost.clock_read_ns, cost.loop_ns, cost.record_ns
     )
-}
-
-/// The same as Markdown.
-#[must_use]
-pub fn single_markdown(results: &[ResultDocument]) -> String {
-    let Some(first) = results.first() else { return "No size was measured.\n".to_owned() };
-    let told = sections(results);
-    let head = told.as_ref().map_or_else(|| heading(first), |told| told.heading.clone());
-    let mut out = format!("**{}**\n\n", quote(&head));
-    for (role, end) in [("initiator", Some(&first.ends.initiator)), ("reflector", first.ends.reflector.as_ref())] {
-        if let Some(end) = end.filter(|_| first.probe != Probe::Ping || role == "initiator") {
-            out.push_str(&format!("- {role}: {}\n", quote(&end_words(end))));
-        }
-    }
-    out.push('\n');
-    if let Some(told) = told {
-        for sentence in &told.summary {
-            out.push_str(&format!("{}\n\n", quote(sentence)));
-        }
-        for part in &told.parts {
-            out.push_str(&format!("{}\n\n{}", quote(&part.title), filled_table(&part.grid)));
-            for words in &part.words {
-                out.push_str(&format!("\n{}\n", quote(words)));
-            }
-            out.push('\n');
-        }
-    } else {
-        let grid = figures(results);
-        out.push_str(&filled_table(&grid));
-        if results.iter().any(|result| result.transactions.is_some()) {
-            out.push('\n');
-            out.push_str(&filled_table(&cpu(results, &OF_RATES)));
-        }
-        out.push('\n');
-    }
-    out.push_str(&format!("- {}\n", quote(&verdict_head(results))));
-    for (invalid, text) in findings(results) {
-        out.push_str(&format!("  - {}: {}\n", if invalid { "invalid" } else { "disturbed" }, quote(&text)));
-    }
-    out.push_str(&format!("- {}\n", quote(&own_cost(first))));
-    out
 }
 
 /// One row a result, with a heading; the columns are those of [`store::csv`].

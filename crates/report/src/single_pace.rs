@@ -2,37 +2,19 @@
 //! both send times, one-way times, segments and reflectors.
 
 use crate::layout::Column;
-use crate::names::label_word;
-use crate::result_tables::{Keys, rows, times};
+use crate::result_tables::{About, Keys, Shape, rows, times};
 use crate::single::Part;
-use crate::units::{commas, percent, plain, span, us_or_dash};
-use model::factor::{self, Sets, ValueType};
+use crate::units::{commas, each_once, percent, plain, pps, span, us_or_dash};
 use model::quantity::{Group, Times};
 use model::result::Latency;
 use model::{OneWay, ResultDocument, Statistic};
 
-/// The heading: what the columns are.
-pub(crate) fn heading(first: &ResultDocument) -> String {
-    let protocol = first.factor("protocol").map(|word| plain(&word)).unwrap_or_default();
-    let load = first.factor("load").filter(|load| load != "none").map(|load| format!(", load {}", plain(&load)));
-    let schedule = schedule_words(first);
-    let schedule = if schedule.is_empty() { String::new() } else { format!("; {}", schedule.join(", ")) };
-    format!("pace {protocol}{}: RTT (round trip) in µs{schedule}", load.unwrap_or_default())
-}
-
-/// The factors of the schedule as labels have them: `shape poisson, pacer sleep, every 10 …`.
-fn schedule_words(result: &ResultDocument) -> Vec<String> {
-    let own = factor::all().filter(|factor| matches!(factor.sets, Sets::Pace(_)) && factor.kind != ValueType::Rates);
-    let names = own.map(|factor| factor.recorded_as);
-    names.filter_map(|name| Some(label_word(name, &result.factor(name)?))).collect()
-}
-
 /// What is said before any table: a few sentences for a result, one or two for each of several.
-pub(crate) fn summary(results: &[ResultDocument]) -> Vec<String> {
-    results.iter().flat_map(|result| sentences(result, results.len() == 1)).collect()
+pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
+    results.iter().flat_map(|result| of_one(result, results.len() == 1)).collect()
 }
 
-fn sentences(result: &ResultDocument, alone: bool) -> Vec<String> {
+fn of_one(result: &ResultDocument, alone: bool) -> Vec<String> {
     let mut out = Vec::new();
     let from = |latency: &Option<Latency>| latency.as_ref().map(quantiles).filter(|text| !text.is_empty());
     if alone {
@@ -112,16 +94,6 @@ fn late(result: &ResultDocument) -> Option<String> {
     Some(text)
 }
 
-/// A rate in words: whole with groups, small ones with their fraction.
-fn pps(rate: f64) -> String {
-    if rate < 100.0 && rate.fract() != 0.0 {
-        return format!("{rate:.2}");
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
-    let whole = rate.round() as u64;
-    commas(whole)
-}
-
 /// The columns that tell results apart.
 const KEYS: Keys = (
     || vec![Column::figures("rate", "1/s"), Column::figures("size", "B")],
@@ -132,38 +104,32 @@ const KEYS: Keys = (
     },
 );
 
+/// What the keys of tables say already.
+const IN_KEYS: [&str; 2] = ["asked", "intended"];
+
 /// All tables, each with the line above it.
 pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
-    let part = |title: &str, grid, words| Part { title: title.to_owned(), grid, words };
+    let counts = |about: About, groups: &[Group]| {
+        let mut quantities = about.quantities(groups);
+        quantities.retain(|quantity| !IN_KEYS.contains(&quantity.id.as_str()));
+        rows(results, KEYS, Shape { about, heading: "reflector", ..Shape::WHOLE }, &quantities)
+    };
+    let both =
+        "RTT from the actual and from the intended send time, and the lateness between them (stdev is the jitter)";
+    let one_way = results.iter().filter_map(|result| result.one_way.as_ref());
     let mut parts = vec![
-        part("Rate", rows(results, KEYS, &[Group::Schedule, Group::Messages], false), Vec::new()),
-        part(
-            "RTT from the actual and from the intended send time, and the lateness between them (stdev is the jitter)",
-            times(results, KEYS, &[Group::Latency, Group::Intended, Group::Lateness]),
-            Vec::new(),
-        ),
-        part("One-way times (signed)", times(results, KEYS, &[Group::OneWay]), one_way(results)),
-        part(
+        Part::new("Rate", counts(About::Whole, &[Group::Schedule, Group::Messages])),
+        Part::new(both, times(results, KEYS, &[Group::Latency, Group::Intended, Group::Lateness])),
+        Part::new("One-way times (signed)", times(results, KEYS, &[Group::OneWay])).with(each_once(one_way.map(bound))),
+        Part::new(
             "Parts of the round trip, each between two stamps of one host",
             times(results, KEYS, &[Group::Segments]),
-            segments(results),
-        ),
+        )
+        .with(segments(results)),
     ];
     parts.extend(crate::pgm::parts(results, KEYS));
-    parts.push(part("Each reflector", rows(results, KEYS, &[Group::Messages], true), reflectors(results)));
-    parts.retain(|part| !part.grid.rows.is_empty());
+    parts.push(Part::new("Each reflector", counts(About::Reflectors, &[Group::Messages])).with(reflectors(results)));
     parts
-}
-
-/// What one-way times are worth, each once.
-fn one_way(results: &[ResultDocument]) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for text in results.iter().filter_map(|result| result.one_way.as_ref()).map(bound) {
-        if !words.contains(&text) {
-            words.push(text);
-        }
-    }
-    words
 }
 
 /// What one-way times are worth.
@@ -220,20 +186,16 @@ fn segment_words(name: &str) -> &'static str {
 
 /// What the parts are, and where their stamps were taken.
 fn segments(results: &[ResultDocument]) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for segment in results.iter().flat_map(|result| &result.segments) {
-        let text =
-            format!("{}: {} ({} stamps)", plain(&segment.name), segment_words(&segment.name), plain(&segment.stamps));
-        if !words.contains(&text) {
-            words.push(text);
-        }
-    }
+    let word = |segment: &model::Segment| {
+        format!("{}: {} ({} stamps)", plain(&segment.name), segment_words(&segment.name), plain(&segment.stamps))
+    };
+    let words = each_once(results.iter().flat_map(|result| &result.segments).map(word));
     vec![format!("{}.", words.join("; "))]
 }
 
 /// What the one-way times of each reflector are worth.
 fn reflectors(results: &[ResultDocument]) -> Vec<String> {
-    let told = |reflector: &model::ReflectorReport| {
+    let sentence = |reflector: &model::ReflectorReport| {
         let one_way = reflector.one_way.as_ref()?;
         let median = |signed| Times::Signed(signed).statistic(Statistic::P50).map_or_else(|| "–".to_owned(), span);
         let worth = match one_way.error_ns {
@@ -243,5 +205,5 @@ fn reflectors(results: &[ResultDocument]) -> Vec<String> {
         let (out, back) = (median(&one_way.out), median(&one_way.back));
         Some(format!("{}: one way p50 out {out}, back {back} ({worth}).", plain(&reflector.host)))
     };
-    results.iter().flat_map(|result| &result.reflectors).filter_map(told).collect()
+    results.iter().flat_map(|result| &result.reflectors).filter_map(sentence).collect()
 }

@@ -6,29 +6,12 @@ use crate::result_tables::times;
 use crate::single::{KEYS, Part, cpu};
 use crate::units::{commas, plain};
 use model::quantity::{self, Group};
-use model::{FlowReport, ResultDocument, StreamReport};
+use model::{FlowReport, ResultDocument};
 use std::fmt::Write as _;
 
-/// The heading: what was streamed.
-pub(crate) fn heading(first: &ResultDocument) -> String {
-    let factor = |name: &str| first.factor(name).map(|word| plain(&word));
-    let load = factor("load").filter(|load| load != "none").map(|load| format!(", load {load}")).unwrap_or_default();
-    let mut words = Vec::new();
-    words.extend(factor("flows").filter(|flows| flows != "1").map(|flows| format!("{flows} flows")));
-    words.extend(factor("batch").filter(|batch| batch != "1").map(|batch| format!("{batch} datagrams a call")));
-    words.extend(factor("gso").map(|_| "GSO".to_owned()));
-    words.extend(factor("gro").map(|_| "GRO".to_owned()));
-    let how = if words.is_empty() { String::new() } else { format!("; {}", words.join(", ")) };
-    format!("stream {}{load}: payload as the receiving end counts it{how}", factor("protocol").unwrap_or_default())
-}
-
 /// A sentence a direction.
-pub(crate) fn summary(results: &[ResultDocument]) -> Vec<String> {
+pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
     results.iter().flat_map(|result| flows(result).iter().map(|flow| sentence(result, flow))).collect()
-}
-
-fn report(result: &ResultDocument) -> StreamReport {
-    result.stream.clone().unwrap_or_default()
 }
 
 fn flows(result: &ResultDocument) -> &[FlowReport] {
@@ -36,9 +19,8 @@ fn flows(result: &ResultDocument) -> &[FlowReport] {
 }
 
 fn sentence(result: &ResultDocument, flow: &FlowReport) -> String {
-    let stream = report(result);
     let size = result.size().unwrap_or(0);
-    let asked = match (stream.asked_pps, stream.asked_bps) {
+    let asked = match result.stream.as_ref().map_or((None, None), |stream| (stream.asked_pps, stream.asked_bps)) {
         (Some(pps), Some(bps)) => format!(" ({} Mbit/s, {pps:.0} datagrams/s asked)", mbit(bps)),
         (None, Some(bps)) => format!(" ({} Mbit/s asked)", mbit(bps)),
         _ => String::new(),
@@ -80,17 +62,13 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
         for flow in flows(result) {
             let sizes = if results.len() > 1 { format!(", {} B", result.size().unwrap_or(0)) } else { String::new() };
             let title = format!("{}{sizes}, as the {} saw it", plain(&flow.direction), receiver(flow));
-            parts.push(Part { title, grid: seconds(result, flow), words: Vec::new() });
+            parts.push(Part::new(&title, seconds(result, flow)));
         }
     }
-    let title = "CPU (netperf's service demand: all busy time of the machine, whoever caused it, for a KiB)".to_owned();
-    let cost = cpu(results, &["machine", "us-per-kib", "own-time", "softirq-time"]);
-    parts.push(Part { title, grid: cost, words: Vec::new() });
-    let latencies = times(results, KEYS, &[Group::Working]);
-    if !latencies.rows.is_empty() {
-        let title = "latency of a UDP ping-pong beside it: RTT in µs, 32 B, one at a time".to_owned();
-        parts.push(Part { title, grid: latencies, words: Vec::new() });
-    }
+    let title = "CPU (netperf's service demand: all busy time of the machine, whoever caused it, for a KiB)";
+    parts.push(Part::new(title, cpu(results, ["machine", "us-per-kib", "own-time", "softirq-time"])));
+    let title = "latency of a UDP ping-pong beside it: RTT in µs, 32 B, one at a time";
+    parts.push(Part::new(title, times(results, KEYS, &[Group::Working])));
     parts
 }
 

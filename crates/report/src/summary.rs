@@ -8,7 +8,7 @@ use crate::document::{CellInfo, Document, Mark};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, is_baseline, label_word, measured_on, rank};
 use crate::summary_pace;
-use crate::units::{commas, counted, list, span};
+use crate::units::{commas, counted, list, range, span};
 use model::{FindingId, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,19 +31,16 @@ pub(crate) fn sentences(
     let explained = |one| runs.first().and_then(|run| faster_under_load(run, one));
     out.extend(compared.iter().flat_map(|all| &all.comparisons).find_map(explained));
     out.extend(tail(document));
-    out.extend(holes(cells));
+    out.extend(stalls(cells));
     out.push(verdicts(document));
     out
 }
 
 fn opening(document: &Document) -> String {
     let cells = &document.cells;
-    let repetitions: BTreeSet<usize> = cells.iter().map(|info| info.repetitions + info.left_out).collect();
-    let times = match (repetitions.first(), repetitions.last()) {
-        (Some(1), Some(1)) => "measured once each".to_owned(),
-        (Some(low), Some(high)) if low == high => format!("measured {low} times each"),
-        (Some(low), Some(high)) => format!("measured {low} to {high} times each"),
-        _ => "measured".to_owned(),
+    let times = match range(cells.iter().map(|info| info.repetitions + info.left_out)) {
+        once if once == "1" => "measured once each".to_owned(),
+        several => format!("measured {several} times each"),
     };
     let substrates: BTreeSet<Substrate> = cells.iter().map(|info| info.substrate).collect();
     let places: Vec<String> = substrates.iter().map(|substrate| measured_on(*substrate).to_owned()).collect();
@@ -100,8 +97,8 @@ fn compared<'a>(axis: &str, before: &Cell, after: &Cell, all: &'a [Comparisons])
 fn pairs<'a>(document: &'a Document, cells: &'a [Cell], all: &'a [Comparisons]) -> Vec<Pair<'a>> {
     let fit = |cell: &&Cell| {
         let info = &cell.info;
-        let untrusted = info.mark == Mark::Invalid && info.left_out == 0;
-        info.probe == "pingpong" && info.size_bytes == document.size_bytes && !untrusted && !cell.medians.is_empty()
+        let is_of_table = info.probe == "pingpong" && info.size_bytes == document.size_bytes;
+        is_of_table && is_trusted(&info) && !cell.medians.is_empty()
     };
     let cells: Vec<&Cell> = cells.iter().filter(fit).collect();
     let mut out = Vec::new();
@@ -241,50 +238,32 @@ fn comparison(document: &Document, pair: &Pair<'_>) -> String {
     if let (true, Some(a), Some(b)) =
         (pair.axis == "shield", pair.before.info.value("p99.99"), pair.after.info.value("p99.99"))
     {
-        text.push_str(&format!(
-            " Over all repetitions together one message in ten thousand took longer than {}, against {}.",
-            span(b),
-            span(a)
-        ));
+        text.push_str(&format!(" p99.99 over all repetitions together: {} against {}.", span(b), span(a)));
     }
     text
 }
 
-/// What holes of throttling were seen under real-time policies, and whether a shield had any.
-fn holes(cells: &[Cell]) -> Option<String> {
-    let real_time = |cell: &&Cell| {
+/// What stalls of throttling were seen under real-time policies, without a shield and with one.
+fn stalls(cells: &[Cell]) -> Option<String> {
+    let is_real_time = |cell: &&Cell| {
         cell.info.factors.get("policy").is_some_and(|policy| policy.contains("fifo") || policy.contains("rr:"))
     };
-    let shielded = |cell: &Cell| cell.info.factors.get("shield").is_some_and(|shield| !is_baseline("shield", shield));
-    let cells: Vec<&Cell> = cells.iter().filter(real_time).collect();
-    let with: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.holes > 0).collect();
-    if with.is_empty() {
+    let is_shielded = |cell: &&Cell| {
+        cell.info.factors.get("shield").is_some_and(|shield| shield != "N/A" && !is_baseline("shield", shield))
+    };
+    let (with, without): (Vec<&Cell>, Vec<&Cell>) = cells.iter().filter(is_real_time).partition(is_shielded);
+    let stalled = |cells: &[&Cell]| cells.iter().filter(|cell| cell.stalls > 0).count();
+    if stalled(&with) + stalled(&without) == 0 {
         return None;
     }
-    let (behind, open): (Vec<&Cell>, Vec<&Cell>) = with.iter().copied().partition(|cell| shielded(cell));
-    let shields = cells.iter().filter(|cell| shielded(cell)).count();
-    let beside = match (shields, behind.len()) {
-        (0, _) => String::new(),
-        (1, 0) => "; the one with a shield shows none".to_owned(),
-        (all, 0) => format!("; none of the {all} with a shield shows one"),
-        (all, some) => format!("; so do {some} of the {all} with a shield"),
-    };
-    let all = cells.len() - shields;
-    if open.is_empty() {
-        return Some(format!(
-            "Under real-time policies {} of {} with a shield {} messages of about 50 ms there and back (25 ms as RTT/2), as \
-             wide as the hole that RT throttling or the fair server leaves on a CPU that real-time threads keep busy.",
-            behind.len(),
-            counted(shields, "cell"),
-            if behind.len() == 1 { "shows" } else { "show" }
-        ));
-    }
+    let words = [(without, "without a shield"), (with, "with a shield")]
+        .into_iter()
+        .filter(|(cells, _)| !cells.is_empty())
+        .map(|(cells, what)| format!("{} of {} {what}", stalled(&cells), counted(cells.len(), "cell")));
     Some(format!(
-        "Under real-time policies {} of {} without a shield {} messages of about 50 ms there and back (25 ms as RTT/2), as \
-         wide as the hole that RT throttling or the fair server leaves on a CPU that real-time threads keep busy{beside}.",
-        open.len(),
-        counted(all, "cell"),
-        if open.len() == 1 { "shows" } else { "show" }
+        "Under real-time policies {} have messages with an RTT of about 50 ms (RTT/2 25 ms): the stall that RT throttling or \
+         the fair server causes on a CPU that real-time threads keep busy.",
+        list(&words.collect::<Vec<_>>())
     ))
 }
 
@@ -306,49 +285,44 @@ fn place(info: &CellInfo) -> String {
     format!("{} {}, {}", info.protocol.to_uppercase(), info.probe, info.label)
 }
 
+/// Whether any repetition of a cell can be trusted.
+pub(crate) fn is_trusted(info: &&CellInfo) -> bool {
+    info.mark != Mark::Invalid || info.left_out > 0
+}
+
 fn tail(document: &Document) -> Option<String> {
-    let fit = |info: &&CellInfo| info.probe == "pingpong" && !(info.mark == Mark::Invalid && info.left_out == 0);
-    let at_size: Vec<&CellInfo> = document
-        .cells
-        .iter()
-        .filter(fit)
-        .filter(|info| info.size_bytes == document.size_bytes && info.value("p99.9").is_some())
-        .collect();
-    let by_tail =
-        |a: &&&CellInfo, b: &&&CellInfo| a.value("p99.9").unwrap_or(0.0).total_cmp(&b.value("p99.9").unwrap_or(0.0));
-    let least = at_size.iter().min_by(by_tail)?;
-    let most = at_size.iter().max_by(by_tail)?;
-    let largest = document
-        .cells
-        .iter()
-        .filter(fit)
-        .filter(|info| info.value("max").is_some())
-        .max_by(|a, b| a.value("max").unwrap_or(0.0).total_cmp(&b.value("max").unwrap_or(0.0)))?;
-    let kind = document.kind.title();
-    let mut text = if at_size.len() > 1 {
-        format!(
-            "One message in a thousand took longer (p99.9 of {kind} at {} bytes over all repetitions together) than {} in the best row ({}) and than {} in the worst ({})",
-            document.size_bytes,
-            span(least.value("p99.9")?),
-            place(least),
-            span(most.value("p99.9")?),
-            place(most)
-        )
-    } else {
-        format!(
-            "One message in a thousand took longer than {} (p99.9 of {kind} at {} bytes over all repetitions together, {})",
-            span(most.value("p99.9")?),
-            document.size_bytes,
-            place(most)
-        )
+    let size = document.size_bytes;
+    let all = || document.cells.iter().filter(|info| info.probe == "pingpong").filter(is_trusted);
+    let place = |info: &CellInfo| match info.size_bytes {
+        other if other != size => format!("{}, {other} bytes", place(info)),
+        _ => place(info),
     };
-    text.push_str(&format!(
-        "; the longest of all took {} ({}, {} bytes).",
-        span(largest.value("max")?),
-        place(largest),
-        largest.size_bytes
-    ));
-    Some(text)
+    let what = format!("p99.9 of {} at {size} bytes over all repetitions together", document.kind.title());
+    extremes(&what, all().filter(|info| info.size_bytes == size), "p99.9", all(), "max", place)
+}
+
+/// The best and the worst figure of some cells, and the largest of all: `p99.9 of RTT/2: 87.0 µs (best: …) to 1.07 ms
+/// (worst: …); maximum 4.97 ms (…).`
+pub(crate) fn extremes<'a>(
+    what: &str,
+    cells: impl Iterator<Item = &'a CellInfo>,
+    id: &str,
+    all: impl Iterator<Item = &'a CellInfo>,
+    max: &str,
+    place: impl Fn(&CellInfo) -> String,
+) -> Option<String> {
+    let mut figures: Vec<(f64, &CellInfo)> = cells.filter_map(|info| Some((info.value(id)?, info))).collect();
+    figures.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let figures = match figures.as_slice() {
+        [] => return None,
+        [(one, info)] => format!("{} ({})", span(*one), place(info)),
+        [(least, best), .., (most, worst)] => {
+            format!("{} (best: {}) to {} (worst: {})", span(*least), place(best), span(*most), place(worst))
+        }
+    };
+    let longest = all.filter_map(|info| Some((info.value(max)?, info))).max_by(|a, b| a.0.total_cmp(&b.0));
+    let longest = longest.map(|(ns, info)| format!("; maximum {} ({})", span(ns), place(info))).unwrap_or_default();
+    Some(format!("{what}: {figures}{longest}."))
 }
 
 fn verdicts(document: &Document) -> String {
@@ -360,30 +334,23 @@ fn verdicts(document: &Document) -> String {
     };
     let of = |mark: Mark| cells.iter().filter(|info| info.mark == mark).count();
     let (invalid, disturbed) = (of(Mark::Invalid), of(Mark::Disturbed));
+    let all = counted(cells.len(), "cell");
     let mut parts = Vec::new();
     if invalid > 0 {
-        parts.push(format!(
-            "{invalid} of {} had repetitions that cannot be trusted ({}; marked !)",
-            counted(cells.len(), "cell"),
-            words(true)
-        ));
+        parts.push(format!("{invalid} of {all} had repetitions that cannot be trusted ({}; marked !)", words(true)));
     }
     if disturbed > 0 {
-        let rest = if invalid > 0 {
-            format!("{disturbed} more")
-        } else {
-            format!("{disturbed} of {}", counted(cells.len(), "cell"))
-        };
+        let rest = if invalid > 0 { format!("{disturbed} more") } else { format!("{disturbed} of {all}") };
         let verb = if disturbed == 1 { "was" } else { "were" };
         parts.push(format!("{rest} {verb} disturbed ({}; marked *)", words(false)));
     }
     if parts.is_empty() {
-        parts.push("Nothing was found that disturbed a cell or makes one untrustworthy".to_owned());
+        parts.push("No finding disturbed or invalidated a cell".to_owned());
     }
     let few = FindingId::FewSamples.word();
     let short = cells.iter().filter(|info| info.findings.iter().any(|found| found.id == few)).count();
     if short > 0 {
-        parts.push(format!("{short} of {} had too few messages for a quantile ({few})", counted(cells.len(), "cell")));
+        parts.push(format!("{short} of {all} had too few messages for a quantile ({few})"));
     }
     let (sent, lost) =
         cells.iter().fold((0, 0), |(sent, lost), info| (sent + info.count("sent"), lost + info.count("lost")));

@@ -1,8 +1,9 @@
 //! What the data of `pace` say: whether the rates were reached, how the tail lies, and where only the intended send time
 //! shows what messages had to wait.
 
-use crate::document::{CellInfo, Document, Mark};
-use crate::units::{commas, counted, span};
+use crate::document::{CellInfo, Document};
+use crate::summary::{extremes, is_trusted};
+use crate::units::{counted, pps, span};
 
 /// So little of the rate may be missing.
 const REACHED: f64 = 0.997;
@@ -16,8 +17,7 @@ pub(crate) fn sentences(document: &Document) -> Vec<String> {
         return Vec::new();
     }
     let mut out = vec![rates(&cells)];
-    let trusted: Vec<&CellInfo> =
-        cells.iter().copied().filter(|info| !(info.mark == Mark::Invalid && info.left_out == 0)).collect();
+    let trusted: Vec<&CellInfo> = cells.iter().copied().filter(is_trusted).collect();
     out.extend(tail(&trusted, cells.len() - trusted.len()));
     out.extend(waiting(&trusted));
     out.extend(crate::pgm::summary(document));
@@ -28,72 +28,35 @@ fn place(info: &CellInfo) -> String {
     if info.label == "all cells" { info.protocol.to_uppercase() } else { info.label.clone() }
 }
 
-fn rate(pps: f64) -> String {
-    if pps < 100.0 {
-        return format!("{pps:.1}");
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and at most 1e8")]
-    let whole = pps.round() as u64;
-    commas(whole)
-}
-
 fn rates(cells: &[&CellInfo]) -> String {
     let asked = |info: &CellInfo| info.value("asked").unwrap_or(0.0);
     let share = |info: &CellInfo| info.value("reached").unwrap_or(1.0);
     let short: Vec<&CellInfo> = cells.iter().copied().filter(|info| share(info) < REACHED).collect();
     let low = cells.iter().map(|info| asked(info)).fold(f64::INFINITY, f64::min);
     let high = cells.iter().map(|info| asked(info)).fold(0.0, f64::max);
-    let span_of = if low < high { format!("{} to {}", rate(low), rate(high)) } else { rate(low) };
-    let Some(info) = short.iter().min_by(|a, b| share(a).total_cmp(&share(b))) else {
-        return format!(
-            "The rate asked for ({span_of} messages a second) was reached within 0.3 % in {} of {}.",
-            cells.len(),
-            counted(cells.len(), "cell")
-        );
-    };
-    let why = info.words.get("saturated").map(|why| format!(": {}", why.trim_end_matches('.'))).unwrap_or_default();
+    let asked_for = if low < high { format!("{} to {}", pps(low), pps(high)) } else { pps(low) };
+    let worst = short.iter().min_by(|a, b| share(a).total_cmp(&share(b))).map(|info| {
+        let why = info.words.get("saturated").map(|why| format!(": {}", why.trim_end_matches('.'))).unwrap_or_default();
+        let achieved = pps(info.value("achieved").unwrap_or(0.0));
+        format!("; furthest from it was {} with {achieved} of {}{why}", place(info), pps(asked(info)))
+    });
     format!(
-        "The rate asked for ({span_of} messages a second) was reached within 0.3 % in {} of {}; furthest from it was {} with {} \
-         of {}{why}.",
+        "The rate asked for ({asked_for} messages a second) was reached within 0.3 % in {} of {}{}.",
         cells.len() - short.len(),
         counted(cells.len(), "cell"),
-        place(info),
-        rate(info.value("achieved").unwrap_or(0.0)),
-        rate(asked(info))
+        worst.unwrap_or_default()
     )
 }
 
-/// One in a thousand by the intended send, which leaves nothing out; `left_out` cells cannot be trusted.
+/// p99.9 by the intended send, which leaves nothing out; `left_out` cells cannot be trusted.
 fn tail(cells: &[&CellInfo], left_out: usize) -> Option<String> {
-    let figures: Vec<(f64, &CellInfo)> =
-        cells.iter().filter_map(|info| Some((info.value("intended.p99.9")?, *info))).collect();
-    let (least, best) = figures.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let (most, worst) = figures.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let longest = cells
-        .iter()
-        .filter_map(|info| Some((info.value("intended.max")?, *info)))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(ns, info)| format!("; the longest of all took {} ({})", span(ns), place(info)))
-        .unwrap_or_default();
     let among = match left_out {
-        0 => "One round trip".to_owned(),
-        _ => format!("Of the {} that can be trusted: one round trip", counted(cells.len(), "cell")),
+        0 => String::new(),
+        _ => format!(" ({} that can be trusted)", counted(cells.len(), "cell")),
     };
-    Some(if figures.len() > 1 {
-        format!(
-            "{among} in a thousand took longer (p99.9 of RTT from the intended send) than {} in the best cell ({}) and \
-             than {} in the worst ({}){longest}.",
-            span(*least),
-            place(best),
-            span(*most),
-            place(worst)
-        )
-    } else {
-        format!(
-            "{among} in a thousand took longer (p99.9 of RTT from the intended send) than {}{longest}.",
-            span(*most)
-        )
-    })
+    let what = format!("p99.9 of RTT from the intended send{among}");
+    let all = || cells.iter().copied();
+    extremes(&what, all(), "intended.p99.9", all(), "intended.max", place)
 }
 
 /// Where the time from the actual send leaves out what the sender made messages wait.
@@ -113,8 +76,8 @@ fn waiting(cells: &[&CellInfo]) -> Option<String> {
         String::new()
     };
     Some(format!(
-        "The sender itself made messages wait: with {} p99 is {} counted from the actual send and {} from the intended one, and \
-         only the latter is what a user of the schedule sees{rest}.",
+        "The sender delayed messages: with {} p99 is {} from the actual send and {} from the intended send, which is what a user \
+         of the schedule sees{rest}.",
         place(info),
         span(*sent),
         span(*intended)
@@ -124,7 +87,7 @@ fn waiting(cells: &[&CellInfo]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Figure, Figures};
+    use crate::document::{Figure, Figures, Mark};
 
     /// A cell with some figures.
     fn cell(figures: &[(&'static str, f64)]) -> CellInfo {
@@ -168,9 +131,9 @@ mod tests {
     fn the_tail_says_which_cells_it_is_about() {
         let (a, b) = (cell(&[("intended.p99.9", 90_000.0)]), cell(&[("intended.p99.9", 4_000_000.0)]));
         let text = tail(&[&a, &b], 0).unwrap();
-        assert!(text.starts_with("One round trip") && text.contains("90.0 µs") && text.contains("4.00 ms"), "{text}");
+        assert!(text.contains("send: 90.0 µs (best: fifo:1) to 4.00 ms (worst: fifo:1)"), "{text}");
         let text = tail(&[&a], 3).unwrap();
-        assert!(text.starts_with("Of the 1 cell that can be trusted: one round trip in a thousand"), "{text}");
+        assert!(text.ends_with("(1 cell that can be trusted): 90.0 µs (fifo:1)."), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The papers' table and the table of all cells as aligned plain text.
 
-use crate::cell_tables::{self, PACED, PGM, Room, STREAMS, one_way, one_way_heading, paced, pgm, streams};
+use crate::cell_tables::{self, Room};
 use crate::document::{Block, CellInfo, Document, Headline, Mark, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
 use crate::names::{axis_title, cell_word, label_word};
@@ -96,8 +96,8 @@ pub(crate) fn fixed_line(document: &Document) -> String {
 /// The whole report as text.
 pub(crate) fn report(document: &Document, width: usize) -> String {
     let mut out = paragraph("", &document.title, width);
-    let (paced, streams) = (paced(document), streams(document));
-    if document.blocks.is_empty() && paced.is_none() && streams.is_none() {
+    let tables = cell_tables::all(document);
+    if document.blocks.is_empty() && tables.is_empty() {
         out.push_str("No cell of pingpong or rr over tcp or udp has a result, so the papers' table is empty.\n");
     } else if !document.blocks.is_empty() {
         out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
@@ -111,11 +111,9 @@ pub(crate) fn report(document: &Document, width: usize) -> String {
         out.push_str(&paragraph("", &block.heading, width));
         out.push_str(&grid(block, document).text(width));
     }
-    let one_way_heading = one_way_heading(document);
-    let tables = [(PACED, paced), (&one_way_heading, one_way(document)), (PGM, pgm(document)), (STREAMS, streams)];
-    for (heading, grid) in tables.into_iter().filter_map(|(h, g)| Some((h, g?))) {
+    for (heading, grid) in tables {
         out.push('\n');
-        out.push_str(&paragraph("", heading, width));
+        out.push_str(&paragraph("", &heading, width));
         out.push_str(&grid.text(width));
     }
     out.push_str(&notes(document, width));

@@ -1,6 +1,7 @@
 //! Figures as people read them. No figure changes its meaning here: only unit, rounding and grouping.
 
 use model::quantity::Unit;
+use std::collections::BTreeSet;
 
 /// Microseconds with four significant digits, from nanoseconds: what tables hold. A histogram knows no more, and no
 /// clock knows parts of a nanosecond.
@@ -27,14 +28,19 @@ pub(crate) fn us_short(ns: Option<f64>) -> String {
     us.map_or_else(|| "–".to_owned(), |us| if us < 999.95 { format!("{us:.1}") } else { format!("{us:.0}") })
 }
 
+/// Units of time, each with how many ns it is from where on.
+const TIMES: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
+
+/// A value in the largest of some units that is not larger than it; `below` a unit by so little it counts as one.
+fn scaled(value: f64, units: &[(f64, &'static str)], below: f64) -> (f64, &'static str) {
+    let fits = |(size, _): &&(f64, &str)| value.abs() >= size * below;
+    let (size, unit) = units.iter().rev().find(fits).or(units.first()).copied().unwrap_or((1.0, ""));
+    (value / size, unit)
+}
+
 /// A span of time with the unit that suits it and about three significant digits: what sentences hold.
 pub(crate) fn span(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        v if v < 1e3 => (ns, "ns"),
-        v if v < 1e6 => (ns / 1e3, "µs"),
-        v if v < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
+    let (value, unit) = scaled(ns, &TIMES, 1.0);
     format!("{} {unit}", three_digits(value))
 }
 
@@ -57,28 +63,21 @@ pub(crate) fn three_digits(value: f64) -> String {
     }
 }
 
+/// Two decimals without trailing zeros.
+fn short(value: f64) -> String {
+    format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// A span on an axis: no trailing zeros (`500 ns`, `2 µs`, `1.5 ms`).
 pub(crate) fn tick(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        0.0 => return "0".to_owned(),
-        v if v < 999.5 => (ns, "ns"),
-        v if v < 999.5e3 => (ns / 1e3, "µs"),
-        v if v < 999.5e6 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
-    let text = format!("{value:.2}");
-    format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    let (value, unit) = scaled(ns, &TIMES, 0.9995);
+    if ns == 0.0 { "0".to_owned() } else { format!("{} {unit}", short(value)) }
 }
 
 /// A count on an axis (`0`, `500`, `10k`, `1.5M`; k is 1000).
 pub(crate) fn count_tick(count: f64) -> String {
-    let (value, unit) = match count.abs() {
-        v if v < 999.5 => (count, ""),
-        v if v < 999.5e3 => (count / 1e3, "k"),
-        _ => (count / 1e6, "M"),
-    };
-    let text = format!("{value:.2}");
-    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    let (value, unit) = scaled(count, &[(1.0, ""), (1e3, "k"), (1e6, "M")], 0.9995);
+    short(value) + unit
 }
 
 /// A count in groups of three, separated by narrow no-break spaces: for HTML.
@@ -105,12 +104,7 @@ fn in_threes(count: u64, separator: char) -> String {
 
 /// Bits a second with the unit that suits them: `942 Mbit/s`.
 pub(crate) fn bits(per_second: f64) -> String {
-    let (value, unit) = match per_second.abs() {
-        v if v < 1e3 => (per_second, "bit/s"),
-        v if v < 1e6 => (per_second / 1e3, "kbit/s"),
-        v if v < 1e9 => (per_second / 1e6, "Mbit/s"),
-        _ => (per_second / 1e9, "Gbit/s"),
-    };
+    let (value, unit) = scaled(per_second, &[(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")], 1.0);
     format!("{} {unit}", three_digits(value))
 }
 
@@ -132,6 +126,22 @@ pub(crate) fn figure(unit: Unit, value: f64) -> String {
 /// A number that is counted, with as many digits as a person reads.
 fn number(value: f64) -> String {
     if value < 100.0 { three_digits(value) } else { commas(whole(value)) }
+}
+
+/// A rate as it is: whole with groups, small ones with their fraction.
+pub(crate) fn pps(rate: f64) -> String {
+    if rate < 100.0 && rate.fract() != 0.0 { format!("{rate:.2}") } else { commas(whole(rate)) }
+}
+
+/// Each of some things once, in the order found.
+pub(crate) fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for one in all {
+        if !kept.contains(&one) {
+            kept.push(one);
+        }
+    }
+    kept
 }
 
 /// The nearest whole number; 0 of what is below.
@@ -178,6 +188,15 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// The smallest and the largest of some counts: `3`, `3 to 5`; empty of none.
+pub(crate) fn range(counts: impl IntoIterator<Item = usize>) -> String {
+    let counts: BTreeSet<usize> = counts.into_iter().collect();
+    match (counts.first(), counts.last()) {
+        (Some(low), Some(high)) if low < high => format!("{low} to {high}"),
+        (low, _) => low.map(ToString::to_string).unwrap_or_default(),
+    }
+}
+
 /// `1 repetition`, `3 repetitions`.
 pub(crate) fn counted(count: usize, word: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -186,21 +205,10 @@ pub(crate) fn counted(count: usize, word: &str) -> String {
 
 /// A wall-clock time since 1970 for people: `2026-11-21 21:43:04 UTC`.
 pub(crate) fn utc(ns: u64) -> String {
-    match store::utc_text(ns) {
-        Ok(text) if text.len() == 16 => {
-            let part = |from: usize, to: usize| text.get(from..to).unwrap_or("");
-            format!(
-                "{}-{}-{} {}:{}:{} UTC",
-                part(0, 4),
-                part(4, 6),
-                part(6, 8),
-                part(9, 11),
-                part(11, 13),
-                part(13, 15)
-            )
-        }
-        _ => format!("{ns} ns since 1970"),
-    }
+    let Ok(text) = store::utc_text(ns) else { return format!("{ns} ns since 1970") };
+    let part = |from: usize, to: usize| text.get(from..to).unwrap_or("");
+    let date = [part(0, 4), part(4, 6), part(6, 8)].join("-");
+    format!("{date} {} UTC", [part(9, 11), part(11, 13), part(13, 15)].join(":"))
 }
 
 /// Joins words as a sentence does: `a, b and c`.
@@ -255,6 +263,11 @@ mod tests {
         assert_eq!((size(1472), size(65_536), size(0)), ("1472".to_owned(), "64k".to_owned(), "0".to_owned()));
         assert_eq!(utc(1_795_297_384_000_000_000), "2026-11-21 21:43:04 UTC");
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn a_finding_of_both_ends_is_named_once() {
+        assert_eq!(each_once(["other-tasks", "steal", "other-tasks"]), ["other-tasks", "steal"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::RunInput;
 use crate::cells::{mark, scale};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, axis_title, is_baseline};
-use crate::units::plain;
+use crate::units::{each_once, plain};
 use model::{LatencyKind, Probe, ResultDocument};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -477,19 +477,13 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
 fn cell_side(side: &SideCell<'_>) -> CellSide {
     let (used, results) = (used(side), side.results());
     let repetitions = used.iter().map(Vec::len).sum();
-    let mut findings: Vec<String> = Vec::new();
-    for finding in results.iter().flat_map(|result| result.verdict.iter()) {
-        let word = finding.id.word();
-        if !findings.contains(&word) {
-            findings.push(word);
-        }
-    }
+    let findings = results.iter().flat_map(|result| result.verdict.iter()).map(|finding| finding.id.word());
     CellSide {
         runs: used.iter().filter(|run| !run.is_empty()).count(),
         repetitions,
         left_out: results.len() - repetitions,
         mark: mark(&results),
-        findings,
+        findings: each_once(findings),
     }
 }
 

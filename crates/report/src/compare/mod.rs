@@ -33,91 +33,39 @@ use thiserror::Error;
 
 /// Why nothing can be compared. Each is one line and names the remedy; all but [`CompareError::GateUntrusted`] are usage errors.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum CompareError {
     /// A metric that there is none of.
     #[error("unknown metric '{given}': use {accepted}")]
-    Metric {
-        /// What was given.
-        given: String,
-        /// What is accepted.
-        accepted: String,
-    },
+    Metric { given: String, accepted: String },
     /// A gate that is not understood.
     #[error("gate '{gate}': {why}")]
-    Gate {
-        /// The gate as given.
-        gate: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    Gate { gate: String, why: String },
     /// A factor that a run does not have.
     #[error("{run} has no factor '{factor}': it has {known}")]
-    Factor {
-        /// The factor.
-        factor: String,
-        /// The run.
-        run: String,
-        /// Its factors.
-        known: String,
-    },
+    Factor { factor: String, run: String, known: String },
     /// A value that no cell has.
     #[error("no cell of {run} has {factor}={value}: it has {known}")]
-    Value {
-        /// The factor.
-        factor: String,
-        /// The value asked for.
-        value: String,
-        /// The run.
-        run: String,
-        /// The values that there are.
-        known: String,
-    },
+    Value { factor: String, value: String, run: String, known: String },
     /// An axis with a single value.
     #[error("{run} has only one value of {axis} ({value}): there is nothing to compare it with")]
-    OneValue {
-        /// The axis.
-        axis: String,
-        /// Its value.
-        value: String,
-        /// The run.
-        run: String,
-    },
+    OneValue { axis: String, value: String, run: String },
     /// Factors without a common value.
     #[error(
         "the sides have no common value of {factor} ({a}; {b}): choose one each with --where {factor}=… --where-b {factor}=…"
     )]
-    Apart {
-        /// The factor.
-        factor: String,
-        /// The first side and its values.
-        a: String,
-        /// The second side and its values.
-        b: String,
-    },
+    Apart { factor: String, a: String, b: String },
     /// No pair of cells.
     #[error(
         "no cell of {a} has one of {b} with the same factors: compare runs of the same plan, or choose with --where and --where-b"
     )]
-    Nothing {
-        /// The first side.
-        a: String,
-        /// The second side.
-        b: String,
-    },
+    Nothing { a: String, b: String },
     /// A gate that fits no cell, or cells without its figure.
     #[error("gate '{gate}' judges nothing: {why}")]
-    GateIdle {
-        /// The gate.
-        gate: String,
-        /// Why.
-        why: String,
-    },
+    GateIdle { gate: String, why: String },
     /// A gate whose cells cannot be trusted.
     #[error("gate '{gate}' judges nothing: no cell that it is about has repetitions on both sides that can be trusted")]
-    GateUntrusted {
-        /// The gate.
-        gate: String,
-    },
+    GateUntrusted { gate: String },
     /// What two runs on the command line and an axis within one contradict.
     #[error(
         "--axis compares the values of one factor within one run: leave out the second run and --where-b, or leave out --axis"
@@ -127,10 +75,7 @@ pub enum CompareError {
     #[error(
         "{run} is named twice: name each run once, the runs of the first side before --with and those of the second after it"
     )]
-    Both {
-        /// The run.
-        run: String,
-    },
+    Both { run: String },
     /// Several runs without a second side.
     #[error("several runs need two sides: put --with between them, as in compare A1 A2 A3 --with B1 B2 B3")]
     NoSecondSide,

@@ -4,7 +4,7 @@ use super::evidence::{LEVEL, repetitions_needed};
 use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
 use crate::names::{axis_title, measured_on};
 use crate::units::figure as figure_of;
-use crate::units::{counted, list};
+use crate::units::{counted, list, range};
 use model::LatencyKind;
 use model::factor::capitalised;
 use model::quantity::Unit;
@@ -323,19 +323,16 @@ fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<
 
 fn opening(comparison: &Comparison) -> String {
     let (a, b) = (&comparison.a, &comparison.b);
-    let repetitions: BTreeSet<usize> =
-        comparison.cells.iter().flat_map(|cell| [cell.a.repetitions, cell.b.repetitions]).collect();
-    let times = match (repetitions.first(), repetitions.last()) {
-        (Some(low), Some(high)) if low == high => format!(", {} a side", counted(*low, "repetition")),
-        (Some(low), Some(high)) => format!(", {low} to {high} repetitions a side"),
-        _ => String::new(),
+    let times = match range(comparison.cells.iter().flat_map(|cell| [cell.a.repetitions, cell.b.repetitions])).as_str()
+    {
+        "" => String::new(),
+        "1" => ", 1 repetition".to_owned(),
+        several => format!(", {several} repetitions"),
     };
     let times = match (comparison.sample, comparison.a.runs.len(), comparison.b.runs.len()) {
-        (Sample::Repetition, ..) => times,
-        (Sample::Run, a, b) if a == b => {
-            format!(", {} a side{}", counted(a, "run"), times.replace(" a side", " of each cell on a side"))
-        }
-        (Sample::Run, a, b) => format!(", {a} and {b} runs{}", times.replace(" a side", " of each cell on a side")),
+        (Sample::Repetition, ..) => format!("{times} a side"),
+        (Sample::Run, a, b) if a == b => format!(", {} a side{times} of each cell on a side", counted(a, "run")),
+        (Sample::Run, a, b) => format!(", {a} and {b} runs{times} of each cell on a side"),
     };
     let factors: BTreeSet<&String> = comparison.cells.iter().flat_map(|cell| cell.factors.keys()).collect();
     let varying: Vec<String> = factors

@@ -1,11 +1,13 @@
 //! The tables of all cells as data for the template.
 
 use super::FigureCell;
-use crate::cell_tables::{Part, Room, heading, text};
+use crate::cell_tables::{self, CellRow, CellTable, Part, Room, Rows, heading, text};
 use crate::chart;
-use crate::document::{CellInfo, Document};
-use crate::units::{figure, grouped, spans};
+use crate::document::{CellInfo, Document, FindingCount};
+use crate::markdown::unbanded;
+use crate::units::{each_once, figure, grouped, spans};
 use minijinja::Value;
+use model::Probe;
 use model::quantity::{self, Unit};
 use serde::Serialize;
 
@@ -14,7 +16,7 @@ const REACHED: f64 = 0.997;
 
 /// The cells of one probe.
 #[derive(Serialize)]
-pub(super) struct CellTable {
+pub(super) struct Table {
     title: &'static str,
     about: String,
     /// Whether it needs the whole width of the window.
@@ -23,11 +25,11 @@ pub(super) struct CellTable {
     bands: Vec<(&'static str, usize)>,
     /// Title and unit of each column.
     heads: Vec<[&'static str; 2]>,
-    rows: Vec<CellRow>,
+    rows: Vec<Row>,
 }
 
 #[derive(Serialize)]
-struct CellRow {
+struct Row {
     /// Where its page is.
     anchor: String,
     /// Its colour in charts.
@@ -44,106 +46,127 @@ struct CellRow {
     evidence: String,
 }
 
-const TIMES: &[&str] =
-    &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"];
-
-/// What stands in a table.
-fn parts(title: &str) -> &'static [Part] {
-    match title {
-        "rr" => &[
-            ("", &["response", "transactions", "transactions-ci95"]),
-            ("latency", &["mean", "stdev", "p50", "p99", "max"]),
-        ],
-        "rr: CPU" => &[
-            ("initiator", &["initiator.machine", "initiator.demand", "initiator.process", "initiator.softirq"]),
-            ("reflector", &["reflector.machine", "reflector.demand", "reflector.process", "reflector.softirq"]),
-        ],
-        "ping" => &[("", &["count", "min", "mean", "max", "mdev", "p50", "p99", "p99.9", "lost"])],
-        "pace" => &[
-            ("messages a second", &["asked", "achieved"]),
-            ("RTT from actual send", &["p50", "p99", "p99.9", "max"]),
-            ("RTT from intended send", &["intended.p50", "intended.p99", "intended.p99.9", "intended.max"]),
-            ("lateness", &["lateness.p50", "lateness.p99", "lateness.max"]),
-            ("", &["lost", "gaps"]),
-        ],
-        "stream" => &[
-            ("", &["up.bits", "up.datagrams", "up.lost", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
-            ("TCP's RTT", &["up.tcp-rtt", "up.tcp-rtt-max"]),
-        ],
-        "stream: CPU and RTT" => &[
-            ("CPU at both ends", &["initiator.us-per-kib", "reflector.us-per-kib"]),
-            ("RTT idle", &["idle.p50", "idle.p99"]),
-            ("RTT under load", &["working.p50", "working.p99"]),
-        ],
-        _ => &[("", TIMES)],
-    }
+const fn table(title: &'static str, probe: Probe, parts: &'static [Part]) -> CellTable {
+    let rows = if matches!(probe, Probe::Stream) { Rows::Directions } else { Rows::Whole };
+    CellTable { title, probe: Some(probe), rows, parts, room: Room::Wide, marked: true }
 }
 
-/// The tables, a probe each; of a stream a row a direction.
-pub(super) fn tables(document: &Document) -> Vec<CellTable> {
-    [
-        ("pingpong", "pingpong", "one message at a time"),
-        ("rr", "rr", "request/response as netperf measures it"),
-        ("rr", "rr: CPU", "what a transaction costs at both ends"),
-        ("ping", "ping", "ICMP echo, answered by the far kernel"),
-        ("pace", "pace", "messages at a fixed rate, the whole round trip"),
-        ("stream", "stream", "bulk data"),
-        ("stream", "stream: CPU and RTT", "what a KiB costs at both ends, and a ping-pong before and beside it"),
-    ]
-    .into_iter()
-    .filter_map(|(probe, title, about)| {
-        let cells: Vec<(usize, &CellInfo)> =
-            document.cells.iter().enumerate().filter(|(_, info)| info.probe == probe).collect();
-        let kind = cells.first()?.1.kind.title();
-        let parts = parts(title);
-        let ids = || parts.iter().flat_map(|(band, ids)| ids.iter().map(move |id| (*id, !band.is_empty())));
-        let rows = |(number, info): (usize, &CellInfo)| -> Vec<CellRow> {
-            let own: Vec<&str> = ids().map(|(id, _)| id).collect();
-            let directions: Vec<&str> =
-                ["up", "down"].into_iter().filter(|way| info.value(&format!("{way}.bits")).is_some()).collect();
-            if directions.is_empty() {
-                return vec![row(number, info, &own, "")];
-            }
-            let of = |way: &str| {
-                let ids: Vec<String> = own.iter().map(|id| id.replace("up.", &format!("{way}."))).collect();
-                row(number, info, &ids.iter().map(String::as_str).collect::<Vec<_>>(), way)
-            };
-            directions.into_iter().map(of).collect()
-        };
-        Some(CellTable {
-            title,
+/// The tables with what they are about, a probe each; of a stream a row a direction.
+const TABLES: [(CellTable, &str); 7] = [
+    (
+        table(
+            "pingpong",
+            Probe::Pingpong,
+            &[(
+                "",
+                &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"],
+            )],
+        ),
+        "one message at a time",
+    ),
+    (
+        table(
+            "rr",
+            Probe::Rr,
+            &[
+                ("", &["response", "transactions", "transactions-ci95"]),
+                ("latency", &["mean", "stdev", "p50", "p99", "max"]),
+            ],
+        ),
+        "request/response as netperf measures it",
+    ),
+    (
+        table(
+            "rr: CPU",
+            Probe::Rr,
+            &[
+                ("initiator", &["initiator.machine", "initiator.demand", "initiator.process", "initiator.softirq"]),
+                ("reflector", &["reflector.machine", "reflector.demand", "reflector.process", "reflector.softirq"]),
+            ],
+        ),
+        "what a transaction costs at both ends",
+    ),
+    (
+        table("ping", Probe::Ping, &[("", &["count", "min", "mean", "max", "mdev", "p50", "p99", "p99.9", "lost"])]),
+        "ICMP echo, answered by the far kernel",
+    ),
+    (
+        table(
+            "pace",
+            Probe::Pace,
+            &[
+                ("messages a second", &["asked", "achieved"]),
+                ("RTT from actual send", &["p50", "p99", "p99.9", "max"]),
+                ("RTT from intended send", &["intended.p50", "intended.p99", "intended.p99.9", "intended.max"]),
+                ("lateness", &["lateness.p50", "lateness.p99", "lateness.max"]),
+                ("", &["lost", "gaps"]),
+            ],
+        ),
+        "messages at a fixed rate, the whole round trip",
+    ),
+    (
+        table(
+            "stream",
+            Probe::Stream,
+            &[
+                ("", &["up.bits", "up.datagrams", "up.lost", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
+                ("TCP's RTT", &["up.tcp-rtt", "up.tcp-rtt-max"]),
+            ],
+        ),
+        "bulk data",
+    ),
+    (
+        table(
+            "stream: CPU and RTT",
+            Probe::Stream,
+            &[
+                ("CPU at both ends", &["initiator.us-per-kib", "reflector.us-per-kib"]),
+                ("RTT idle", &["idle.p50", "idle.p99"]),
+                ("RTT under load", &["working.p50", "working.p99"]),
+            ],
+        ),
+        "what a KiB costs at both ends, and a ping-pong before and beside it",
+    ),
+];
+
+/// The tables that have a row.
+pub(super) fn tables(document: &Document) -> Vec<Table> {
+    let of = |(table, about): &(CellTable, &str)| {
+        let rows = table.rows(document);
+        let kind = rows.first()?.cell.kind.title();
+        Some(Table {
+            title: table.title,
             about: format!("{about}; {kind} and times in µs"),
-            wide: ids().count() > 12,
-            bands: parts.iter().map(|(band, ids)| (*band, ids.len())).collect(),
+            wide: table.ids().count() > 12,
+            bands: table.parts.iter().map(|(band, ids)| (*band, ids.len())).collect(),
             // The words above the table say the unit of times, which would make every column wider.
-            heads: ids()
-                .map(|(id, banded)| heading(id, banded, Room::Wide))
+            heads: table
+                .ids()
+                .map(|(id, banded)| heading(id, banded, table.room))
                 .map(|[title, unit]| [title, if unit == "µs" { "" } else { unit }])
                 .collect(),
-            rows: cells.iter().copied().flat_map(rows).collect(),
+            rows: rows.iter().map(|one| row(one, table)).collect(),
         })
-    })
-    .collect()
+    };
+    TABLES.iter().filter_map(of).collect()
 }
 
-fn row(number: usize, info: &CellInfo, ids: &[&str], direction: &str) -> CellRow {
-    let many = Some(info.count(&format!("{direction}.flows"))).filter(|flows| *flows > 1);
+fn row(row: &CellRow<'_>, table: &CellTable) -> Row {
+    let info = row.cell;
+    let many = Some(info.count(&format!("{}.flows", row.about))).filter(|flows| *flows > 1);
     let many = many.map(|flows| format!(", {flows} flows")).unwrap_or_default();
-    CellRow {
-        anchor: format!("cell-{number}"),
-        swatch: Value::from_safe_string(if matches!(info.probe.as_str(), "pingpong" | "pace") {
-            chart::swatch(info.colour)
-        } else {
-            String::new()
-        }),
+    let is_drawn = matches!(info.probe.as_str(), "pingpong" | "pace");
+    Row {
+        anchor: format!("cell-{}", row.number),
+        swatch: Value::from_safe_string(if is_drawn { chart::swatch(info.colour) } else { String::new() }),
         label: info.label.clone(),
-        what: format!("{} {direction}{many}", info.protocol.to_uppercase()).trim().to_owned(),
+        what: format!("{} {}{many}", info.protocol.to_uppercase(), row.about).trim().to_owned(),
         size: grouped(info.size_bytes),
         repetitions: match info.left_out {
             0 => info.repetitions.to_string(),
             left_out => format!("{} of {}", info.repetitions, info.repetitions + left_out),
         },
-        figures: ids.iter().map(|id| figure_cell(info, id)).collect(),
+        figures: table.ids().map(|(id, _)| figure_cell(info, &row.id(id))).collect(),
         sign: info.mark.sign(),
         found: found(info),
         evidence: evidence(info),
@@ -177,33 +200,17 @@ fn figure_cell(info: &CellInfo, id: &str) -> FigureCell {
 /// Words of the findings; dashes in the row already tell of too few messages.
 pub(super) fn found(info: &CellInfo) -> String {
     let few = model::FindingId::FewSamples.word();
+    // The same may be found at both ends, with others in between.
     each_once(info.findings.iter().map(|finding| finding.id.as_str()).filter(|id| *id != few)).join(", ")
 }
 
-/// Ids in the order found. The same may be found at both ends, with others in between.
-fn each_once<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut kept: Vec<&str> = Vec::new();
-    for id in ids {
-        if !kept.contains(&id) {
-            kept.push(id);
-        }
-    }
-    kept
-}
-
 fn evidence(info: &CellInfo) -> String {
-    let total = info.repetitions + info.left_out;
-    let lines: Vec<String> = info
-        .findings
-        .iter()
-        .map(|finding| {
-            let at = finding.end.as_deref().map(|end| format!(" at the {end}")).unwrap_or_default();
-            let times = if total > 1 { format!(" ({} of {total})", finding.repetitions) } else { String::new() };
-            let sign = if finding.invalid { "! " } else { "" };
-            format!("{sign}{}{at}{times}: {}", finding.id, finding.detail)
-        })
-        .collect();
-    lines.join("\n")
+    let line = |finding: &FindingCount| {
+        let (name, times) = finding.words(info);
+        let times = times.map(|times| format!(" ({times})")).unwrap_or_default();
+        format!("{}{name}{times}: {}", if finding.invalid { "! " } else { "" }, finding.detail)
+    };
+    info.findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A table whose columns are not known beforehand.
@@ -216,23 +223,7 @@ pub(super) struct Plain {
 
 /// What PGM repaired, apart from the rest; nothing without it.
 pub(super) fn pgm(document: &Document) -> Option<Plain> {
-    let grid = crate::cell_tables::pgm(document)?;
-    let mut heads: Vec<Vec<String>> = grid.columns.iter().map(|column| column.heading.clone()).collect();
-    for (first, last, text) in grid.bands.iter().flatten() {
-        for head in heads.get_mut(*first..=*last).into_iter().flatten() {
-            head.insert(0, text.clone());
-        }
-    }
-    heads.iter_mut().for_each(|head| head.retain(|line| !line.is_empty()));
-    Some(Plain { heads, rows: grid.rows })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_finding_of_both_ends_is_named_once() {
-        assert_eq!(each_once(["other-tasks", "steal", "other-tasks"].into_iter()), ["other-tasks", "steal"]);
-    }
+    let grid = unbanded(cell_tables::PGM.grid(document)?);
+    let lines = |heading: Vec<String>| heading.into_iter().filter(|line| !line.is_empty()).collect();
+    Some(Plain { heads: grid.columns.into_iter().map(|column| lines(column.heading)).collect(), rows: grid.rows })
 }

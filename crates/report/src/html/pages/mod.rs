@@ -1,18 +1,17 @@
 //! One folded section a cell: verdict, all figures of each repetition, series, the worst messages, what the ends were told
 //! and what they cost, and what was changed for it.
 
-mod ends;
 mod tables;
 
 use super::heat::{CellMaps, Page as Maps};
 use super::stills::{Still, Stills};
 use super::{PictureView, pictures, series};
 use crate::cells::Cell;
-use crate::document::CellInfo;
+use crate::document::{CellInfo, FindingCount};
+use crate::environment::{self, Facts};
 use crate::plots::in_words;
-use crate::units::{commas, counted};
+use crate::units::commas;
 use crate::{Report, RunInput};
-use ends::{Facts, facts};
 use model::ResultDocument;
 use serde::Serialize;
 use tables::{Table, counts, distributions, worst};
@@ -86,7 +85,7 @@ fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills
             .collect(),
         tables,
         series: pictures(series::of(&results)),
-        facts: facts(run, &members),
+        facts: environment::of_cell(run, &members),
     }
 }
 
@@ -107,23 +106,16 @@ fn words(info: &CellInfo) -> String {
 }
 
 fn verdict(info: &CellInfo) -> Vec<Found> {
-    let total = info.repetitions + info.left_out;
-    info.findings
-        .iter()
-        .map(|finding| {
-            let at = finding.end.as_deref().map(|end| format!(" at the {end}")).unwrap_or_default();
-            let times = if total > 1 {
-                format!(", {} of {}", finding.repetitions, counted(total, "repetition"))
-            } else {
-                String::new()
-            };
-            Found {
-                sign: if finding.invalid { "!" } else { "*" },
-                name: format!("{}{at}{times}", finding.id),
-                detail: finding.detail.clone(),
-            }
-        })
-        .collect()
+    let found = |finding: &FindingCount| {
+        let (name, times) = finding.words(info);
+        let times = times.map(|times| format!(", {times} repetitions")).unwrap_or_default();
+        Found {
+            sign: if finding.invalid { "!" } else { "*" },
+            name: format!("{name}{times}"),
+            detail: finding.detail.clone(),
+        }
+    };
+    info.findings.iter().map(found).collect()
 }
 
 fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize, stills: Vec<Still>) -> MapLink {
