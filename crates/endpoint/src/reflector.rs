@@ -366,7 +366,7 @@ fn open(
         DataSource::Network { local, peer, anywhere } => (local, Client { address: peer, anywhere }),
     };
     let deadline = Instant::now() + PROVE;
-    let proved = if request.socket.protocol == Protocol::Tcp {
+    let proved = if request.socket.protocol.is_connection() {
         let bind = if request.connect_each { DataListener::bind_for_transactions } else { DataListener::bind };
         let listener = bind(&request.socket, &request.end, local).map_err(failed)?;
         place_thread(request, longest)?;

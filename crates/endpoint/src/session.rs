@@ -7,7 +7,7 @@ use crate::inherited::InheritedData;
 use crate::reflector::{DataSource, Reflector, ReflectorConfig, ReflectorEvent};
 use crate::server::Shared;
 use crate::{EndpointError, Stop};
-use model::{Finding, FindingId};
+use model::{Finding, FindingId, Protocol};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -120,25 +120,18 @@ fn run(
 
 /// A session's protocol, with its hello ready to be sent: over the network or on inherited descriptors.
 pub(crate) fn machine(network: bool, shared: &Shared) -> Result<ServerSession, EndpointError> {
-    let words: &[&str] = if network {
-        &[
-            capability::TCP,
-            capability::UDP,
-            capability::MULTICAST,
-            capability::CONNECT_EACH,
-            capability::PACE,
-            capability::STREAM,
-            capability::HEARTBEAT,
-            capability::PGM,
-        ]
+    let mut words = vec![capability::PACE];
+    if network {
+        words.extend(Protocol::ALL.into_iter().filter(|protocol| protocol.is_served()).map(Protocol::word));
+        words.extend([capability::MULTICAST, capability::CONNECT_EACH, capability::STREAM, capability::HEARTBEAT]);
     } else {
-        &[capability::INHERITED, capability::PACE]
-    };
+        words.push(capability::INHERITED);
+    }
     let config = ServerConfig {
         versions: Versions::OURS,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         build: None,
-        capabilities: words.iter().map(|&word| word.to_owned()).collect(),
+        capabilities: words.into_iter().map(str::to_owned).collect(),
         limits: shared.limits.clone(),
         key: shared.key.clone().filter(|_| network),
         nonce: Nonce(random()?),

@@ -126,7 +126,7 @@ fn a_connection_for_each_transaction() {
         stop: &stop,
     };
     let end = EndSpec::default();
-    let mut transactions = TransactionClient::new(&open.socket, &end, address, &options).unwrap();
+    let mut transactions = TransactionClient::new(&open.socket, &end, address, &options, 0).unwrap();
     for _ in 0..30 {
         assert_eq!(transactions.transact(&[1; 10], &mut [0; 20]).unwrap(), Received::Bytes(20));
     }

@@ -1,6 +1,6 @@
 //! Which protocol carries the messages, and the socket options that both ends share.
 
-use crate::{ModelError, PgmSpec};
+use crate::{ModelError, PgmSpec, Probe, words};
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -24,17 +24,142 @@ words! {
     }
 }
 
+/// What is known of a protocol. Whatever depends on a protocol asks for one of these facts.
+struct Traits {
+    /// What it is, for help texts.
+    about: &'static str,
+    ends: Ends,
+    /// Whether messages have no borders.
+    is_stream: bool,
+    max_size: u32,
+    probes: &'static [Probe],
+}
+
+/// How the two ends of a protocol come together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// One connects over the network to where the other listens. A full segment has a header of so many bytes.
+    Connect { header_bytes: u32 },
+    /// Datagrams over the network.
+    Address,
+    /// Two processes of one machine that have inherited their ends.
+    Inherit,
+    /// The far kernel answers.
+    Kernel,
+}
+
+const ALL_BUT_PING: &[Probe] = &[Probe::Pingpong, Probe::Rr, Probe::Pace, Probe::Stream];
+const LOCAL: &[Probe] = &[Probe::Pingpong, Probe::Rr];
+
 impl Protocol {
+    /// Those whose ends connect over the network.
+    pub const CONNECTIONS: &[Self] = &[Self::Tcp];
+    /// The words of probes that have a reflector, for the reference of plans.
+    pub(crate) const LISTED: &str =
+        "Protocol: `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm`.";
+
+    const fn traits(self) -> Traits {
+        match self {
+            Self::Tcp => Traits {
+                about: "TCP",
+                // With time stamps, as Linux has them on (RFC 7323).
+                ends: Ends::Connect { header_bytes: 32 },
+                is_stream: true,
+                max_size: 16 << 20,
+                probes: ALL_BUT_PING,
+            },
+            Self::Udp => Traits {
+                about: "UDP, unicast or multicast",
+                ends: Ends::Address,
+                is_stream: false,
+                max_size: 65_507,
+                probes: ALL_BUT_PING,
+            },
+            Self::UnixStream => Traits {
+                about: "A UNIX stream socket between two processes of this machine",
+                ends: Ends::Inherit,
+                is_stream: true,
+                max_size: 16 << 20,
+                probes: LOCAL,
+            },
+            Self::UnixDgram => Traits {
+                about: "A UNIX datagram socket between two processes of this machine",
+                ends: Ends::Inherit,
+                is_stream: false,
+                max_size: 106_496,
+                probes: LOCAL,
+            },
+            Self::Pipe => Traits {
+                about: "Two pipes between two processes of this machine",
+                ends: Ends::Inherit,
+                is_stream: true,
+                max_size: 16 << 20,
+                probes: LOCAL,
+            },
+            Self::Icmp => Traits {
+                about: "ICMP echo",
+                ends: Ends::Kernel,
+                is_stream: false,
+                max_size: 65_499,
+                probes: &[Probe::Ping],
+            },
+            Self::Pgm => Traits {
+                about: "PGM, reliable multicast: only with pace",
+                ends: Ends::Address,
+                is_stream: false,
+                max_size: 65_507,
+                probes: &[Probe::Pace],
+            },
+        }
+    }
+
+    /// What it is, for help texts.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        self.traits().about
+    }
+
     /// Whether messages have no borders, so that a receiver counts bytes.
     #[must_use]
     pub fn is_stream(self) -> bool {
-        matches!(self, Self::Tcp | Self::UnixStream | Self::Pipe)
+        self.traits().is_stream
     }
 
     /// Whether both ends are processes of one machine without a network between them.
     #[must_use]
     pub fn is_local(self) -> bool {
-        matches!(self, Self::UnixStream | Self::UnixDgram | Self::Pipe)
+        self.traits().ends == Ends::Inherit
+    }
+
+    /// Whether the initiator connects over the network to where the reflector listens.
+    #[must_use]
+    pub fn is_connection(self) -> bool {
+        Self::CONNECTIONS.contains(&self)
+    }
+
+    /// Bytes of a full segment's header behind IP's, of a connection over the network.
+    #[must_use]
+    pub fn segment_header_bytes(self) -> Option<u32> {
+        if let Ends::Connect { header_bytes } = self.traits().ends { Some(header_bytes) } else { None }
+    }
+
+    /// Whether a reflector serves it over the network.
+    #[must_use]
+    pub fn is_served(self) -> bool {
+        matches!(self.traits().ends, Ends::Connect { .. } | Ends::Address)
+    }
+
+    /// Whether a probe runs over it.
+    #[must_use]
+    pub fn carries(self, probe: Probe) -> bool {
+        self.traits().probes.contains(&probe)
+    }
+
+    /// The words of the protocols that carry a probe: `tcp, udp or pgm`.
+    #[must_use]
+    pub fn words_for(probe: Probe) -> String {
+        let carriers: Vec<_> = Self::ALL.into_iter().filter(|one| one.carries(probe)).map(Self::word).collect();
+        words::listed(&carriers)
     }
 
     /// The largest message in bytes. UDP: 65,507 over IPv4 (RFC 768: a 16-bit length less the 8-byte header, less a
@@ -42,12 +167,7 @@ impl Protocol {
     /// are shorter, so it fragments. UNIX datagrams: what a default socket buffer of 212,992 bytes carries. Streams: 16 MiB.
     #[must_use]
     pub fn max_size(self) -> u32 {
-        match self {
-            Self::Udp | Self::Pgm => 65_507,
-            Self::Icmp => 65_499,
-            Self::UnixDgram => 106_496,
-            Self::Tcp | Self::UnixStream | Self::Pipe => 16 << 20,
-        }
+        self.traits().max_size
     }
 }
 
@@ -58,7 +178,8 @@ impl FromStr for Protocol {
         let wanted = text.to_ascii_lowercase().replace('_', "-");
         let wanted = if wanted == "unix-datagram" { "unix-dgram" } else { wanted.as_str() };
         Self::ALL.into_iter().find(|protocol| protocol.word() == wanted).ok_or_else(|| {
-            crate::words::unknown("protocol", text, &["tcp", "udp", "pgm", "unix-stream", "unix-dgram", "pipe"])
+            let known = Self::ALL.into_iter().filter(|protocol| *protocol != Self::Icmp);
+            words::unknown("protocol", text, &known.map(Self::word).collect::<Vec<_>>())
         })
     }
 }

@@ -208,9 +208,12 @@ impl ProbeSpec {
         }
         if self.probe == Probe::Pace {
             self.pace.clone().unwrap_or_default().check()?;
-            if !matches!(self.socket.protocol, Protocol::Udp | Protocol::Tcp | Protocol::Pgm) {
-                return conflict(&format!("pace does not go over {}", self.socket.protocol), "use udp, tcp or pgm");
-            }
+        }
+        if !self.socket.protocol.carries(self.probe) {
+            return conflict(
+                &format!("{} does not go over {}", self.probe, self.socket.protocol),
+                &format!("use {}", Protocol::words_for(self.probe)),
+            );
         }
         if self.probe == Probe::Stream {
             crate::stream::check(self)?;
@@ -269,7 +272,7 @@ impl ProbeSpec {
                 });
             }
         }
-        if self.connect_each && (self.probe != Probe::Rr || self.socket.protocol != Protocol::Tcp) {
+        if self.connect_each && (self.probe != Probe::Rr || !self.socket.protocol.is_connection()) {
             return conflict("a connection for each transaction needs rr over tcp", "use rr tcp --connect-each");
         }
         Ok(())

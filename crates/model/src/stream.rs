@@ -105,9 +105,6 @@ pub fn default_size(protocol: Protocol) -> u32 {
 pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
     let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
     let protocol = spec.socket.protocol;
-    if !matches!(protocol, Protocol::Tcp | Protocol::Udp) {
-        return conflict(format!("stream does not run over {protocol}"), "use tcp or udp");
-    }
     if spec.socket.multicast.is_some() {
         return conflict("a stream goes to one address".to_owned(), "leave the multicast group out");
     }

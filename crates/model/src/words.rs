@@ -57,11 +57,15 @@ macro_rules! words {
 /// The answer to an unknown word: `use a, b or c`.
 #[must_use]
 pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {
-    let accepted = match known {
+    ModelError::UnknownWord { what, given: given.to_owned(), accepted: listed(known) }
+}
+
+/// Words as a sentence lists them: `a, b or c`.
+pub(crate) fn listed(words: &[&str]) -> String {
+    match words {
         [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
         all => all.concat(),
-    };
-    ModelError::UnknownWord { what, given: given.to_owned(), accepted }
+    }
 }
 
 #[cfg(test)]

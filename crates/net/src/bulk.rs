@@ -93,7 +93,7 @@ pub fn tcp_figures(socket: &DataSocket) -> Option<TcpFigures> {
     const RTT: usize = 2 + 15;
     const WINDOW: usize = 2 + 18;
     const RETRANSMITS: usize = 2 + 23;
-    if socket.protocol() != Protocol::Tcp {
+    if !socket.protocol().is_connection() {
         return None;
     }
     let mut words = [0; RETRANSMITS + 1];
@@ -108,7 +108,7 @@ pub fn tcp_figures(socket: &DataSocket) -> Option<TcpFigures> {
 /// The congestion control of a TCP socket (TCP_CONGESTION, tcp(7)).
 #[must_use]
 pub fn congestion(socket: &DataSocket) -> Option<String> {
-    if socket.protocol() != Protocol::Tcp {
+    if !socket.protocol().is_connection() {
         return None;
     }
     let mut name = [0; 16];

@@ -15,6 +15,7 @@ use std::time::Duration;
 pub struct DataListener {
     socket: OwnedFd,
     local: SocketAddr,
+    protocol: Protocol,
     nodelay: bool,
 }
 
@@ -43,20 +44,16 @@ impl DataListener {
         local: SocketAddr,
         prepare: impl FnOnce(RawFd) -> Result<(), NetError>,
     ) -> Result<Self, NetError> {
-        if spec.protocol != Protocol::Tcp {
+        if !spec.protocol.is_connection() {
             return Err(NetError::Unsupported { protocol: spec.protocol, why: "does not listen for connections" });
         }
         let local = match end.bind {
             Some(address) => with_scope(address, local.port(), scope_of(local)),
             None => local,
         };
-        let v6 = local.is_ipv6();
-        let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-        let socket = sys::socket(domain, libc::SOCK_STREAM, 0)
-            .map_err(|cause| NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause })?;
-        let fd = socket.as_raw_fd();
         // Accepted sockets inherit the options, and buffers count in the handshake's window, so they are set here.
-        options::apply(fd, options::Kind::Tcp { v6 }, spec, end)?;
+        let socket = tcp::socket(spec, end, local.is_ipv6())?;
+        let fd = socket.as_raw_fd();
         if local.port() != 0 {
             // Or connections of an earlier run in TIME_WAIT would keep the port for a minute.
             options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
@@ -69,7 +66,7 @@ impl DataListener {
             return Err(failed(sys::last()));
         }
         let local = own_address(fd).map_err(failed)?.unwrap_or(local);
-        Ok(Self { socket, local, nodelay: spec.nodelay })
+        Ok(Self { socket, local, protocol: spec.protocol, nodelay: spec.nodelay })
     }
 
     /// Where it listens, with the port that was given.
@@ -94,7 +91,7 @@ impl DataListener {
                 Ok((socket, peer)) => {
                     // Again, for stacks whose sockets do not inherit it.
                     tcp::set_nodelay(socket.as_raw_fd(), self.nodelay)?;
-                    return Ok(Some(DataSocket::stream(Protocol::Tcp, socket, peer)));
+                    return Ok(Some(DataSocket::stream(self.protocol, socket, peer)));
                 }
                 // The peer gave up between the two calls.
                 Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ECONNABORTED)) => {

@@ -59,9 +59,9 @@ impl DataSocket {
         timeout: Duration,
     ) -> Result<Self, NetError> {
         match spec.protocol {
-            Protocol::Tcp => {
+            protocol if protocol.is_connection() => {
                 let socket = tcp::open(spec, end, reflector, timeout)?;
-                Ok(Self::stream(Protocol::Tcp, socket, Some(reflector)))
+                Ok(Self::stream(protocol, socket, Some(reflector)))
             }
             Protocol::Udp => {
                 let local = local_address(end, reflector)?;
@@ -266,12 +266,6 @@ impl DataSocket {
         let mut values = [0; DROPS + 1];
         let count = sys::get_option(self.read_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, &mut values).ok()?;
         (count > DROPS).then(|| values[DROPS])
-    }
-
-    /// TCP segments sent again since the connection was made (tcpi_total_retrans, tcp(7)); `None` for others.
-    #[must_use]
-    pub fn retransmitted(&self) -> Option<u32> {
-        if self.protocol == Protocol::Tcp { tcp::retransmitted(self.read_fd()) } else { None }
     }
 
     /// Send and receive buffer in bytes as the kernel counts them: twice what was asked for (socket(7)). `None` for

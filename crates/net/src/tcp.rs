@@ -25,14 +25,19 @@ pub fn connect(
     open(&SocketSpec::new(Protocol::Tcp), &end, address, timeout).map(TcpStream::from)
 }
 
-/// A socket with all options of the spec, bound where that is asked for, not connected yet.
-pub(crate) fn unconnected(spec: &SocketSpec, end: &EndSpec, peer: SocketAddr) -> Result<OwnedFd, NetError> {
-    let v6 = peer.is_ipv6();
+/// A socket with all options of the spec.
+pub(crate) fn socket(spec: &SocketSpec, end: &EndSpec, v6: bool) -> Result<OwnedFd, NetError> {
     let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
     let socket = sys::socket(domain, libc::SOCK_STREAM, 0)
         .map_err(|cause| NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause })?;
+    options::apply(socket.as_raw_fd(), options::Kind::Tcp { v6 }, spec, end)?;
+    Ok(socket)
+}
+
+/// The same, bound where that is asked for, not connected yet.
+pub(crate) fn unconnected(spec: &SocketSpec, end: &EndSpec, peer: SocketAddr) -> Result<OwnedFd, NetError> {
+    let socket = socket(spec, end, peer.is_ipv6())?;
     let fd = socket.as_raw_fd();
-    options::apply(fd, options::Kind::Tcp { v6 }, spec, end)?;
     if end.bind.is_some() {
         // The port is chosen by connect, which may take one that is in use towards another peer (ip(7)).
         options::int(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, "IP_BIND_ADDRESS_NO_PORT", 1)?;
@@ -77,13 +82,4 @@ pub(crate) fn open(
 /// TCP_NODELAY, when asked for.
 pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> Result<(), NetError> {
     if on { options::int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY", 1) } else { Ok(()) }
-}
-
-/// tcpi_total_retrans.
-pub(crate) fn retransmitted(fd: RawFd) -> Option<u32> {
-    // linux/tcp.h: eight bytes of flags and states, then 32-bit fields; tcpi_total_retrans is the 24th of those.
-    const INDEX: usize = 2 + 23;
-    let mut words = [0; INDEX + 1];
-    let count = sys::get_option(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut words).ok()?;
-    (count > INDEX).then(|| words[INDEX])
 }

@@ -11,7 +11,7 @@ use crate::NetError;
 use crate::address::RawAddress;
 use crate::bulk::PATIENCE;
 use crate::listener::DataListener;
-use crate::path::{PathError, PathOptions, Received};
+use crate::path::{Path, PathError, PathOptions, Received};
 use crate::wait::{Patience, Waited};
 use crate::{sys, tcp};
 use model::{EndSpec, Protocol, Receive, SocketSpec};
@@ -96,16 +96,20 @@ impl<'a> Waiting<'a> {
 }
 
 /// The initiator's half. Allocates nothing per transaction.
+///
+/// As a [`Path`] it sends nothing until the answer is waited for; then it makes the whole transaction. The round's time so
+/// holds connecting, request, response and the peer's close.
 pub struct TransactionClient<'a> {
     spec: &'a SocketSpec,
     end: &'a EndSpec,
     to: SocketAddr,
     raw: RawAddress,
     waiting: Waiting<'a>,
+    request: Vec<u8>,
 }
 
 impl<'a> TransactionClient<'a> {
-    /// Transactions with the [`TransactionServer`] at `to`. `options.receive` may be `block` or `spin`; connecting
+    /// Transactions with the [`TransactionServer`] at `to`; as a path, with requests of `request_bytes`. `options.receive` may be `block` or `spin`; connecting
     /// always waits in its call, since the peer's kernel answers it.
     ///
     /// # Errors
@@ -115,9 +119,11 @@ impl<'a> TransactionClient<'a> {
         end: &'a EndSpec,
         to: SocketAddr,
         options: &PathOptions<'a>,
+        request_bytes: usize,
     ) -> Result<Self, NetError> {
         drop(tcp::unconnected(spec, end, to)?);
-        Ok(Self { spec, end, to, raw: RawAddress::new(to), waiting: Waiting::new(options)? })
+        let (raw, waiting) = (RawAddress::new(to), Waiting::new(options)?);
+        Ok(Self { spec, end, to, raw, waiting, request: vec![0; request_bytes] })
     }
 
     /// One transaction: connect, send `request`, receive exactly `response`, see the server close, close.
@@ -161,6 +167,31 @@ impl<'a> TransactionClient<'a> {
                 errno => Err(PathError::Failed { call: "connect", errno: errno.unwrap_or(libc::EIO) }),
             },
         }
+    }
+}
+
+impl Path for TransactionClient<'_> {
+    #[inline]
+    fn send(&mut self, message: &[u8], _more: bool) -> Result<(), PathError> {
+        let bytes = message.len().min(self.request.len());
+        self.request[..bytes].copy_from_slice(&message[..bytes]);
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError> {
+        let request = std::mem::take(&mut self.request);
+        let received = self.transact(&request, buffer);
+        self.request = request;
+        received
+    }
+
+    fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
+        Ok(0)
+    }
+
+    fn foreign(&self) -> u64 {
+        0
     }
 }
 

@@ -27,7 +27,7 @@ fn transactions(receive: Receive, v6: bool, count: u32) {
         }
     };
     let (served, abandoned) = interrupted(serve, || {
-        let mut client = TransactionClient::new(&spec, &here, to, &options(receive, &NEVER)).unwrap();
+        let mut client = TransactionClient::new(&spec, &here, to, &options(receive, &NEVER), 0).unwrap();
         let mut response = [0; 3000];
         for _ in 0..count {
             response.fill(0);
@@ -75,7 +75,7 @@ fn a_server_that_is_gone_is_refused() {
     let listener = DataListener::bind_for_transactions(&spec, &here, loopback(false)).unwrap();
     let to = listener.local_address();
     drop(listener);
-    let mut client = TransactionClient::new(&spec, &here, to, &options(Receive::Block, &NEVER)).unwrap();
+    let mut client = TransactionClient::new(&spec, &here, to, &options(Receive::Block, &NEVER), 0).unwrap();
     assert_eq!(client.transact(b"x", &mut [0]), Err(PathError::Refused));
 }
 
@@ -83,7 +83,7 @@ fn a_server_that_is_gone_is_refused() {
 fn other_ways_to_wait_are_refused() {
     let spec = SocketSpec::new(Protocol::Tcp);
     let here = end(Receive::Poll);
-    let result = TransactionClient::new(&spec, &here, loopback(false), &options(Receive::Poll, &NEVER));
+    let result = TransactionClient::new(&spec, &here, loopback(false), &options(Receive::Poll, &NEVER), 0);
     assert!(matches!(result.err(), Some(NetError::Unsupported { .. })));
 }
 
@@ -111,7 +111,7 @@ fn silent_connections_do_not_hold_up_the_client() {
             // Spinning, a client gives up by itself.
             let here = end(Receive::Spin);
             let options = PathOptions { timeout_ns: 20_000_000_000, ..options(Receive::Spin, &NEVER) };
-            let mut client = TransactionClient::new(&spec, &here, to, &options).unwrap();
+            let mut client = TransactionClient::new(&spec, &here, to, &options, 0).unwrap();
             results.extend((0..3).map(|_| client.transact(b"hello", &mut [0; 6])));
             stop.store(true, Ordering::Release);
         });
@@ -138,7 +138,7 @@ fn strangers_are_not_served() {
     };
     let (last, foreign) = interrupted(serve, || {
         let here = end(Receive::Block);
-        let mut client = TransactionClient::new(&spec, &here, to, &options(Receive::Block, &NEVER)).unwrap();
+        let mut client = TransactionClient::new(&spec, &here, to, &options(Receive::Block, &NEVER), 0).unwrap();
         assert_eq!(client.transact(b"x", &mut [0]), Err(PathError::Closed));
         stop.store(true, Ordering::Release);
     });

@@ -1,6 +1,5 @@
 //! The closed loop: `pingpong`, `rr` and `ping` measure size after size against one peer. A thread of its own measures.
 
-use crate::connect_each::ConnectEach;
 use crate::document::{self, Figures, Parts, Timed};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::echo::{self, EchoPath};
@@ -238,8 +237,7 @@ fn run_on_path(
     match data_path {
         DataPath::Data(socket) => Ok(net::with_path(socket, options, visitor)?),
         DataPath::ConnectEach(to) => {
-            let client = TransactionClient::new(&spec.socket, &spec.initiator, *to, options)?;
-            Ok(visitor.visit(&mut ConnectEach::new(client, size as usize)))
+            Ok(visitor.visit(&mut TransactionClient::new(&spec.socket, &spec.initiator, *to, options, size as usize)?))
         }
         DataPath::Echo(to) => {
             let socket = EchoSocket::open(*to, &spec.socket, &spec.initiator, options, size as usize)?;

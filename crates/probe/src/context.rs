@@ -1,7 +1,7 @@
 //! What the calling program gives to a measurement, and the outcome it gets back.
 
 use crate::ProbeError;
-use model::{LiveInterval, PgmCarrier, ProbeSpec, Protocol};
+use model::{LiveInterval, PgmCarrier, ProbeSpec};
 use net::capture::{Capture, Flow, GroupCarrier, GroupFlow};
 use std::fmt;
 use std::net::SocketAddr;
@@ -172,7 +172,7 @@ impl Context {
         }
         let multicast = spec.socket.multicast.as_ref();
         let flow = Flow {
-            tcp: spec.socket.protocol == Protocol::Tcp,
+            tcp: spec.socket.protocol.is_connection(),
             far,
             near_port: near.map(|near| near.port()),
             group: multicast.map(|multicast| multicast.group),

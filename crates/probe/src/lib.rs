@@ -12,7 +12,6 @@ use model::worker::{Measured, ProbeTask};
 
 mod check;
 mod closed_loop;
-mod connect_each;
 mod context;
 mod cost;
 mod document;

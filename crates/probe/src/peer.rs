@@ -5,7 +5,7 @@ use crate::pace::mean_rate;
 use crate::session::Session;
 use crate::{Context, ProbeError, check, local};
 use model::worker::{ProbeTask, Target};
-use model::{Probe, ProbeSpec, Protocol};
+use model::{Probe, ProbeSpec};
 use net::DataSocket;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -73,7 +73,6 @@ pub(crate) fn open_at(
     context: &Context,
     request: OpenRequest,
 ) -> Result<Peer, ProbeError> {
-    let protocol = spec.socket.protocol;
     if spec.probe == Probe::Ping {
         let target = net::resolve(&target.control, 0, None)?;
         return Ok(Peer {
@@ -85,13 +84,7 @@ pub(crate) fn open_at(
             _child: None,
         });
     }
-    if protocol == Protocol::Icmp {
-        return Err(ProbeError::Conflict {
-            what: format!("{} over icmp has no reflector", spec.probe),
-            remedy: "use `windhover ping`".to_owned(),
-        });
-    }
-    if protocol.is_local() {
+    if spec.socket.protocol.is_local() {
         check::same_machine(spec)?;
         return local::open(spec, context);
     }

@@ -62,7 +62,7 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
         versions: Versions::OURS,
         tool_version: "fake".to_owned(),
         build: None,
-        capabilities: vec!["pace".to_owned()],
+        capabilities: ["pace", "udp", "tcp"].map(str::to_owned).to_vec(),
         limits: Limits::default(),
         key: None,
         nonce: Nonce([7; 32]),

@@ -177,12 +177,14 @@ impl ClientSession {
         if self.state == State::Ready
             && let Some((_, hello, _)) = &self.hello
         {
+            let lacks = |word: &str| !hello.capabilities.iter().any(|known| known == word);
+            // Over inherited descriptors the reflector says what these carry.
+            let served = request.socket.protocol.is_served() && lacks(capability::INHERITED);
             let needed = [
                 (request.pace.is_some(), capability::PACE),
                 (request.stream.is_some(), capability::STREAM),
-                (request.socket.pgm.is_some(), capability::PGM),
+                (served, request.socket.protocol.word()),
             ];
-            let lacks = |word: &str| !hello.capabilities.iter().any(|known| known == word);
             if let Some((_, capability)) = needed.into_iter().find(|(needed, word)| *needed && lacks(word)) {
                 let build = hello.build.as_ref().map(|build| format!(", build {build}")).unwrap_or_default();
                 return Err(SessionError::Lacks {

@@ -100,12 +100,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Capability words of [`ServerHello::capabilities`].
+/// Capability words of [`ServerHello::capabilities`], beside those of the protocols that are reflected ([`Protocol::word`]).
 pub mod capability {
-    /// Reflects TCP.
-    pub const TCP: &str = "tcp";
-    /// Reflects UDP.
-    pub const UDP: &str = "udp";
     /// Reflects UDP multicast.
     pub const MULTICAST: &str = "multicast";
     /// Accepts a TCP connection for each transaction.
@@ -118,8 +114,6 @@ pub mod capability {
     pub const HEARTBEAT: &str = "heartbeat";
     /// Answers messages that come at a rate, one in so many, and stamps its answers.
     pub const PACE: &str = "pace";
-    /// Re-publishes messages that come over PGM ([`crate::pgm`]).
-    pub const PGM: &str = "pgm";
 }
 
 /// Why a reflector says no.
@@ -435,7 +429,7 @@ impl OpenRequest {
                 return bad(format!("{count} {what} are out of range: use 1 to 1000"));
             }
         }
-        if self.connect_each && protocol != Protocol::Tcp {
+        if self.connect_each && !protocol.is_connection() {
             return bad(format!("a connection for each transaction needs tcp, not {protocol}"));
         }
         if self.connect_each && !matches!(self.end.receive, Receive::Block | Receive::Spin) {
@@ -447,8 +441,8 @@ impl OpenRequest {
         if self.socket.more && protocol == Protocol::Udp && (self.pings > 1 || self.pongs > 1) {
             return bad("MSG_MORE joins udp messages into one datagram: leave --more out, or use tcp".to_owned());
         }
-        if protocol == Protocol::Icmp {
-            return bad("icmp is answered by the far kernel and needs no reflector".to_owned());
+        if !protocol.carries(self.probe) {
+            return bad(format!("{} does not go over {protocol}: use {}", self.probe, Protocol::words_for(self.probe)));
         }
         if let Some(multicast) = &self.socket.multicast {
             if protocol != Protocol::Udp {

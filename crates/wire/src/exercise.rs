@@ -180,7 +180,7 @@ pub(crate) fn server_config(key: Option<Key>) -> ServerConfig {
         versions: Versions::OURS,
         tool_version: "0".to_owned(),
         build: None,
-        capabilities: vec![capability::PACE.to_owned()],
+        capabilities: vec![capability::PACE.to_owned(), Protocol::Udp.word().to_owned()],
         limits: Limits::default(),
         key,
         nonce: Nonce([2; 32]),

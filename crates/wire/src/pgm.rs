@@ -7,7 +7,7 @@
 
 use crate::control::{OpenRequest, RefuseCode, check_group_port};
 use crate::hex;
-use model::{PgmCarrier, PgmCounts, Probe, ProbeSpec, Protocol};
+use model::{PgmCarrier, PgmCounts, ProbeSpec, Protocol};
 use pgm::{Gsi, Tsi};
 
 /// A source of PGM (TSI): 6 bytes of global source identifier, 2 of source port in network order.
@@ -117,8 +117,8 @@ pub(crate) fn check(open: &OpenRequest) -> Result<(), (RefuseCode, String)> {
             (false, false) => Ok(()),
         };
     };
-    if !is || open.probe != Probe::Pace {
-        return bad(format!("pgm is for pace, not for {} over {}", open.probe, open.socket.protocol));
+    if !is {
+        return bad(format!("groups of PGM say nothing to {}", open.socket.protocol));
     }
     if let Err(error) = spec.check() {
         return bad(error.to_string());
@@ -145,7 +145,7 @@ pub(crate) fn check(open: &OpenRequest) -> Result<(), (RefuseCode, String)> {
 mod tests {
     use super::*;
     use crate::control::PaceRequest;
-    use model::{EndSpec, Limits, PgmSpec, SocketSpec};
+    use model::{EndSpec, Limits, PgmSpec, Probe, SocketSpec};
 
     fn open(change: impl FnOnce(&mut OpenRequest, &mut PgmSpec)) -> Result<(), (RefuseCode, String)> {
         let mut pgm = PgmSpec::new("239.192.0.1".parse().unwrap());

@@ -62,8 +62,8 @@ impl StreamRequest {
         let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
         let limit = |reason: String| Err((RefuseCode::Limit, reason));
         let protocol = open.socket.protocol;
-        if open.probe != Probe::Stream || !matches!(protocol, Protocol::Udp | Protocol::Tcp) {
-            return bad(format!("a stream needs tcp or udp, not {} over {protocol}", open.probe));
+        if open.probe != Probe::Stream {
+            return bad(format!("{} is no stream", open.probe));
         }
         if open.socket.multicast.is_some() || open.connect_each {
             return bad("a stream goes to one address over lasting sockets".to_owned());

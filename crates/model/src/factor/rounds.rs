@@ -187,14 +187,14 @@ const RESPONSE: Factor = {
 
 const CONNECT_EACH: Factor = {
     let mut factor = Factor::new("connect_each", ValueType::Switch, sets!(Spec, connect_each = on))
-        .about("A new connection for each rr transaction over tcp.")
+        .about("A new connection for each rr transaction, where the protocol has connections.")
         .default("false")
-        .over(&[Protocol::Tcp])
+        .over(Protocol::CONNECTIONS)
         .flags(&[Flag::switch(
             "connect-each",
             &[Rr],
             "true",
-            "A new TCP connection for each transaction (netperf's TCP_CRR)",
+            "A new connection for each transaction (with tcp: netperf's TCP_CRR)",
         )
         .heading(MESSAGES)]);
     factor.probes = &[Rr];

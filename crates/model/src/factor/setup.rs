@@ -1,7 +1,7 @@
 //! Factors that a plan makes a cell of: what is measured, beside what, on which hosts.
 
 use super::{Factor, NAMED, PLAIN, Record, Scope, Sets, Shown, ValueType};
-use crate::Probe;
+use crate::{Probe, Protocol};
 
 const fn setup(name: &'static str, about: &'static str) -> Factor {
     Factor::new(name, ValueType::Text, Sets::Plan).about(about).record(Record::Always)
@@ -24,9 +24,7 @@ pub(crate) const PROBE: Factor = setup("probe", "Probe: `pingpong`, `rr`, `ping`
     .shown(Shown { values: &["pingpong", "rr", "ping", "pace", "stream"], ..NAMED });
 
 pub(crate) const PROTOCOL: Factor =
-    setup("protocol", "Protocol: `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm`.")
-        .default("udp")
-        .shown(Shown { values: &["tcp", "udp"], ..NAMED });
+    setup("protocol", Protocol::LISTED).default("udp").shown(Shown { values: &["tcp", "udp"], ..NAMED });
 
 pub(super) static FACTORS: [Factor; 7] = [
     PROBE,

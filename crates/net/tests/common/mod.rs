@@ -78,7 +78,7 @@ pub fn ends_at(
             there.set_peer(from.unwrap()).unwrap();
             (here, there)
         }
-        Protocol::Tcp => {
+        protocol if protocol.is_connection() => {
             let listener = DataListener::bind(spec, reflector, at).unwrap();
             let here = DataSocket::connect(spec, initiator, listener.local_address(), PATIENCE).unwrap();
             let there = listener.accept(PATIENCE).unwrap().unwrap();

@@ -12,9 +12,8 @@ pub(crate) fn bytes_on_the_wire(size: u32, mtu: u32, protocol: Protocol, v6: boo
     let size = u64::from(size);
     let ip = if v6 { 40 } else { 20 };
     let most = u64::from(mtu).max(ip + 64);
-    if protocol == Protocol::Tcp {
-        // With time stamps, as Linux has them on (RFC 7323).
-        let header = ip + 32;
+    if let Some(segment) = protocol.segment_header_bytes() {
+        let header = ip + u64::from(segment);
         return split(size, most - header, header);
     }
     let udp = size + 8;

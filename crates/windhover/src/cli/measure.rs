@@ -3,46 +3,24 @@
 use super::Format;
 use super::factors::{Flags, PingFlags, PingpongFlags, RrFlags};
 use super::shared::{Family, FormArgs};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::{ModelError, Probe, ProbeSpec, Protocol, SizeList};
 use std::path::PathBuf;
 
-/// Protocols of the measuring commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProtocolWord {
-    /// TCP
-    Tcp,
-    /// UDP, unicast or multicast
-    Udp,
-    /// A UNIX stream socket between two processes of this machine
-    UnixStream,
-    /// A UNIX datagram socket between two processes of this machine
-    UnixDgram,
-    /// Two pipes between two processes of this machine
-    Pipe,
-    /// PGM, reliable multicast: only with pace
-    Pgm,
-}
-
-impl From<ProtocolWord> for Protocol {
-    fn from(word: ProtocolWord) -> Self {
-        match word {
-            ProtocolWord::Tcp => Self::Tcp,
-            ProtocolWord::Udp => Self::Udp,
-            ProtocolWord::UnixStream => Self::UnixStream,
-            ProtocolWord::UnixDgram => Self::UnixDgram,
-            ProtocolWord::Pipe => Self::Pipe,
-            ProtocolWord::Pgm => Self::Pgm,
-        }
-    }
+/// Reads the word of a protocol that has a reflector.
+fn protocol() -> impl TypedValueParser<Value = Protocol> {
+    let listed = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Icmp);
+    PossibleValuesParser::new(listed.map(|protocol| PossibleValue::new(protocol.word()).help(protocol.about())))
+        .try_map(|word| word.parse())
 }
 
 /// Where the far end is.
 #[derive(Debug, Args)]
 pub(crate) struct Peer {
     /// What carries the messages
-    #[arg(value_enum)]
-    pub(crate) protocol: ProtocolWord,
+    #[arg(value_parser = protocol())]
+    pub(crate) protocol: Protocol,
     /// The endpoint, as ADDR, ADDR:PORT, [V6]:PORT or a host name; not for unix-stream, unix-dgram and pipe
     #[arg(value_name = "ADDR[:PORT]")]
     pub(crate) address: Option<String>,
@@ -138,14 +116,14 @@ impl Output {
 impl Pingpong {
     /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
-        self.output.fill(&self.flags, ProbeSpec::new(Probe::Pingpong, self.peer.protocol.into()))
+        self.output.fill(&self.flags, ProbeSpec::new(Probe::Pingpong, self.peer.protocol))
     }
 }
 
 impl Rr {
     /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
-        let spec = ProbeSpec { rtt: true, ..ProbeSpec::new(Probe::Rr, self.peer.protocol.into()) };
+        let spec = ProbeSpec { rtt: true, ..ProbeSpec::new(Probe::Rr, self.peer.protocol) };
         self.output.fill(&self.flags, spec)
     }
 }

@@ -113,7 +113,7 @@ impl Pace {
 
     /// The measurement asked for, and what its results are told apart by beside protocol, size and rate.
     pub(crate) fn spec(&self) -> anyhow::Result<(ProbeSpec, Factors)> {
-        let protocol = Protocol::from(self.peer.protocol);
+        let protocol = self.peer.protocol;
         let mut spec = ProbeSpec::new(Probe::Pace, protocol);
         spec.socket.pgm = self.pgm(protocol)?;
         if protocol == Protocol::Pgm {

@@ -42,7 +42,7 @@ pub(crate) fn bits_or_none(text: &str) -> Result<u64, String> {
 impl Stream {
     /// The measurement asked for; `fitting` gives the payload of a datagram that the route carries whole.
     pub(crate) fn spec(&self, fitting: impl FnOnce() -> anyhow::Result<u32>) -> anyhow::Result<(ProbeSpec, Factors)> {
-        let protocol = Protocol::from(self.peer.protocol);
+        let protocol = self.peer.protocol;
         let mut spec = ProbeSpec::new(Probe::Stream, protocol);
         let most = model::stream::default_size(protocol);
         spec.sizes = SizeList::one(most);

@@ -11,7 +11,7 @@ use crate::cli::pace::Pace;
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
-use model::{Family, Protocol, ResultDocument, WorkerEvent, WorkerSpec};
+use model::{Family, ResultDocument, WorkerEvent, WorkerSpec};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,7 @@ fn family(asked: crate::cli::shared::Family) -> Option<Family> {
 
 /// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is ours.
 pub(super) fn target(peer: &Peer) -> Result<(Target, Option<Worker>), Failure> {
-    let protocol = Protocol::from(peer.protocol);
+    let protocol = peer.protocol;
     let control = match (&peer.address, protocol.is_local()) {
         (address, false) if peer.fork_both => {
             let (target, endpoint) = own_endpoint(address.as_deref(), family(peer.family))?;
