@@ -9,6 +9,8 @@ words! {
     pub enum Protocol {
         /// TCP over IPv4 or IPv6.
         Tcp = "tcp",
+        /// Multipath TCP over IPv4 or IPv6 (RFC 8684).
+        Mptcp = "mptcp",
         /// UDP over IPv4 or IPv6, unicast or multicast.
         Udp = "udp",
         /// A pair of UNIX stream sockets between two processes of one machine.
@@ -53,10 +55,10 @@ const LOCAL: &[Probe] = &[Probe::Pingpong, Probe::Rr];
 
 impl Protocol {
     /// Those whose ends connect over the network.
-    pub const CONNECTIONS: &[Self] = &[Self::Tcp];
+    pub const CONNECTIONS: &[Self] = &[Self::Tcp, Self::Mptcp];
     /// The words of probes that have a reflector, for the reference of plans.
     pub(crate) const LISTED: &str =
-        "Protocol: `tcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm`.";
+        "Protocol: `tcp`, `mptcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm`.";
 
     const fn traits(self) -> Traits {
         match self {
@@ -67,6 +69,12 @@ impl Protocol {
                 is_stream: true,
                 max_size: 16 << 20,
                 probes: ALL_BUT_PING,
+            },
+            Self::Mptcp => Traits {
+                about: "Multipath TCP; a connection that falls back to TCP makes the verdict invalid",
+                // And a data sequence signal with a mapping and a 32-bit acknowledgement (RFC 8684, section 3.3).
+                ends: Ends::Connect { header_bytes: 56 },
+                ..Self::Tcp.traits()
             },
             Self::Udp => Traits {
                 about: "UDP, unicast or multicast",

@@ -56,6 +56,14 @@ pub enum NetError {
         /// Why.
         cause: io::Error,
     },
+    /// A kernel that makes no MPTCP sockets.
+    #[error("this kernel makes no MPTCP socket ({cause}): {remedy}")]
+    NoMptcp {
+        /// Why.
+        cause: io::Error,
+        /// What a user can do.
+        remedy: &'static str,
+    },
     /// No more descriptors.
     #[error("making {what} failed: {cause}: ask for fewer idle descriptors, or raise 'ulimit -n'")]
     Descriptors {

@@ -58,6 +58,7 @@ pub use local::local_pair;
 pub use path::{Path, PathError, PathOptions, PathVisitor, Received, with_path};
 pub use resolve::{resolve, resolve_all};
 pub use socket::DataSocket;
+pub use tcp::Fallback;
 pub use transaction::{TransactionClient, TransactionServer};
 
 /// Port of the endpoint's control connection when none is named (TCP).

@@ -2,7 +2,7 @@
 
 use crate::NetError;
 use crate::address::RawAddress;
-use crate::socket::local_address;
+use crate::socket::{DataSocket, local_address};
 use crate::{options, sys};
 use libc::c_int;
 use model::{EndSpec, Protocol, SocketSpec};
@@ -28,8 +28,16 @@ pub fn connect(
 /// A socket with all options of the spec.
 pub(crate) fn socket(spec: &SocketSpec, end: &EndSpec, v6: bool) -> Result<OwnedFd, NetError> {
     let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-    let socket = sys::socket(domain, libc::SOCK_STREAM, 0)
-        .map_err(|cause| NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause })?;
+    let number = if spec.protocol == Protocol::Mptcp { libc::IPPROTO_MPTCP } else { 0 };
+    let socket = sys::socket(domain, libc::SOCK_STREAM, number).map_err(|cause| match cause.raw_os_error() {
+        Some(libc::ENOPROTOOPT) if number != 0 => {
+            NetError::NoMptcp { cause, remedy: "switch it on with 'sysctl net.mptcp.enabled=1'" }
+        }
+        Some(libc::EPROTONOSUPPORT | libc::EINVAL) if number != 0 => {
+            NetError::NoMptcp { cause, remedy: "use a kernel with CONFIG_MPTCP (Linux 5.16 and later), or tcp" }
+        }
+        _ => NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause },
+    })?;
     options::apply(socket.as_raw_fd(), options::Kind::Tcp { v6 }, spec, end)?;
     Ok(socket)
 }
@@ -77,6 +85,56 @@ pub(crate) fn open(
     }
     sys::set_nonblocking(fd, false).map_err(failed)?;
     Ok(socket)
+}
+
+/// What became of connections that were asked to be MPTCP: the kernel falls back to TCP without a word where the peer or
+/// something on the path does not speak it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fallback {
+    /// Connections that were asked to be MPTCP.
+    pub asked: u64,
+    /// Those of them that are TCP.
+    pub fell_back: u64,
+    /// Those of which the kernel does not say what they are.
+    pub unknown: u64,
+}
+
+impl Fallback {
+    /// Counts one connection. Fallback is for good (RFC 8684, section 3.7), so that its end is the time to look.
+    pub(crate) fn count(&mut self, protocol: Protocol, fd: RawFd) {
+        if protocol != Protocol::Mptcp {
+            return;
+        }
+        self.asked += 1;
+        match fell_back(fd) {
+            Some(fell_back) => self.fell_back += u64::from(fell_back),
+            None => self.unknown += 1,
+        }
+    }
+
+    /// Counts data sockets.
+    #[must_use]
+    pub fn of<'a>(sockets: impl IntoIterator<Item = &'a DataSocket>) -> Self {
+        let mut counted = Self::default();
+        sockets.into_iter().for_each(|socket| counted.count(socket.protocol(), socket.read_fd()));
+        counted
+    }
+}
+
+/// Whether an MPTCP socket's connection is TCP; nothing where the kernel does not say (before Linux 5.16).
+fn fell_back(fd: RawFd) -> Option<bool> {
+    // linux/tcp.h (Linux 6.9), linux/socket.h and linux/mptcp.h.
+    const TCP_IS_MPTCP: c_int = 43;
+    const SOL_MPTCP: c_int = 284;
+    const MPTCP_INFO: c_int = 1;
+    let mut value = [0];
+    if sys::get_option(fd, libc::IPPROTO_TCP, TCP_IS_MPTCP, &mut value).is_ok() {
+        return Some(value[0] == 0);
+    }
+    match sys::get_option(fd, SOL_MPTCP, MPTCP_INFO, &mut value) {
+        Ok(_) => Some(false),
+        Err(cause) => (cause.raw_os_error() == Some(libc::EOPNOTSUPP)).then_some(true),
+    }
 }
 
 /// TCP_NODELAY, when asked for.

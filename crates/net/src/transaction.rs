@@ -7,13 +7,13 @@
 //! port is free at once, and when it comes round again the server's kernel accepts the new SYN in TIME_WAIT because its
 //! sequence number and time stamp are newer (RFC 6191). Nothing is skipped: both FINs travel in every transaction.
 
-use crate::NetError;
 use crate::address::RawAddress;
 use crate::bulk::PATIENCE;
 use crate::listener::DataListener;
 use crate::path::{Path, PathError, PathOptions, Received};
+use crate::tcp::{self, Fallback};
 use crate::wait::{Patience, Waited};
-use crate::{sys, tcp};
+use crate::{NetError, sys};
 use model::{EndSpec, Protocol, Receive, SocketSpec};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -106,6 +106,7 @@ pub struct TransactionClient<'a> {
     raw: RawAddress,
     waiting: Waiting<'a>,
     request: Vec<u8>,
+    fallback: Fallback,
 }
 
 impl<'a> TransactionClient<'a> {
@@ -123,7 +124,7 @@ impl<'a> TransactionClient<'a> {
     ) -> Result<Self, NetError> {
         drop(tcp::unconnected(spec, end, to)?);
         let (raw, waiting) = (RawAddress::new(to), Waiting::new(options)?);
-        Ok(Self { spec, end, to, raw, waiting, request: vec![0; request_bytes] })
+        Ok(Self { spec, end, to, raw, waiting, request: vec![0; request_bytes], fallback: Fallback::default() })
     }
 
     /// One transaction: connect, send `request`, receive exactly `response`, see the server close, close.
@@ -148,7 +149,14 @@ impl<'a> TransactionClient<'a> {
         if let Part::Ended(ended) = self.waiting.end_of_stream(fd)? {
             return Ok(ended);
         }
+        self.fallback.count(self.spec.protocol, fd);
         Ok(Received::Bytes(length))
+    }
+
+    /// What became of the connections of all transactions that were made so far.
+    #[must_use]
+    pub fn fallback(&self) -> Fallback {
+        self.fallback
     }
 
     fn connect(&self) -> Result<Result<OwnedFd, Received>, PathError> {

@@ -69,6 +69,15 @@ fn udp_unconnected() {
 }
 
 #[test]
+fn mptcp() {
+    if !std::fs::read_to_string("/proc/sys/net/mptcp/enabled").is_ok_and(|enabled| enabled.trim() == "1") {
+        eprintln!("SKIPPED mptcp: this kernel has no MPTCP, or net.mptcp.enabled is 0");
+        return;
+    }
+    all_modes(&SocketSpec::new(Protocol::Mptcp));
+}
+
+#[test]
 fn udp_sizes() {
     for connected in [true, false] {
         let mut spec = SocketSpec::new(Protocol::Udp);

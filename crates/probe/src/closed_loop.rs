@@ -13,7 +13,7 @@ use clock::Clock;
 use model::worker::ProbeTask;
 use model::{Finding, FindingId, Probe, ProbeSpec};
 use net::icmp::EchoSocket;
-use net::{PathOptions, PathVisitor, TransactionClient};
+use net::{Fallback, PathOptions, PathVisitor, TransactionClient};
 use record::{Recorder, RecorderConfig};
 use std::time::Duration;
 use task::{Interrupter, Progress, Watchdog};
@@ -94,7 +94,7 @@ impl Engine for ClosedLoop<'_> {
             timeout_ns: plan.timeout_ns,
             stop,
         };
-        let mut done = run_on_path(spec, data_path, &options, size, visitor)?;
+        let (mut done, fallback) = run_on_path(spec, data_path, &options, size, visitor)?;
         self.number = rounds.next_number();
         done.counters.socket_overflow = data_path.dropped().saturating_sub(dropped_before);
         if pass.first {
@@ -104,6 +104,7 @@ impl Engine for ClosedLoop<'_> {
         let recorded = recorder.finish(Some(&done.map));
         let mut found = self.found.clone();
         found.extend(overrun(rounds.unmatched().overrun));
+        found.extend(driver::fell_back(fallback));
         if let Some(session) = &self.peer.session {
             found.extend(rate_limited(min_gap_ns(session.max_rate_pps(), spec.pings), session.max_rate_pps()));
         }
@@ -226,22 +227,26 @@ fn rate_limited(gap_ns: u64, max_rate_pps: u32) -> Option<Finding> {
     })
 }
 
-/// Runs the visitor on the data path.
+/// Runs the visitor on the data path; says what became of its connections.
 fn run_on_path(
     spec: &ProbeSpec,
     data_path: &mut DataPath,
     options: &PathOptions<'_>,
     size: u32,
     visitor: SizeLoop<'_, '_>,
-) -> Result<SizeDone, ProbeError> {
+) -> Result<(SizeDone, Fallback), ProbeError> {
     match data_path {
-        DataPath::Data(socket) => Ok(net::with_path(socket, options, visitor)?),
+        DataPath::Data(socket) => {
+            let done = net::with_path(socket, options, visitor)?;
+            Ok((done, Fallback::of([&**socket])))
+        }
         DataPath::ConnectEach(to) => {
-            Ok(visitor.visit(&mut TransactionClient::new(&spec.socket, &spec.initiator, *to, options, size as usize)?))
+            let mut client = TransactionClient::new(&spec.socket, &spec.initiator, *to, options, size as usize)?;
+            Ok((visitor.visit(&mut client), client.fallback()))
         }
         DataPath::Echo(to) => {
             let socket = EchoSocket::open(*to, &spec.socket, &spec.initiator, options, size as usize)?;
-            Ok(visitor.visit(&mut EchoPath::new(socket, size as usize)))
+            Ok((visitor.visit(&mut EchoPath::new(socket, size as usize)), Fallback::default()))
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, ProbeSpec};
-use net::PathError;
+use net::{Fallback, PathError};
 use std::time::Duration;
 use wire::StopReport;
 
@@ -188,6 +188,21 @@ pub(crate) fn vanished(failure: Option<&ProbeError>, found: &mut Vec<Finding>) -
 /// The initiator's data path failed.
 pub(crate) fn broken_path(cause: PathError) -> Finding {
     Finding::at(FindingId::PathBroken, "initiator", format!("the initiator's data path broke: {cause}"))
+}
+
+/// Connections that are not of the protocol that was asked for.
+pub(crate) fn fell_back(fallback: Fallback) -> Option<Finding> {
+    let Fallback { asked, fell_back, unknown } = fallback;
+    let detail = match (fell_back, unknown) {
+        (0, 0) => return None,
+        (0, _) => format!(
+            "whether {unknown} of {asked} connections are MPTCP cannot be seen, because the kernel does not say: use Linux 5.16 or later without a preloaded stack"
+        ),
+        _ => format!(
+            "the connection fell back to TCP ({fell_back} of {asked}), so MPTCP was not measured: the peer's kernel must have it (sysctl net.mptcp.enabled=1), and nothing on the path may remove its options (firewalls, proxies)"
+        ),
+    };
+    Some(Finding::at(FindingId::PathNotAsClaimed, "initiator", detail))
 }
 
 /// Locks the process' memory. What was refused is a finding; the error itself names the cause and the remedy.

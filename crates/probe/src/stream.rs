@@ -23,8 +23,8 @@ use model::result::SelfCost;
 use model::stream::{StreamInterval, StreamSent};
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, Latency, LiveInterval, StreamSpec};
-use net::DataSocket;
 use net::bulk::{self, TcpWatch};
+use net::{DataSocket, Fallback};
 use open::OpenStream;
 use pinger::{Pinger, RecentRtts};
 use stats::Histogram;
@@ -464,6 +464,7 @@ impl StreamRun {
         let rate = |bytes: u64, ns: u64| (ns > 0).then(|| bytes as f64 * 8.0 / (ns as f64 / 1e9));
         let came_down = received.as_ref().and_then(|received| rate(received.bytes, received.elapsed_ns));
         found.extend(opened.held_back(size, [rate(sent.bytes, sent.elapsed_ns), came_down]));
+        found.extend(driver::fell_back(Fallback::of(&opened.sockets)));
         let mut counters = self.counters;
         counters.socket_overflow += self.overflow;
         let address = opened.session.name().to_owned();

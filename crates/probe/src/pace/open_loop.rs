@@ -17,7 +17,7 @@ use clock::Clock;
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
-use net::PathOptions;
+use net::{Fallback, PathOptions};
 use pgm_io::WayCounts;
 use record::{Delivered, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts};
 use std::sync::atomic::AtomicBool;
@@ -341,6 +341,7 @@ impl OpenLoop<'_> {
         let mut found = self.found.clone();
         found.extend(overrun(done.overrun));
         found.extend(unmatched_messages(done.unmatched));
+        found.extend(driver::fell_back(Fallback::of(&self.paths.sockets.list)));
         found.extend(of_group.found);
         let repairs = recorded.pace.as_mut().and_then(|pace| pace.repairs.take());
         let pgm = self.paths.group.as_ref().map(|group| group.report(of_group.ends, repairs));

@@ -35,6 +35,7 @@ const PEERS: &[(&str, &str, &str, &str)] = &[
     ("stream", "-w", "iperf3", "--send-buffer BYTES and --receive-buffer BYTES"),
     ("stream", "-A", "iperf3", "--cpu N --remote-cpu N"),
     ("stream", "-B", "iperf3", "--bind ADDR"),
+    ("stream", "--mptcp", "iperf3", "the word mptcp: stream mptcp ADDR"),
     ("stream", "--gsro", "iperf3", "--gso --gro"),
     ("stream", "--json-stream", "iperf3", "--jsonl"),
     ("stream", "-m", "netperf", "--size BYTES"),
