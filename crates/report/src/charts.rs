@@ -354,20 +354,10 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
     if ours.len() > 1
         && let Some(figure) = heat::multiples(&ours, look)
     {
-        let mut csv = String::new();
+        let mut csv = format!("run,cell,repetition,{}", heat::CSV_HEAD);
         for map in &ours {
-            let body = heat::csv(map, Layout::Log);
-            for (number, line) in body.split_inclusive("\r\n").enumerate() {
-                match (number, csv.is_empty()) {
-                    (0, true) => csv.push_str(&format!("run,cell,repetition,{line}")),
-                    (0, false) => {}
-                    _ => {
-                        let key = format!("{},{},{},", field(&map.run), field(&map.cell), map.repetition);
-                        csv.push_str(&key);
-                        csv.push_str(line);
-                    }
-                }
-            }
+            let key = format!("{},{},{},", field(&map.run), field(&map.cell), map.repetition);
+            csv.push_str(&heat::csv_lines(map, Layout::Log, &key));
         }
         add(ChartKind::Cells, None, &tag, figure, Data::Ready(csv));
     }

@@ -36,8 +36,8 @@ pub fn plan(bytes: &[u8]) {
 /// `cells/NNNN.hlog`.
 pub fn hlog(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    for interval in hlog::read(Path::new("0001.hlog"), text).unwrap_or_default() {
-        let _ = interval.decode();
+    for interval in hlog::Log::parse(text).intervals {
+        let _ = stats::Histogram::from_base64_v2(interval.histogram);
     }
 }
 

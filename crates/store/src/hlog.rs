@@ -5,46 +5,101 @@
 use crate::{StoreError, cell};
 use std::path::{Path, PathBuf};
 
+/// Starts later than this are times since 1970, not since the log's base.
+const ABSOLUTE_S: f64 = 1e8;
+
 /// One line of a log.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Interval {
-    /// `rtt`, `rtt_intended`, `lateness`, with `@host` where needed; absent on untagged lines.
-    pub tag: Option<String>,
-    /// Start in seconds, relative to the log's base time or absolute.
-    pub start_s: f64,
-    /// Length in seconds.
-    pub length_s: f64,
-    /// Largest value in the unit of the log's writer.
-    pub max: f64,
-    /// The histogram: base64 of the compressed V2 encoding.
-    pub histogram: String,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval<'a> {
+    /// Line number, from 1.
+    pub number: usize,
+    /// `rtt`, `rtt_intended`, `lateness`, with `@host` where needed; `rtt` of lines without a tag.
+    pub tag: &'a str,
+    /// Start since the log's base time, or since its first interval where starts are times since 1970.
+    pub start_ns: u64,
+    /// Length; 0 where the line has none that a measurement can have.
+    pub length_ns: u64,
+    /// Largest value.
+    pub max_ns: u64,
+    /// The histogram: base64 of the compressed V2 encoding, values in ns. It is not decoded.
+    pub histogram: &'a str,
 }
 
-impl Interval {
-    /// The histogram, decoded; values in the unit of the log's writer (ns here).
-    ///
-    /// # Errors
-    /// [`stats::StatsError`] for a text that is no histogram, or one too large to be of a measurement.
-    pub fn decode(&self) -> Result<stats::Histogram, stats::StatsError> {
-        stats::Histogram::from_base64_v2(&self.histogram)
+/// The lines of a log, not copied: an hour has 100,000.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Log<'a> {
+    /// Those that can be read.
+    pub intervals: Vec<Interval<'a>>,
+    /// Those that cannot: number and why.
+    pub damaged: Vec<(usize, String)>,
+}
+
+impl<'a> Log<'a> {
+    /// Reads the text of a log.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Self {
+        let mut log = Self::default();
+        let mut lines = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim_end();
+            if line.is_empty() || line.starts_with('#') || line.starts_with('"') {
+                continue;
+            }
+            match fields(line) {
+                Ok(fields) => lines.push((number, fields)),
+                Err(why) => log.damaged.push((number, why.to_owned())),
+            }
+        }
+        let first = lines.iter().map(|(_, (_, [start_s, ..], _))| *start_s).reduce(f64::min).unwrap_or(0.0);
+        let base = if first >= ABSOLUTE_S { first } else { 0.0 };
+        let divisor = divisor(text);
+        for (number, (tag, [start_s, length_s, max], histogram)) in lines {
+            let Some(start_ns) = nanoseconds(start_s - base) else {
+                log.damaged.push((number, "the start is no time of a measurement".to_owned()));
+                continue;
+            };
+            let length_ns = nanoseconds(length_s).unwrap_or(0);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+            let max_ns = (max * divisor).round() as u64;
+            log.intervals.push(Interval { number, tag, start_ns, length_ns, max_ns, histogram });
+        }
+        log
+    }
+
+    /// The tags of the lines, and those that stand for several reflectors'.
+    pub fn tags(&self) -> impl Iterator<Item = &'a str> {
+        self.intervals.iter().map(|interval| interval.tag).flat_map(|tag| [tag, bare(tag)])
+    }
+
+    /// The lines of a tag in the order of time; those of all reflectors where the log has no line of the tag itself.
+    #[must_use]
+    pub fn of_tag(&self, tag: &str) -> Vec<Interval<'a>> {
+        let exact = self.intervals.iter().any(|interval| interval.tag == tag);
+        let fits = |interval: &&Interval<'_>| if exact { interval.tag == tag } else { bare(interval.tag) == tag };
+        let mut found: Vec<Interval<'a>> = self.intervals.iter().filter(fits).copied().collect();
+        found.sort_by_key(|interval| (interval.start_ns, interval.number));
+        found
     }
 }
 
-/// One line of a log as it stands in the text.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line<'a> {
-    /// Line number, from 1.
-    pub number: usize,
-    /// As [`Interval::tag`].
-    pub tag: Option<&'a str>,
-    /// As [`Interval::start_s`].
-    pub start_s: f64,
-    /// As [`Interval::length_s`].
-    pub length_s: f64,
-    /// As [`Interval::max`].
-    pub max: f64,
-    /// As [`Interval::histogram`].
-    pub histogram: &'a str,
+/// A tag without the reflector's name.
+fn bare(tag: &str) -> &str {
+    tag.split_once('@').map_or(tag, |(bare, _)| bare)
+}
+
+/// What the largest values are multiplied by to become ns: the header says it, else they are ms.
+fn divisor(text: &str) -> f64 {
+    let header = text.lines().take_while(|line| line.starts_with('#'));
+    let mut named = header.filter_map(|line| {
+        line.strip_prefix("#[MaxValueDivisor:")?.trim_end().trim_end_matches(']').trim().parse::<f64>().ok()
+    });
+    named.next().filter(|divisor| divisor.is_finite() && *divisor > 0.0).unwrap_or(1e6)
+}
+
+/// Times of a measurement: up to ten years.
+fn nanoseconds(seconds: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and ten years")]
+    (0.0..3e8).contains(&seconds).then(|| (seconds * 1e9).round() as u64)
 }
 
 /// The interval log of a cell and where it is; `None` where the cell has none. Bytes that are no text become signs that
@@ -65,57 +120,19 @@ pub fn text(run: &Path, index: u32) -> Result<Option<(PathBuf, String)>, StoreEr
     }
 }
 
-/// The lines of a log, one by one, without copying them: an hour has 100,000. `path` is only named in errors, which are
-/// [`StoreError::DamagedLine`]; lines after a damaged one follow. The histograms are not decoded.
-pub fn lines<'a>(path: &'a Path, text: &'a str) -> impl Iterator<Item = Result<Line<'a>, StoreError>> + 'a {
-    text.lines().enumerate().filter_map(move |(number, line)| {
-        let line = line.trim_end();
-        if line.is_empty() || line.starts_with('#') || line.starts_with('"') {
-            return None;
-        }
-        let number = number + 1;
-        Some(one(number, line).map_err(|why| StoreError::DamagedLine {
-            path: path.to_owned(),
-            line: number,
-            why: why.to_owned(),
-        }))
-    })
-}
-
-/// Reads the text of a log. `path` is only named in errors. The histograms are not decoded.
-///
-/// # Errors
-/// [`StoreError::DamagedLine`].
-pub fn read(path: &Path, text: &str) -> Result<Vec<Interval>, StoreError> {
-    lines(path, text)
-        .map(|line| {
-            line.map(|line| Interval {
-                tag: line.tag.map(str::to_owned),
-                start_s: line.start_s,
-                length_s: line.length_s,
-                max: line.max,
-                histogram: line.histogram.to_owned(),
-            })
-        })
-        .collect()
-}
-
-fn one(number: usize, line: &str) -> Result<Line<'_>, &'static str> {
+/// Tag, start and length in s with the largest value, and histogram of a line.
+fn fields(line: &str) -> Result<(&str, [f64; 3], &str), &'static str> {
     let (tag, rest) = match line.strip_prefix("Tag=") {
-        Some(tagged) => {
-            let (tag, rest) = tagged.split_once(',').ok_or("a tag without figures")?;
-            (Some(tag), rest)
-        }
-        None => (None, line),
+        Some(tagged) => tagged.split_once(',').ok_or("a tag without figures")?,
+        None => ("rtt", line),
     };
     let mut fields = rest.splitn(4, ',');
     let mut figure =
         |why| fields.next().and_then(|text| text.trim().parse::<f64>().ok()).filter(|n| n.is_finite()).ok_or(why);
-    let start_s = figure("the start is no number")?;
-    let length_s = figure("the length is no number")?;
-    let max = figure("the maximum is no number")?;
+    let figures =
+        [figure("the start is no number")?, figure("the length is no number")?, figure("the maximum is no number")?];
     let histogram = fields.next().filter(|text| !text.is_empty()).ok_or("the histogram is missing")?;
-    Ok(Line { number, tag, start_s, length_s, max, histogram })
+    Ok((tag, figures, histogram))
 }
 
 #[cfg(test)]
@@ -126,19 +143,28 @@ mod tests {
     fn reads_tagged_and_untagged_lines() {
         let text = "#[Histogram log format version 1.3]\n#[StartTime: 1 (seconds since epoch)]\n\
                     \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n\
-                    Tag=rtt,0.000,1.000,61.952,HISTFAAA\n1.5,1.000,2,HISTFBBB\r\n";
-        let intervals = read(Path::new("x.hlog"), text).unwrap();
-        assert_eq!(intervals.len(), 2);
-        assert_eq!(intervals[0].tag.as_deref(), Some("rtt"));
-        assert_eq!((intervals[1].start_s, intervals[1].max), (1.5, 2.0));
-        assert_eq!(intervals[1].histogram, "HISTFBBB");
+                    Tag=lateness@b,0.000,1.000,61.952,HISTFAAA\n1.5,1.000,2,HISTFBBB\r\n";
+        let log = Log::parse(text);
+        let [first, second] = log.intervals.as_slice() else { panic!("{log:?}") };
+        assert_eq!((first.tag, first.max_ns, second.tag), ("lateness@b", 61_952_000, "rtt"));
+        assert_eq!((second.start_ns, second.length_ns, second.histogram), (1_500_000_000, 1_000_000_000, "HISTFBBB"));
+        assert_eq!((log.of_tag("lateness"), log.of_tag("lateness@c")), (vec![*first], vec![]));
+        assert_eq!(log.tags().collect::<Vec<_>>(), ["lateness@b", "lateness", "rtt", "rtt"]);
+        let absolute = Log::parse("#[MaxValueDivisor: 1000.0]\n1700000001.5,1,2,H\n1700000000.5,1,2,H\n");
+        assert_eq!(
+            absolute.intervals[0],
+            Interval { number: 2, start_ns: 1_000_000_000, max_ns: 2_000, histogram: "H", ..*second }
+        );
     }
 
     #[test]
     fn names_the_damaged_line() {
-        for bad in ["Tag=rtt", "x,1,1,H", "1,1,1", "1,1,1,", "1,NaN,1,H", "1,1"] {
-            let error = read(Path::new("x.hlog"), &format!("#\n{bad}\n")).unwrap_err().to_string();
-            assert!(error.contains("x.hlog: line 2"), "{error}");
+        for bad in ["Tag=rtt", "x,1,1,H", "1,1,1", "1,1,1,", "1,NaN,1,H", "1,1", "-5,1,1,H"] {
+            let text = format!("#\n{bad}\n");
+            let log = Log::parse(&text);
+            assert!(log.intervals.is_empty() && log.damaged.len() == 1 && log.damaged[0].0 == 2, "{bad}: {log:?}");
         }
+        assert_eq!(nanoseconds(0.3), Some(300_000_000));
+        assert_eq!([-0.1, 1e300, f64::NAN].map(nanoseconds), [None; 3]);
     }
 }

@@ -1,6 +1,6 @@
 //! Reading run directories.
 
-use crate::{CsvRow, StoreError, cell, hlog, journal};
+use crate::{CsvRow, StoreError, cell, journal};
 use model::result::Outlier;
 use model::run::RunStep;
 use model::{Event, JournalLine, ModelError, ResultDocument, RunDocument, Substrate};
@@ -97,17 +97,6 @@ impl Run {
     /// [`StoreError::DamagedLine`], [`StoreError::Read`].
     pub fn events(&self, index: u32) -> Result<Vec<Event>, StoreError> {
         cell::events(&self.path, index)
-    }
-
-    /// The intervals of a cell's interval log; none where the cell has no such file.
-    ///
-    /// # Errors
-    /// [`StoreError::DamagedLine`], [`StoreError::Read`].
-    pub fn hlog(&self, index: u32) -> Result<Vec<hlog::Interval>, StoreError> {
-        match hlog::text(&self.path, index)? {
-            Some((path, text)) => hlog::read(&path, &text),
-            None => Ok(Vec::new()),
-        }
     }
 
     /// The raw samples of a cell, decompressed, as the worker wrote them; `None` where they were not asked for.

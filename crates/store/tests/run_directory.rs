@@ -45,7 +45,8 @@ fn what_is_written_is_read() {
     assert_eq!(run.missing().iter().map(|step| step.index).collect::<Vec<_>>(), [3]);
     assert_eq!(run.outliers(1).unwrap(), measured(1).outliers);
     assert_eq!(run.raw(1).unwrap(), Some(vec![1, 2, 3, 4]));
-    assert_eq!(run.hlog(1).unwrap()[0].tag.as_deref(), Some("rtt"));
+    let (_, log) = store::hlog::text(&path, 1).unwrap().unwrap();
+    assert_eq!(store::hlog::Log::parse(&log).intervals[0].tag, "rtt");
     let events = run.events(1).unwrap();
     assert_eq!((events.len(), events[0].kind.as_str(), events[0].seq), (1, "loss", Some(9)));
     let series = fs::read_to_string(path.join("cells/0001.series.jsonl")).unwrap();
@@ -305,9 +306,9 @@ fn a_discarded_run_leaves_nothing() {
 fn histograms_of_a_log_are_decoded() {
     let mut histogram = stats::Histogram::new();
     histogram.record(12_345);
-    let text = format!("Tag=rtt,0.000,1.000,12.345,{}\n", histogram.to_base64_v2().unwrap());
-    let interval = store::hlog::read(Path::new("x"), &text).unwrap().remove(0);
-    assert_eq!(interval.decode().unwrap().count(), 1);
-    let noise = store::hlog::read(Path::new("x"), "0,1,2,HISTFAAA\n").unwrap().remove(0);
-    assert!(noise.decode().is_err());
+    let text = format!("Tag=rtt,0.000,1.000,12.345,{}\n0,1,2,HISTFAAA\n", histogram.to_base64_v2().unwrap());
+    let log = store::hlog::Log::parse(&text);
+    let decoded = |index: usize| stats::Histogram::from_base64_v2(log.intervals[index].histogram);
+    assert_eq!(decoded(0).unwrap().count(), 1);
+    assert!(decoded(1).is_err());
 }

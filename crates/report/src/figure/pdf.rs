@@ -5,7 +5,7 @@ use crate::heat::Theme;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use pdf_writer::types::{CidFontType, FontFlags, LineJoinStyle, SystemInfo, TextRenderingMode, UnicodeCmap};
-use pdf_writer::{Content, Filter, Finish as _, Name, Pdf, Rect, Ref, Str, TextStr};
+use pdf_writer::{Content, Dict, Filter, Finish as _, Name, Pdf, Rect, Ref, Str, TextStr};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
@@ -194,8 +194,8 @@ fn file(figure: &Figure, points: f64, content: &[u8], used: &Used<'_>) -> Vec<u8
     pdf.stream(body, &packed(content)).filter(Filter::FlateDecode);
     let images: Vec<Ref> = used.images.iter().map(|pixels| image(&mut pdf, &mut numbers, pixels)).collect();
     let mut fonts = Vec::new();
-    for (weight, glyphs) in used.glyphs.iter().enumerate().filter(|(_, glyphs)| !glyphs.is_empty()) {
-        fonts.push((weight, font(&mut pdf, &mut numbers, &figure.font, weight == 1, glyphs)));
+    for (weight, glyphs) in used.glyphs.iter().enumerate() {
+        fonts.push(font(&mut pdf, &mut numbers, &figure.font, weight == 1, glyphs));
     }
     let states: Vec<Ref> = used
         .alphas
@@ -211,21 +211,14 @@ fn file(figure: &Figure, points: f64, content: &[u8], used: &Used<'_>) -> Vec<u8
     sheet.parent(pages).contents(body);
     sheet.media_box(Rect::new(0.0, 0.0, f(figure.width * points), f(figure.height * points)));
     let mut resources = sheet.resources();
-    let mut named = resources.ext_g_states();
-    for (place, id) in states.iter().enumerate() {
-        named.pair(Name(format!("G{place}").as_bytes()), id);
-    }
-    named.finish();
-    let mut named = resources.x_objects();
-    for (place, id) in images.iter().enumerate() {
-        named.pair(Name(format!("I{place}").as_bytes()), id);
-    }
-    named.finish();
-    let mut named = resources.fonts();
-    for (weight, id) in fonts {
-        named.pair(FONT_NAMES[weight.min(1)], id);
-    }
-    named.finish();
+    let named = |mut resources: Dict<'_>, letter: char, ids: &[Ref]| {
+        for (place, id) in ids.iter().enumerate() {
+            resources.pair(Name(format!("{letter}{place}").as_bytes()), id);
+        }
+    };
+    named(resources.ext_g_states(), 'G', &states);
+    named(resources.x_objects(), 'I', &images);
+    named(resources.fonts(), 'F', &fonts);
     resources.finish();
     sheet.finish();
     pdf.finish()

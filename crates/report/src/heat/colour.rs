@@ -90,12 +90,9 @@ impl Palette {
     #[must_use]
     pub fn table(self, theme: Theme) -> [Rgb; 256] {
         let (from, to) = self.part(theme);
-        let points: Vec<Rgb> = self.points().iter().map(|point| rgb(*point)).collect();
-        table(|level| {
-            // In units of 1/255,000 of the palette, so that all is done in integers.
-            let place = from * (255 - level) + to * level;
-            between(&points, place, 255_000)
-        })
+        let points = self.points().map(rgb);
+        // In units of 1/255,000 of the palette, so that all is done in integers.
+        line_of(&points, 255_000, |level| from * (255 - level) + to * level)
     }
 }
 
@@ -104,12 +101,9 @@ pub(crate) fn rgb(value: u32) -> Rgb {
     [r, g, b]
 }
 
-fn table(colour: impl Fn(u32) -> Rgb) -> [Rgb; 256] {
-    let mut out = [[0; 3]; 256];
-    for (level, slot) in (0..).zip(&mut out) {
-        *slot = colour(level);
-    }
-    out
+/// So many colours on a line through points: that of each number at the `place` it has of `whole`.
+fn line_of<const N: usize>(points: &[Rgb], whole: u32, place: impl Fn(u32) -> u32) -> [Rgb; N] {
+    std::array::from_fn(|number| between(points, place(u32::try_from(number).unwrap_or(0)), whole))
 }
 
 /// The colour at `place` of `whole` on a line through points at equal distances.
@@ -120,13 +114,11 @@ pub(super) fn between(points: &[Rgb], place: u32, whole: u32) -> Rgb {
     let rest = scaled % u64::from(whole);
     let (Some(a), b) = (points.get(index), points.get(index + 1)) else { return [0; 3] };
     let b = b.unwrap_or(a);
-    let mut out = [0; 3];
-    for ((slot, a), b) in out.iter_mut().zip(a).zip(b) {
-        let mixed = (u64::from(*a) * (u64::from(whole) - rest) + u64::from(*b) * rest + u64::from(whole) / 2)
-            / u64::from(whole);
-        *slot = u8::try_from(mixed).unwrap_or(u8::MAX);
-    }
-    out
+    let whole = u64::from(whole);
+    std::array::from_fn(|part| {
+        let mixed = (u64::from(a[part]) * (whole - rest) + u64::from(b[part]) * rest + whole / 2) / whole;
+        u8::try_from(mixed).unwrap_or(u8::MAX)
+    })
 }
 
 /// Blue where the first has more, orange where the second has more, grey where both have the same: told apart with any
@@ -138,18 +130,11 @@ impl Diverging {
     /// 255 colours; number 127 is the middle.
     #[must_use]
     pub fn table(theme: Theme) -> [Rgb; 255] {
-        let points: Vec<Rgb> = match theme {
+        let points = match theme {
             Theme::Light => [0x08_30_6b, 0x2b_74_b8, 0x8f_bc_e0, 0xe4_e4_e1, 0xf2_b4_79, 0xcf_62_15, 0x64_24_00],
             Theme::Dark => [0xb8_dc_ff, 0x4f_a0_e6, 0x25_5e_96, 0x3a_3d_42, 0x9c_54_18, 0xf0_8c_3c, 0xff_dc_b4],
-        }
-        .into_iter()
-        .map(rgb)
-        .collect();
-        let mut out = [[0; 3]; 255];
-        for (level, slot) in (0..).zip(&mut out) {
-            *slot = between(&points, level, 254);
-        }
-        out
+        };
+        line_of(&points.map(rgb), 254, |level| level)
     }
 
     /// The colour number of a ratio's logarithm to base 2; saturated at ±`reach`.

@@ -8,7 +8,6 @@
 //! Logs are read when a map is asked for, so that a report of long runs does not hold them.
 
 mod colour;
-mod log;
 mod look;
 mod map;
 mod pack;
@@ -22,17 +21,17 @@ mod ticks;
 
 pub(crate) use colour::rgb;
 pub use colour::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
-pub(crate) use log::tags;
 pub use look::Look;
 pub(crate) use map::marginal;
 pub use map::{Column, Grid, Heat, Map, StatisticLine, Strip, Tagged};
 pub use pack::pack;
+pub(crate) use read::tags;
 pub use read::{of_input, of_run, of_step};
 pub use rows::{Bin, Layout, ROWS_PER_OCTAVE, Rows};
 
 pub(crate) use several::{difference, difference_csv, multiples};
 pub(crate) use single::{ROW_2011_NS, TOP_2011_NS, figure, figure_2011, palette_2011};
-pub(crate) use table::csv;
+pub(crate) use table::{HEAD as CSV_HEAD, csv, lines as csv_lines};
 pub(crate) use ticks::{Ticks, is_tick, ticks};
 
 /// What maps are made, and how.
@@ -44,14 +43,10 @@ pub struct Options {
     /// Most columns of a map: the shortest of 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30 s, 1, 2, 5, 10 min … is taken that needs no
     /// more, and never less than an interval of the log.
     pub max_columns: usize,
-    /// Columns exactly this long, where `max_columns` and the log's intervals allow it.
-    pub column_ns: Option<u64>,
     /// Width of the rows of a second, linear grid, in ns; absent: none. 10,000 is that of 2011.
     pub linear_ns: Option<u64>,
     /// Around how many of the worst messages the log's own intervals are kept, where columns are longer than those.
     pub details: usize,
-    /// How much time before and after such a message.
-    pub detail_ns: u64,
     /// How many of the worst messages are marked.
     pub outliers: usize,
     /// Only this repetition of a cell; absent: all.
@@ -67,10 +62,8 @@ impl Default for Options {
         Self {
             tags: ["rtt", "rtt_intended", "lateness"].map(str::to_owned).to_vec(),
             max_columns: 4000,
-            column_ns: None,
             linear_ns: None,
             details: 8,
-            detail_ns: 3_000_000_000,
             outliers: 20,
             repetition: None,
             cell: None,

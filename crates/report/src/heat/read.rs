@@ -1,7 +1,6 @@
 //! From the interval logs of a run to maps. Lines are grouped by column, and columns are summed by several threads, each
 //! with one tally that it reuses: an hour of 100 ms intervals has 36,000 histograms a tag.
 
-use super::log::{Damage, Log};
 use super::map::{Grid, Heat, Map, Strip, Tagged};
 use super::tally::{Summed, Tally};
 use super::{Layout, Options};
@@ -11,10 +10,10 @@ use model::ResultDocument;
 use model::result::Outlier;
 use model::run::{RunDocument, RunStep};
 use stats::{Bucket, Decoder};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
-use store::hlog;
+use store::hlog::{self, Interval};
 
 /// Lengths of columns that people read well, in ns.
 const LADDER: [u64; 18] = {
@@ -41,8 +40,34 @@ const LADDER: [u64; 18] = {
         4 * h,
     ]
 };
+/// How much time before and after one of the worst messages a detail shows.
+const DETAIL_NS: u64 = 3_000_000_000;
 /// Columns of a detail at most.
 const DETAIL_COLUMNS: usize = 4000;
+
+/// Damaged lines that are named one by one.
+const NAMED: usize = 3;
+
+/// The tags that the interval logs of a run have, in the order of their names.
+pub(crate) fn tags(run: &store::Run) -> BTreeSet<String> {
+    let logs = run.results.iter().filter_map(|(step, _)| hlog::text(&run.path, step.index).ok().flatten());
+    logs.flat_map(|(_, text)| hlog::Log::parse(&text).tags().map(plain).collect::<Vec<_>>()).collect()
+}
+
+/// Damaged lines of a log, which are left out, in words.
+fn damage(path: &Path, mut lines: Vec<(usize, String)>) -> Vec<String> {
+    let path = path.display();
+    lines.sort();
+    lines.dedup();
+    let named = lines.iter().take(NAMED);
+    let mut words: Vec<String> = named
+        .map(|(line, why)| format!("{path}: line {line} is damaged ({why}): it is left out of the picture"))
+        .collect();
+    if let Some(rest) = lines.len().checked_sub(NAMED).filter(|rest| *rest > 0) {
+        words.push(format!("{path}: {rest} more lines are damaged and left out"));
+    }
+    words
+}
 
 /// The maps of a run's cells.
 #[must_use]
@@ -97,8 +122,8 @@ pub fn of_step(
             return heat;
         }
     };
-    let log = Log::new(&path, &text);
-    let mut damage = Damage { path: &path, lines: log.damaged.clone() };
+    let log = hlog::Log::parse(&text);
+    let mut damaged = log.damaged.clone();
     let outliers = store::outliers(folder, step.index).unwrap_or_else(|error| {
         heat.problems.push(error.to_string());
         Vec::new()
@@ -124,7 +149,7 @@ pub fn of_step(
         let tagged = tagged(&outliers, tag);
         let (received, lost) = messages(result, tag);
         let plans = plan(&lines, &losses(result, tag), &tagged, options);
-        let mut strips = plans.iter().map(|plan| plan.strip(log.divisor, options, &mut damage.lines));
+        let mut strips = plans.iter().map(|plan| plan.strip(options, &mut damaged));
         let Some(whole) = strips.next() else { continue };
         let map = Map {
             run: plain(&run),
@@ -152,7 +177,7 @@ pub fn of_step(
         }
         heat.maps.push(map);
     }
-    heat.problems.append(&mut damage.words());
+    heat.problems.extend(damage(&path, damaged));
     heat
 }
 
@@ -182,20 +207,15 @@ struct Plan<'a> {
     start_ns: u64,
     column_ns: u64,
     columns: usize,
-    lines: &'a [(u64, u64, hlog::Line<'a>)],
+    lines: &'a [Interval<'a>],
     lost: Vec<u64>,
     /// Whether damaged lines of it are reported: not twice.
     reports: bool,
 }
 
-fn plan<'a>(
-    lines: &'a [(u64, u64, hlog::Line<'a>)],
-    lost: &[(u64, u64)],
-    tagged: &[Tagged],
-    options: &Options,
-) -> Vec<Plan<'a>> {
-    let interval = lines.iter().map(|(_, length, _)| *length).max().unwrap_or(0).max(1_000_000);
-    let last = lines.last().map_or(0, |(start, _, _)| *start).max(lost.last().map_or(0, |(start, _)| *start));
+fn plan<'a>(lines: &'a [Interval<'a>], lost: &[(u64, u64)], tagged: &[Tagged], options: &Options) -> Vec<Plan<'a>> {
+    let interval = lines.iter().map(|line| line.length_ns).max().unwrap_or(0).max(1_000_000);
+    let last = lines.last().map_or(0, |line| line.start_ns).max(lost.last().map_or(0, |(start, _)| *start));
     let column_ns = column_length(interval, last, options);
     let mut plans = vec![part(lines, lost, 0, column_ns, count(last, column_ns), true)];
     if column_ns > interval {
@@ -203,8 +223,8 @@ fn plan<'a>(
             .iter()
             .take(options.details)
             .map(|one| {
-                let from = one.at_ns.saturating_sub(options.detail_ns) / interval;
-                let to = one.at_ns.saturating_add(options.detail_ns).min(last) / interval;
+                let from = one.at_ns.saturating_sub(DETAIL_NS) / interval;
+                let to = one.at_ns.saturating_add(DETAIL_NS).min(last) / interval;
                 (from, to)
             })
             .filter(|(from, to)| from <= to)
@@ -233,17 +253,16 @@ fn count(last_ns: u64, column_ns: u64) -> usize {
 fn column_length(interval: u64, last: u64, options: &Options) -> u64 {
     let most = options.max_columns.max(1);
     let fits = |length: u64| length.is_multiple_of(interval) && count(last, length) <= most;
-    let asked = options.column_ns.filter(|length| *length > 0 && fits(*length));
     let mut doubled = interval;
     while count(last, doubled) > most {
         doubled = doubled.saturating_mul(2);
     }
-    let step = || LADDER.into_iter().find(|length| fits(*length)).filter(|length| *length <= doubled.saturating_mul(4));
-    asked.or_else(step).unwrap_or(doubled)
+    let step = LADDER.into_iter().find(|length| fits(*length)).filter(|length| *length <= doubled.saturating_mul(4));
+    step.unwrap_or(doubled)
 }
 
 fn part<'a>(
-    lines: &'a [(u64, u64, hlog::Line<'a>)],
+    lines: &'a [Interval<'a>],
     lost: &[(u64, u64)],
     start_ns: u64,
     column_ns: u64,
@@ -258,8 +277,8 @@ fn part<'a>(
         }
     }
     let end = start_ns.saturating_add(column_ns.saturating_mul(columns as u64));
-    let from = lines.partition_point(|(start, _, _)| *start < start_ns);
-    let to = lines.partition_point(|(start, _, _)| *start < end);
+    let from = lines.partition_point(|line| line.start_ns < start_ns);
+    let to = lines.partition_point(|line| line.start_ns < end);
     Plan { start_ns, column_ns, columns, lines: lines.get(from..to).unwrap_or_default(), lost: by_column, reports }
 }
 
@@ -312,17 +331,17 @@ type Part = (Vec<Summed>, Vec<(usize, String)>);
 
 impl Plan<'_> {
     /// Sums the columns, in several threads.
-    fn strip(&self, divisor: f64, options: &Options, damage: &mut Vec<(usize, String)>) -> Strip {
+    fn strip(&self, options: &Options, all_damaged: &mut Vec<(usize, String)>) -> Strip {
         let each = self.columns.div_ceil(options.threads.clamp(1, 16)).max(1);
         let parts: Vec<Part> = std::thread::scope(|scope| {
-            let part = |from| scope.spawn(move || self.part(from..(from + each).min(self.columns), divisor, options));
+            let part = |from| scope.spawn(move || self.part(from..(from + each).min(self.columns), options));
             let running: Vec<_> = (0..self.columns).step_by(each).map(part).collect();
             let joined = running.into_iter().map(|thread| thread.join());
             joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         let (summed, damaged): (Vec<Vec<Summed>>, Vec<_>) = parts.into_iter().unzip();
         if self.reports {
-            damage.extend(damaged.into_iter().flatten());
+            all_damaged.extend(damaged.into_iter().flatten());
         }
         let grid = |layout| Grid { layout, columns: Vec::with_capacity(self.columns) };
         let mut strip = Strip {
@@ -341,14 +360,14 @@ impl Plan<'_> {
         strip
     }
 
-    fn part(&self, columns: Range<usize>, divisor: f64, options: &Options) -> Part {
+    fn part(&self, columns: Range<usize>, options: &Options) -> Part {
         let (mut decoder, mut tally) = (Decoder::new(), Tally::new(options.linear_ns));
         let (mut all, mut damaged) = (Vec::with_capacity(columns.len()), Vec::new());
         for column in columns {
             let from = self.start_ns + self.column_ns * column as u64;
             let to = from + self.column_ns;
-            let first = self.lines.partition_point(|(start, _, _)| *start < from);
-            for (_, _, line) in self.lines.iter().skip(first).take_while(|(start, _, _)| *start < to) {
+            let first = self.lines.partition_point(|line| line.start_ns < from);
+            for line in self.lines.iter().skip(first).take_while(|line| line.start_ns < to) {
                 let mut top = Bucket { low_ns: 0, high_ns: 0, count: 0 };
                 let read = decoder.each(line.histogram, |bucket| {
                     tally.add(bucket);
@@ -359,9 +378,7 @@ impl Plan<'_> {
                     Ok(0) => {}
                     Ok(_) => {
                         // The log names the largest value to the ns; a wrong one must not leave its bucket.
-                        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
-                        let exact = (line.max * divisor).round() as u64;
-                        tally.add_max(exact.clamp(top.low_ns, top.high_ns));
+                        tally.add_max(line.max_ns.clamp(top.low_ns, top.high_ns));
                     }
                 }
             }
