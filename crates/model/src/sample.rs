@@ -1,7 +1,7 @@
 //! What the measuring loops emit, and nothing else.
 
 /// What was special about one message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct SampleFlags(pub u32);
 
 impl SampleFlags {
@@ -37,7 +37,7 @@ impl SampleFlags {
 }
 
 /// One message, in ticks of the initiator's clock (`peer_*` in ticks of the reflector's; 0 where not known).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Sample {
     /// Number of the message, from 0 for each size.
     pub seq: u64,
@@ -57,7 +57,7 @@ pub struct Sample {
 
 /// Wall-clock times of one message in ns since 1970, taken beside the ticks when stamps were asked for; 0 where a stamp
 /// is missing. The far ones are of the far host's clock: they are only ever subtracted from each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct StampTimes {
     /// Before the send call.
     pub sent_ns: u64,
@@ -76,7 +76,7 @@ pub struct StampTimes {
 }
 
 /// What repairs of a reliable protocol cost one message on one way; nothing (zeros) where it came by itself and in turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Repaired {
     /// From the moment that it was missed to the moment that it had come, in ns; 0 where it was not missed. Ends at 4.29 s.
     pub repair_ns: u32,
@@ -116,7 +116,7 @@ impl Repaired {
 }
 
 /// One message of `pace`. Lost and unasked ones come too, flagged, so that the schedule is whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct PacedSample {
     /// Its times in ticks.
     pub sample: Sample,

@@ -4,6 +4,7 @@
 //! timed rounds without allocating; [`Recorder::finish`] makes figures of them; [`verdict`] says whether they can be
 //! trusted. Everything is kept as RTT in nanoseconds; RTT/2 is made at the very end (see [`latency()`]).
 
+mod captured;
 mod corrected;
 mod evidence;
 mod hlog;

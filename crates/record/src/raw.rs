@@ -10,12 +10,13 @@ use model::{Sample, TickRate};
 
 const MARK: &[u8; 8] = b"WHRAW001";
 
-/// Signed distance of two ticks in ns; beyond 292 years it saturates.
-fn since(rate: TickRate, first: u64, tick: u64) -> i64 {
-    if tick >= first {
-        i64::try_from(rate.ns(tick - first)).unwrap_or(i64::MAX)
+/// From one tick to another in ns, negative when that is earlier; beyond 292 years it saturates.
+#[inline]
+pub(crate) fn signed_ns(rate: TickRate, from: u64, to: u64) -> i64 {
+    if to >= from {
+        i64::try_from(rate.ns(to - from)).unwrap_or(i64::MAX)
     } else {
-        i64::try_from(rate.ns(first - tick)).map_or(i64::MIN, |ns| -ns)
+        i64::try_from(rate.ns(from - to)).map_or(i64::MIN, |ns| -ns)
     }
 }
 
@@ -28,7 +29,7 @@ pub fn encode(samples: &[Sample], rate: TickRate, first_tick: u64) -> String {
     let columns: [fn(&Sample) -> u64; 3] = [|s| s.intended, |s| s.sent, |s| s.received];
     bytes.extend(samples.iter().flat_map(|sample| sample.seq.to_le_bytes()));
     for column in columns {
-        bytes.extend(samples.iter().flat_map(|sample| since(rate, first_tick, column(sample)).to_le_bytes()));
+        bytes.extend(samples.iter().flat_map(|sample| signed_ns(rate, first_tick, column(sample)).to_le_bytes()));
     }
     bytes.extend(samples.iter().flat_map(|sample| sample.peer_rx.to_le_bytes()));
     bytes.extend(samples.iter().flat_map(|sample| sample.peer_tx.to_le_bytes()));

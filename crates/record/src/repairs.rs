@@ -1,13 +1,13 @@
 //! Captured packets of a reliable multicast to what became of each number: gaps, requests (NAK), their confirmations
 //! (NCF), repairs (RDATA) and the times between them. Pure; the capture's own clock is all the time there is.
 //!
-//! Numbers have 32 bits and wrap around (RFC 3208). A packet may be seen twice on one machine, leaving and arriving
-//! (loopback); both are *points*: copies, gaps and intervals are counted at each point for itself. A number's requests,
-//! confirmations and repairs travel both ways, so their times are those of the earliest sight at any point.
+//! Numbers have 32 bits and wrap around (RFC 3208). Copies, gaps and intervals are counted at each point
+//! ([`crate::captured`]) for itself. A number's requests, confirmations and repairs travel both ways, so their times are those
+//! of the earliest sight at any point.
 
 mod parity;
 
-use crate::timeline::{Order, Span};
+use crate::captured::{self, JUMP, Order, Questions, SeenNumbers, Span, Time, between, signed_between};
 pub use parity::GroupOptions;
 use parity::Groups;
 use stats::Histogram;
@@ -17,14 +17,6 @@ use std::collections::BTreeMap;
 const MOST_SOURCES: usize = 128;
 /// Numbers in trouble that are remembered, of all sources together; the oldest of a source give way.
 const MOST_NUMBERS: usize = 1 << 16;
-/// Ranges of missing numbers that are remembered, a source and point.
-const MOST_RANGES: usize = 4096;
-/// Numbers that jump further begin anew.
-const JUMP: u64 = 1 << 20;
-/// Questions that wait for answers, a session and point.
-const MOST_WAITING: usize = 1 << 16;
-/// Sessions whose answers are looked for.
-const MOST_SESSIONS: usize = 64;
 
 /// What kind of packet it is. Their order is that of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,7 +167,7 @@ impl Repair {
 }
 
 /// What one point saw of one source.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PointFigures {
     /// Leaving, arriving or not known.
     pub leaving: Option<bool>,
@@ -211,13 +203,12 @@ impl PointFigures {
     /// New data a second, first to last; absent for fewer than two.
     #[must_use]
     pub fn per_second(&self) -> Option<f64> {
-        let packets = self.packets.get(&PacketKind::Odata).copied().unwrap_or(0);
-        (packets > 1 && self.span_ns > 0).then(|| (packets - 1) as f64 * 1e9 / self.span_ns as f64)
+        captured::per_second(self.packets.get(&PacketKind::Odata).copied().unwrap_or(0), self.span_ns)
     }
 }
 
 /// The figures of one source.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SourceFigures {
     /// Which.
     pub source: u32,
@@ -247,13 +238,6 @@ pub struct SourceFigures {
     pub answers: Vec<(Span, Histogram)>,
 }
 
-type Time = (u32, u64);
-
-fn between(from: Option<Time>, now: Option<Time>) -> Option<u64> {
-    let ((clock, from), (same, now)) = from.zip(now)?;
-    if clock == same { now.checked_sub(from) } else { None }
-}
-
 /// A number in trouble.
 #[derive(Debug, Default)]
 struct NumberHistory {
@@ -268,10 +252,26 @@ struct NumberHistory {
     counts: [[u32; 3]; 3],
 }
 
+/// Places in [`NumberHistory::counts`].
+const NAKS: usize = 0;
+const NCFS: usize = 1;
+const RDATAS: usize = 2;
+
+/// The place of a request or of its confirmation.
+fn request(kind: PacketKind) -> usize {
+    if kind == PacketKind::Nak { NAKS } else { NCFS }
+}
+
 impl NumberHistory {
     /// The most that one point saw.
     fn most(&self, what: usize) -> u32 {
         self.counts.iter().filter_map(|point| point.get(what)).copied().max().unwrap_or(0)
+    }
+
+    /// Counts one at a point; how many came before it.
+    fn count(&mut self, at: usize, what: usize) -> u32 {
+        let Some(count) = self.counts.get_mut(at).and_then(|counts| counts.get_mut(what)) else { return 0 };
+        std::mem::replace(count, count.saturating_add(1))
     }
 
     fn notes(&self, number: u32) -> Repair {
@@ -281,105 +281,27 @@ impl NumberHistory {
             data_ns: ns(self.data),
             gap_ns: ns(self.gap),
             nak_ns: ns(self.nak),
-            naks: self.most(0),
+            naks: self.most(NAKS),
             ncf_ns: ns(self.ncf),
-            ncfs: self.most(1),
+            ncfs: self.most(NCFS),
             rdata_ns: ns(self.rdata),
             last_rdata_ns: ns(self.last_rdata),
-            rdatas: self.most(2),
+            rdatas: self.most(RDATAS),
             rebuilt_ns: ns(self.rebuilt),
         }
     }
 }
 
-/// Numbers missing at one point: first to last, with the time at which a later one showed it.
 #[derive(Debug, Default)]
-struct Missing {
-    ranges: BTreeMap<u64, (u64, Option<Time>)>,
-    /// Numbers of ranges that found no room.
-    gone: u64,
-}
-
-impl Missing {
-    fn add(&mut self, first: u64, last: u64, now: Option<Time>) {
-        self.ranges.insert(first, (last, now));
-        if self.ranges.len() > MOST_RANGES
-            && let Some((first, (last, _))) = self.ranges.pop_first()
-        {
-            self.gone += last - first + 1;
-        }
-    }
-
-    /// When the number was found to be missing; `None` when it is not.
-    fn when(&self, number: u64) -> Option<Option<Time>> {
-        let (_, (last, when)) = self.ranges.range(..=number).next_back()?;
-        (number <= *last).then_some(*when)
-    }
-
-    fn take(&mut self, number: u64) -> Option<Option<Time>> {
-        let when = self.when(number)?;
-        let (&first, _) = self.ranges.range(..=number).next_back()?;
-        let (last, _) = self.ranges.remove(&first)?;
-        if first < number {
-            self.ranges.insert(first, (number - 1, when));
-        }
-        if number < last {
-            self.ranges.insert(number + 1, (last, when));
-        }
-        Some(when)
-    }
-
-    fn count(&self) -> u64 {
-        self.gone + self.ranges.iter().map(|(first, (last, _))| last - first + 1).sum::<u64>()
-    }
-
-    /// They stay missing for good.
-    fn forget(&mut self) {
-        self.gone = self.count();
-        self.ranges.clear();
-    }
-}
-
-#[derive(Debug)]
 struct Point {
     figures: PointFigures,
     last: BTreeMap<PacketKind, Time>,
     first_data: Option<Time>,
-    /// Numbers before it were sent before the capture began.
-    first: u64,
-    highest: Option<u64>,
-    missing: Missing,
+    numbers: SeenNumbers,
     groups: Groups,
 }
 
 impl Point {
-    fn new(leaving: Option<bool>) -> Self {
-        Self {
-            figures: PointFigures {
-                leaving,
-                packets: BTreeMap::new(),
-                bytes: 0,
-                span_ns: 0,
-                gaps: 0,
-                missing: 0,
-                late: 0,
-                repeated: 0,
-                filled: 0,
-                unneeded: 0,
-                parity: 0,
-                rebuilt: 0,
-                between: Histogram::new(),
-                between_spms: Histogram::new(),
-            },
-            last: BTreeMap::new(),
-            first_data: None,
-            first: 0,
-            highest: None,
-            missing: Missing::default(),
-            groups: Groups::default(),
-        }
-    }
-
     /// Counts a packet; the time to the one of its type before.
     fn count(&mut self, packet: &CapturedPacket<'_>, now: Option<Time>) -> Option<i64> {
         let figures = &mut self.figures;
@@ -399,63 +321,17 @@ impl Point {
                 _ => {}
             }
         }
-        let ((clock, before), (same, now)) = before.zip(now)?;
-        i64::try_from(i128::from(now) - i128::from(before)).ok().filter(|_| clock == same)
-    }
-
-    /// Everything up to `number` must have come by now; says how many have not.
-    fn expect(&mut self, number: u64, now: Option<Time>) -> u64 {
-        let Some(highest) = self.highest else {
-            (self.first, self.highest) = (number + 1, Some(number));
-            return 0;
-        };
-        if number <= highest {
-            return 0;
-        }
-        self.highest = Some(number);
-        let missing = number - highest;
-        self.missing.add(highest + 1, number, now);
-        missing
-    }
-
-    /// A number that is there now; and when it was found to be missing.
-    fn data(&mut self, number: u64, now: Option<Time>) -> (Order, Option<Time>) {
-        let Some(highest) = self.highest else {
-            (self.first, self.highest) = (number, Some(number));
-            return (Order::Next, None);
-        };
-        if number.abs_diff(highest) > JUMP {
-            (self.first, self.highest) = (number, Some(number));
-            self.missing.forget();
-            return (Order::Jump, None);
-        }
-        if number > highest {
-            self.highest = Some(number);
-            let gap = number - highest - 1;
-            if gap == 0 {
-                return (Order::Next, None);
-            }
-            self.missing.add(highest + 1, number - 1, now);
-            return (Order::Gap(gap), None);
-        }
-        if number < self.first {
-            return (Order::Next, None);
-        }
-        match self.missing.take(number) {
-            Some(when) => (Order::Late, when),
-            None => (Order::Repeated, None),
-        }
+        signed_between(before, now)
     }
 
     fn finish(mut self) -> PointFigures {
-        self.figures.missing = self.missing.count();
+        self.figures.missing = self.numbers.missing();
         self.figures
     }
 }
 
 #[derive(Debug)]
 struct Source {
-    id: u32,
     points: [Option<Box<Point>>; 3],
     /// The highest number in 64 bits, which do not wrap around.
     highest: Option<u64>,
@@ -471,29 +347,14 @@ impl Source {
     /// Data whose time is remembered.
     const RECENT: usize = 1 << 12;
 
-    fn new(id: u32) -> Self {
+    fn new(source: u32) -> Self {
         Self {
-            id,
             points: [None, None, None],
             highest: None,
             histories: BTreeMap::new(),
             group_packets: None,
             recent: vec![None; Self::RECENT],
-            figures: SourceFigures {
-                source: id,
-                points: Vec::new(),
-                nak_to_ncf: Histogram::new(),
-                nak_to_rdata: Histogram::new(),
-                ncf_to_rdata: Histogram::new(),
-                gap_to_rdata: Histogram::new(),
-                gap_to_rebuilt: Histogram::new(),
-                asked: 0,
-                unrepaired: 0,
-                asked_again: 0,
-                repairs: Vec::new(),
-                forgotten: 0,
-                answers: Vec::new(),
-            },
+            figures: SourceFigures { source, ..SourceFigures::default() },
         }
     }
 
@@ -523,6 +384,16 @@ impl Source {
         }
     }
 
+    fn raise(&mut self, number: u64) {
+        self.highest = Some(self.highest.map_or(number, |highest| highest.max(number)));
+    }
+
+    /// What became of a number that is in trouble now.
+    fn history(&mut self, number: u64) -> &mut NumberHistory {
+        let data = self.recent(number);
+        self.histories.entry(number).or_insert_with(|| NumberHistory { data, ..NumberHistory::default() })
+    }
+
     fn finish(mut self) -> SourceFigures {
         let histories = std::mem::take(&mut self.histories);
         for (number, history) in &histories {
@@ -535,10 +406,10 @@ impl Source {
     }
 
     fn close(&mut self, history: &NumberHistory) {
-        let asked = history.most(0);
+        let asked = history.most(NAKS);
         self.figures.asked += u64::from(asked > 0);
         self.figures.asked_again += u64::from(asked > 1);
-        self.figures.unrepaired += u64::from(asked > 0 && history.most(2) == 0 && history.rebuilt.is_none());
+        self.figures.unrepaired += u64::from(asked > 0 && history.most(RDATAS) == 0 && history.rebuilt.is_none());
     }
 }
 
@@ -548,17 +419,8 @@ pub struct Repairs {
     sources: BTreeMap<u32, Source>,
     /// Numbers in trouble of all sources.
     histories: usize,
-    /// Questions by number, of each session and point.
-    waiting: BTreeMap<(u64, usize), BTreeMap<u64, Time>>,
-    answers: BTreeMap<(u32, Span), Histogram>,
-}
-
-fn place(leaving: Option<bool>) -> usize {
-    match leaving {
-        Some(true) => 0,
-        Some(false) => 1,
-        None => 2,
-    }
+    /// Questions of ours within the data, by the session's tag.
+    questions: Questions,
 }
 
 impl Repairs {
@@ -569,11 +431,11 @@ impl Repairs {
             return PacketNotes::default();
         }
         let now = packet.time_ns.map(|ns| (packet.clock, ns));
-        let at = place(packet.leaving);
+        let at = captured::point(packet.leaving);
         let source = self.sources.entry(packet.source).or_insert_with(|| Source::new(packet.source));
-        let new = || Box::new(Point::new(packet.leaving));
         let Some(slot) = source.points.get_mut(at) else { return PacketNotes::default() };
-        let mut point = slot.take().unwrap_or_else(new);
+        let mut point = slot.take().unwrap_or_default();
+        point.figures.leaving = packet.leaving;
         let mut notes = PacketNotes { delta_ns: point.count(packet, now), ..PacketNotes::default() };
         source.offered(&packet.group);
         self.histories += if packet.parity {
@@ -591,53 +453,30 @@ impl Repairs {
             source.figures.forgotten += 1;
             self.histories -= 1;
         }
-        if let Some(carried) = packet.carried.filter(|_| notes.order != Order::Repeated) {
-            notes.answer = self.session(packet.source, at, carried, now);
+        if let Some((carried, now)) = packet.carried.filter(|_| notes.order != Order::Repeated).zip(now) {
+            if carried.answer {
+                let session = (carried.tag, at);
+                // Several reflectors answer one question.
+                notes.answer = self.questions.answer(packet.source, session, Some(carried.seq), now, true);
+            } else {
+                self.questions.ask(carried.tag, at, Some(carried.seq), now);
+            }
         }
         notes
-    }
-
-    /// Questions and answers of ours within the data.
-    fn session(&mut self, source: u32, at: usize, carried: CarriedMessage, now: Option<Time>) -> Option<(Span, u64)> {
-        if !carried.answer {
-            if self.waiting.len() >= MOST_SESSIONS && !self.waiting.contains_key(&(carried.tag, at)) {
-                return None;
-            }
-            let waiting = self.waiting.entry((carried.tag, at)).or_default();
-            if let Some(now) = now {
-                // The first copy is the question; its repair is none.
-                waiting.entry(carried.seq).or_insert(now);
-            }
-            if waiting.len() > MOST_WAITING {
-                waiting.pop_first();
-            }
-            return None;
-        }
-        let (asked_at, span) = match at {
-            0 => (1, Span::Turnaround),
-            1 => (0, Span::RoundTrip),
-            _ => (2, Span::RoundTrip),
-        };
-        // Several reflectors answer one question: it stays.
-        let asked = self.waiting.get(&(carried.tag, asked_at))?.get(&carried.seq).copied();
-        let ns = between(asked, now)?;
-        self.answers.entry((source, span)).or_default().record(ns);
-        Some((span, ns))
     }
 
     /// All figures, by source.
     #[must_use]
     pub fn finish(self) -> Vec<SourceFigures> {
-        let mut answers = self.answers;
-        let finish = |source: Source| {
-            let id = source.id;
+        let mut answers = self.questions.answers;
+        let finish = |(id, source): (u32, Source)| {
             let mut figures = source.finish();
             for span in [Span::RoundTrip, Span::Turnaround] {
                 figures.answers.extend(answers.remove(&(id, span)).map(|times| (span, times)));
             }
             figures
         };
-        self.sources.into_values().map(finish).collect()
+        self.sources.into_iter().map(finish).collect()
     }
 }
 
@@ -653,47 +492,39 @@ impl Source {
     ) -> usize {
         let before = self.histories.len();
         match (packet.kind, packet.numbers) {
-            (PacketKind::Odata, [number, ..]) => {
-                let number = self.widen(*number);
-                self.highest = Some(self.highest.map_or(number, |highest| highest.max(number)));
-                let (order, _) = point.data(number, now);
-                match order {
-                    Order::Gap(gap) => point.figures.gaps += gap,
-                    Order::Late => point.figures.late += 1,
-                    Order::Repeated => point.figures.repeated += 1,
-                    Order::Next | Order::Jump => {}
+            (PacketKind::Odata | PacketKind::Rdata, [number, ..]) => {
+                let (number, repair) = (self.widen(*number), packet.kind == PacketKind::Rdata);
+                self.raise(number);
+                let (order, gap) = point.numbers.see(number, now);
+                let figures = &mut point.figures;
+                match (order, repair) {
+                    (Order::Gap(gap), _) => figures.gaps += gap,
+                    (Order::Late, false) => figures.late += 1,
+                    (Order::Late, true) => figures.filled += 1,
+                    (Order::Repeated, false) => figures.repeated += 1,
+                    (Order::Repeated, true) => figures.unneeded += 1,
+                    (Order::Next | Order::Jump, _) => {}
                 }
                 notes.order = order;
-                self.remember(number, now);
-                self.short(number, &packet.group, point);
-                self.rebuilt(number, point, now, notes);
-            }
-            (PacketKind::Rdata, [number, ..]) => {
-                let number = self.widen(*number);
-                self.highest = Some(self.highest.map_or(number, |highest| highest.max(number)));
-                let (order, gap) = point.data(number, now);
-                match order {
-                    Order::Gap(gap) => point.figures.gaps += gap,
-                    Order::Late => point.figures.filled += 1,
-                    Order::Repeated => point.figures.unneeded += 1,
-                    Order::Next | Order::Jump => {}
+                if repair {
+                    self.rdata(number, gap, at, now, notes);
+                } else {
+                    self.remember(number, now);
                 }
-                notes.order = order;
-                self.rdata(number, gap, at, now, notes);
                 self.short(number, &packet.group, point);
                 self.rebuilt(number, point, now, notes);
             }
             (PacketKind::Spm, [trail, lead]) => {
                 let (trail, lead) = (self.widen(*trail), self.widen(*lead));
                 // An empty window has its trail one behind its lead, and no window at all a lead 2^31 away.
-                if lead.wrapping_sub(trail) < 1 << 31 && lead.abs_diff(point.highest.unwrap_or(lead)) <= JUMP {
-                    let known = point.highest.is_some();
-                    let missing = point.expect(lead, now);
+                if lead.wrapping_sub(trail) < 1 << 31 && lead.abs_diff(point.numbers.highest.unwrap_or(lead)) <= JUMP {
+                    let known = point.numbers.highest.is_some();
+                    let missing = point.numbers.expect(lead, now);
                     if known && missing > 0 {
                         point.figures.gaps += missing;
                         notes.order = Order::Gap(missing);
                     }
-                    self.highest = Some(self.highest.map_or(lead, |highest| highest.max(lead)));
+                    self.raise(lead);
                 }
             }
             (PacketKind::Nak | PacketKind::Ncf, numbers) => {
@@ -720,17 +551,9 @@ impl Source {
         now: Option<Time>,
         notes: &mut PacketNotes,
     ) {
-        let data = self.recent(number);
-        let history =
-            self.histories.entry(number).or_insert_with(|| NumberHistory { data, ..NumberHistory::default() });
-        if history.gap.is_none() {
-            history.gap = point.missing.when(number).flatten();
-        }
-        let what = usize::from(kind == PacketKind::Ncf);
-        if let Some(count) = history.counts.get_mut(at).and_then(|counts| counts.get_mut(what)) {
-            notes.times_before = *count;
-            *count = count.saturating_add(1);
-        }
+        let history = self.history(number);
+        history.gap = history.gap.or_else(|| point.numbers.missing_since(number).flatten());
+        notes.times_before = history.count(at, request(kind));
         if kind == PacketKind::Nak {
             if history.nak.is_none() {
                 history.nak = now;
@@ -747,14 +570,9 @@ impl Source {
     }
 
     fn rdata(&mut self, number: u64, gap: Option<Time>, at: usize, now: Option<Time>, notes: &mut PacketNotes) {
-        let data = self.recent(number);
-        let history =
-            self.histories.entry(number).or_insert_with(|| NumberHistory { data, ..NumberHistory::default() });
+        let history = self.history(number);
         history.gap = history.gap.or(gap);
-        if let Some(count) = history.counts.get_mut(at).and_then(|counts| counts.get_mut(2)) {
-            notes.times_before = *count;
-            *count = count.saturating_add(1);
-        }
+        notes.times_before = history.count(at, RDATAS);
         history.last_rdata = now;
         if history.rdata.is_some() {
             return;

@@ -2,8 +2,8 @@
 //!
 //! A [`FlowCounter`] takes the numbers of one flow's datagrams as they come. It keeps the highest number and a window of
 //! the last [`WINDOW`] ones, so that each datagram is known for what it is: new, late (after a later one) or come again.
-//! Loss is what never came: a late datagram fills its hole in the interval that its number belongs to, one that comes
-//! again fills nothing, so loss is never negative.
+//! Loss is what never came: a late datagram is no longer lost in the interval that its number belongs to, one that comes
+//! again changes nothing, so loss is never negative.
 
 mod merge;
 mod report;
@@ -13,7 +13,7 @@ pub use merge::{from_intervals, merge};
 pub use report::{Sides, asked, findings, flow_report, series};
 pub use sink::FlowSink;
 
-use model::stream::StreamInterval;
+use model::stream::{StreamInterval, StreamReceived};
 
 /// Numbers behind the highest one for which it is known whether they came.
 pub const WINDOW: u64 = 1 << 16;
@@ -23,33 +23,31 @@ const MOST: usize = 4096;
 /// Length of an interval to begin with.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// One interval of one flow.
+/// One interval of one flow; what is lost in it is known at the end.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    bytes: u64,
-    /// Datagrams delivered in it, each once.
-    received: u64,
+    counts: StreamInterval,
     /// Datagrams whose number belongs to it that came, whenever.
     came: u64,
     /// One more than the highest number when it ended.
     next: u64,
-    reordered: u64,
-    duplicated: u64,
-    jitter_ns: f64,
 }
 
 impl Slot {
     fn join(self, later: Self) -> Self {
-        Self {
-            bytes: self.bytes + later.bytes,
-            received: self.received + later.received,
-            came: self.came + later.came,
-            next: later.next,
-            reordered: self.reordered + later.reordered,
-            duplicated: self.duplicated + later.duplicated,
-            jitter_ns: later.jitter_ns,
-        }
+        let mut counts = StreamInterval { jitter_ns: later.counts.jitter_ns, ..self.counts };
+        add(&mut counts, &later.counts);
+        Self { counts, came: self.came + later.came, next: later.next }
     }
+}
+
+/// Adds up all but jitter.
+fn add(sum: &mut StreamInterval, one: &StreamInterval) {
+    sum.bytes += one.bytes;
+    sum.received += one.received;
+    sum.lost += one.lost;
+    sum.reordered += one.reordered;
+    sum.duplicated += one.duplicated;
 }
 
 /// Interarrival jitter, RFC 3550 section 6.4.1: J += (|D| - J) / 16, where D is the difference of two datagrams'
@@ -79,14 +77,8 @@ impl Jitter {
 #[derive(Debug)]
 pub struct FlowCounter {
     window: Box<[u64]>,
-    /// One more than the highest number seen.
-    next: u64,
-    bytes: u64,
-    received: u64,
-    reordered: u64,
-    duplicated: u64,
-    too_late: u64,
-    ignored: u64,
+    /// `passed` is one more than the highest number seen; what is known at the end alone is filled in then.
+    counts: StreamReceived,
     jitter: Jitter,
     /// No jitter: the kernel joins datagrams, so their arrivals are not apart.
     joined: bool,
@@ -95,7 +87,6 @@ pub struct FlowCounter {
     first_ns: Option<u64>,
     last_ns: u64,
     now_ns: u64,
-    interval_ns: u64,
     /// End of the open interval.
     end_ns: u64,
     closed: Vec<Slot>,
@@ -110,20 +101,13 @@ impl FlowCounter {
         let most = (longest_ms as usize / 1000 + 8).clamp(16, MOST) / 2 * 2;
         Self {
             window: vec![0; WORDS].into_boxed_slice(),
-            next: 0,
-            bytes: 0,
-            received: 0,
-            reordered: 0,
-            duplicated: 0,
-            too_late: 0,
-            ignored: 0,
+            counts: StreamReceived { interval_ns: SECOND_NS, ..StreamReceived::default() },
             jitter: Jitter::default(),
             joined,
             stamped: false,
             first_ns: None,
             last_ns: 0,
             now_ns: 0,
-            interval_ns: SECOND_NS,
             end_ns: u64::MAX,
             closed: crate::outliers::touched(most),
             most,
@@ -142,7 +126,7 @@ impl FlowCounter {
     /// [`FlowCounter::arrived`].
     pub fn begin(&mut self, origin_ns: u64, now_ns: u64) {
         self.first_ns = Some(now_ns);
-        self.end_ns = origin_ns.saturating_add(self.interval_ns);
+        self.end_ns = origin_ns.saturating_add(self.counts.interval_ns);
     }
 
     /// A call returned at this time; what it brought follows.
@@ -157,25 +141,30 @@ impl FlowCounter {
     #[cold]
     fn advance(&mut self, now_ns: u64) {
         while now_ns >= self.end_ns {
-            self.open.next = self.next;
-            self.open.jitter_ns = self.jitter.value;
+            self.close();
             self.closed.push(std::mem::take(&mut self.open));
             if self.closed.len() >= self.most {
                 for at in 0..self.most / 2 {
                     self.closed[at] = self.closed[2 * at].join(self.closed[2 * at + 1]);
                 }
                 self.closed.truncate(self.most / 2);
-                self.interval_ns = self.interval_ns.saturating_mul(2);
+                self.counts.interval_ns = self.counts.interval_ns.saturating_mul(2);
             }
-            self.end_ns = self.end_ns.saturating_add(self.interval_ns);
+            self.end_ns = self.end_ns.saturating_add(self.counts.interval_ns);
         }
+    }
+
+    /// The open interval ends here.
+    fn close(&mut self) {
+        self.open.next = self.counts.passed;
+        self.open.counts.jitter_ns = (self.stamped && !self.joined).then_some(self.jitter.value);
     }
 
     /// Bytes of a TCP flow.
     #[inline]
     pub fn bytes(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.open.bytes += bytes;
+        self.counts.bytes += bytes;
+        self.open.counts.bytes += bytes;
         self.last_ns = self.now_ns;
     }
 
@@ -184,19 +173,19 @@ impl FlowCounter {
     pub fn datagram(&mut self, seq: u64, sent_ns: Option<u64>, bytes: u64) {
         // A number that no sender reaches is nobody's; it would turn the sums over.
         if seq >= u64::MAX / 2 {
-            self.ignored += 1;
+            self.counts.ignored += 1;
             return;
         }
-        if seq >= self.next {
+        if seq >= self.counts.passed {
             self.pass(seq);
             self.open.came += 1;
         } else if !self.fill(seq) {
             return;
         }
-        self.received += 1;
-        self.open.received += 1;
-        self.bytes += bytes;
-        self.open.bytes += bytes;
+        self.counts.received += 1;
+        self.open.counts.received += 1;
+        self.counts.bytes += bytes;
+        self.open.counts.bytes += bytes;
         self.last_ns = self.now_ns;
         if let Some(sent_ns) = sent_ns.filter(|_| !self.joined) {
             self.stamped = true;
@@ -207,40 +196,40 @@ impl FlowCounter {
     /// A datagram that is none of ours.
     #[inline]
     pub fn ignored(&mut self) {
-        self.ignored += 1;
+        self.counts.ignored += 1;
     }
 
     /// The highest number yet: those between it and the one before are missing for now.
     #[inline]
     fn pass(&mut self, seq: u64) {
-        let gap = seq - self.next;
+        let gap = seq - self.counts.passed;
         if gap >= WINDOW {
             self.window.fill(0);
         } else {
-            for missing in self.next..seq {
+            for missing in self.counts.passed..seq {
                 *self.word(missing) &= !bit(missing);
             }
         }
         *self.word(seq) |= bit(seq);
-        self.next = seq + 1;
+        self.counts.passed = seq + 1;
     }
 
     /// A number behind the highest one; whether it came for the first time.
     #[cold]
     fn fill(&mut self, seq: u64) -> bool {
-        if self.next - seq > WINDOW {
-            self.too_late += 1;
+        if self.counts.passed - seq > WINDOW {
+            self.counts.too_late += 1;
             return false;
         }
         let place = self.word(seq);
         if *place & bit(seq) != 0 {
-            self.duplicated += 1;
-            self.open.duplicated += 1;
+            self.counts.duplicated += 1;
+            self.open.counts.duplicated += 1;
             return false;
         }
         *place |= bit(seq);
-        self.reordered += 1;
-        self.open.reordered += 1;
+        self.counts.reordered += 1;
+        self.open.counts.reordered += 1;
         let owner = self.closed.partition_point(|slot| slot.next <= seq);
         self.closed.get_mut(owner).unwrap_or(&mut self.open).came += 1;
         true
@@ -256,54 +245,34 @@ impl FlowCounter {
     #[must_use]
     #[inline]
     pub fn missing(&self) -> u64 {
-        self.next - self.received
+        self.counts.passed - self.counts.received
     }
 
     /// Closes the last interval.
     #[must_use]
     pub fn finish(mut self) -> FlowCounted {
-        self.open.next = self.next;
-        self.open.jitter_ns = self.jitter.value;
+        self.close();
         let held = self.open;
-        if held.bytes > 0 || held.came > 0 || held.duplicated > 0 {
+        if held.counts.bytes > 0 || held.came > 0 || held.counts.duplicated > 0 {
             self.closed.push(held);
         } else if let Some(last) = self.closed.last_mut() {
-            last.next = self.next;
+            last.next = held.next;
         }
-        let known = self.stamped && !self.joined;
         let mut before = 0;
-        let intervals: Vec<StreamInterval> = self
-            .closed
-            .iter()
-            .map(|slot| {
-                let passed = slot.next - before;
-                before = slot.next;
-                StreamInterval {
-                    bytes: slot.bytes,
-                    received: slot.received,
-                    lost: passed - slot.came,
-                    reordered: slot.reordered,
-                    duplicated: slot.duplicated,
-                    jitter_ns: known.then_some(slot.jitter_ns),
-                }
-            })
-            .collect();
-        FlowCounted {
-            bytes: self.bytes,
-            received: self.received,
-            passed: self.next,
-            reordered: self.reordered,
-            duplicated: self.duplicated,
-            too_late: self.too_late,
-            ignored: self.ignored,
+        let intervals = self.closed.iter().map(|slot| {
+            let passed = slot.next - std::mem::replace(&mut before, slot.next);
+            StreamInterval { lost: passed - slot.came, ..slot.counts }
+        });
+        let intervals: Vec<StreamInterval> = intervals.collect();
+        let known = self.stamped && !self.joined;
+        let counts = StreamReceived {
             jitter_first_ns: intervals.first().and_then(|first| first.jitter_ns),
             jitter_ns: known.then_some(self.jitter.value),
             jitter_max_ns: known.then_some(self.jitter.max),
-            first_ns: self.first_ns,
-            last_ns: self.last_ns,
-            interval_ns: self.interval_ns,
             intervals,
-        }
+            ..self.counts
+        };
+        FlowCounted { counts, first_ns: self.first_ns, last_ns: self.last_ns }
     }
 }
 
@@ -315,34 +284,12 @@ fn bit(seq: u64) -> u64 {
 /// What one flow's receiving end counted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FlowCounted {
-    /// Payload delivered, each datagram once.
-    pub bytes: u64,
-    /// Datagrams delivered, each once.
-    pub received: u64,
-    /// One more than the highest number.
-    pub passed: u64,
-    /// Datagrams that came after a later one.
-    pub reordered: u64,
-    /// Datagrams that came again.
-    pub duplicated: u64,
-    /// Datagrams further behind than the window; they stay lost.
-    pub too_late: u64,
-    /// Datagrams that were none of ours.
-    pub ignored: u64,
-    /// Jitter at the end of the first interval.
-    pub jitter_first_ns: Option<f64>,
-    /// Jitter at the end.
-    pub jitter_ns: Option<f64>,
-    /// Largest jitter.
-    pub jitter_max_ns: Option<f64>,
+    /// The counts and intervals, without the time from the first arrival to the last.
+    pub counts: StreamReceived,
     /// First arrival in ns of the receiver's clock.
     pub first_ns: Option<u64>,
     /// Last arrival.
     pub last_ns: u64,
-    /// Length of an interval.
-    pub interval_ns: u64,
-    /// Intervals since the stream's first arrival.
-    pub intervals: Vec<StreamInterval>,
 }
 
 #[cfg(test)]

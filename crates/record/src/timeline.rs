@@ -1,23 +1,15 @@
 //! Captured messages to times between them: to the one before, to the question that an answer belongs to, and the
 //! numbers that are missing. Pure; the capture's own clock is all the time there is.
 //!
-//! A packet may be seen twice on one machine, leaving and arriving (loopback). Both are *points*, and messages are only
-//! compared with messages of their own point, but for answers: an answer that arrives belongs to a question that left
-//! (a round trip), an answer that leaves to a question that arrived (a turnaround at the reflector).
+//! Messages are only compared with messages of their own point ([`crate::captured`]), but for answers.
 
+use crate::captured::{self, Questions, SeenNumbers, Time, between, signed_between};
+pub use crate::captured::{Order, Span};
 use stats::Histogram;
 use std::collections::BTreeMap;
 
 /// Streams that get figures of their own; a histogram takes 270 KB.
 const MOST_STREAMS: usize = 256;
-/// Questions that wait for their answer, a flow and point.
-const MOST_WAITING: usize = 1 << 16;
-/// Ranges of missing numbers that are remembered, a stream; the oldest are then lost for good.
-const MOST_RANGES: usize = 4096;
-/// Numbers that jump further begin anew: another session, or no numbers of ours.
-const JUMP: u64 = 1 << 20;
-/// What a message without a number waits under.
-const NO_NUMBER: u64 = u64::MAX;
 
 /// One message as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,31 +30,6 @@ pub struct CapturedMessage {
     pub bytes: u64,
 }
 
-/// What kind of time an answer ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Span {
-    /// Question out to answer in, at the capture's point: without the initiator's own way to it.
-    RoundTrip,
-    /// Question in to answer out: the reflector's host, from its tap and back.
-    Turnaround,
-}
-
-/// What one message's number says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// The next one, the first one, or there are no numbers.
-    #[default]
-    Next,
-    /// So many numbers before it are missing.
-    Gap(u64),
-    /// It was missing until now.
-    Late,
-    /// It was seen before at this point.
-    Repeated,
-    /// Too far from those before to be of the same session.
-    Jump,
-}
-
 /// What is known of a message by those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MessageNotes {
@@ -75,7 +42,7 @@ pub struct MessageNotes {
 }
 
 /// The figures of one flow, direction and point.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StreamFigures {
     /// The flow.
     pub flow: u32,
@@ -103,7 +70,7 @@ impl StreamFigures {
     /// Messages a second, first to last; absent for fewer than two.
     #[must_use]
     pub fn per_second(&self) -> Option<f64> {
-        (self.messages > 1 && self.span_ns > 0).then(|| (self.messages - 1) as f64 * 1e9 / self.span_ns as f64)
+        captured::per_second(self.messages, self.span_ns)
     }
 }
 
@@ -118,119 +85,40 @@ pub struct AnswerFigures {
     pub times: Histogram,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Point {
-    Leaving,
-    Arriving,
-    Unknown,
-}
-
-impl Point {
-    fn of(leaving: Option<bool>) -> Self {
-        match leaving {
-            Some(true) => Self::Leaving,
-            Some(false) => Self::Arriving,
-            None => Self::Unknown,
-        }
-    }
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Stream {
     figures: StreamFigures,
     first_ns: Option<u64>,
-    last: Option<(u32, u64)>,
-    highest: Option<u64>,
-    /// Missing numbers, first and last, ascending.
-    missing: Vec<(u64, u64)>,
-    gone: u64,
+    last: Option<Time>,
+    numbers: SeenNumbers,
 }
 
 impl Stream {
-    fn new(message: &CapturedMessage) -> Self {
-        Self {
-            figures: StreamFigures {
-                flow: message.flow,
-                forward: message.forward,
-                leaving: message.leaving,
-                messages: 0,
-                bytes: 0,
-                span_ns: 0,
-                lost: 0,
-                late: 0,
-                repeated: 0,
-                between: Histogram::new(),
-            },
-            first_ns: None,
-            last: None,
-            highest: None,
-            missing: Vec::new(),
-            gone: 0,
-        }
-    }
-
     fn see(&mut self, message: &CapturedMessage) -> (Option<i64>, Order) {
         let figures = &mut self.figures;
+        (figures.flow, figures.forward, figures.leaving) = (message.flow, message.forward, message.leaving);
         figures.messages += 1;
         figures.bytes = figures.bytes.saturating_add(message.bytes);
-        let mut delta = None;
-        if let Some(now) = message.time_ns {
-            if let Some((_, before)) = self.last.filter(|(clock, _)| *clock == message.clock) {
-                delta = i64::try_from(i128::from(now) - i128::from(before)).ok();
-                if let Some(ahead) = now.checked_sub(before) {
-                    figures.between.record(ahead);
-                }
-            }
-            self.last = Some((message.clock, now));
-            let first = *self.first_ns.get_or_insert(now);
-            figures.span_ns = figures.span_ns.max(now.saturating_sub(first));
+        let now = message.time_ns.map(|ns| (message.clock, ns));
+        let delta = signed_between(self.last, now);
+        if let Some(ahead) = between(self.last, now) {
+            figures.between.record(ahead);
         }
-        let order = message.seq.map_or(Order::Next, |seq| self.number(seq));
+        if let Some((_, ns)) = now {
+            self.last = now;
+            figures.span_ns = figures.span_ns.max(ns.saturating_sub(*self.first_ns.get_or_insert(ns)));
+        }
+        let order = message.seq.map_or(Order::Next, |seq| self.numbers.see(seq, None).0);
         match order {
-            Order::Late => self.figures.late += 1,
-            Order::Repeated => self.figures.repeated += 1,
+            Order::Late => figures.late += 1,
+            Order::Repeated => figures.repeated += 1,
             Order::Next | Order::Gap(_) | Order::Jump => {}
         }
         (delta, order)
     }
 
-    fn number(&mut self, seq: u64) -> Order {
-        let Some(highest) = self.highest else {
-            self.highest = Some(seq);
-            return Order::Next;
-        };
-        if seq.abs_diff(highest) > JUMP {
-            self.highest = Some(seq);
-            // What is missing of the session before stays missing.
-            self.gone += self.missing.drain(..).map(|(first, last)| last - first + 1).sum::<u64>();
-            return Order::Jump;
-        }
-        if seq > highest {
-            self.highest = Some(seq);
-            let gap = seq - highest - 1;
-            if gap == 0 {
-                return Order::Next;
-            }
-            self.missing.push((highest + 1, seq - 1));
-            if self.missing.len() > MOST_RANGES {
-                let (first, last) = self.missing.remove(0);
-                self.gone += last - first + 1;
-            }
-            return Order::Gap(gap);
-        }
-        let after = self.missing.partition_point(|(first, _)| *first <= seq);
-        let Some(index) = after.checked_sub(1) else { return Order::Repeated };
-        let Some(&(first, last)) = self.missing.get(index).filter(|(_, last)| seq <= *last) else {
-            return Order::Repeated;
-        };
-        let rest = [(first, seq.wrapping_sub(1)), (seq + 1, last)];
-        let rest = rest.into_iter().filter(|(from, to)| (first..=last).contains(from) && (*from..=last).contains(to));
-        self.missing.splice(index..=index, rest);
-        Order::Late
-    }
-
     fn finish(mut self) -> StreamFigures {
-        self.figures.lost = self.gone + self.missing.iter().map(|(first, last)| last - first + 1).sum::<u64>();
+        self.figures.lost = self.numbers.missing();
         self.figures
     }
 }
@@ -238,58 +126,37 @@ impl Stream {
 /// Takes messages in the order of the capture.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    streams: BTreeMap<(u32, bool, Point), Stream>,
-    /// Questions by number, of each flow and point: clock and time.
-    waiting: BTreeMap<(u32, Point), BTreeMap<u64, (u32, u64)>>,
-    answers: BTreeMap<(u32, Span), Histogram>,
+    /// By flow, direction and point.
+    streams: BTreeMap<(u32, bool, usize), Stream>,
+    questions: Questions,
 }
 
 impl Timeline {
     /// One more message.
     pub fn see(&mut self, message: &CapturedMessage) -> MessageNotes {
-        let point = Point::of(message.leaving);
-        let key = (message.flow, message.forward, point);
+        let at = captured::point(message.leaving);
+        let key = (message.flow, message.forward, at);
         if self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(&key) {
             return MessageNotes::default();
         }
-        let stream = self.streams.entry(key).or_insert_with(|| Stream::new(message));
-        let (delta_ns, order) = stream.see(message);
-        let number = message.seq.unwrap_or(NO_NUMBER);
-        let Some(now) = message.time_ns else { return MessageNotes { delta_ns, answer: None, order } };
+        let (delta_ns, order) = self.streams.entry(key).or_default().see(message);
+        let mut notes = MessageNotes { delta_ns, answer: None, order };
+        let Some(now) = message.time_ns.map(|ns| (message.clock, ns)) else { return notes };
+        let session = u64::from(message.flow);
         if message.forward {
-            let waiting = self.waiting.entry((message.flow, point)).or_default();
-            // Of several messages of one round the first counts; one without a number replaces the one before.
-            if number == NO_NUMBER || !waiting.contains_key(&number) {
-                waiting.insert(number, (message.clock, now));
-            }
-            if waiting.len() > MOST_WAITING {
-                waiting.pop_first();
-            }
-            return MessageNotes { delta_ns, answer: None, order };
+            self.questions.ask(session, at, message.seq, now);
+        } else {
+            notes.answer = self.questions.answer(message.flow, (session, at), message.seq, now, false);
         }
-        let (asked_at, span) = match point {
-            Point::Arriving => (Point::Leaving, Span::RoundTrip),
-            Point::Leaving => (Point::Arriving, Span::Turnaround),
-            Point::Unknown => (Point::Unknown, Span::RoundTrip),
-        };
-        let asked = self.waiting.get_mut(&(message.flow, asked_at)).and_then(|waiting| waiting.remove(&number));
-        let answer = asked
-            .filter(|(clock, _)| *clock == message.clock)
-            .and_then(|(_, asked)| now.checked_sub(asked))
-            .map(|ns| (span, ns));
-        if let Some((span, ns)) = answer {
-            self.answers.entry((message.flow, span)).or_default().record(ns);
-        }
-        MessageNotes { delta_ns, answer, order }
+        notes
     }
 
     /// All figures, by flow.
     #[must_use]
     pub fn finish(self) -> (Vec<StreamFigures>, Vec<AnswerFigures>) {
         let streams = self.streams.into_values().map(Stream::finish).collect();
-        let answers =
-            self.answers.into_iter().map(|((flow, span), times)| AnswerFigures { flow, span, times }).collect();
-        (streams, answers)
+        let answers = self.questions.answers.into_iter();
+        (streams, answers.map(|((flow, span), times)| AnswerFigures { flow, span, times }).collect())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Whether a figure can be trusted, and what disturbed it. A pure function of the evidence, a rule a function; each
-//! finding says its evidence in figures and, where something can be done, what.
+//! finding gives its evidence in figures and, where something can be done, the remedy.
 
 use crate::{EndEvidence, Evidence};
 use model::usage::Preload;
 use model::{ClockMap, ClockPoint, Counters, EndUsage, Finding, FindingId, Pacer, Policy, Probe, Receive, Verdict};
-use stats::stalls::{Cause, Stall, is_throttling_hole};
+use stats::stalls::{Cause, Stall, is_throttling_stall};
 
 mod pace;
 
@@ -21,11 +21,11 @@ const STEAL_PERCENT: f64 = 0.1;
 const STEAL_NS: u64 = 10_000_000;
 /// Coefficient of variation of a load's work above which it was not even.
 const LOAD_CV: f64 = 0.5;
-/// Share of messages that the sender may send late by its own doing: then its p99 is in time.
+/// Share of messages that the sender itself may delay: then its p99 is in time.
 const OWN_LATE_PERCENT: f64 = 1.0;
 /// Share of messages that may wait for the answer before them beyond a whole interval, likewise.
 const HELD_UP_PERCENT: f64 = 1.0;
-/// Share of the time that a closed loop may stand still, in percent.
+/// Share of the time that a closed loop may spend in stalls, in percent.
 const STALLED_PERCENT: f64 = 1.0;
 /// Share of the time of a closed loop that may go into time-outs, in percent: beyond it the figures are of the time-out
 /// that was set, and the answered messages are the lucky ones.
@@ -35,73 +35,91 @@ const NAMES: usize = 3;
 /// Busy share from which a thread counts as never sleeping.
 const BUSY_PERCENT: f64 = 90.0;
 
+/// A rule. What it returns is the detail of its finding.
+enum Rule {
+    /// Of the whole measurement.
+    Run(FindingId, fn(&Evidence<'_>) -> Option<String>),
+    /// Of the measurement; the finding names this end.
+    At(FindingId, &'static str, fn(&Evidence<'_>) -> Option<String>),
+    /// Of each end.
+    Ends(FindingId, fn(&Evidence<'_>, &End<'_>) -> Option<String>),
+    /// One that chooses among several findings.
+    Own(fn(&Evidence<'_>) -> Vec<Finding>),
+}
+
+/// All rules, in the order of their findings.
+const RULES: [Rule; 21] = [
+    Rule::Run(FindingId::ClockUnfit, |evidence| clock_unfit(evidence.clock?)),
+    Rule::Run(FindingId::PathIsLocal, path_is_local),
+    Rule::At(FindingId::PeerVanished, "reflector", peer_vanished),
+    Rule::At(FindingId::SamplesOverrun, "initiator", samples_overrun),
+    Rule::Run(FindingId::TimedOut, timed_out),
+    Rule::Ends(FindingId::Migrated, |_, end| migrated(&end.evidence)),
+    Rule::Ends(FindingId::Faults, faults),
+    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_loaded(&end.evidence)),
+    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_passed_on(&end.evidence)),
+    Rule::Own(schedule),
+    Rule::Own(pace::rate_not_reached),
+    Rule::Run(FindingId::Loss, loss),
+    Rule::Run(FindingId::Order, order),
+    Rule::Own(stalls),
+    Rule::Run(FindingId::LongStalls, long_stalls),
+    Rule::Ends(FindingId::OtherTasks, other_tasks),
+    Rule::Ends(FindingId::Steal, |_, end| steal(end.evidence.usage)),
+    Rule::Run(FindingId::LoadUneven, load_uneven),
+    Rule::Run(FindingId::Interrupted, interrupted),
+    Rule::Run(FindingId::IntervalNotReached, interval_not_reached),
+    Rule::Run(FindingId::FewSamples, few_samples),
+];
+
+/// One end by its name.
+struct End<'a> {
+    name: &'static str,
+    evidence: EndEvidence<'a>,
+}
+
 /// Judges the evidence.
 #[must_use]
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
-    let bulk = evidence.recorded.is_none();
-    let mut findings = evidence.found.to_vec();
-    findings.extend(evidence.clock.and_then(clock_unfit));
-    findings.extend(path_is_local(evidence));
-    findings.extend(peer_vanished(evidence));
-    findings.extend(samples_overrun(evidence));
-    findings.extend(timed_out(evidence));
-    for (name, end) in ends(evidence) {
-        findings.extend(migrated(name, &end));
-        // A page fault costs a µs: it makes a message late, and no stream slow.
-        findings.extend(faults(name, &end).filter(|_| !bulk));
-        findings.extend(not_loaded(name, &end));
-        findings.extend(not_passed_on(name, &end));
-    }
-    match evidence.pace() {
-        Some(figures) => {
-            findings.extend(pace::schedule(evidence, figures));
-            findings.extend(pace::rate_not_reached(figures));
-        }
-        None => findings.extend(schedule(evidence)),
-    }
-    findings.extend(loss(evidence));
-    findings.extend(order(evidence));
-    findings.extend(stalls(evidence));
-    findings.extend(long_stalls(evidence));
-    for (name, end) in ends(evidence) {
-        findings.extend(other_tasks(name, &end, partner(evidence, name)));
-        findings.extend(steal(name, &end));
-    }
-    findings.extend(load_uneven(evidence));
-    findings.extend(interrupted(evidence));
-    findings.extend(interval_not_reached(evidence));
-    findings.extend(few_samples(evidence));
     let mut verdict = Verdict::default();
-    findings.into_iter().for_each(|finding| verdict.add(finding));
+    evidence.found.iter().for_each(|finding| verdict.add(finding.clone()));
+    for rule in RULES {
+        let found: Vec<Finding> = match rule {
+            Rule::Run(id, rule) => rule(evidence).map(|detail| Finding::new(id, detail)).into_iter().collect(),
+            Rule::At(id, end, rule) => rule(evidence).map(|detail| Finding::at(id, end, detail)).into_iter().collect(),
+            Rule::Ends(id, rule) => {
+                ends(evidence).filter_map(|end| Some(Finding::at(id, end.name, rule(evidence, &end)?))).collect()
+            }
+            Rule::Own(rule) => rule(evidence),
+        };
+        found.into_iter().for_each(|finding| verdict.add(finding));
+    }
     verdict
 }
 
-fn ends<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'static str, EndEvidence<'a>)> {
+fn ends<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = End<'a>> {
     [("initiator", Some(evidence.initiator)), ("reflector", evidence.reflector)]
         .into_iter()
-        .filter_map(|(name, end)| end.map(|end| (name, end)))
+        .filter_map(|(name, end)| end.map(|evidence| End { name, evidence }))
 }
 
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-fn percent(part: u64, whole: u64) -> f64 {
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-fn clock_unfit(map: &ClockMap) -> Option<Finding> {
+fn clock_unfit(map: &ClockMap) -> Option<String> {
+    let problem = if map.error_ppm.is_nan() || map.error_ppm > CLOCK_PPM {
+        format!("the tick rate was off by {:.0} ppm while measuring, more than {CLOCK_PPM:.0}", map.error_ppm)
+    } else {
+        map.points.windows(2).find_map(|pair| jumped(map, &pair[0], &pair[1]))?
+    };
     let remedy =
         "use another clock source (tsc=unstable or clocksource= on the kernel's command line) or another machine";
-    if map.error_ppm.is_nan() || map.error_ppm > CLOCK_PPM {
-        let detail = format!(
-            "the tick rate was off by {:.0} ppm while measuring, more than {CLOCK_PPM:.0}: {remedy}",
-            map.error_ppm
-        );
-        return Some(Finding::new(FindingId::ClockUnfit, detail));
-    }
-    let jump = map.points.windows(2).find_map(|pair| jumped(map, &pair[0], &pair[1]))?;
-    Some(Finding::new(FindingId::ClockUnfit, format!("{jump}: {remedy}")))
+    Some(format!("{problem}: {remedy}"))
 }
 
 /// What is wrong between two points, if ticks and the raw clock do not agree.
@@ -119,127 +137,93 @@ fn jumped(map: &ClockMap, a: &ClockPoint, b: &ClockPoint) -> Option<String> {
         .then(|| format!("ticks and CLOCK_MONOTONIC_RAW disagree by {:.3} ms over {:.0} ms", ms(off), ms(raw_ns)))
 }
 
-fn path_is_local(evidence: &Evidence<'_>) -> Option<Finding> {
+fn path_is_local(evidence: &Evidence<'_>) -> Option<String> {
     let path = evidence.path;
-    if !path.is_local || path.loopback_intended || evidence.spec.socket.protocol.is_local() {
-        return None;
-    }
-    Some(Finding::new(
-        FindingId::PathIsLocal,
+    let wanted = path.loopback_intended || evidence.spec.socket.protocol.is_local();
+    (path.is_local && !wanted).then(|| {
         format!(
-            "{} is an address of this network namespace, so no message left the host: put the ends on two hosts or in two namespaces (windhover lab up), or name 127.0.0.1 to measure the loopback on purpose",
+            "{} is an address of this network namespace, so no message left the host: put the ends on two hosts or in two \
+             namespaces (windhover lab up), or use 127.0.0.1 to measure the loopback on purpose",
             if path.peer.is_empty() { "the peer" } else { path.peer }
-        ),
-    ))
-}
-
-fn peer_vanished(evidence: &Evidence<'_>) -> Option<Finding> {
-    let how = evidence.peer_vanished?;
-    let received = evidence.messages.received;
-    Some(Finding::at(
-        FindingId::PeerVanished,
-        "reflector",
-        format!(
-            "the peer vanished after {received} messages ({how}): what was measured so far is kept; look at the other host"
-        ),
-    ))
-}
-
-fn samples_overrun(evidence: &Evidence<'_>) -> Option<Finding> {
-    let recorded = evidence.recorded?;
-    (recorded.raw_overrun > 0).then(|| {
-        let room = recorded.raw.as_ref().map_or(0, Vec::len);
-        Finding::at(
-            FindingId::SamplesOverrun,
-            "initiator",
-            format!(
-                "{} raw samples found no room (there was room for {room}): ask for fewer messages with --count, or leave --raw out",
-                recorded.raw_overrun
-            ),
         )
     })
+}
+
+fn peer_vanished(evidence: &Evidence<'_>) -> Option<String> {
+    let (how, received) = (evidence.peer_vanished?, evidence.messages.received);
+    Some(format!(
+        "the peer vanished after {received} messages ({how}): the result has what was measured before; check the other host"
+    ))
+}
+
+fn samples_overrun(evidence: &Evidence<'_>) -> Option<String> {
+    let recorded = evidence.recorded.filter(|recorded| recorded.raw_overrun > 0)?;
+    Some(format!(
+        "{} raw samples were dropped, because the buffer holds only {}: limit the messages with --count, or omit --raw",
+        recorded.raw_overrun,
+        recorded.raw.as_ref().map_or(0, Vec::len)
+    ))
 }
 
 /// A closed loop that mostly waited for lost messages: its rate is that of the time-out. A schedule goes on meanwhile.
-fn timed_out(evidence: &Evidence<'_>) -> Option<Finding> {
+fn timed_out(evidence: &Evidence<'_>) -> Option<String> {
     let recorded = evidence.recorded?;
     let share = percent(recorded.timed_out_ns, recorded.elapsed_ns);
     (recorded.schedule.is_none() && share > TIMED_OUT_PERCENT).then(|| {
-        Finding::new(
-            FindingId::TimedOut,
-            format!(
-                "{share:.0} % of the time ({:.1} of {:.1} ms) went into waiting for {} messages that had no answer within \
-                 the time-out of {} ms: find where they are lost, or measure a lossy path with pace, which goes on meanwhile",
-                ms(recorded.timed_out_ns),
-                ms(recorded.elapsed_ns),
-                evidence.messages.lost,
-                evidence.spec.timeout_ms
-            ),
+        format!(
+            "{share:.0} % of the time ({:.1} of {:.1} ms) was spent in time-outs: {} messages had no answer within {} ms. Find \
+             where they are lost, or measure a lossy path with pace, which does not wait",
+            ms(recorded.timed_out_ns),
+            ms(recorded.elapsed_ns),
+            evidence.messages.lost,
+            evidence.spec.timeout_ms
         )
     })
 }
 
-fn migrated(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
-    let wanted = end.spec.cpu?;
-    let usage = end.usage;
-    let detail = match usage.cpu {
+fn migrated(end: &EndEvidence<'_>) -> Option<String> {
+    let (wanted, usage) = (end.spec.cpu?, end.usage);
+    let problem = match usage.cpu {
         Some(cpu) if cpu != wanted => format!("the measuring thread ended on CPU {cpu}, not on CPU {wanted} as asked"),
         _ if usage.migrations > 0 => {
-            format!(
-                "the measuring thread moved between CPUs {} times, though CPU {wanted} was asked for",
-                usage.migrations
-            )
+            format!("the measuring thread moved {} times between CPUs, not staying on CPU {wanted}", usage.migrations)
         }
         _ => return None,
     };
-    Some(Finding::at(
-        FindingId::Migrated,
-        name,
-        format!("{detail}: let nothing else change its affinity (cpusets, irqbalance-like tools, hotplug)"),
-    ))
+    Some(format!("{problem}: let nothing else change its affinity (cpusets, irqbalance-like tools, hotplug)"))
 }
 
-fn faults(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
-    let (minor, major) = (end.usage.minor_faults, end.usage.major_faults);
-    (minor + major > 0).then(|| {
-        Finding::at(
-            FindingId::Faults,
-            name,
-            format!(
-                "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise RLIMIT_MEMLOCK), leave memory free, and let compaction leave locked pages alone (sysctl vm.compact_unevictable_allowed=0)"
-            ),
+/// A page fault costs a µs: it makes a message late, and no stream slow.
+fn faults(evidence: &Evidence<'_>, end: &End<'_>) -> Option<String> {
+    let (minor, major) = (end.evidence.usage.minor_faults, end.evidence.usage.major_faults);
+    (minor + major > 0 && evidence.recorded.is_some()).then(|| {
+        format!(
+            "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise \
+             RLIMIT_MEMLOCK), leave memory free, and keep compaction off locked pages (sysctl \
+             vm.compact_unevictable_allowed=0)"
         )
     })
 }
 
 /// A library that LD_PRELOAD names and the loader could not load: it warns on stderr and goes on with the kernel's stack,
 /// so the figure would stand under a wrong name.
-fn not_loaded(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
-    let missing: Vec<&str> =
-        end.preloads.iter().filter(|preload| !preload.loaded).map(|preload| preload.library.as_str()).collect();
-    let libraries = some_of(&missing)?;
-    Some(Finding::at(
-        FindingId::PathNotAsClaimed,
-        name,
-        format!(
-            "LD_PRELOAD names {libraries}, which the dynamic loader did not load, so messages did not take the path that was asked for: correct the path or install the library (ldd tells what it lacks); programs linked statically or run setuid load none"
-        ),
+fn not_loaded(end: &EndEvidence<'_>) -> Option<String> {
+    let missing = end.preloads.iter().filter(|preload| !preload.loaded).map(|preload| preload.library.as_str());
+    let libraries = some_of(&missing.collect::<Vec<_>>())?;
+    Some(format!(
+        "the dynamic loader did not load {libraries}, which LD_PRELOAD names, so messages took another path than asked for: \
+         correct the path or install the library (ldd shows what it lacks); statically linked and setuid programs load none"
     ))
 }
 
 /// A library that the plan's stack sets and that the measuring process was not even asked to load.
-fn not_passed_on(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
-    let claimed = end.spec.preload.as_deref()?;
-    let missing: Vec<&str> = Preload::names(claimed)
-        .filter(|library| !end.preloads.iter().any(|preload| preload.library == *library))
-        .collect();
-    let libraries = some_of(&missing)?;
-    Some(Finding::at(
-        FindingId::PathNotAsClaimed,
-        name,
-        format!(
-            "the stack sets LD_PRELOAD to {libraries}, which did not reach the measuring process: a prefix that cleans the environment (sudo, a setuid program) loses it; set it behind that prefix (env LD_PRELOAD=...)"
-        ),
+fn not_passed_on(end: &EndEvidence<'_>) -> Option<String> {
+    let claimed = Preload::names(end.spec.preload.as_deref()?);
+    let missing = claimed.filter(|library| !end.preloads.iter().any(|preload| preload.library == *library));
+    let libraries = some_of(&missing.collect::<Vec<_>>())?;
+    Some(format!(
+        "the stack sets LD_PRELOAD to {libraries}, which did not reach the measuring process: a prefix that cleans the \
+         environment (sudo, a setuid program) removes it; set it behind that prefix (env LD_PRELOAD=...)"
     ))
 }
 
@@ -257,33 +241,38 @@ fn some_of(names: &[&str]) -> Option<String> {
 /// next one's time than to its own: what was measured is another schedule. The yardstick is the interval and not the
 /// latency, because a sleeping sender wakes up tens of µs late, as long as a whole round trip on a fast network, and is
 /// in time all the same. What it waits for the answer before is the path's doing and no fault of the sender.
-fn schedule(evidence: &Evidence<'_>) -> Option<Finding> {
+fn schedule(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let found = match evidence.pace() {
+        Some(figures) => pace::schedule(evidence, figures),
+        None => closed_schedule(evidence),
+    };
+    found.into_iter().collect()
+}
+
+fn closed_schedule(evidence: &Evidence<'_>) -> Option<Finding> {
     let schedule = evidence.recorded?.schedule.as_ref()?;
     let interval_ns = u64::from(evidence.spec.interval_us?).saturating_mul(1000);
-    let sent = schedule.lateness.count();
+    let (interval, sent) = (ms(interval_ns), schedule.lateness.count());
+    let worst = |ns: Option<u64>| ms(ns.unwrap_or(0));
     let own = schedule.own_lateness.count_above(interval_ns / 2);
     if percent(own, sent) > OWN_LATE_PERCENT {
-        let worst = schedule.own_lateness.max().unwrap_or(0);
-        return Some(Finding::at(
-            FindingId::GeneratorLate,
-            "initiator",
-            format!(
-                "{own} of {sent} messages left more than half an interval of {:.1} ms late by the sender's own doing (at worst {:.1} ms), so another schedule was measured: use --policy fifo:1, keep other tasks off its CPU, or send less often (--interval)",
-                ms(interval_ns),
-                ms(worst)
-            ),
-        ));
+        let detail = format!(
+            "{own} of {sent} messages left more than half an interval of {interval:.1} ms late (at worst {:.1} ms). The sender \
+             itself delayed them, so another schedule was measured: use --policy fifo:1, keep other tasks off its CPU, or send \
+             less often (--interval)",
+            worst(schedule.own_lateness.max())
+        );
+        return Some(Finding::at(FindingId::GeneratorLate, "initiator", detail));
     }
     let held_up = schedule.lateness.count_above(interval_ns);
     (percent(held_up, sent) > HELD_UP_PERCENT).then(|| {
-        Finding::new(
-            FindingId::ScheduleHeldUp,
-            format!(
-                "{held_up} of {sent} messages left more than the interval of {:.1} ms late (at worst {:.1} ms), because one is in flight at a time and the answer before was awaited: the latency from the intended time holds that wait; send less often (--interval), or give lost ones up earlier (--timeout)",
-                ms(interval_ns),
-                ms(schedule.lateness.max().unwrap_or(0))
-            ),
-        )
+        let detail = format!(
+            "{held_up} of {sent} messages left more than the interval of {interval:.1} ms late (at worst {:.1} ms), because \
+             each waits for the answer before it. The latency from the intended time includes that wait: send less often \
+             (--interval), or use a shorter --timeout",
+            worst(schedule.lateness.max())
+        );
+        Finding::new(FindingId::ScheduleHeldUp, detail)
     })
 }
 
@@ -302,52 +291,42 @@ fn drops(counters: &Counters) -> [(u64, &'static str); 9] {
     ]
 }
 
-fn loss(evidence: &Evidence<'_>) -> Option<Finding> {
+fn loss(evidence: &Evidence<'_>) -> Option<String> {
     let messages = evidence.messages;
     if messages.lost == 0 {
         return None;
     }
     // Messages that asked for no answer cannot be missed.
     let asked = messages.received + messages.lost;
-    let mut detail = format!("{} of {asked} messages lost ({:.4} %)", messages.lost, percent(messages.lost, asked));
+    let mut facts =
+        vec![format!("{} of {asked} messages lost ({:.4} %)", messages.lost, percent(messages.lost, asked))];
     if let Some(late) = messages.late.filter(|&late| late > 0) {
-        detail.push_str(&format!(", {late} of them answered after the time-out of {} ms", evidence.spec.timeout_ms));
+        facts[0] += &format!(", {late} of them answered after the time-out of {} ms", evidence.spec.timeout_ms);
     }
-    if let Some(by) = pace::lost_by_reflector(evidence) {
-        detail.push_str("; ");
-        detail.push_str(&by);
+    facts.extend(pace::lost_by_reflector(evidence));
+    let known = facts.len();
+    for End { name, evidence: end } in ends(evidence) {
+        let counted = drops(end.counters).into_iter().filter(|(count, _)| *count > 0);
+        facts.extend(counted.map(|(count, what)| format!("{name}: {count} {what}")));
     }
-    let seen: Vec<String> = ends(evidence)
-        .flat_map(|(name, end)| {
-            let counted = drops(end.counters).into_iter().filter(|(count, _)| *count > 0);
-            counted.map(move |(count, what)| format!("{name}: {count} {what}"))
-        })
-        .collect();
-    if seen.is_empty() {
-        detail.push_str("; no counter of the hosts saw them, so they went between the hosts or where nothing counts");
-    } else {
-        detail.push_str("; ");
-        detail.push_str(&seen.join("; "));
+    if facts.len() == known {
+        facts.push(
+            "no counter of the hosts shows them: they were lost between the hosts, or where nothing counts".to_owned(),
+        );
     }
-    let full = ends(evidence).any(|(_, end)| end.counters.socket_overflow + end.counters.udp_receive_buffer_errors > 0);
-    if full {
-        detail.push_str(": raise the receive buffer (--receive-buffer, net.core.rmem_max)");
-    }
-    Some(Finding::new(FindingId::Loss, detail))
+    let full =
+        |end: End<'_>| end.evidence.counters.socket_overflow + end.evidence.counters.udp_receive_buffer_errors > 0;
+    let remedy = ": raise the receive buffer (--receive-buffer, net.core.rmem_max)";
+    Some(facts.join("; ") + if ends(evidence).any(full) { remedy } else { "" })
 }
 
-fn order(evidence: &Evidence<'_>) -> Option<Finding> {
+fn order(evidence: &Evidence<'_>) -> Option<String> {
     let messages = evidence.messages;
     let (twice, late) = (messages.duplicated.unwrap_or(0), messages.reordered.unwrap_or(0));
     let depth = messages.reorder_depth.unwrap_or(0);
-    let depth = if depth > 0 { format!(" (the deepest by {depth} messages)") } else { String::new() };
+    let depth = if depth > 0 { format!(" (at most {depth} messages behind)") } else { String::new() };
     (twice + late > 0).then(|| {
-        Finding::new(
-            FindingId::Order,
-            format!(
-                "{twice} answers came twice and {late} after a later one{depth}: look for two paths or a loop in the network"
-            ),
-        )
+        format!("{twice} answers came twice, {late} out of order{depth}: look for two paths or a loop in the network")
     })
 }
 
@@ -370,11 +349,11 @@ fn own_ns(usage: &EndUsage, elapsed_ns: u64) -> u64 {
 /// Ends whose thread is of a real-time class and hardly ever sleeps; and ends that sleep by turns on one CPU, which
 /// together never leave it.
 fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
-    let both = ends(evidence).all(|(_, end)| end.spec.policy.is_real_time());
+    let both = ends(evidence).all(|end| end.evidence.spec.policy.is_real_time());
     let pacer_spins =
         evidence.pace().is_some() && evidence.spec.pace.as_ref().is_some_and(|pace| pace.pacer == Pacer::Spin);
     ends(evidence)
-        .filter(|(name, end)| {
+        .filter(|End { name, evidence: end }| {
             let elapsed_ns = end.usage.elapsed_ns;
             let beside = partner(evidence, name).filter(|_| both).map_or(0, |other| own_ns(other, elapsed_ns));
             let own = own_ns(end.usage, elapsed_ns).saturating_add(beside);
@@ -382,82 +361,52 @@ fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
             let spins = end.spec.receive == Receive::Spin || *name == "initiator" && pacer_spins;
             end.spec.policy.is_real_time() && (spins || busy)
         })
-        .map(|(name, end)| (name, end.spec.policy))
+        .map(|end| (end.name, end.evidence.spec.policy))
         .collect()
+}
+
+/// The lengths of stalls that are as long as those of RT throttling.
+fn throttling(stalls: &[(u64, u64)]) -> Vec<u64> {
+    stalls.iter().map(|&(_, length)| length).filter(|&length| is_throttling_stall(length)).collect()
 }
 
 fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
     let Some(recorded) = evidence.recorded else { return Vec::new() };
     let mut restless = restless(evidence);
     let mut findings = Vec::new();
-    let mut holes: Vec<u64> =
-        recorded.slow.iter().map(|&(_, width)| width).filter(|&width| is_throttling_hole(width)).collect();
-    let of_sender = pace::sender_holes(evidence);
-    if !of_sender.is_empty() && of_sender.len() >= holes.len() && restless.iter().any(|(name, _)| *name == "initiator")
+    let mut lengths = throttling(&recorded.slow);
+    // Messages that wait for no answer show the sender's stalls whole, in their lateness.
+    let of_sender = evidence.pace().map_or_else(Vec::new, |pace| throttling(&pace.sender_stalls));
+    if !of_sender.is_empty()
+        && of_sender.len() >= lengths.len()
+        && restless.iter().any(|(name, _)| *name == "initiator")
     {
         restless.retain(|(name, _)| *name == "initiator");
-        holes = of_sender;
+        lengths = of_sender;
     }
-    if let (Some(&widest), Some((name, _))) = (holes.iter().max(), restless.first()) {
-        let shared = partner(evidence, "initiator").is_some();
+    if let (Some(&longest), Some((name, _))) = (lengths.iter().max(), restless.first()) {
         let who: Vec<String> = restless.iter().map(|(name, policy)| format!("{name} ({policy})")).collect();
+        let (state, remedy) = if partner(evidence, "initiator").is_some() {
+            ("never left their CPU idle", "a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither")
+        } else {
+            ("never slept", "use --receive block, or keep other tasks off its CPU")
+        };
         let detail = format!(
-            "{} stalls of about 50 ms (the longest {:.1} ms) while the {} {}: RT throttling (sysctl kernel.sched_rt_runtime_us) or the fair server (/sys/kernel/debug/sched/fair_server) held it; {}",
-            holes.len(),
-            ms(widest),
+            "{} stalls of about 50 ms (the longest {:.1} ms) while the {} {state}: RT throttling (sysctl \
+             kernel.sched_rt_runtime_us) or the fair server (/sys/kernel/debug/sched/fair_server) stopped it; {remedy}",
+            lengths.len(),
+            ms(longest),
             who.join(" and the "),
-            if shared { "never left their CPU idle" } else { "never slept" },
-            if shared {
-                "a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither"
-            } else {
-                "use --receive block, or keep other tasks off its CPU"
-            }
         );
         findings.push(match restless.len() {
             1 => Finding::at(FindingId::Throttled, name, detail),
             _ => Finding::new(FindingId::Throttled, detail),
         });
     }
-    let told = !findings.is_empty();
-    let others = recorded.stalls.iter().filter(|stall| !(told && stall.cause == Cause::RealTimeThrottling));
+    let is_reported = !findings.is_empty();
+    let others = recorded.stalls.iter().filter(|stall| !(is_reported && stall.cause == Cause::RealTimeThrottling));
     findings.extend(others.map(|stall| Finding::new(FindingId::PeriodicStalls, format!("{stall}{}", remedy(stall)))));
     findings
-}
-
-/// What the percentiles of a closed loop hide.
-fn long_stalls(evidence: &Evidence<'_>) -> Option<Finding> {
-    let recorded = evidence.recorded?;
-    let corrected = crate::corrected(evidence.spec, recorded)?;
-    let (count, took_ns) = crate::corrected::long_stalls(recorded);
-    let share = percent(took_ns, recorded.elapsed_ns);
-    if share < STALLED_PERCENT {
-        return None;
-    }
-    let time = |ns: Option<u64>| ns.map_or_else(|| "unknown".to_owned(), pace::time);
-    Some(Finding::new(
-        FindingId::LongStalls,
-        format!(
-            "{count} of {} messages took longer than 20 medians and 1 ms, {:.1} ms in all ({share:.1} % of the time), the longest RTT {:.1} ms. A closed loop sends nothing meanwhile, so its percentiles hide that: an open loop would have {} p99 {} and p99.9 {} (latency_corrected). Find what stood still, or measure with pace",
-            recorded.latency.count,
-            ms(took_ns),
-            ms(recorded.histogram.max().unwrap_or(0)),
-            corrected.kind.title(),
-            time(corrected.p99_ns),
-            time(corrected.p99_9_ns),
-        ),
-    ))
-}
-
-fn interrupted(evidence: &Evidence<'_>) -> Option<Finding> {
-    evidence.interrupted.then(|| {
-        Finding::new(
-            FindingId::Interrupted,
-            format!(
-                "the run was interrupted after {} messages: the figures are of that part alone",
-                evidence.messages.sent
-            ),
-        )
-    })
 }
 
 fn remedy(stall: &Stall) -> &'static str {
@@ -469,69 +418,79 @@ fn remedy(stall: &Stall) -> &'static str {
     }
 }
 
-fn other_tasks(name: &str, end: &EndEvidence<'_>, partner: Option<&EndUsage>) -> Option<Finding> {
+/// What the percentiles of a closed loop hide.
+fn long_stalls(evidence: &Evidence<'_>) -> Option<String> {
+    let recorded = evidence.recorded?;
+    let corrected = crate::corrected(evidence.spec, recorded)?;
+    let (count, took_ns) = crate::corrected::long_stalls(recorded);
+    let share = percent(took_ns, recorded.elapsed_ns);
+    let time = |ns: Option<u64>| ns.map_or_else(|| "unknown".to_owned(), pace::time);
+    (share >= STALLED_PERCENT).then(|| {
+        format!(
+            "{count} of {} messages took longer than 20 medians and 1 ms, {:.1} ms in all ({share:.1} % of the time), the \
+             longest RTT {:.1} ms. A closed loop sends nothing meanwhile, so its percentiles hide these stalls: an open loop \
+             would have {} p99 {} and p99.9 {} (latency_corrected). Find their cause, or measure with pace",
+            recorded.latency.count,
+            ms(took_ns),
+            ms(recorded.histogram.max().unwrap_or(0)),
+            corrected.kind.title(),
+            time(corrected.p99_ns),
+            time(corrected.p99_9_ns),
+        )
+    })
+}
+
+fn interrupted(evidence: &Evidence<'_>) -> Option<String> {
+    let sent = evidence.messages.sent;
+    evidence.interrupted.then(|| format!("the run was interrupted after {sent} messages: the result covers only these"))
+}
+
+fn other_tasks(evidence: &Evidence<'_>, end: &End<'_>) -> Option<String> {
+    let usage = end.evidence.usage;
     // The other end of the measurement is no disturbance of it.
-    let beside = partner.map_or(0, |usage| own_ns(usage, end.usage.elapsed_ns));
-    let other = end.usage.other_tasks_ns?.saturating_sub(beside);
-    let share = percent(other, end.usage.elapsed_ns);
+    let beside = partner(evidence, end.name).map_or(0, |other| own_ns(other, usage.elapsed_ns));
+    let other = usage.other_tasks_ns?.saturating_sub(beside);
+    let share = percent(other, usage.elapsed_ns);
     // A real-time end already preempts them; what is left then is where they are.
-    let remedy = if end.spec.policy.is_real_time() {
-        "they ran while it waited, which costs caches and wake-ups: keep them off it (shield, isolcpus)"
+    let remedy = if end.evidence.spec.policy.is_real_time() {
+        "they ran while it waited, which costs cache misses and wake-ups: keep them off it (shield, isolcpus)"
     } else {
         "keep them off it (shield, isolcpus, --cpu), or use --policy fifo:1"
     };
     (other > OTHER_TASKS_NS && share > OTHER_TASKS_PERCENT).then(|| {
-        Finding::at(
-            FindingId::OtherTasks,
-            name,
-            format!(
-                "other tasks ran on the measuring CPU for {:.1} ms ({share:.1} % of the time): {remedy}",
-                ms(other)
-            ),
-        )
+        format!("other tasks ran on the measuring CPU for {:.1} ms ({share:.1} % of the time): {remedy}", ms(other))
     })
 }
 
-fn steal(name: &str, end: &EndEvidence<'_>) -> Option<Finding> {
-    let usage = end.usage;
-    let (steal, whose, time) = match usage.cpu_steal_ns {
-        Some(steal) => (steal, "the measuring CPU", usage.elapsed_ns),
-        None => (
-            usage.machine_steal_ns,
-            "the machine's CPUs",
-            usage.elapsed_ns.saturating_mul(u64::from(usage.cpus.max(1))),
-        ),
+fn steal(usage: &EndUsage) -> Option<String> {
+    let (steal, whose, cpus) = match usage.cpu_steal_ns {
+        Some(steal) => (steal, "the measuring CPU", 1),
+        None => (usage.machine_steal_ns, "the machine's CPUs", usage.cpus.max(1)),
     };
-    let share = percent(steal, time);
+    let share = percent(steal, usage.elapsed_ns.saturating_mul(u64::from(cpus)));
     (steal > STEAL_NS && share > STEAL_PERCENT).then(|| {
-        Finding::at(
-            FindingId::Steal,
-            name,
-            format!(
-                "the hypervisor took {whose} away for {:.1} ms ({share:.1} % of the time): give the guest CPUs of its own",
-                ms(steal)
-            ),
+        format!(
+            "the hypervisor ran others on {whose} for {:.1} ms ({share:.1} % of the time): give the guest CPUs of its own",
+            ms(steal)
         )
     })
 }
 
-fn load_uneven(evidence: &Evidence<'_>) -> Option<Finding> {
+fn load_uneven(evidence: &Evidence<'_>) -> Option<String> {
     let load = evidence.load?;
     let profile = load.spec.profile;
-    let detail = if let Some(cv) = load.work_cv.filter(|cv| cv.is_nan() || *cv > LOAD_CV) {
+    let problem = if let Some(cv) = load.work_cv.filter(|cv| cv.is_nan() || *cv > LOAD_CV) {
         format!("the load {profile} was uneven: its work per 100 ms varied by {cv:.2} of its mean, more than {LOAD_CV}")
     } else if !load.steady {
-        format!(
-            "the load {profile} was not steady after {:.1} s, when measuring began",
-            load.steady_after_ns as f64 / 1e9
-        )
+        let seconds = load.steady_after_ns as f64 / 1e9;
+        format!("the load {profile} was not steady after {seconds:.1} s, when measuring began")
     } else {
         return None;
     };
-    Some(Finding::new(FindingId::LoadUneven, format!("{detail}: use longer cells or fewer jobs")))
+    Some(format!("{problem}: use longer cells or fewer jobs"))
 }
 
-fn interval_not_reached(evidence: &Evidence<'_>) -> Option<Finding> {
+fn interval_not_reached(evidence: &Evidence<'_>) -> Option<String> {
     let asked = evidence.spec.stop.interval_percent?;
     let of_median = || {
         let latency = &evidence.recorded?.latency;
@@ -551,40 +510,25 @@ fn interval_not_reached(evidence: &Evidence<'_>) -> Option<Finding> {
     };
     let of = if rate { "rate" } else { "median" };
     let asked = if rate { format!("±{} % ({asked} % wide)", asked / 2.0) } else { format!("{asked} %") };
-    Some(Finding::new(
-        FindingId::IntervalNotReached,
-        format!(
-            "the 95 % confidence interval of the {of} {got} where {asked} was asked for: run longer (--seconds, --count)"
-        ),
+    Some(format!(
+        "the 95 % confidence interval of the {of} {got} where {asked} was asked for: run longer (--seconds, --count)"
     ))
 }
 
-fn few_samples(evidence: &Evidence<'_>) -> Option<Finding> {
+fn few_samples(evidence: &Evidence<'_>) -> Option<String> {
     let latency = &evidence.recorded?.latency;
-    if latency.count >= 1000 && latency.p50_ci95_ns.is_none() {
-        return Some(Finding::new(
-            FindingId::FewSamples,
-            format!(
-                "the median has no interval: neighbouring messages depend on each other for so long that these {} are worth \
-                 fewer than 10 independent stretches, so the run is too short: run longer (--seconds, --count)",
-                latency.count
-            ),
-        ));
-    }
-    latency.p99_ns.is_none().then(|| {
-        Finding::new(
-            FindingId::FewSamples,
-            format!(
-                "{} and there were {}: run longer (--seconds, --count)",
-                if latency.p50_ns.is_none() {
-                    "each quantile needs 10 messages beyond it, that is 20 in all for the median and 1000 for p99,"
-                } else {
-                    "p99 and above need 10 messages beyond them, that is 1000 in all,"
-                },
-                latency.count
-            ),
+    let count = latency.count;
+    let problem = if count >= 1000 && latency.p50_ci95_ns.is_none() {
+        format!(
+            "the median has no interval: successive messages are correlated for so long that these {count} are worth fewer \
+             than 10 independent batches"
         )
-    })
+    } else if latency.p99_ns.is_none() {
+        format!("a quantile needs 10 messages beyond it (the median 20 in all, p99 1000), and there were {count}")
+    } else {
+        return None;
+    };
+    Some(format!("{problem}: run longer (--seconds, --count)"))
 }
 
 #[cfg(test)]

@@ -90,17 +90,17 @@ impl fmt::Display for Stall {
 /// Chance that random stalls pass for periodic or for slices.
 const CHANCE: f64 = 1e-5;
 /// Widths that throttling leaves of a message: 50 ms and what the message takes itself.
-const HOLE_NS: std::ops::RangeInclusive<u64> = 45_000_000..=55_000_000;
+const THROTTLED_NS: std::ops::RangeInclusive<u64> = 45_000_000..=55_000_000;
 /// Widths of the stalls beside them.
 const ECHO_NS: std::ops::Range<u64> = 15_000_000..45_000_000;
 /// Ticks a second, and the width of one of their slices in ns.
 const TICKS: [(u32, u64); 3] = [(250, 4_000_000), (100, 10_000_000), (125, 8_000_000)];
 
-/// Whether a single stall is as wide as the hole that RT throttling or the fair server makes. With a spinning real-time
+/// Whether a single stall is as long as one of RT throttling or the fair server. With a spinning real-time
 /// thread that is evidence enough; without one it is not.
 #[must_use]
-pub fn is_throttling_hole(duration_ns: u64) -> bool {
-    HOLE_NS.contains(&duration_ns)
+pub fn is_throttling_stall(duration_ns: u64) -> bool {
+    THROTTLED_NS.contains(&duration_ns)
 }
 
 /// Finds periodic stalls in slow messages, each given as (send time, duration) in ns, in any order. The known ones come
@@ -126,24 +126,24 @@ fn median(values: impl Iterator<Item = u64>) -> u64 {
     values.get(values.len() / 2).copied().unwrap_or(0)
 }
 
-/// Takes holes of 50 ms that lie whole seconds apart, and their echoes.
+/// Takes stalls of 50 ms that lie whole seconds apart, and their echoes.
 fn throttling(slow: &mut Vec<(u64, u64)>) -> Option<Stall> {
     const SECOND: u64 = 1_000_000_000;
-    let holes: Vec<(u64, u64)> = slow.iter().copied().filter(|&(_, width)| is_throttling_hole(width)).collect();
-    let apart: Vec<u64> = holes.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
-    // The budget's period is started anew when the thread sleeps, so holes may slip, but never come much closer.
+    let throttled: Vec<(u64, u64)> = slow.iter().copied().filter(|&(_, width)| is_throttling_stall(width)).collect();
+    let apart: Vec<u64> = throttled.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    // The budget's period is started anew when the thread sleeps, so stalls may slip, but never come much closer.
     let fit = apart.iter().filter(|&&gap| gap >= SECOND / 2 && (gap + SECOND / 20) % SECOND <= SECOND / 10).count();
-    // The other end can be held a few times for each hole here; more would be a crowd of all widths.
+    // The other end can be held a few times for each stall here; more would be a crowd of all widths.
     let echoes = slow.iter().filter(|(_, width)| ECHO_NS.contains(width)).count();
-    if holes.len() < 2 || fit * 3 < apart.len() * 2 || echoes > 3 * holes.len() {
+    if throttled.len() < 2 || fit * 3 < apart.len() * 2 || echoes > 3 * throttled.len() {
         return None;
     }
-    slow.retain(|(_, width)| !is_throttling_hole(*width) && !ECHO_NS.contains(width));
+    slow.retain(|(_, width)| !is_throttling_stall(*width) && !ECHO_NS.contains(width));
     Some(Stall {
         cause: Cause::RealTimeThrottling,
         period_ns: Some(median(apart.into_iter())),
-        width_ns: median(holes.iter().map(|&(_, width)| width)),
-        count: holes.len(),
+        width_ns: median(throttled.iter().map(|&(_, width)| width)),
+        count: throttled.len(),
         echoes,
     })
 }

@@ -1,7 +1,7 @@
 //! Figures by interval: series, the interval log, and the live view.
 //!
 //! The times of an interval's messages are counted by when they were *due*, numbers by when they were *sent*: so a stall
-//! of the sender is a hole in the numbers and a wedge in the times. Messages come in the order that their fate was
+//! of the sender is a gap in the numbers and a wedge in the times. Messages come in the order that their fate was
 //! known, so intervals stay open until none of their messages can be missing: when something sent after the last of
 //! them is a time-out old. What comes later all the same is added to the log as one more line of its interval.
 

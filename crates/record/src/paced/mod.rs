@@ -28,10 +28,7 @@ use crate::recorder::{FIRST_LOOK, Recorded};
 use crate::shared::{MessageCounts, RawSamples, ScheduleTimes, Times};
 use intervals::{IntervalMessage, Intervals, MessageOutcome};
 use model::result::Outlier;
-use model::{
-    ClockMap, LiveInterval, PacedSample, RateReport, ReflectorReport, Repaired, Sample, SampleFlags, StampClock,
-    StampTimes,
-};
+use model::{ClockMap, LiveInterval, PacedSample, RateReport, ReflectorReport, Sample, SampleFlags, StampClock};
 use one_way::OneWayRecorder;
 use repaired::RepairRecorder;
 use segments::Segments;
@@ -44,45 +41,11 @@ const LOOK_EVERY: u64 = 1024;
 /// Raw samples hold the reflector's index in their flags from this bit on.
 const PEER_SHIFT: u32 = 16;
 
-/// Details of an outlier of `pace`.
+/// An outlier of `pace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct OutlierDetail {
     peer: usize,
-    rtt_ns: u64,
-    received: u64,
-    peer_rx: u64,
-    peer_tx: u64,
-    stamps: [u64; 7],
-    /// What repairs cost there and back.
-    repaired: [u64; 2],
-}
-
-impl OutlierDetail {
-    fn of(one: &PacedSample, peer: usize, rtt_ns: u64) -> Self {
-        let PacedSample { sample, stamps, .. } = one;
-        Self {
-            peer,
-            rtt_ns,
-            received: sample.received,
-            peer_rx: sample.peer_rx,
-            peer_tx: sample.peer_tx,
-            stamps: [
-                stamps.sent_ns,
-                stamps.driver_ns,
-                stamps.far_stack_ns,
-                stamps.far_received_ns,
-                stamps.far_sent_ns,
-                stamps.stack_ns,
-                stamps.received_ns,
-            ],
-            repaired: [one.out.word(), one.back.word()],
-        }
-    }
-
-    fn stamps(&self) -> StampTimes {
-        let [sent_ns, driver_ns, far_stack_ns, far_received_ns, far_sent_ns, stack_ns, received_ns] = self.stamps;
-        StampTimes { sent_ns, driver_ns, far_stack_ns, far_received_ns, far_sent_ns, stack_ns, received_ns }
-    }
+    one: PacedSample,
 }
 
 /// What is kept for each reflector.
@@ -349,7 +312,7 @@ impl Paced {
 
     #[cold]
     fn keep(&mut self, one: &PacedSample, peer: usize, times: [u64; 3], lost: bool) {
-        let [_, rtt_ns, lateness_ns] = times;
+        let [.., lateness_ns] = times;
         for (outliers, worth_ns) in self.outliers.iter_mut().zip(times) {
             outliers.offer(OutlierCandidate {
                 worth_ns,
@@ -357,7 +320,7 @@ impl Paced {
                 sent: one.sample.sent,
                 lateness_ns,
                 lost,
-                more: OutlierDetail::of(one, peer, rtt_ns),
+                more: OutlierDetail { peer, one: *one },
             });
         }
         self.notable_from = self.outliers.each_ref().map(Outliers::notable_from);
@@ -474,29 +437,22 @@ impl Paced {
         let (kept, outliers_dropped) = outliers::merged(self.outliers);
         let repaired = self.repairs.as_ref().map(|repairs| repairs.by_message()).unwrap_or_default();
         let outliers = kept.iter().map(|kept| {
-            let more = &kept.more;
+            let OutlierDetail { peer, one } = &kept.more;
             let mut parts_ns = BTreeMap::new();
             if !kept.lost {
-                let sample = Sample {
-                    sent: kept.sent,
-                    received: more.received,
-                    peer_rx: more.peer_rx,
-                    peer_tx: more.peer_tx,
-                    ..Sample::default()
-                };
-                if let Some(one_way) = self.peers.get(more.peer).and_then(|peer| peer.one_way.as_ref()) {
-                    one_way.parts(rate, first_tick, &sample, &more.stamps(), &mut parts_ns);
+                if let Some(one_way) = self.peers.get(*peer).and_then(|peer| peer.one_way.as_ref()) {
+                    one_way.parts(rate, first_tick, one, &mut parts_ns);
                 }
-                segments::name(&more.stamps(), &mut parts_ns);
+                segments::name(&one.stamps, &mut parts_ns);
             }
             if self.repairs.is_some() {
-                let key = (kept.seq.0, u16::try_from(more.peer).unwrap_or(u16::MAX));
-                RepairRecorder::name(&repaired, key, more.repaired.map(Repaired::from_word), &mut parts_ns);
+                let key = (kept.seq.0, u16::try_from(*peer).unwrap_or(u16::MAX));
+                RepairRecorder::name(&repaired, key, [one.out, one.back], &mut parts_ns);
             }
             Outlier {
-                host: self.config.peers.get(more.peer).filter(|_| several).map(|peer| peer.host.clone()),
+                host: self.config.peers.get(*peer).filter(|_| several).map(|peer| peer.host.clone()),
                 parts_ns,
-                ..times.outlier(kept, more.rtt_ns)
+                ..times.outlier(kept, rate.ns(one.sample.received.saturating_sub(one.sample.sent)))
             }
         });
         let outliers = outliers.collect();

@@ -8,18 +8,9 @@ use super::config::PeerClock;
 use super::estimate::{Estimate, Exchange};
 use super::signed::SignedDistribution;
 use super::stamped::StampedExchanges;
-use model::{OneWay, PacedSample, Sample, StampClock, StampTimes, Stamps, TickRate};
+use crate::raw::signed_ns;
+use model::{OneWay, PacedSample, Sample, StampClock, Stamps, TickRate};
 use std::collections::BTreeMap;
-
-/// A signed span of ticks in ns.
-#[inline]
-fn span(rate: TickRate, from: u64, to: u64) -> i64 {
-    if to >= from {
-        i64::try_from(rate.ns(to - from)).unwrap_or(i64::MAX)
-    } else {
-        i64::try_from(rate.ns(from - to)).map_or(i64::MIN, |ns| -ns)
-    }
-}
 
 /// Over the application's ticks: ours since the first message, theirs since their first stamp.
 #[derive(Debug)]
@@ -33,10 +24,10 @@ impl Ticks {
     fn exchange(&self, near: TickRate, first: u64, sample: &Sample) -> Option<Exchange> {
         let far_first = self.far_first?;
         Some(Exchange {
-            sent: span(near, first, sample.sent),
-            far_rx: span(self.rate, far_first, sample.peer_rx),
-            far_tx: span(self.rate, far_first, sample.peer_tx),
-            received: span(near, first, sample.received),
+            sent: signed_ns(near, first, sample.sent),
+            far_rx: signed_ns(self.rate, far_first, sample.peer_rx),
+            far_tx: signed_ns(self.rate, far_first, sample.peer_tx),
+            received: signed_ns(near, first, sample.received),
         })
     }
 
@@ -93,8 +84,8 @@ impl OneWayRecorder {
             return;
         }
         let Some(estimates) = &mut self.estimates else {
-            self.out.record(span(near, sample.sent, sample.peer_rx));
-            self.back.record(span(near, sample.peer_tx, sample.received));
+            self.out.record(signed_ns(near, sample.sent, sample.peer_rx));
+            self.back.record(signed_ns(near, sample.peer_tx, sample.received));
             return;
         };
         estimates.ticks.take(near, first, sample);
@@ -133,15 +124,16 @@ impl OneWayRecorder {
         &self,
         near: TickRate,
         first: u64,
-        sample: &Sample,
-        stamps: &StampTimes,
+        PacedSample { sample, stamps, .. }: &PacedSample,
         parts: &mut BTreeMap<String, i64>,
     ) {
         if sample.peer_rx == 0 || sample.peer_tx == 0 {
             return;
         }
         let found = match (&self.estimates, self.stamped()) {
-            (None, _) => Some((span(near, sample.sent, sample.peer_rx), span(near, sample.peer_tx, sample.received))),
+            (None, _) => {
+                Some((signed_ns(near, sample.sent, sample.peer_rx), signed_ns(near, sample.peer_tx, sample.received)))
+            }
             (_, Some((stamped, _))) => stamped.exchange(stamps).and_then(|one| stamped.estimate.parts(&one)),
             (Some(estimates), None) => {
                 let ticks = &estimates.ticks;

@@ -1,7 +1,7 @@
 //! Numbers that parity makes up for: what a point holds of each transmission group, and when that is enough to compute what
 //! the group lacks (RFC 3208, section 11.2).
 
-use super::{CapturedPacket, JUMP, NumberHistory, Order, PacketKind, PacketNotes, Point, Source, Time, between};
+use super::{CapturedPacket, JUMP, Order, PacketKind, PacketNotes, Point, Source, Time, between, request};
 use std::collections::BTreeMap;
 
 /// Groups with parity that are remembered, a source and point; the oldest give way.
@@ -50,26 +50,26 @@ impl Point {
     /// No packet has the numbers that a group was ended without.
     fn ended_early(&mut self, first: u64, size: u64, whole: u64) {
         for number in first + size..first + whole {
-            if self.missing.take(number).is_some() {
+            if self.numbers.take(number).is_some() {
                 self.figures.gaps = self.figures.gaps.saturating_sub(1);
             }
         }
         let last = first + whole - 1;
-        self.highest =
-            self.highest.map(|highest| if highest + 1 >= first + size { highest.max(last) } else { highest });
+        let highest = &mut self.numbers.highest;
+        *highest = highest.map(|highest| if highest + 1 >= first + size { highest.max(last) } else { highest });
     }
 
     /// Numbers of a group that have not come, if its parity makes up for them: with the time at which each was missed.
     fn rebuild(&mut self, first: u64) -> Vec<(u64, Option<Time>)> {
         // What was sent before the capture began may be missing too.
-        let Some(group) = self.groups.0.get(&first).filter(|_| first >= self.first) else { return Vec::new() };
+        let Some(group) = self.groups.0.get(&first).filter(|_| first >= self.numbers.first) else { return Vec::new() };
         let numbers = first..first + group.size;
-        let missing = numbers.clone().filter(|number| self.missing.when(*number).is_some()).count();
+        let missing = numbers.clone().filter(|number| self.numbers.missing_since(*number).is_some()).count();
         if missing == 0 || missing > group.held() {
             return Vec::new();
         }
         self.figures.rebuilt += missing as u64;
-        numbers.filter_map(|number| Some((number, self.missing.take(number)?))).collect()
+        numbers.filter_map(|number| Some((number, self.numbers.take(number)?))).collect()
     }
 }
 
@@ -99,7 +99,7 @@ impl Source {
             match packet.kind {
                 PacketKind::Odata | PacketKind::Rdata => {
                     let index = u64::from(packet.group.round).saturating_mul(whole).saturating_add(within);
-                    let near = point.highest.is_some_and(|highest| first.abs_diff(highest) <= JUMP);
+                    let near = point.numbers.highest.is_some_and(|highest| first.abs_diff(highest) <= JUMP);
                     if near && index < BLOCK - whole {
                         self.parity_packet(packet, point, (first, index, whole), now, notes);
                     }
@@ -123,7 +123,7 @@ impl Source {
         let known = point.groups.0.get(&first).map_or(whole, |group| group.size);
         let size = short.unwrap_or(known);
         // All data of the group were sent.
-        let missing = point.expect(first + size - 1, now);
+        let missing = point.numbers.expect(first + size - 1, now);
         if missing > 0 {
             point.figures.gaps += missing;
             notes.order = Order::Gap(missing);
@@ -145,9 +145,7 @@ impl Source {
         let Some(whole) = self.group_packets else { return };
         for (number, gap) in point.rebuild(number - number % whole) {
             notes.rebuilt += 1;
-            let data = self.recent(number);
-            let history =
-                self.histories.entry(number).or_insert_with(|| NumberHistory { data, ..NumberHistory::default() });
+            let history = self.history(number);
             history.gap = history.gap.or(gap);
             if history.rebuilt.is_none() {
                 history.rebuilt = now;
@@ -176,20 +174,16 @@ impl Source {
         now: Option<Time>,
     ) {
         for number in first..first + whole {
-            let elsewhere = self.points.iter().flatten().find_map(|point| point.missing.when(number));
-            let Some(gap) = point.missing.when(number).or(elsewhere) else { continue };
-            let history = self.histories.entry(number).or_default();
+            let elsewhere = self.points.iter().flatten().find_map(|point| point.numbers.missing_since(number));
+            let Some(gap) = point.numbers.missing_since(number).or(elsewhere) else { continue };
+            let history = self.history(number);
             history.gap = history.gap.or(gap);
             if kind == PacketKind::Nak {
                 history.nak = history.nak.or(now);
             } else {
                 history.ncf = history.ncf.or(now);
             }
-            let count =
-                history.counts.get_mut(at).and_then(|counts| counts.get_mut(usize::from(kind == PacketKind::Ncf)));
-            if let Some(count) = count {
-                *count = count.saturating_add(1);
-            }
+            history.count(at, request(kind));
         }
     }
 }

@@ -1,93 +1,66 @@
 //! Several flows as one direction.
 
-use super::FlowCounted;
+use super::{FlowCounted, add};
 use model::stream::{StreamInterval, StreamReceived};
 
 /// Sums up flows. Jitter is that of a flow, so its mean over flows is given, and the largest of any.
 #[must_use]
 pub fn merge(flows: &[FlowCounted]) -> StreamReceived {
-    let interval_ns = flows.iter().map(|flow| flow.interval_ns).max().unwrap_or(0).max(1);
-    let sum = |pick: fn(&FlowCounted) -> u64| flows.iter().map(pick).sum();
+    let counts = || flows.iter().map(|flow| &flow.counts);
+    let interval_ns = counts().map(|flow| flow.interval_ns).max().unwrap_or(0).max(1);
+    // How many of a flow's intervals make one of the common length; both are powers of two of a second.
+    let joined = |flow: &StreamReceived| usize::try_from(interval_ns / flow.interval_ns.max(1)).unwrap_or(1).max(1);
+    let length = counts().map(|flow| flow.intervals.len().div_ceil(joined(flow))).max().unwrap_or(0);
+    let interval = |slot: usize| {
+        let parts = || counts().filter_map(|flow| flow.intervals.chunks(joined(flow)).nth(slot)).flatten();
+        let mut sum =
+            StreamInterval { jitter_ns: mean(parts().map(|part| part.jitter_ns)), ..StreamInterval::default() };
+        parts().for_each(|part| add(&mut sum, part));
+        sum
+    };
     let first = flows.iter().filter_map(|flow| flow.first_ns).min();
     let last = flows.iter().map(|flow| flow.last_ns).max().unwrap_or(0);
-    let length = flows.iter().map(|flow| flow.intervals.len().div_ceil(joined(flow, interval_ns))).max().unwrap_or(0);
-    let mut intervals = vec![StreamInterval::default(); length];
-    let mut jitters = vec![Mean::default(); length];
-    for flow in flows {
-        for (at, interval) in flow.intervals.iter().enumerate() {
-            let slot = at / joined(flow, interval_ns);
-            let into = &mut intervals[slot];
-            into.bytes += interval.bytes;
-            into.received += interval.received;
-            into.lost += interval.lost;
-            into.reordered += interval.reordered;
-            into.duplicated += interval.duplicated;
-            jitters[slot].add(interval.jitter_ns);
-        }
-    }
-    for (interval, jitter) in intervals.iter_mut().zip(&jitters) {
-        interval.jitter_ns = jitter.value();
-    }
-    let mean = |pick: fn(&FlowCounted) -> Option<f64>| {
-        let mut mean = Mean::default();
-        flows.iter().for_each(|flow| mean.add(pick(flow)));
-        mean.value()
-    };
-    StreamReceived {
-        bytes: sum(|flow| flow.bytes),
-        received: sum(|flow| flow.received),
-        passed: sum(|flow| flow.passed),
-        reordered: sum(|flow| flow.reordered),
-        duplicated: sum(|flow| flow.duplicated),
-        too_late: sum(|flow| flow.too_late),
-        ignored: sum(|flow| flow.ignored),
-        jitter_first_ns: mean(|flow| flow.jitter_first_ns),
-        jitter_ns: mean(|flow| flow.jitter_ns),
-        jitter_max_ns: flows.iter().filter_map(|flow| flow.jitter_max_ns).reduce(f64::max),
+    let mut sum = StreamReceived {
+        jitter_first_ns: mean(counts().map(|flow| flow.jitter_first_ns)),
+        jitter_ns: mean(counts().map(|flow| flow.jitter_ns)),
+        jitter_max_ns: counts().filter_map(|flow| flow.jitter_max_ns).reduce(f64::max),
         elapsed_ns: first.map_or(0, |first| last.saturating_sub(first)),
         interval_ns,
-        intervals,
+        intervals: (0..length).map(interval).collect(),
+        ..StreamReceived::default()
+    };
+    for flow in counts() {
+        sum.bytes += flow.bytes;
+        sum.received += flow.received;
+        sum.passed += flow.passed;
+        sum.reordered += flow.reordered;
+        sum.duplicated += flow.duplicated;
+        sum.too_late += flow.too_late;
+        sum.ignored += flow.ignored;
     }
+    sum
 }
 
-/// What is known of a receiver that vanished: the seconds that it told before.
+/// What is known of a receiver that vanished: the seconds that it reported before.
 #[must_use]
-pub fn from_intervals(told: &[StreamInterval]) -> StreamReceived {
-    let sum = |pick: fn(&StreamInterval) -> u64| told.iter().map(pick).sum::<u64>();
-    let received = sum(|interval| interval.received);
+pub fn from_intervals(reported: &[StreamInterval]) -> StreamReceived {
+    let mut sum = StreamInterval::default();
+    reported.iter().for_each(|interval| add(&mut sum, interval));
     StreamReceived {
-        bytes: sum(|interval| interval.bytes),
-        received,
-        passed: received + sum(|interval| interval.lost),
-        reordered: sum(|interval| interval.reordered),
-        duplicated: sum(|interval| interval.duplicated),
-        elapsed_ns: told.len() as u64 * 1_000_000_000,
+        bytes: sum.bytes,
+        received: sum.received,
+        passed: sum.received + sum.lost,
+        reordered: sum.reordered,
+        duplicated: sum.duplicated,
+        elapsed_ns: reported.len() as u64 * 1_000_000_000,
         interval_ns: 1_000_000_000,
-        intervals: told.to_vec(),
+        intervals: reported.to_vec(),
         ..StreamReceived::default()
     }
 }
 
-/// How many of a flow's intervals make one of the common length; both are powers of two of a second.
-fn joined(flow: &FlowCounted, interval_ns: u64) -> usize {
-    usize::try_from(interval_ns / flow.interval_ns.max(1)).unwrap_or(1).max(1)
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Mean {
-    sum: f64,
-    count: u32,
-}
-
-impl Mean {
-    fn add(&mut self, value: Option<f64>) {
-        if let Some(value) = value {
-            self.sum += value;
-            self.count += 1;
-        }
-    }
-
-    fn value(self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / f64::from(self.count))
-    }
+/// Of the values that there are.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let (sum, count) = values.flatten().fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
 }

@@ -93,11 +93,11 @@ mod tests {
         other.at(1_000_001_000);
         other.bytes(7);
         let counted = other.finish();
-        assert_eq!(counted.intervals.iter().map(|interval| interval.bytes).collect::<Vec<_>>(), [500, 7]);
+        assert_eq!(counted.counts.intervals.iter().map(|interval| interval.bytes).collect::<Vec<_>>(), [500, 7]);
         assert!(one.datagram(100, Some((3, Some(5)))));
         one.at(2_000);
         assert_eq!(missing.load(Ordering::Relaxed), 2);
         let counted = one.finish();
-        assert_eq!((counted.received, counted.ignored), (2, 2));
+        assert_eq!((counted.counts.received, counted.counts.ignored), (2, 2));
     }
 }

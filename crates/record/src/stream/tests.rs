@@ -96,13 +96,13 @@ proptest! {
         let sides = sides(&sent, &received, &spec);
         let expected = naive(sent.datagrams, &arrivals);
         let found = Naive {
-            received: counted.received,
-            reordered: counted.reordered,
-            duplicated: counted.duplicated,
+            received: counted.counts.received,
+            reordered: counted.counts.reordered,
+            duplicated: counted.counts.duplicated,
             lost: sides.lost().unwrap(),
         };
         prop_assert_eq!(&found, &expected);
-        prop_assert_eq!(counted.bytes, counted.received * 100);
+        prop_assert_eq!(counted.counts.bytes, counted.counts.received * 100);
         // The intervals hold the same, each loss in one of them.
         let report = flow_report(&sides);
         prop_assert_eq!(report.lost, Some(expected.lost));
@@ -127,10 +127,10 @@ proptest! {
         }
         script.extend(numbers);
         let counted = count(&script, 1_000_000);
-        prop_assert!(counted.received <= counted.passed);
-        let lost: u64 = counted.intervals.iter().map(|interval| interval.lost).sum();
-        prop_assert_eq!(lost, counted.passed - counted.received);
-        let all = counted.received + counted.duplicated + counted.too_late + counted.ignored;
+        prop_assert!(counted.counts.received <= counted.counts.passed);
+        let lost: u64 = counted.counts.intervals.iter().map(|interval| interval.lost).sum();
+        prop_assert_eq!(lost, counted.counts.passed - counted.counts.received);
+        let all = counted.counts.received + counted.counts.duplicated + counted.counts.too_late + counted.counts.ignored;
         prop_assert_eq!(all, script.len() as u64);
     }
 
@@ -151,13 +151,13 @@ proptest! {
             before = Some(*transit);
         }
         let counted = counter.finish();
-        prop_assert!((counted.jitter_ns.unwrap() - jitter).abs() < 1e-6);
-        prop_assert!((counted.jitter_max_ns.unwrap() - max).abs() < 1e-6);
+        prop_assert!((counted.counts.jitter_ns.unwrap() - jitter).abs() < 1e-6);
+        prop_assert!((counted.counts.jitter_max_ns.unwrap() - max).abs() < 1e-6);
     }
 }
 
 #[test]
-fn a_late_datagram_fills_its_hole_where_it_belongs() {
+fn a_late_datagram_is_no_longer_lost_where_it_belongs() {
     let second = 1_000_000_000;
     let mut counter = FlowCounter::new(5000, false);
     counter.begin(0, 0);
@@ -169,7 +169,8 @@ fn a_late_datagram_fills_its_hole_where_it_belongs() {
     counter.datagram(1, None, 10);
     counter.datagram(5, None, 10);
     let counted = counter.finish();
-    let rows: Vec<_> = counted.intervals.iter().map(|row| (row.received, row.lost, row.reordered, row.bytes)).collect();
+    let rows: Vec<_> =
+        counted.counts.intervals.iter().map(|row| (row.received, row.lost, row.reordered, row.bytes)).collect();
     // 1 was missing in the first second and came in the second one; 4 is lost in the second one.
     assert_eq!(rows, [(3, 0, 0, 30), (2, 1, 1, 20)]);
 }
@@ -197,9 +198,9 @@ fn long_streams_join_their_intervals() {
         counter.datagram(second, None, 1);
     }
     let one = counter.finish();
-    assert_eq!(one.interval_ns, 4_000_000_000);
-    assert_eq!(one.intervals.iter().map(|row| row.received).sum::<u64>(), 10_000);
-    assert!(one.intervals[..2499].iter().all(|row| row.received == 4), "{:?}", &one.intervals[..3]);
+    assert_eq!(one.counts.interval_ns, 4_000_000_000);
+    assert_eq!(one.counts.intervals.iter().map(|row| row.received).sum::<u64>(), 10_000);
+    assert!(one.counts.intervals[..2499].iter().all(|row| row.received == 4), "{:?}", &one.counts.intervals[..3]);
     // A flow that ended earlier has shorter intervals; together they have the longer ones.
     let both = merge(&[one, count(&[0, 1, 2], 1_000_000_000)]);
     assert_eq!((both.interval_ns, both.intervals[0].received), (4_000_000_000, 7));
@@ -208,16 +209,18 @@ fn long_streams_join_their_intervals() {
 #[test]
 fn flows_add_up_and_jitter_is_their_mean() {
     let flow = |jitter| FlowCounted {
-        bytes: 5,
-        received: 3,
-        passed: 4,
-        jitter_ns: Some(jitter),
-        jitter_max_ns: Some(2.0 * jitter),
+        counts: StreamReceived {
+            bytes: 5,
+            received: 3,
+            passed: 4,
+            jitter_ns: Some(jitter),
+            jitter_max_ns: Some(2.0 * jitter),
+            interval_ns: 1_000_000_000,
+            intervals: vec![StreamInterval { jitter_ns: Some(jitter), ..StreamInterval::default() }],
+            ..StreamReceived::default()
+        },
         first_ns: Some(100),
         last_ns: 1100,
-        interval_ns: 1_000_000_000,
-        intervals: vec![StreamInterval { jitter_ns: Some(jitter), ..StreamInterval::default() }],
-        ..FlowCounted::default()
     };
     let both = merge(&[flow(10.0), flow(30.0)]);
     assert_eq!((both.bytes, both.received, both.passed, both.elapsed_ns), (10, 6, 8, 1000));
@@ -251,5 +254,5 @@ fn counting_allocates_nothing() {
         }
     });
     assert_eq!(counted.count_total, 0);
-    assert!(counter.finish().reordered > 0);
+    assert!(counter.finish().counts.reordered > 0);
 }

@@ -5,7 +5,6 @@ use crate::Evidence;
 use crate::paced::{PaceFigures, SenderCounts};
 use model::{Finding, FindingId};
 use stats::Histogram;
-use stats::stalls::is_throttling_hole;
 
 /// However short the distance of a schedule, a message within this of its time is in time: a sleeping sender wakes up
 /// some µs late and sends what has fallen due.
@@ -22,46 +21,43 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
     let figures = |lateness: &Histogram| {
         let late = lateness.count_above(limit_ns);
         let text = format!(
-            "{late} of {sent} messages left more than {} late (99 % within {}, at worst {}) on a schedule of one {} {}",
+            "{late} of {sent} messages left more than {} late (99 % within {}, at worst {}; schedule: a {} every {})",
             time(limit_ns),
             time(lateness.quantile(0.99).unwrap_or(0)),
             time(lateness.max().unwrap_or(0)),
-            if pace.burst > 1 { "burst each" } else { "each" },
+            if pace.burst > 1 { "burst" } else { "message" },
             time(pace.distance_ns)
         );
         (percent(late, sent) > OWN_LATE_PERCENT).then_some(text)
     };
     let Some(own) = figures(&schedule.own_lateness) else {
-        let held = figures(&schedule.lateness)?;
-        return Some(Finding::new(
-            FindingId::ScheduleHeldUp,
-            format!(
-                "{held}, because the path took no more ({} sends had to wait {} in all): the latency from the intended time holds that wait; send less often (--rate), or give it more room (--send-buffer)",
-                pace.sender.blocked,
-                time(pace.sender.blocked_ns)
-            ),
-        ));
-    };
-    let own = format!("{own} by the sender's own doing{}", displaced(&pace.sender));
-    if evidence.spec.pace.as_ref().is_some_and(|pace| pace.sender_measured) {
         let detail = format!(
-            "{own}; the sender is part of what is measured here, so read the latency from the intended send, which holds it"
+            "{}, because the path took no more: {} sends waited {} in all. The latency from the intended time includes that \
+             wait: send less often (--rate), or use a larger --send-buffer",
+            figures(&schedule.lateness)?,
+            pace.sender.blocked,
+            time(pace.sender.blocked_ns)
         );
-        return Some(Finding::at(FindingId::SenderLate, "initiator", detail));
-    }
-    Some(Finding::at(
-        FindingId::GeneratorLate,
-        "initiator",
-        format!(
-            "{own}, so they went in clumps and another load was measured: use --policy fifo:1, keep other tasks off its CPU, or send less often (--rate)"
-        ),
-    ))
+        return Some(Finding::new(FindingId::ScheduleHeldUp, detail));
+    };
+    let own = format!("{own}. The sender itself delayed them{}", preempted(&pace.sender));
+    let (id, rest) = if evidence.spec.pace.as_ref().is_some_and(|pace| pace.sender_measured) {
+        (
+            FindingId::SenderLate,
+            ". It is part of what is measured: read the latency from the intended send, which includes this",
+        )
+    } else {
+        let why = ". So they left in clumps, and another load was measured: use --policy fifo:1, keep other tasks off its CPU, or \
+                   send less often (--rate)";
+        (FindingId::GeneratorLate, why)
+    };
+    Some(Finding::at(id, "initiator", own + rest))
 }
 
 /// What the kernel knows of a sender's lateness.
-fn displaced(sender: &SenderCounts) -> String {
+fn preempted(sender: &SenderCounts) -> String {
     sender.run_queue_wait_ns.map_or_else(String::new, |ns| {
-        format!(" (its thread waited {} for a CPU and was displaced {} times)", time(ns), sender.involuntary_switches)
+        format!(": its thread waited {} for a CPU and was preempted {} times", time(ns), sender.involuntary_switches)
     })
 }
 
@@ -71,28 +67,24 @@ pub(super) fn time(ns: u64) -> String {
 }
 
 /// Whether the rate asked for was held.
-pub(super) fn rate_not_reached(pace: &PaceFigures) -> Option<Finding> {
-    let saturated = pace.rate.saturated.as_ref()?;
-    let (who, remedy) = match saturated.who.as_str() {
-        "initiator" => (
-            "the initiator",
-            "use --policy fifo:1, a faster CPU or --pacer spin on a CPU of its own, a larger --receive-buffer where that was full, or a lower --rate",
-        ),
-        "reflector" => (
-            "the reflector",
-            "raise its receive buffer or its limits, give it a CPU of its own (--remote-cpu, --remote-policy), or lower --rate",
-        ),
-        _ => ("the path", "lower --rate or --size, or look at the devices between the hosts"),
-    };
-    let end = Some(saturated.who.clone()).filter(|who| who != "path");
-    let detail = format!("{who} could not keep up: {}: {remedy}", saturated.why);
-    Some(Finding { id: FindingId::RateNotReached, end, detail })
-}
-
-/// Widths of throttling's holes as the sender's lateness shows them: messages that wait for no answer see them whole.
-pub(super) fn sender_holes(evidence: &Evidence<'_>) -> Vec<u64> {
-    let stalls = evidence.pace().into_iter().flat_map(|pace| &pace.sender_stalls);
-    stalls.map(|&(_, width)| width).filter(|&width| is_throttling_hole(width)).collect()
+pub(super) fn rate_not_reached(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let saturated = evidence.pace().and_then(|pace| pace.rate.saturated.as_ref());
+    let finding = saturated.map(|saturated| {
+        let (who, remedy) = match saturated.who.as_str() {
+            "initiator" => (
+                "the initiator",
+                "use --policy fifo:1, a faster CPU or --pacer spin on a CPU of its own, a larger --receive-buffer where that was full, or a lower --rate",
+            ),
+            "reflector" => (
+                "the reflector",
+                "raise its receive buffer or its limits, give it a CPU of its own (--remote-cpu, --remote-policy), or lower --rate",
+            ),
+            _ => ("the path", "lower --rate or --size, or look at the devices between the hosts"),
+        };
+        let end = Some(saturated.who.clone()).filter(|who| who != "path");
+        Finding { id: FindingId::RateNotReached, end, detail: format!("{who} could not keep up: {}: {remedy}", saturated.why) }
+    });
+    finding.into_iter().collect()
 }
 
 /// Which of several reflectors the lost messages were for.

@@ -258,7 +258,10 @@ fn a_closed_loop_that_mostly_timed_out_is_not_trusted() {
     assert!(!verdict.trusted && verdict.invalid.len() == 1, "{verdict:?}");
     assert_eq!(verdict.invalid[0].id.word(), "timed-out");
     let detail = &verdict.invalid[0].detail;
-    assert!(detail.starts_with("56 % of the time (50.0 of 90.0 ms) went into waiting for 25 messages"), "{detail}");
+    assert!(
+        detail.starts_with("56 % of the time (50.0 of 90.0 ms) was spent in time-outs: 25 messages had no answer"),
+        "{detail}"
+    );
     assert!(verdict.disturbed.iter().any(|finding| finding.id == FindingId::Loss), "{verdict:?}");
     // Without numbers in the messages the path has to be silent for as long again.
     let bare = |samples: &[Sample], has_header, has_schedule| {
@@ -281,7 +284,7 @@ fn order_and_duplicates() {
     samples[5].flags = SampleFlags::REORDERED;
     samples.push(Sample { flags: SampleFlags::DUPLICATE, ..samples[9] });
     case.recorded = record(0, &samples);
-    assert!(case.only(FindingId::Order).detail.starts_with("1 answers came twice and 1 after a later one"));
+    assert!(case.only(FindingId::Order).detail.starts_with("1 answers came twice, 1 out of order"));
 }
 
 /// A quiet run of 3 s with stalls of a width at each of the times.
@@ -300,7 +303,7 @@ fn with_stalls(at_ms: &[u64], width_us: u64) -> Recorded {
 }
 
 #[test]
-fn a_hole_while_spinning_in_a_real_time_class_is_throttling() {
+fn a_stall_while_spinning_in_a_real_time_class_is_throttling() {
     let mut case = Case::new();
     case.recorded = with_stalls(&[455], 50_140);
     case.only(FindingId::LongStalls);
@@ -404,9 +407,9 @@ fn steal_of_the_cpu_or_the_machine() {
     case.ends[0].1.cpu_steal_ns = Some(10 * MS);
     case.clean();
     case.ends[0].1.cpu_steal_ns = Some(20 * MS);
-    assert!(case.only(FindingId::Steal).detail.contains("the measuring CPU away for 20.0 ms (2.0 %"));
+    assert!(case.only(FindingId::Steal).detail.contains("ran others on the measuring CPU for 20.0 ms (2.0 %"));
     case.ends[0].1.cpu_steal_ns = None;
-    assert!(case.only(FindingId::Steal).detail.contains("the machine's CPUs away for 500.0 ms (25.0 %"));
+    assert!(case.only(FindingId::Steal).detail.contains("ran others on the machine's CPUs for 500.0 ms (25.0 %"));
 }
 
 #[test]

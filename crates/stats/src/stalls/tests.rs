@@ -41,7 +41,7 @@ impl Random {
 
 #[test]
 fn the_measured_trace_of_a_spinning_fifo_thread() {
-    // As seen on a real machine: three holes in 3 s, echoes of the other end's budget.
+    // As seen on a real machine: three stalls in 3 s, echoes of the other end's budget.
     let slow = [
         (455 * MS, 50_140 * US),
         (1447 * MS, 50_140 * US),
@@ -58,14 +58,14 @@ fn the_measured_trace_of_a_spinning_fifo_thread() {
 }
 
 #[test]
-fn holes_at_odd_distances_are_not_throttling() {
+fn stalls_at_odd_distances_are_not_throttling() {
     assert_eq!(find(&[(100 * MS, 50 * MS), (420 * MS, 51 * MS), (700 * MS, 49 * MS)]), []);
     assert_eq!(find(&[(100 * MS, 50 * MS)]), []);
-    assert!(is_throttling_hole(50 * MS) && !is_throttling_hole(40 * MS));
+    assert!(is_throttling_stall(50 * MS) && !is_throttling_stall(40 * MS));
 }
 
 #[test]
-fn two_holes_in_a_crowd_of_all_widths_are_not_throttling() {
+fn two_stalls_in_a_crowd_of_all_widths_are_not_throttling() {
     let mut slow = vec![(100 * MS, 50 * MS), (1100 * MS, 50 * MS)];
     assert_eq!(find(&slow).len(), 1);
     let mut random = Random::new(11);

@@ -1,7 +1,7 @@
 //! One-way times against synthetic clocks.
 
 use super::*;
-use model::{StampClock, Stamps};
+use model::{StampClock, StampTimes, Stamps};
 use proptest::prelude::*;
 
 /// A far clock: its lead over ours at our time 0 in ns, how many parts per million it runs fast, and its ticks.

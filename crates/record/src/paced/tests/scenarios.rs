@@ -194,7 +194,7 @@ fn a_throttled_spinner_leaves_a_comb_that_lateness_shows() {
     let pace = done.pace.as_ref().unwrap();
     let starts: Vec<u64> = pace.sender_stalls.iter().map(|&(at, _)| at / MS).collect();
     assert_eq!(starts, [400, 1400, 2400, 3400]);
-    assert!(pace.sender_stalls.iter().all(|&(_, width)| stats::stalls::is_throttling_hole(width)));
+    assert!(pace.sender_stalls.iter().all(|&(_, width)| stats::stalls::is_throttling_stall(width)));
     assert_eq!(done.stalls.len(), 1);
     assert_eq!((done.stalls[0].cause, done.stalls[0].count), (stats::stalls::Cause::RealTimeThrottling, 4));
 }
