@@ -312,12 +312,10 @@ pub(crate) fn summary(outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> 
         clock_read_ns: Some(clock.read_cost_ns()),
         ticks: Some(clock.rate()),
         clock: Some(clock.source()),
-        stamps: None,
         notes,
         stack_environment: host::stack_environment(),
         preloads: host::stack::preloads(),
-        stream: None,
-        pgm: None,
+        ..StopReport::default()
     }
 }
 

@@ -73,34 +73,16 @@ impl Stream<'_> {
         let control = FlowControl::default();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let counters = CounterSampler::start();
-        let (ends, sent) = std::thread::scope(|scope| {
-            // Whatever fails below, no flow goes on.
-            let _ending = StopOnDrop(&control);
-            let (ready, heard) = mpsc::channel();
-            let mut threads = Vec::with_capacity(sockets.len());
-            for ((number, socket), progress) in (0..).zip(sockets).zip(&flows) {
-                let flow = self.flow(number, socket, size, &control, progress);
-                let (request, longest) = (self.request, self.longest);
-                let place = move || place_thread(request, longest);
-                threads.push(flow.spawn(scope, ready.clone(), place, failed).map_err(failed)?);
-            }
-            drop(ready);
-            let mut sent = StreamSent::default();
-            // One that failed has let go of its end of the channel.
-            if heard.iter().take(sockets.len()).count() == sockets.len() {
-                link.report(ReflectorEvent::Started);
-                control.go.store(true, Ordering::Release);
-                sent = self.watch_flows(sockets, &flows, link);
-            }
-            control.stop();
-            let ends = threads.into_iter().map(|thread| match thread.join() {
-                Ok(end) => end,
-                Err(_) => Err(failed("a flow's thread failed")),
-            });
-            Ok((ends.collect::<Result<Vec<FlowResult>, Failure>>()?, sent))
+        let tasks = (0..).zip(sockets).zip(&flows);
+        let tasks = tasks.map(|((number, socket), progress)| self.flow(number, socket, size, &control, progress));
+        let place = || place_thread(self.request, self.longest);
+        let (ends, sent) = flow::run(tasks, &control, place, failed, || {
+            link.report(ReflectorEvent::Started);
+            control.go.store(true, Ordering::Release);
+            Ok(self.watch_flows(sockets, &flows, link))
         })?;
         link.halt.leave();
-        Ok(self.summary(sockets, ends, sent, counters))
+        Ok(self.summary(sockets, ends, sent.unwrap_or_default(), counters))
     }
 
     fn flow<'a>(
@@ -206,15 +188,6 @@ impl Stream<'_> {
             stream: Some(StreamEnd { sent: spec.goes_down().then_some(sent), received }),
             ..StopReport::default()
         }
-    }
-}
-
-/// Ends all flows when dropped.
-struct StopOnDrop<'a>(&'a FlowControl);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
     }
 }
 

@@ -10,7 +10,6 @@ use net::{DataSocket, NetError, PathError};
 use record::stream::{FlowCounted, FlowCounter, FlowSink};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 use task::TaskError;
 
@@ -108,30 +107,57 @@ pub struct FlowTask<'a> {
     pub progress: &'a FlowProgress,
 }
 
-/// The thread of a flow.
-pub type FlowThread<'scope, E> = ScopedJoinHandle<'scope, Result<FlowResult, E>>;
+/// Runs flows on a thread each: `place` gives a thread its CPU and policy. Once all are ready `manage` looks after them;
+/// when it returns they are stopped. It is not called where one could not begin.
+///
+/// # Errors
+/// A thread that could not be started or placed, a socket that could not be prepared, or what `manage` returns.
+pub fn run<'a, E: Send, R>(
+    tasks: impl Iterator<Item = FlowTask<'a>>,
+    control: &FlowControl,
+    place: impl Fn() -> Result<(), E> + Sync,
+    failed: fn(FlowError) -> E,
+    manage: impl FnOnce() -> Result<R, E>,
+) -> Result<(Vec<FlowResult>, Option<R>), E> {
+    let thread = |cause| failed(FlowError::Task(TaskError::Thread { name: "flow", cause }));
+    let place = &place;
+    std::thread::scope(|scope| {
+        // Whatever fails below, no flow goes on.
+        let _ending = StopOnDrop(control);
+        let (ready, heard) = mpsc::channel();
+        let mut threads = Vec::new();
+        for task in tasks {
+            let ready = ready.clone();
+            let work = move || {
+                task::prefault_stack(STACK_BYTES / 4);
+                place()?;
+                task.run(ready).map_err(failed)
+            };
+            let builder = std::thread::Builder::new().name("flow".to_owned()).stack_size(STACK_BYTES);
+            threads.push(builder.spawn_scoped(scope, work).map_err(thread)?);
+        }
+        drop(ready);
+        // A flow that cannot begin lets go of its end of the channel, and says why when it is joined.
+        let are_ready = heard.iter().take(threads.len()).count() == threads.len();
+        let managed = are_ready.then(manage);
+        control.stop();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        let ends = joined.map(|end| end.unwrap_or_else(|_| Err(thread(std::io::Error::other("it panicked")))));
+        let ends = ends.collect::<Result<Vec<_>, E>>()?;
+        Ok((ends, managed.transpose()?))
+    })
+}
 
-impl<'scope> FlowTask<'scope> {
-    /// Starts the flow's thread: `place` gives it CPU and policy; then it says that it is ready and works until the stop.
-    ///
-    /// # Errors
-    /// The thread could not be started.
-    pub fn spawn<E: Send + 'scope>(
-        self,
-        scope: &'scope Scope<'scope, '_>,
-        ready: mpsc::Sender<()>,
-        place: impl FnOnce() -> Result<(), E> + Send + 'scope,
-        failed: fn(FlowError) -> E,
-    ) -> Result<FlowThread<'scope, E>, TaskError> {
-        let builder = std::thread::Builder::new().name("flow".to_owned()).stack_size(STACK_BYTES);
-        let run = move || {
-            task::prefault_stack(STACK_BYTES / 4);
-            place()?;
-            self.run(ready).map_err(failed)
-        };
-        builder.spawn_scoped(scope, run).map_err(|cause| TaskError::Thread { name: "flow", cause })
+/// Ends all flows when dropped.
+struct StopOnDrop<'a>(&'a FlowControl);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
     }
+}
 
+impl FlowTask<'_> {
     fn run(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, FlowError> {
         if self.spec.flow_pps(self.size).is_some() {
             // Without it a sleep ends up to 50 µs late, and so would every datagram that waits for its time.

@@ -235,7 +235,7 @@ pub struct Outlier {
 }
 
 /// The result of measuring one size once.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct ResultDocument {
     /// Format number, see [`crate::FORMAT`].
     pub format: u32,

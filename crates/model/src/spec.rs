@@ -5,8 +5,10 @@ use crate::{EndSpec, ModelError, PaceSpec, Protocol, Receive, SizeList, SocketSp
 words! {
     "probe";
     /// The kinds of measurement.
+    #[derive(Default)]
     pub enum Probe {
         /// One message there and back at a time, every one timed.
+        #[default]
         Pingpong = "pingpong",
         /// Request/response transactions, with their rate and the CPU they cost.
         Rr = "rr",

@@ -112,6 +112,8 @@ fn try_placement(cpu: Option<u32>, policy: Policy) -> Result<(), ProbeError> {
     outcome.unwrap_or(Ok(()))
 }
 
+/// Time of a stream beside its own: opening, idle latency, draining.
+const STREAM_OVERHEAD_US: u64 = 5_000_000;
 /// Starting, stopping and calibrating a size, beside its warm-up and its rounds.
 const SIZE_OVERHEAD_US: u64 = 50_000;
 
@@ -128,6 +130,10 @@ pub(crate) fn fits_session(spec: &ProbeSpec, limit_s: u32, address: &str) -> Res
 /// known beforehand.
 fn longest_us(spec: &ProbeSpec) -> u64 {
     let stop = &spec.stop;
+    if spec.probe == Probe::Stream {
+        // Each size has a session of its own.
+        return u64::from(stop.max_ms) * 1000 + STREAM_OVERHEAD_US;
+    }
     if spec.probe == Probe::Pace {
         let rates = spec.pace.as_ref().map_or(1, |pace| pace.rates_pps.len().max(1)) as u64;
         let passes = rates.saturating_mul(spec.sizes.iter().count() as u64);
@@ -173,6 +179,15 @@ pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
         return conflict(
             format!("both ends are on CPU {a} of one machine and one of them spins, so the other never runs"),
             "give the ends different CPUs with --cpu and --remote-cpu, or use --receive block",
+        );
+    }
+    if let (Some(a), Some(b), Probe::Stream) = (spec.initiator.cpu, spec.reflector.cpu, spec.probe)
+        && a == b
+        && (spec.initiator.policy.is_real_time() || spec.reflector.policy.is_real_time())
+    {
+        return conflict(
+            format!("both ends are on CPU {a} of one machine with a real-time policy, and a sender never sleeps"),
+            "give the ends different CPUs with --cpu and --remote-cpu, or use --policy other",
         );
     }
     let unpinned = spec.initiator.cpu.is_none() || spec.reflector.cpu.is_none();

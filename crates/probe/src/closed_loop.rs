@@ -4,9 +4,9 @@ use crate::document::{self, Figures, Parts, Timed};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::echo::{self, EchoPath};
 use crate::peer::{DataPath, Peer};
-use crate::rounds::{PathFailure, Plan, Rounds};
+use crate::rounds::{Plan, Rounds};
 use crate::session::Session;
-use crate::size::{End, SizeDone, SizeLoop};
+use crate::size::{SizeDone, SizeLoop};
 use crate::stop::BATCH_ROUNDS;
 use crate::{Context, ProbeError, cost};
 use clock::Clock;
@@ -106,7 +106,8 @@ impl Engine for ClosedLoop<'_> {
         found.extend(overrun(rounds.unmatched().overrun));
         found.extend(driver::fell_back(fallback));
         if let Some(session) = &self.peer.session {
-            found.extend(rate_limited(min_gap_ns(session.max_rate_pps(), spec.pings), session.max_rate_pps()));
+            found
+                .extend(rate_limited(min_gap_ns(session.limits.max_rate_pps, spec.pings), session.limits.max_rate_pps));
         }
         let (lost, sent) = (recorded.messages.lost, rounds.rounds_sent().saturating_mul(u64::from(spec.pings)));
         let scope = "warm-up included, ";
@@ -123,7 +124,7 @@ impl Engine for ClosedLoop<'_> {
             self_cost,
             found,
             vanished,
-            interrupted: done.end == End::Stopped,
+            interrupted: done.end == PassEnd::Stopped,
             figures: Figures::Timed(Box::new(timed)),
         };
         Ok(Some(PassDone { parts, failure, saturated: false }))
@@ -153,7 +154,11 @@ impl ClosedLoop<'_> {
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             gap: spec.gap,
             interval_ns: u64::from(spec.interval_us.unwrap_or(0)) * 1000,
-            pace_ns: self.peer.session.as_ref().map_or(0, |session| min_gap_ns(session.max_rate_pps(), spec.pings)),
+            pace_ns: self
+                .peer
+                .session
+                .as_ref()
+                .map_or(0, |session| min_gap_ns(session.limits.max_rate_pps, spec.pings)),
         };
         match self.peer.data_path {
             DataPath::Data(_) => plan,
@@ -187,19 +192,10 @@ impl ClosedLoop<'_> {
         rounds_answered: u64,
     ) -> Collected {
         let name = self.peer.name();
-        let end = match done.end {
-            End::Met if self.peer.session.is_none() && rounds_answered == 0 => {
-                return Collected { failure: Some(ProbeError::NoEcho { address: name }), ..Collected::default() };
-            }
-            End::Met => PassEnd::Done,
-            End::Stopped => PassEnd::Stopped,
-            End::PeerEnded => PassEnd::PeerEnded,
-            End::Broken(PathFailure::Path(cause)) => PassEnd::Broken(cause),
-            End::Broken(PathFailure::Silent) => {
-                PassEnd::Silent(format!("no answer for {} ms and more", self.task.spec.timeout_ms))
-            }
-        };
-        driver::collect_reports(self.peer.session.iter_mut(), &name, size, end, ended.map(|error| (0, error)))
+        if done.end == PassEnd::Done && self.peer.session.is_none() && rounds_answered == 0 {
+            return Collected { failure: Some(ProbeError::NoEcho { address: name }), ..Collected::default() };
+        }
+        driver::collect_reports(self.peer.session.iter_mut(), &name, size, done.end, ended.map(|error| (0, error)))
     }
 }
 
@@ -265,7 +261,7 @@ fn overrun(samples: u64) -> Option<Finding> {
         Finding::at(
             FindingId::SamplesOverrun,
             "initiator",
-            format!("{samples} late or double answers found no room among the samples: something repeats our messages"),
+            format!("{samples} late or duplicate answers were dropped, as the sample buffer was full: something repeats our messages"),
         )
     })
 }

@@ -95,18 +95,24 @@ fn drive_all<E: Engine>(
 }
 
 /// How a pass ended, as seen at this end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PassEnd {
-    /// By its stop rule.
+    /// By its stop rule or schedule.
     Done,
     /// The program was asked to end.
     Stopped,
     /// A control connection ended.
     PeerEnded,
-    /// Nothing comes back any more; in words.
-    Silent(String),
+    /// Nothing came back for so many ms: a stream for the whole time-out, or datagrams were lost one after the other.
+    Silent(u64),
     /// The data path failed.
     Broken(PathError),
+}
+
+impl From<PathError> for PassEnd {
+    fn from(error: PathError) -> Self {
+        Self::Broken(error)
+    }
 }
 
 /// The other ends' reports of a pass, and why the run cannot go on.
@@ -163,10 +169,13 @@ pub(crate) fn collect_reports<'a>(
         PassEnd::Broken(cause) if cause.peer_is_gone() => because(cause.to_string()),
         PassEnd::Broken(cause) => Some(ProbeError::Path { address: name.to_owned(), size, cause }),
         PassEnd::Silent(_) if stuck.is_some() => stuck,
-        PassEnd::Silent(seen) => match last_words {
-            Some((address, words)) => vanished(address, format!("{seen}, and {words}")),
-            None => vanished(name.to_owned(), seen),
-        },
+        PassEnd::Silent(ms) => {
+            let seen = format!("nothing came back for {ms} ms and more");
+            match last_words {
+                Some((address, words)) => vanished(address, format!("{seen}, and {words}")),
+                None => vanished(name.to_owned(), seen),
+            }
+        }
     };
     Collected { reports, failure }
 }

@@ -2,7 +2,7 @@
 
 use crate::document::PathInfo;
 use crate::pace::mean_rate;
-use crate::session::Session;
+use crate::session::{OPENING, Session};
 use crate::{Context, ProbeError, check, local};
 use model::worker::{ProbeTask, Target};
 use model::{Probe, ProbeSpec};
@@ -12,9 +12,9 @@ use std::time::Duration;
 use wire::{Key, OpenRequest, Opened, PaceRequest, data};
 
 /// How long a TCP data connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// How long the token may take to leave.
-const SHOW: Duration = Duration::from_secs(1);
+pub(crate) const SHOW: Duration = Duration::from_secs(1);
 
 /// How messages reach the peer.
 pub(crate) enum DataPath {
@@ -111,14 +111,14 @@ pub(crate) fn request_path(
 ) -> Result<UnprovedPath, ProbeError> {
     let key = target.key.as_deref().map(Key::from_hex).transpose()?;
     let control = net::resolve(&target.control, net::DEFAULT_PORT, None)?;
-    if net::route::is_local(control.ip()).unwrap_or(false) {
+    if is_local(control) {
         check::same_machine(spec)?;
     }
     context.capture_control(control, None)?;
     let mut session = Session::connect(control, key)?;
     session.set_host(target.host.clone());
     context.capture_control(control, session.own_address())?;
-    check::fits_session(spec, session.max_session_s(), session.name())?;
+    check::fits_session(spec, session.limits.max_session_s, session.name())?;
     let opened = session.open(request)?;
     // Another namespace of this machine, such as a lab's other host, shares its CPUs.
     let one_machine = opened.machine.is_some() && opened.machine == host::boot_id();
@@ -126,7 +126,7 @@ pub(crate) fn request_path(
         check::same_machine(spec)?;
     }
     let Some(address) = session.data_address(&opened) else {
-        return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
+        return Err(session.out_of_order(OPENING));
     };
     context.capture_data(spec, address, None)?;
     Ok(UnprovedPath { session, opened, address, one_machine })
@@ -185,8 +185,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> 
         }
         Ok(socket.send_once(&proof, SHOW)?)
     })?;
-    let local = socket.local_address().filter(|own| !own.ip().is_unspecified()).or(seen_as);
-    let path_info = PathInfo { one_machine, ..path_info(context, local, address) };
+    let path_info = PathInfo { one_machine, ..path_info(context, local_address(&socket).or(seen_as), address) };
     Ok(Peer { session: Some(session), data_path: DataPath::Data(Box::new(socket)), tag, path_info, _child: None })
 }
 
@@ -195,11 +194,20 @@ pub(crate) fn path_info(context: &Context, local: Option<SocketAddr>, peer: Sock
         host: host_name(),
         local: local.map(|address| address.to_string()),
         peer: Some(peer.to_string()),
-        // Unknown counts as not local.
-        is_local: net::route::is_local(peer.ip()).unwrap_or(false),
+        is_local: is_local(peer),
         loopback_intended: context.claims_loopback || peer.ip().to_canonical().is_loopback(),
         one_machine: false,
     }
+}
+
+/// Whether the kernel delivers to an address locally; unknown counts as not.
+fn is_local(address: SocketAddr) -> bool {
+    net::route::is_local(address.ip()).unwrap_or(false)
+}
+
+/// Our address, where the socket has one.
+pub(crate) fn local_address(socket: &DataSocket) -> Option<SocketAddr> {
+    socket.local_address().filter(|own| !own.ip().is_unspecified())
 }
 
 /// The host's name as the kernel has it.

@@ -4,6 +4,7 @@
 //! is made beside the path's own (and the gap's sleep, when one is asked for). The clock is read directly before the
 //! first send and directly after the last receive of a round. Samples go into memory that was touched before.
 
+use crate::driver::PassEnd;
 use crate::round_matcher::{Answer, RoundMatcher};
 use clock::Clock;
 use model::{Gap, Sample, SampleFlags};
@@ -82,30 +83,6 @@ pub(crate) enum Phase {
     Timed,
 }
 
-/// Why a batch ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Its rounds are done, its time is over, or its samples are full.
-    Done,
-    /// The program was asked to end. The round in flight is not recorded.
-    Stopped,
-}
-
-/// Why no further round can be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PathFailure {
-    /// The path failed.
-    Path(PathError),
-    /// A stream was silent for the whole time-out, or datagrams were lost one after the other for 10 rounds and 5 s.
-    Silent,
-}
-
-impl From<PathError> for PathFailure {
-    fn from(error: PathError) -> Self {
-        Self::Path(error)
-    }
-}
-
 /// What was received and belongs to no round of this size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct UnmatchedCounts {
@@ -153,11 +130,11 @@ pub(crate) struct Rounds<'a> {
 /// is compiled once and calls it by a table, once a batch.
 pub(crate) trait Batches {
     /// [`Rounds::batch`] over this path.
-    fn batch(&mut self, rounds: &mut Rounds<'_>, limit: Limit, phase: Phase) -> Result<Ended, PathFailure>;
+    fn batch(&mut self, rounds: &mut Rounds<'_>, limit: Limit, phase: Phase) -> Result<(), PassEnd>;
 }
 
 impl<P: Path> Batches for P {
-    fn batch(&mut self, rounds: &mut Rounds<'_>, limit: Limit, phase: Phase) -> Result<Ended, PathFailure> {
+    fn batch(&mut self, rounds: &mut Rounds<'_>, limit: Limit, phase: Phase) -> Result<(), PassEnd> {
         rounds.batch(self, limit, phase)
     }
 }
@@ -165,7 +142,6 @@ impl<P: Path> Batches for P {
 enum Round {
     Answered(u64),
     Lost(u64),
-    Stopped,
 }
 
 impl<'a> Rounds<'a> {
@@ -251,8 +227,8 @@ impl<'a> Rounds<'a> {
     /// Makes rounds until `limit`. The samples of the batch before are forgotten.
     ///
     /// # Errors
-    /// The path is broken; the samples up to then are kept.
-    pub(crate) fn batch<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, PathFailure> {
+    /// How the pass ends here. The samples up to then are kept; a round in flight is not among them.
+    pub(crate) fn batch<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<(), PassEnd> {
         self.samples.clear();
         self.lost = 0;
         self.progress.arm();
@@ -261,7 +237,7 @@ impl<'a> Rounds<'a> {
         ended
     }
 
-    fn rounds<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<Ended, PathFailure> {
+    fn rounds<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<(), PassEnd> {
         let full = self.samples.capacity() - SPARE_SAMPLES / 2;
         let idle = (phase != Phase::WarmUp || self.plan.pace_ns > 0) && (self.spin > 0 || !self.sleep.is_zero());
         let timed = phase == Phase::Timed;
@@ -276,37 +252,34 @@ impl<'a> Rounds<'a> {
                 if self.first_due == 0 {
                     self.first_due = self.clock.now().saturating_add(self.interval);
                 }
-                if self.wait_until(self.intended(self.seq, 0).min(limit.end)) == Ended::Stopped {
-                    return Ok(Ended::Stopped);
-                }
+                self.wait_until(self.intended(self.seq, 0).min(limit.end))?;
                 if self.clock.now() >= limit.end {
                     break;
                 }
             }
             let before = self.seq;
             let round = self.round(path, timed);
-            if !matches!(round, Ok(Round::Answered(_) | Round::Lost(_))) {
+            if round.is_err() {
                 self.seq = before;
             }
             let now = match round? {
                 Round::Answered(now) => now,
                 Round::Lost(now) => {
-                    if !self.matcher.numbered() && !self.plan.fresh && self.wait_for_silence(path)? == Ended::Stopped {
-                        return Ok(Ended::Stopped);
+                    if !self.matcher.numbered() && !self.plan.fresh {
+                        self.wait_for_silence(path)?;
                     }
                     now
                 }
-                Round::Stopped => return Ok(Ended::Stopped),
             };
             if now >= limit.until || self.samples.len() >= full || self.stop.load(Ordering::Relaxed) {
                 break;
             }
         }
-        Ok(Ended::Done)
+        Ok(())
     }
 
     #[inline(always)]
-    fn round<P: Path>(&mut self, path: &mut P, timed: bool) -> Result<Round, PathFailure> {
+    fn round<P: Path>(&mut self, path: &mut P, timed: bool) -> Result<Round, PassEnd> {
         let number = self.number;
         self.number += 1;
         let seq = self.seq;
@@ -355,7 +328,7 @@ impl<'a> Rounds<'a> {
                         return Ok(end);
                     }
                 }
-                Ok(Received::Stopped) => return Ok(Round::Stopped),
+                Ok(Received::Stopped) => return Err(PassEnd::Stopped),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -421,16 +394,16 @@ impl<'a> Rounds<'a> {
 
     /// A wait ended without an answer: the round is lost if its time is over.
     #[cold]
-    fn overdue(&mut self, seq: u64, sent: u64, flags: SampleFlags) -> Result<Option<Round>, PathFailure> {
+    fn overdue(&mut self, seq: u64, sent: u64, flags: SampleFlags) -> Result<Option<Round>, PassEnd> {
         if self.stop.load(Ordering::Relaxed) {
-            return Ok(Some(Round::Stopped));
+            return Err(PassEnd::Stopped);
         }
         let now = self.clock.now();
         if now.wrapping_sub(sent) < self.timeout {
             return Ok(None);
         }
         if self.plan.stream {
-            return Err(PathFailure::Silent);
+            return Err(self.silent());
         }
         self.matcher.lose(sent);
         self.lost += 1;
@@ -443,7 +416,7 @@ impl<'a> Rounds<'a> {
         }
         self.unanswered += 1;
         if self.unanswered >= SILENT_ROUNDS && self.clock.ns(now.wrapping_sub(self.unanswered_since)) >= SILENT_NS {
-            return Err(PathFailure::Silent);
+            return Err(self.silent());
         }
         Ok(Some(Round::Lost(now)))
     }
@@ -461,7 +434,7 @@ impl<'a> Rounds<'a> {
     /// After a loss at a size without numbers: waits until the path was silent for a whole time-out, so that the lost
     /// round's answer is not taken for the next one's.
     #[cold]
-    fn wait_for_silence<P: Path>(&mut self, path: &mut P) -> Result<Ended, PathFailure> {
+    fn wait_for_silence<P: Path>(&mut self, path: &mut P) -> Result<(), PassEnd> {
         for _ in 0..MOST_DRAINS {
             path.drain(&mut self.input)?;
             self.progress.advance();
@@ -469,10 +442,10 @@ impl<'a> Rounds<'a> {
             let quiet = loop {
                 match path.receive(&mut self.input)? {
                     Received::Bytes(_) => break false,
-                    Received::Stopped => return Ok(Ended::Stopped),
+                    Received::Stopped => return Err(PassEnd::Stopped),
                     Received::TimedOut | Received::Interrupted => {
                         if self.stop.load(Ordering::Relaxed) {
-                            return Ok(Ended::Stopped);
+                            return Err(PassEnd::Stopped);
                         }
                         if self.clock.now().wrapping_sub(since) >= self.timeout {
                             break true;
@@ -484,7 +457,11 @@ impl<'a> Rounds<'a> {
                 break;
             }
         }
-        Ok(Ended::Done)
+        Ok(())
+    }
+
+    fn silent(&self) -> PassEnd {
+        PassEnd::Silent(self.plan.timeout_ns / 1_000_000)
     }
 
     /// When a timed round was meant to be sent; without a schedule, when it was. The schedule is fixed by its start alone:
@@ -497,15 +474,15 @@ impl<'a> Rounds<'a> {
     /// Sleeps until a tick. Asleep rather than spinning, so that a round finds the CPU as a program that does nothing
     /// between two messages does.
     #[inline(never)]
-    fn wait_until(&self, tick: u64) -> Ended {
+    fn wait_until(&self, tick: u64) -> Result<(), PassEnd> {
         self.progress.disarm();
         let ended = loop {
             if self.stop.load(Ordering::Relaxed) {
-                break Ended::Stopped;
+                break Err(PassEnd::Stopped);
             }
             let left = tick.saturating_sub(self.clock.now());
             if left == 0 {
-                break Ended::Done;
+                break Ok(());
             }
             std::thread::sleep(Duration::from_nanos(self.clock.ns(left).max(1)).min(SLEEP_SLICE));
         };

@@ -4,8 +4,8 @@
 
 use crate::ProbeError;
 use crate::error::HANDSHAKE;
-use model::Protocol;
 use model::stream::StreamInterval;
+use model::{Limits, Protocol};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -20,6 +20,9 @@ const PROVE_PATIENCE: Duration = Duration::from_secs(5);
 const PROVE_AGAIN: Duration = Duration::from_millis(50);
 /// How long a broken peer is waited for when it is asked for its last report.
 const LAST_REPORT: Duration = Duration::from_millis(500);
+
+/// The step in which a data path is asked for.
+pub(crate) const OPENING: &str = "opening the data path";
 
 #[derive(Debug)]
 enum ControlStream {
@@ -62,10 +65,8 @@ pub(crate) struct Session {
     host: Option<String>,
     /// The control connection's far end; absent for a child.
     peer: Option<SocketAddr>,
-    /// Messages a second that the endpoint allows, from the handshake.
-    max_rate_pps: u32,
-    /// Seconds that a session may last, from the handshake.
-    max_session_s: u32,
+    /// What the endpoint's owner allows, from the handshake.
+    pub limits: Limits,
 }
 
 impl Session {
@@ -102,8 +103,7 @@ impl Session {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
-        let mut session =
-            Self { stream, machine, name, host: None, peer, max_rate_pps: u32::MAX, max_session_s: u32::MAX };
+        let mut session = Self { stream, machine, name, host: None, peer, limits: Limits::default() };
         let hung_up = |address: &str| ProbeError::Connect {
             address: address.to_owned(),
             cause: std::io::Error::other("it hung up during the handshake: is it a windhover endpoint?"),
@@ -115,8 +115,7 @@ impl Session {
         });
         match greeted? {
             Some(ClientEvent::Ready { hello, .. }) => {
-                session.max_rate_pps = hello.limits.max_rate_pps;
-                session.max_session_s = hello.limits.max_session_s;
+                session.limits = hello.limits;
                 Ok(session)
             }
             Some(_) => Err(session.out_of_order(HANDSHAKE)),
@@ -147,25 +146,10 @@ impl Session {
         }
     }
 
-    /// Messages a second that the endpoint answers.
-    pub(crate) fn max_rate_pps(&self) -> u32 {
-        self.max_rate_pps
-    }
-
-    /// Seconds that the endpoint lets a session last.
-    pub(crate) fn max_session_s(&self) -> u32 {
-        self.max_session_s
-    }
-
-    /// What the endpoint's owner allows.
-    pub(crate) fn limits(&self) -> Option<&model::Limits> {
-        self.machine.server().map(|hello| &hello.limits)
-    }
-
     /// Says beforehand that data from an address would not be answered.
     pub(crate) fn check_source(&self, data: Option<SocketAddr>) -> Result<(), ProbeError> {
         let (Some(own), Some(data)) = (self.own_address(), data) else { return Ok(()) };
-        let allowed = self.limits().is_none_or(|limits| limits.allow_other_addresses);
+        let allowed = self.limits.allow_other_addresses;
         let (own, data) = (own.ip().to_canonical(), data.ip().to_canonical());
         if allowed || data.is_unspecified() || own == data {
             return Ok(());
@@ -188,11 +172,6 @@ impl Session {
         }
     }
 
-    /// Whether the endpoint listens for [`Session::alive`].
-    pub(crate) fn hears_heartbeats(&self) -> bool {
-        self.machine.hears_heartbeats()
-    }
-
     /// A sign of life while a stream runs, for an endpoint that listens for it.
     pub(crate) fn alive(&mut self) -> Result<(), ProbeError> {
         self.machine.alive().map_err(|cause| self.failed(cause))?;
@@ -200,12 +179,14 @@ impl Session {
     }
 
     /// Asks for a data path.
-    pub(crate) fn open(&mut self, request: OpenRequest) -> Result<Opened, ProbeError> {
+    pub(crate) fn open(&mut self, mut request: OpenRequest) -> Result<Opened, ProbeError> {
+        if let Some(stream) = request.stream.as_mut().filter(|_| !self.machine.hears_heartbeats()) {
+            stream.heartbeat_ms = None;
+        }
         self.machine.open(request).map_err(|cause| self.failed(cause))?;
-        match self.wait(PATIENCE)? {
-            Some(ClientEvent::Opened(opened)) => Ok(opened),
-            Some(_) => Err(self.out_of_order("opening the data path")),
-            None => Err(self.silent("opening the data path")),
+        match self.answer(OPENING)? {
+            ClientEvent::Opened(opened) => Ok(opened),
+            _ => Err(self.out_of_order(OPENING)),
         }
     }
 
@@ -243,10 +224,9 @@ impl Session {
     /// Begins a size: the reflector waits for messages when this returns.
     pub(crate) fn start(&mut self, size: u32, response_size: u32) -> Result<(), ProbeError> {
         self.machine.start(size, response_size).map_err(|cause| self.failed(cause))?;
-        match self.wait(PATIENCE)? {
-            Some(ClientEvent::Started) => Ok(()),
-            Some(_) => Err(self.out_of_order("starting a size")),
-            None => Err(self.silent("starting a size")),
+        match self.answer("starting a size")? {
+            ClientEvent::Started => Ok(()),
+            _ => Err(self.out_of_order("starting a size")),
         }
     }
 
@@ -308,6 +288,11 @@ impl Session {
         }
     }
 
+    /// The next event, which the endpoint owes us.
+    fn answer(&mut self, during: &'static str) -> Result<ClientEvent, ProbeError> {
+        self.wait(PATIENCE)?.ok_or_else(|| self.silent(during))
+    }
+
     /// Reads what there is, waiting at most `patience` (at least 1 ms); returns whether something came.
     fn read_once(&mut self, patience: Duration) -> Result<bool, ProbeError> {
         let control = |name: &str, cause| ProbeError::Control { address: name.to_owned(), cause };
@@ -334,7 +319,7 @@ impl Session {
         ProbeError::Silent { address: self.name.clone(), during, seconds: PATIENCE.as_secs() }
     }
 
-    fn out_of_order(&self, during: &'static str) -> ProbeError {
+    pub(crate) fn out_of_order(&self, during: &'static str) -> ProbeError {
         ProbeError::OutOfOrder { address: self.name.clone(), during }
     }
 }

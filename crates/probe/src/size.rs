@@ -1,7 +1,8 @@
 //! One size on one path: warm-up, then batches until the stop rule, with the samplers around exactly the measured part.
 
 use crate::context::LiveProgress;
-use crate::rounds::{Batches, Ended, Limit, PathFailure, Phase, Rounds};
+use crate::driver::PassEnd;
+use crate::rounds::{Batches, Limit, Phase, Rounds};
 use crate::stop::{self, BATCH_NS, BATCH_ROUNDS, Next};
 use clock::{Clock, MapRecorder};
 use host::{CounterSampler, UsageSampler};
@@ -37,24 +38,11 @@ const BRISK_ROUNDS: u64 = 100;
 /// Losses after which a warm-up no longer waits for its count.
 const WARM_UP_LOSSES: u64 = 10;
 
-/// How a size ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The stop rule.
-    Met,
-    /// The program was asked to end.
-    Stopped,
-    /// The path is broken or the peer does not answer any more.
-    Broken(PathFailure),
-    /// The control connection ended.
-    PeerEnded,
-}
-
 /// What is left of a size's loop beside the recorder's content.
 #[derive(Debug)]
 pub(crate) struct SizeDone {
     /// How it ended.
-    pub end: End,
+    pub end: PassEnd,
     /// CPU and scheduling of the measuring thread, over the measured part.
     pub usage: EndUsage,
     /// Where this host dropped messages meanwhile.
@@ -80,8 +68,7 @@ impl PathVisitor for SizeLoop<'_, '_> {
 impl SizeLoop<'_, '_> {
     fn run(mut self, path: &mut dyn Batches) -> SizeDone {
         let first_message = self.clock.now();
-        let warm =
-            self.warm_up(path).and_then(|ended| if ended == Ended::Done { self.rehearse(path) } else { Ok(ended) });
+        let warm = self.warm_up(path).and_then(|()| self.rehearse(path));
         // All memory of the measured part is taken before the usage sampler starts: its page faults are the loop's.
         let mut rates = Vec::with_capacity(stop::MAX_PASSES);
         let mut map = MapRecorder::new(self.clock);
@@ -92,19 +79,16 @@ impl SizeLoop<'_, '_> {
             live.begin(self.size);
         }
         self.began = self.clock.now();
-        let end = match warm {
-            Ok(Ended::Done) => self.measure(path, &mut map, &mut usage, &mut rates),
-            Ok(Ended::Stopped) => End::Stopped,
-            Err(broken) => End::Broken(broken),
-        };
+        let measured = warm.and_then(|()| self.measure(path, &mut map, &mut usage, &mut rates));
         let usage = usage.finish();
         let counters = counters.finish();
+        let end = measured.err().unwrap_or(PassEnd::Done);
         SizeDone { end, usage, counters, map: map.finish(), rates, width_percent: self.width_percent, first_message }
     }
 
     /// Untimed rounds until both the time and the count asked for are reached. The recorder sees them too, so that its
     /// code and memory are warm; it does not count them.
-    fn warm_up(&mut self, path: &mut dyn Batches) -> Result<Ended, PathFailure> {
+    fn warm_up(&mut self, path: &mut dyn Batches) -> Result<(), PassEnd> {
         let warmup = self.spec.warmup;
         let end = self.clock.now().saturating_add(self.clock.ticks(u64::from(warmup.time_ms) * 1_000_000));
         let mut left = u64::from(warmup.count);
@@ -118,11 +102,7 @@ impl SizeLoop<'_, '_> {
             };
             // With the count reached, only the time is left to wait for.
             let limit = if left == 0 { Limit { until: limit.until.min(end), ..limit } } else { limit };
-            let ended = path.batch(self.rounds, limit, Phase::WarmUp)?;
-            self.recorder.ingest(self.rounds.samples());
-            if ended == Ended::Stopped {
-                return Ok(Ended::Stopped);
-            }
+            self.batch(path, limit, Phase::WarmUp)?;
             left = left.saturating_sub(self.rounds.next_number() - before);
             // Each loss takes a whole time-out: a path like this one does not get warmer by its count.
             lost += self.rounds.lost_in_batch();
@@ -130,16 +110,16 @@ impl SizeLoop<'_, '_> {
                 left = 0;
             }
         }
-        Ok(Ended::Done)
+        Ok(())
     }
 
     /// The measured part's own code for some rounds, untimed: where memory is not locked, pages of the program are mapped
     /// when they are first executed, and that shall not be in the measured part. A single echo for `ping`, which has
     /// the address resolved by it too; nothing where no warm-up is wanted.
-    fn rehearse(&mut self, path: &mut dyn Batches) -> Result<Ended, PathFailure> {
+    fn rehearse(&mut self, path: &mut dyn Batches) -> Result<(), PassEnd> {
         let rounds = match (self.spec.probe, self.spec.warmup) {
             (Probe::Ping, _) => 1,
-            (_, Warmup { time_ms: 0, count: 0 }) => return Ok(Ended::Done),
+            (_, Warmup { time_ms: 0, count: 0 }) => return Ok(()),
             _ => 32,
         };
         let rule = StopRule { min_ms: 0, max_ms: 10, min_count: 1, max_count: rounds, ..self.spec.stop };
@@ -148,9 +128,8 @@ impl SizeLoop<'_, '_> {
         let end = self.pass(path, &rule, Phase::WarmUp, &mut map, &mut usage, &mut Pass::default());
         let _ = (usage.finish(), map.finish());
         match end {
-            Ok(()) | Err(End::Met | End::PeerEnded) => Ok(Ended::Done),
-            Err(End::Stopped) => Ok(Ended::Stopped),
-            Err(End::Broken(broken)) => Err(broken),
+            Err(PassEnd::PeerEnded) => Ok(()),
+            other => other,
         }
     }
 
@@ -164,10 +143,9 @@ impl SizeLoop<'_, '_> {
         map: &mut MapRecorder,
         usage: &mut UsageSampler,
         rates: &mut Vec<f64>,
-    ) -> End {
+    ) -> Result<(), PassEnd> {
         if self.spec.probe != Probe::Rr {
-            let ended = self.pass(path, &self.spec.stop, Phase::Timed, map, usage, &mut Pass::default());
-            return ended.err().unwrap_or(End::Met);
+            return self.pass(path, &self.spec.stop, Phase::Timed, map, usage, &mut Pass::default());
         }
         // In `rr` the interval asked for is that of the rate over passes.
         let whole = self.spec.stop;
@@ -185,11 +163,9 @@ impl SizeLoop<'_, '_> {
             if ended.is_ok() || (rates.is_empty() && pass.answered > 0) {
                 rates.push(pass.rate(self.clock));
             }
-            if let Err(end) = ended {
-                return end;
-            }
+            ended?;
         }
-        End::Met
+        Ok(())
     }
 
     /// Batches until the stop rule. `pass` gets what was answered, also when it ends badly.
@@ -201,7 +177,7 @@ impl SizeLoop<'_, '_> {
         map: &mut MapRecorder,
         usage: &mut UsageSampler,
         pass: &mut Pass,
-    ) -> Result<(), End> {
+    ) -> Result<(), PassEnd> {
         let start = self.clock.now();
         let end = start.saturating_add(self.clock.ticks(u64::from(rule.max_ms) * 1_000_000));
         let first_round = self.rounds_of(phase);
@@ -242,7 +218,7 @@ impl SizeLoop<'_, '_> {
             }
             outcome?;
             if self.rounds.lost_in_batch() > 0 && (self.peer_ended)() {
-                return Err(End::PeerEnded);
+                return Err(PassEnd::PeerEnded);
             }
         }
         Ok(())
@@ -253,14 +229,10 @@ impl SizeLoop<'_, '_> {
     }
 
     /// One batch, recorded also when it ends badly.
-    fn batch(&mut self, path: &mut dyn Batches, limit: Limit, phase: Phase) -> Result<(), End> {
+    fn batch(&mut self, path: &mut dyn Batches, limit: Limit, phase: Phase) -> Result<(), PassEnd> {
         let outcome = path.batch(self.rounds, limit, phase);
         self.recorder.ingest(self.rounds.samples());
-        match outcome {
-            Ok(Ended::Done) => Ok(()),
-            Ok(Ended::Stopped) => Err(End::Stopped),
-            Err(broken) => Err(End::Broken(broken)),
-        }
+        outcome
     }
 }
 

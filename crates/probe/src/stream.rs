@@ -14,7 +14,7 @@ use crate::document::{Figures, Parts};
 use crate::driver::{self, Engine, Pass, PassDone};
 use crate::measuring_thread::AffinityGuard;
 use crate::session::Session;
-use crate::{Context, Outcome, ProbeError, check};
+use crate::{Context, Outcome, ProbeError};
 use clock::{Clock, MapRecorder};
 pub(crate) use document::Streamed;
 use flow::{EndCounts, FlowControl, FlowProgress, FlowResult, FlowTask};
@@ -29,7 +29,6 @@ use open::OpenStream;
 use pinger::{Pinger, RecentRtts};
 use stats::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wire::{StopReport, StreamEnd};
 
@@ -44,8 +43,6 @@ const LAST: Duration = Duration::from_millis(20);
 const DRAIN: Duration = Duration::from_secs(3);
 /// Between two signs of life.
 const HEARTBEAT_MS: u32 = 1000;
-/// Time beside the stream's own: opening, idle latency, draining.
-const OVERHEAD_MS: u64 = 5000;
 
 /// Measures each size.
 pub(crate) fn run(
@@ -82,20 +79,6 @@ impl Engine for StreamEngine<'_> {
     fn close(self) {}
 }
 
-/// Real-time flows that share one CPU of one machine: whichever never sleeps keeps the other from running.
-fn check_shared_cpu(task: &ProbeTask) -> Result<(), ProbeError> {
-    check::same_machine(&task.spec)?;
-    let (here, there) = (&task.spec.initiator, &task.spec.reflector);
-    let real_time = here.policy.is_real_time() || there.policy.is_real_time();
-    match (here.cpu, there.cpu) {
-        (Some(a), Some(b)) if a == b && real_time => Err(ProbeError::Conflict {
-            what: format!("both ends are on CPU {a} of one machine with a real-time policy, and a sender never sleeps"),
-            remedy: "give the ends different CPUs with --cpu and --remote-cpu, or use --policy other".to_owned(),
-        }),
-        _ => Ok(()),
-    }
-}
-
 fn longest(task: &ProbeTask) -> Duration {
     Duration::from_millis(u64::from(task.spec.stop.max_ms))
 }
@@ -111,20 +94,26 @@ struct Stream<'a> {
 
 /// What a stream left.
 struct StreamRun {
-    started_ns: u64,
     ends: Vec<FlowResult>,
-    tcp: StreamSent,
     counters: model::Counters,
     /// Datagrams that our sockets had no room for.
     overflow: u64,
     map: model::ClockMap,
+    managed: Managed,
+    interrupted: bool,
+}
+
+/// What the manager of a stream took down.
+#[derive(Default)]
+struct Managed {
+    started_ns: u64,
+    tcp: StreamSent,
     report: Option<StopReport>,
     /// Intervals that the endpoint reported while it ran.
     intervals: Vec<StreamInterval>,
-    working: Option<Latency>,
-    hlog: String,
+    /// Latency beside the stream, and its interval log.
+    working: Option<(Latency, String)>,
     vanished: Option<String>,
-    interrupted: bool,
 }
 
 impl Stream<'_> {
@@ -140,49 +129,35 @@ impl Stream<'_> {
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let senders: Vec<&DataSocket> =
             sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(socket, _)| socket).collect();
-        std::thread::scope(|scope| {
-            // Whatever fails below, no flow goes on.
-            let _ending = StopOnDrop(&shared, &pinging);
-            let (ready, heard) = mpsc::channel();
-            let mut threads = Vec::with_capacity(sockets.len());
-            for ((number, socket), progress) in (0..).zip(sockets.iter()).zip(&flows) {
-                let end = &task.spec.initiator;
-                let flow = FlowTask {
-                    spec,
-                    end,
-                    socket,
-                    size,
-                    number,
-                    datagrams,
-                    sends: spec.is_up(number),
-                    limit,
-                    clock,
-                    tag,
-                    longest: longest(task),
-                    control: &shared,
-                    progress,
-                };
-                let place = move || driver::place_thread(end.cpu, end.policy, Some(longest(task)));
-                threads.push(flow.spawn(scope, ready.clone(), place, ProbeError::from)?);
-            }
-            drop(ready);
-            let mut vanished = None;
-            let mut map = MapRecorder::new(clock);
-            let mut told = Vec::new();
-            let counters = CounterSampler::start();
-            let mut tcp = StreamSent::default();
-            let mut started_ns = 0;
-            let mut report = None;
-            let mut working = None;
-            // A flow that cannot begin ends, and says why when it is joined.
-            if heard.iter().take(sockets.len()).count() == sockets.len() {
-                let mut watch = TcpWatch::new(senders.iter().copied());
-                session.start(size, size)?;
-                let (pinging, recent_rtts) = (&pinging, &recent_rtts);
+        let end = &task.spec.initiator;
+        let tasks = (0..).zip(sockets).zip(&flows).map(|((number, socket), progress)| FlowTask {
+            spec,
+            end,
+            socket,
+            size,
+            number,
+            datagrams,
+            sends: spec.is_up(number),
+            limit,
+            clock,
+            tag,
+            longest: longest(task),
+            control: &shared,
+            progress,
+        });
+        let place = || driver::place_thread(end.cpu, end.policy, Some(longest(task)));
+        let mut map = MapRecorder::new(clock);
+        let counters = CounterSampler::start();
+        let (ends, managed) = flow::run(tasks, &shared, place, ProbeError::from, || {
+            let mut done = Managed::default();
+            let mut watch = TcpWatch::new(senders.iter().copied());
+            session.start(size, size)?;
+            std::thread::scope(|scope| {
                 let pings = pinger.is_some();
+                let (pinging, recent_rtts) = (&pinging, &recent_rtts);
                 let beside =
                     pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging, recent_rtts)));
-                started_ns = clock::realtime_ns();
+                done.started_ns = clock::realtime_ns();
                 shared.go.store(true, Ordering::Release);
                 let attended = StreamWatch {
                     context: self.context,
@@ -195,68 +170,49 @@ impl Stream<'_> {
                     recent_rtts: pings.then_some(recent_rtts),
                     longest: longest(task),
                 }
-                .watch_flows(session, &mut watch, &mut map, &mut told);
+                .watch_flows(session, &mut watch, &mut map, &mut done.intervals);
                 pinging.store(false, Ordering::Release);
                 shared.stop_sending.store(true, Ordering::Release);
-                if let Err(error) = attended {
-                    vanished = Some(error.last_words());
+                done.vanished = attended.err().map(|error| error.last_words());
+                watch.finish(&mut done.tcp);
+                await_tail(!datagrams, &senders, &flows, spec, true);
+                match session.stop(done.vanished.is_some()) {
+                    Ok(stopped) => done.report = Some(stopped),
+                    Err(error) => done.lose(&error),
                 }
-                watch.finish(&mut tcp);
-                await_tail(!datagrams, &senders, &threads_of(&threads, spec, true));
-                match session.stop(vanished.is_some()) {
-                    Ok(stopped) => report = Some(stopped),
-                    Err(error) => vanished = vanished.or_else(|| Some(error.last_words())),
+                if spec.goes_down() && done.vanished.is_none() {
+                    await_tail(!datagrams, &[], &flows, spec, false);
                 }
-                if spec.goes_down() && vanished.is_none() {
-                    await_tail(!datagrams, &[], &threads_of(&threads, spec, false));
+                match beside.map(|beside| beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))) {
+                    None => {}
+                    Some(Ok(found)) => done.working = Some(found),
+                    Some(Err(error)) if error.is_lost_host() => done.lose(&error),
+                    Some(Err(error)) => return Err(error),
                 }
-                if let Some(beside) = beside {
-                    match beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
-                        Ok(found) => working = Some(found),
-                        Err(error) if error.is_lost_host() => vanished = vanished.or_else(|| Some(error.last_words())),
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-            shared.stop();
-            let ends = threads.into_iter().map(|thread| match thread.join() {
-                Ok(end) => end,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            let ends = ends.collect::<Result<Vec<_>, _>>()?;
-            let (working, hlog) = working.map_or((None, String::new()), |(latency, hlog)| (Some(latency), hlog));
-            Ok(StreamRun {
-                started_ns,
-                ends,
-                tcp,
-                counters: counters.finish(),
-                overflow: sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum(),
-                map: map.finish(),
-                report,
-                intervals: told,
-                working,
-                hlog,
-                vanished,
-                interrupted: self.context.stopping(),
+                Ok(done)
             })
+        })?;
+        Ok(StreamRun {
+            ends,
+            counters: counters.finish(),
+            overflow: sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum(),
+            map: map.finish(),
+            managed: managed.unwrap_or_default(),
+            interrupted: self.context.stopping(),
         })
     }
 }
 
-type FlowThread<'scope> = flow::FlowThread<'scope, ProbeError>;
-
-/// The threads of the flows of one direction.
-fn threads_of<'a, 'scope>(
-    threads: &'a [FlowThread<'scope>],
-    spec: &StreamSpec,
-    up: bool,
-) -> Vec<&'a FlowThread<'scope>> {
-    threads.iter().zip(0..).filter(|(_, number)| spec.is_up(*number) == up).map(|(thread, _)| thread).collect()
+impl Managed {
+    /// The endpoint is gone; what was seen first says why.
+    fn lose(&mut self, error: &ProbeError) {
+        self.vanished.get_or_insert_with(|| error.last_words());
+    }
 }
 
-/// Waits until what was sent has arrived: TCP until everything is acknowledged and its flows have ended, datagrams a
-/// moment.
-fn await_tail(tcp: bool, senders: &[&DataSocket], threads: &[&FlowThread<'_>]) {
+/// Waits until what was sent in one direction has arrived: TCP until everything is acknowledged and its flows have ended,
+/// datagrams a moment.
+fn await_tail(tcp: bool, senders: &[&DataSocket], flows: &[FlowProgress], spec: &StreamSpec, up: bool) {
     if !tcp {
         std::thread::sleep(TAIL);
         return;
@@ -264,20 +220,10 @@ fn await_tail(tcp: bool, senders: &[&DataSocket], threads: &[&FlowThread<'_>]) {
     let began = Instant::now();
     let outstanding = || {
         senders.iter().any(|socket| bulk::unacknowledged(socket).is_some_and(|bytes| bytes > 0))
-            || !threads.iter().all(|thread| thread.is_finished())
+            || !flows.iter().zip(0..).all(|(flow, number)| spec.is_up(number) != up || flow.has_ended())
     };
     while began.elapsed() < DRAIN && outstanding() {
         std::thread::sleep(LOOK);
-    }
-}
-
-/// Ends all flows when it goes.
-struct StopOnDrop<'a>(&'a FlowControl, &'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
-        self.1.store(false, Ordering::Release);
     }
 }
 
@@ -459,7 +405,9 @@ impl StreamRun {
         mut found: Vec<Finding>,
     ) -> PassDone {
         let spec = &opened.stream;
-        let EndCounts { usage, sent, received, broken } = EndCounts::of(self.ends, self.tcp, opened.datagrams, clock);
+        let Managed { started_ns, tcp, report, intervals, working, vanished } = self.managed;
+        let (working, hlog) = working.unzip();
+        let EndCounts { usage, sent, received, broken } = EndCounts::of(self.ends, tcp, opened.datagrams, clock);
         let received = spec.goes_down().then_some(received);
         let rate = |bytes: u64, ns: u64| (ns > 0).then(|| bytes as f64 * 8.0 / (ns as f64 / 1e9));
         let came_down = received.as_ref().and_then(|received| rate(received.bytes, received.elapsed_ns));
@@ -468,7 +416,7 @@ impl StreamRun {
         let mut counters = self.counters;
         counters.socket_overflow += self.overflow;
         let address = opened.session.name().to_owned();
-        let failure = match (&self.vanished, broken.into_iter().next()) {
+        let failure = match (&vanished, broken.into_iter().next()) {
             (Some(why), _) => Some(ProbeError::PeerVanished { address, size, why: why.clone() }),
             (None, Some(cause)) => {
                 found.push(driver::broken_path(cause));
@@ -480,24 +428,24 @@ impl StreamRun {
             spec: spec.clone(),
             size,
             datagrams: opened.datagrams,
-            started_ns: self.started_ns,
+            started_ns,
             sent: spec.goes_up().then_some(sent),
             received,
-            intervals: self.intervals,
+            intervals,
             endpoint: StreamEnd::default(),
             idle,
-            working: self.working,
-            hlog: self.hlog,
+            working,
+            hlog: hlog.unwrap_or_default(),
         };
         let parts = Parts {
             path_info: opened.path_info.clone(),
             map: self.map,
             usage,
             counters,
-            reflector: self.report,
+            reflector: report,
             self_cost: SelfCost { clock_read_ns: clock.read_cost_ns(), ..SelfCost::default() },
             found,
-            vanished: self.vanished,
+            vanished,
             interrupted: self.interrupted,
             figures: Figures::Stream(Box::new(streamed)),
         };

@@ -524,7 +524,9 @@ fn few_samples(evidence: &Evidence<'_>) -> Option<String> {
              than 10 independent batches"
         )
     } else if latency.p99_ns.is_none() {
-        format!("a quantile needs 10 messages beyond it (the median 20 in all, p99 1000), and there were {count}")
+        format!(
+            "a quantile needs 10 messages beyond it (20 in all for the median, 1000 for p99), and there were {count}"
+        )
     } else {
         return None;
     };

@@ -184,7 +184,7 @@ fn stalls(used: &[&ResultDocument], points: &[(u64, u64)]) -> u64 {
     if !used.iter().any(|result| is_real_time(result)) {
         return 0;
     }
-    points.iter().filter(|(ns, _)| stats::stalls::is_throttling_hole(*ns)).map(|(_, count)| count).sum()
+    points.iter().filter(|(ns, _)| stats::stalls::is_throttling_stall(*ns)).map(|(_, count)| count).sum()
 }
 
 /// Explains such messages beside the figure, where the measurement itself did not: ends that share a CPU keep it busy

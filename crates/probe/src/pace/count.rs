@@ -1,8 +1,9 @@
 //! What the counting thread does with the samples: records them, reports intervals, and detects a peer that is gone.
 
 use super::open::Remote;
-use super::phase::{EarlyEnd, PhaseProgress, PhaseSink};
+use super::phase::PhaseProgress;
 use crate::context::LiveSink;
+use crate::driver::PassEnd;
 use crate::{Context, ProbeError};
 use clock::Clock;
 use model::PacedSample;
@@ -13,6 +14,7 @@ const ASK_NS: u64 = 500_000_000;
 /// A peer counts as gone after this many lost messages and this long without an answer.
 const SILENT_MESSAGES: u64 = 10;
 const SILENT_NS: u64 = 5_000_000_000;
+pub(crate) const SILENT: PassEnd = PassEnd::Silent(SILENT_NS / 1_000_000);
 
 /// Counts one phase.
 pub(crate) struct PhaseCounter<'a> {
@@ -86,35 +88,38 @@ impl<'a> PhaseCounter<'a> {
         }
         self.ended.is_some()
     }
-}
 
-impl PhaseSink for PhaseCounter<'_> {
-    fn begin(&mut self, tick: u64) {
+    /// The schedule begins at this tick.
+    pub(crate) fn begin(&mut self, tick: u64) {
         if let Some(paced) = &mut self.paced {
             paced.begin(tick);
         }
     }
 
-    fn take(&mut self, samples: &[PacedSample]) {
+    /// Samples in the order in which their outcome became known.
+    pub(crate) fn take(&mut self, samples: &[PacedSample]) {
         if let Some(paced) = &mut self.paced {
             paced.ingest(samples);
         }
     }
 
-    fn sent(&mut self, intended: u64, sent: u64, messages: u64) {
+    /// A message left for `messages` reflectors, intended and sent at these ticks. Its outcome comes with
+    /// [`PhaseCounter::take`].
+    pub(crate) fn sent(&mut self, intended: u64, sent: u64, messages: u64) {
         if let (Some(paced), Some(_)) = (&mut self.paced, self.live) {
             paced.begun(intended, sent, messages);
         }
     }
 
-    fn look(&mut self, seen: PhaseProgress) -> Option<EarlyEnd> {
+    /// Called every few milliseconds; what it returns ends the phase.
+    pub(crate) fn look(&mut self, seen: PhaseProgress) -> Option<PassEnd> {
         self.tell(seen);
         if self.context.stopping() {
-            Some(EarlyEnd::Stopped)
+            Some(PassEnd::Stopped)
         } else if self.is_silent(seen) {
-            Some(EarlyEnd::Silent)
+            Some(SILENT)
         } else if self.has_peer_ended(seen) {
-            Some(EarlyEnd::PeerEnded)
+            Some(PassEnd::PeerEnded)
         } else {
             None
         }

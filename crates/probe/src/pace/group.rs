@@ -4,7 +4,7 @@
 use super::open::Remote;
 use crate::document::PathInfo;
 use crate::peer::{self, UnprovedPath};
-use crate::session::Session;
+use crate::session::OPENING;
 use crate::{Context, ProbeError};
 use clock::Clock;
 use model::worker::{ProbeTask, Target};
@@ -80,13 +80,9 @@ pub(super) fn open(
         }
         asked.push(peer::request_path(spec, target, context, request)?);
     }
-    let silent = |session: &Session| ProbeError::OutOfOrder {
-        address: session.name().to_owned(),
-        during: "opening the data path over pgm",
-    };
     let mut sources = Vec::with_capacity(asked.len());
     for UnprovedPath { session, opened, .. } in &asked {
-        sources.push(Tsi::from(opened.source.ok_or_else(|| silent(session))?));
+        sources.push(Tsi::from(opened.source.ok_or_else(|| session.out_of_order(OPENING))?));
     }
     let Some(control) = asked.first().and_then(|first| first.session.own_address()) else {
         return Err(ProbeError::Conflict {

@@ -64,6 +64,13 @@ pub(crate) enum Ended {
     Broken(PathError),
 }
 
+impl Ended {
+    /// What broke the path.
+    pub(crate) fn broken(self) -> Option<PathError> {
+        if let Self::Broken(error) = self { Some(error) } else { None }
+    }
+}
+
 /// What a sender leaves behind.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SendDone {

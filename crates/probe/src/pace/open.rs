@@ -12,11 +12,8 @@ use net::DataSocket;
 use net::stamps::SentStamps;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 use wire::{OpenRequest, Token, data};
 
-/// How long the token may take to leave.
-const SHOW: Duration = Duration::from_secs(1);
 /// Reflectors at most: each has a session, and a slot for each message in flight.
 pub(crate) const MOST_PEERS: usize = 256;
 
@@ -193,8 +190,8 @@ fn join(
     }
     let proof = data::prove(&opened.token);
     // To the group: those who are proved already take it for a message of another size.
-    let seen_as = session.prove(spec.socket.protocol, || Ok(socket.send_once(&proof, SHOW)?))?;
-    let local = socket.local_address().filter(|own| !own.ip().is_unspecified()).or(seen_as);
+    let seen_as = session.prove(spec.socket.protocol, || Ok(socket.send_once(&proof, peer::SHOW)?))?;
+    let local = peer::local_address(socket).or(seen_as);
     Ok(Remote {
         session,
         path_info: PathInfo { one_machine, ..peer::path_info(context, local, address) },

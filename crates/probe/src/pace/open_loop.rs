@@ -6,7 +6,7 @@ use super::group::{self, Group};
 use super::in_flight::InFlightConfig;
 use super::loops::{Ended, LoopConfig};
 use super::open::{PacePaths, Remote};
-use super::phase::{EarlyEnd, Phase, PhaseDone};
+use super::phase::{Phase, PhaseDone};
 use super::schedule::{self, Schedule};
 use super::threads::ThreadPlacement;
 use crate::document::{Figures, Parts, Timed};
@@ -100,7 +100,7 @@ impl Engine for OpenLoop<'_> {
         if let Some(failure) = warm_reports.failure {
             return Err(failure);
         }
-        if warm.cut == Some(EarlyEnd::Stopped) {
+        if warm.end == PassEnd::Stopped {
             return Ok(None);
         }
         let config = self.config(pass, &warm_reports.reports);
@@ -156,16 +156,9 @@ impl OpenLoop<'_> {
             paced.close_intervals();
             paced.intervals().into_iter().for_each(|interval| live.tell(interval));
         }
-        let end = match (done.broken(), done.cut) {
-            (Some(cause), _) => PassEnd::Broken(cause),
-            (None, None) => PassEnd::Done,
-            (None, Some(EarlyEnd::Stopped)) => PassEnd::Stopped,
-            (None, Some(EarlyEnd::PeerEnded)) => PassEnd::PeerEnded,
-            (None, Some(EarlyEnd::Silent)) => PassEnd::Silent("nothing came back for 5 s and more".to_owned()),
-        };
         let name = self.paths.remotes.first().map_or_else(String::new, Remote::name);
         let sessions = self.paths.remotes.iter_mut().map(|remote| &mut remote.session);
-        let collected = driver::collect_reports(sessions, &name, pass.size, end, ended);
+        let collected = driver::collect_reports(sessions, &name, pass.size, done.end, ended);
         Ok((done, collected))
     }
 
@@ -181,7 +174,7 @@ impl OpenLoop<'_> {
         let spec = &self.task.spec;
         let live = self.context.live.as_ref().filter(|_| self.task.live);
         let PacePaths { sockets, group, remotes, .. } = &mut self.paths;
-        let mut count = PhaseCounter::new(paced, live, self.context, self.clock, remotes, ended);
+        let counter = PhaseCounter::new(paced, live, self.context, self.clock, remotes, ended);
         let peers = sockets.peers();
         let every = u64::from(self.pace.every.max(1));
         // Message 0 is one that is answered.
@@ -219,7 +212,7 @@ impl OpenLoop<'_> {
             sent_stamps: sockets.sent_stamps(pass.size as usize)?,
             stream: spec.socket.protocol.is_stream(),
             halt: &halt,
-            count: &mut count,
+            counter,
         };
         let options = PathOptions {
             receive: if self.pace.pacer == Pacer::Spin { Receive::Spin } else { spec.initiator.receive },
@@ -317,7 +310,7 @@ impl OpenLoop<'_> {
             several => several.iter().map(Remote::name).collect(),
         };
         // A run that was cut short says nothing about its rate.
-        if done.cut.is_none() && done.broken().is_none() {
+        if done.end == PassEnd::Done {
             let ends: Vec<RemoteEnd<'_>> = reports
                 .iter()
                 .zip(&names)
@@ -363,7 +356,7 @@ impl OpenLoop<'_> {
             self_cost,
             found,
             vanished,
-            interrupted: done.cut == Some(EarlyEnd::Stopped),
+            interrupted: done.end == PassEnd::Stopped,
             figures: Figures::Timed(Box::new(timed)),
         };
         PassDone { parts, failure, saturated: saturated && !self.pace.beyond_saturation }
@@ -386,7 +379,7 @@ fn overrun(messages: u64) -> Option<Finding> {
             FindingId::SamplesOverrun,
             "initiator",
             format!(
-                "what {messages} messages did found no room, because the thread that counts was kept from its CPU for {ROOM_SECONDS:.0} s and more: leave it a CPU without real-time work"
+                "{messages} samples were dropped, because the counting thread had no CPU for {ROOM_SECONDS:.0} s or more: leave it a CPU without real-time work"
             ),
         )
     })
@@ -397,7 +390,7 @@ fn unmatched_messages(messages: u64) -> Option<Finding> {
         Finding::at(
             FindingId::Order,
             "initiator",
-            format!("{messages} messages came that belong to none of ours: of another session, length or run, or not asked for"),
+            format!("{messages} unmatched messages came: of another session, length or run, or not asked for"),
         )
     })
 }

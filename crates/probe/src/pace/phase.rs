@@ -1,6 +1,7 @@
 //! One phase on one path: starts the measuring threads, collects their entries on the calling thread, and ends all of
 //! them together. The warm-up is a phase with another schedule.
 
+use super::count::{PhaseCounter, SILENT};
 use super::in_flight::{InFlight, InFlightConfig};
 use super::loop_clock::SystemClock;
 use super::loops::{ALL, Ended, LoopConfig, RECEIVED_WORDS, ReceiveDone, Receiver, SENT_WORDS, SendDone, Sender, spin};
@@ -8,6 +9,7 @@ use super::ring::{Consumer, Producer, Ring};
 use super::schedule::Schedule;
 use super::threads::{StartBarrier, ThreadPlacement, ThreadRole, place_thread};
 use crate::ProbeError;
+use crate::driver::PassEnd;
 use clock::{Clock, MapRecorder};
 use host::{CounterSampler, UsageSampler};
 use model::{ClockMap, Counters, EndUsage, PacedSample, Pacer};
@@ -31,21 +33,6 @@ const TELL_NS: u64 = 50_000_000;
 /// Samples passed on at once, about.
 const SAMPLES: usize = 16_384;
 
-/// What the counting thread does with what it is given.
-pub(crate) trait PhaseSink {
-    /// The schedule begins at this tick.
-    fn begin(&mut self, tick: u64);
-    /// Samples in the order in which their outcome became known.
-    fn take(&mut self, samples: &[PacedSample]);
-    /// A message left for `messages` reflectors, intended and sent at these ticks. Its outcome comes with
-    /// [`PhaseSink::take`].
-    fn sent(&mut self, intended: u64, sent: u64, messages: u64) {
-        let _ = (intended, sent, messages);
-    }
-    /// Called every few milliseconds; what it returns ends the phase.
-    fn look(&mut self, seen: PhaseProgress) -> Option<EarlyEnd>;
-}
-
 /// What the counting thread sees every few milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PhaseProgress {
@@ -59,23 +46,11 @@ pub(crate) struct PhaseProgress {
     pub all_sent: bool,
 }
 
-/// Why a phase was ended before its schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EarlyEnd {
-    /// The program was asked to end.
-    Stopped,
-    /// Nothing has come back for long.
-    Silent,
-    /// The control connection ended.
-    PeerEnded,
-}
-
 /// What a phase leaves behind.
 #[derive(Debug)]
 pub(crate) struct PhaseDone {
     pub send: SendDone,
-    pub receive: ReceiveDone,
-    pub cut: Option<EarlyEnd>,
+    pub end: PassEnd,
     pub usage: EndUsage,
     pub counters: Counters,
     pub map: ClockMap,
@@ -90,7 +65,7 @@ pub(crate) struct PhaseDone {
 }
 
 /// One phase.
-pub(crate) struct Phase<'a, C> {
+pub(crate) struct Phase<'a> {
     pub clock: Clock,
     pub placement: &'a ThreadPlacement,
     /// Its `begin` is not looked at, and its `until` is the length of the schedule in ticks.
@@ -105,69 +80,51 @@ pub(crate) struct Phase<'a, C> {
     pub stream: bool,
     /// Ends the loops and the path's own waits.
     pub halt: &'a AtomicBool,
-    pub count: &'a mut C,
+    pub counter: PhaseCounter<'a>,
 }
 
-impl<C: PhaseSink> DuplexVisitor for Phase<'_, C> {
+impl DuplexVisitor for Phase<'_> {
     type Output = Result<PhaseDone, ProbeError>;
 
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> Self::Output {
-        self.run(&mut (outbox, inbox))
+        if self.placement.pacer == Pacer::Spin {
+            self.run(Loops::One(&mut |context, sent, received| context.both(outbox, inbox, sent, received)))
+        } else {
+            self.run(Loops::Two(&mut |context, ring| context.send(outbox, ring), &mut |context, ring| {
+                context.receive(inbox, ring)
+            }))
+        }
     }
 }
 
-/// The measured loops over one path: they are compiled for each kind of it, and all else of a phase once. A loop is begun by
-/// one call through a table.
-trait Loops: Send {
-    /// For a thread each.
-    fn halves(&mut self) -> (&mut dyn SendLoop, &mut dyn ReceiveLoop);
-    fn both(
-        &mut self,
-        context: &LoopContext<'_>,
-        sent: Producer<'_, SENT_WORDS>,
-        received: Producer<'_, RECEIVED_WORDS>,
-    ) -> BothResult;
+/// The measured loops over one path, which are compiled for each kind of it, and all else of a phase once.
+enum Loops<'a> {
+    /// On a thread that does both.
+    One(&'a mut (dyn FnMut(&LoopContext<'_>, SentProducer<'_>, ReceivedProducer<'_>) -> BothResult + Send)),
+    /// On a thread each.
+    Two(
+        &'a mut (dyn FnMut(&LoopContext<'_>, SentProducer<'_>) -> SendResult + Send),
+        &'a mut (dyn FnMut(&LoopContext<'_>, ReceivedProducer<'_>) -> ReceiveResult + Send),
+    ),
 }
 
-trait SendLoop: Send {
-    fn send(&mut self, context: &LoopContext<'_>, ring: Producer<'_, SENT_WORDS>) -> SendResult;
-}
+type SentProducer<'a> = Producer<'a, SENT_WORDS>;
+type ReceivedProducer<'a> = Producer<'a, RECEIVED_WORDS>;
 
-trait ReceiveLoop: Send {
-    fn receive(&mut self, context: &LoopContext<'_>, ring: Producer<'_, RECEIVED_WORDS>) -> ReceiveResult;
-}
-
-impl<O: Outbox> SendLoop for O {
-    fn send(&mut self, context: &LoopContext<'_>, ring: Producer<'_, SENT_WORDS>) -> SendResult {
-        context.send(self, ring)
-    }
-}
-
-impl<I: Inbox> ReceiveLoop for I {
-    fn receive(&mut self, context: &LoopContext<'_>, ring: Producer<'_, RECEIVED_WORDS>) -> ReceiveResult {
-        context.receive(self, ring)
-    }
-}
-
-impl<O: Outbox, I: Inbox> Loops for (&mut O, &mut I) {
-    fn halves(&mut self) -> (&mut dyn SendLoop, &mut dyn ReceiveLoop) {
-        (self.0, self.1)
-    }
-
-    fn both(
-        &mut self,
-        context: &LoopContext<'_>,
-        sent: Producer<'_, SENT_WORDS>,
-        received: Producer<'_, RECEIVED_WORDS>,
-    ) -> BothResult {
-        context.both(self.0, self.1, sent, received)
-    }
-}
-
-impl<C: PhaseSink> Phase<'_, C> {
-    fn run(self, loops: &mut dyn Loops) -> Result<PhaseDone, ProbeError> {
-        let Self { clock, placement, loop_config, schedule, in_flight_config, room, sent_stamps, stream, halt, count } =
-            self;
+impl Phase<'_> {
+    fn run(self, loops: Loops<'_>) -> Result<PhaseDone, ProbeError> {
+        let Self {
+            clock,
+            placement,
+            loop_config,
+            schedule,
+            in_flight_config,
+            room,
+            sent_stamps,
+            stream,
+            halt,
+            counter,
+        } = self;
         let mut sent_ring = Ring::<SENT_WORDS>::new(room.saturating_mul(loop_config.tags.len()));
         let mut received_ring = Ring::<RECEIVED_WORDS>::new(room.saturating_mul(usize::from(loop_config.peers)));
         let (sent_in, sent_out) = sent_ring.ends();
@@ -182,10 +139,10 @@ impl<C: PhaseSink> Phase<'_, C> {
             tell: clock.ticks(TELL_NS),
             timeout: in_flight_config.timeout,
             held: stream.then(|| clock.ticks(HELD_NS)),
+            counter,
         };
         halt.store(false, Ordering::Release);
-        let single = placement.pacer == Pacer::Spin;
-        let barrier = StartBarrier::new(if single { 1 } else { 2 });
+        let barrier = StartBarrier::new(if matches!(loops, Loops::One(_)) { 1 } else { 2 });
         let sent_all = AtomicBool::new(false);
         let work = LoopContext {
             clock,
@@ -199,13 +156,15 @@ impl<C: PhaseSink> Phase<'_, C> {
         let mut map = MapRecorder::new(clock);
         let counters = CounterSampler::start();
         let outcome = std::thread::scope(|scope| {
-            let threads = if single {
-                spawn(scope, "pace", || loops.both(&work, sent_in, received_in)).map(MeasuringThreads::One)
-            } else {
-                let (outbox, inbox) = loops.halves();
-                let receiver = spawn(scope, "receive", || inbox.receive(&work, received_in));
-                let sender = spawn(scope, "send", || outbox.send(&work, sent_in));
-                receiver.and_then(|receiver| sender.map(|sender| MeasuringThreads::Two(sender, receiver)))
+            let threads = match loops {
+                Loops::One(both) => {
+                    spawn(scope, "pace", || both(&work, sent_in, received_in)).map(MeasuringThreads::One)
+                }
+                Loops::Two(send, receive) => {
+                    let receiver = spawn(scope, "receive", || receive(&work, received_in));
+                    let sender = spawn(scope, "send", || send(&work, sent_in));
+                    receiver.and_then(|receiver| sender.map(|sender| MeasuringThreads::Two(sender, receiver)))
+                }
             };
             let threads = match threads {
                 Ok(threads) => threads,
@@ -216,17 +175,17 @@ impl<C: PhaseSink> Phase<'_, C> {
             };
             let begin = barrier.begin(clock, LEAD_NS);
             if let Some(begin) = begin {
-                count.begin(begin);
+                collector.counter.begin(begin);
             }
-            let cut = collector.work(&work, &threads, count, &mut map);
-            threads.join().map(|done| (done, cut, begin.unwrap_or(0)))
+            let end = collector.work(&work, &threads, &mut map);
+            threads.join().map(|done| (done, end, begin.unwrap_or(0)))
         });
-        let ((send, receive, usage), cut, begin) = outcome?;
+        let ((send, receive, usage), end, begin) = outcome?;
+        let broken = [send.ended, receive.ended].into_iter().find_map(Ended::broken);
         let overrun = collector.in_flight.overrun() + send.dropped + receive.dropped;
         Ok(PhaseDone {
             send,
-            receive,
-            cut,
+            end: broken.map_or(end, PassEnd::Broken),
             usage,
             counters: counters.finish(),
             map: map.finish(),
@@ -376,37 +335,32 @@ struct Collector<'a> {
     timeout: u64,
     /// Of streams: how much longer what they hold is waited for.
     held: Option<u64>,
+    counter: PhaseCounter<'a>,
 }
 
 impl Collector<'_> {
     /// Counts until all is sent and answered or given up, then brings the threads to an end.
-    fn work<C: PhaseSink>(
-        &mut self,
-        work: &LoopContext<'_>,
-        threads: &MeasuringThreads<'_>,
-        count: &mut C,
-        map: &mut MapRecorder,
-    ) -> Option<EarlyEnd> {
-        let cut = loop {
+    fn work(&mut self, work: &LoopContext<'_>, threads: &MeasuringThreads<'_>, map: &mut MapRecorder) -> PassEnd {
+        let end = loop {
             std::thread::sleep(if self.sent_stamps.is_empty() { LOOK } else { LOOK_FOR_STAMPS });
             // In this order: when it had sent everything before we looked, what we find now is all.
             let (all_sent, lost_the_path) = (threads.have_sent(work), threads.have_lost_the_path());
-            self.collect(count);
+            self.collect();
             let now = self.clock.now();
             self.in_flight.expire(now.saturating_sub(self.tell), &mut self.samples);
-            self.hand_over(count);
+            self.hand_over();
             map.push_if_due(now);
             let (waiting, all_known) = (self.in_flight.waiting(), all_sent && self.in_flight.waiting() == 0);
             let known = if all_known { u64::MAX } else { self.in_flight.known_before() };
-            let cut = count.look(PhaseProgress {
+            let early = self.counter.look(PhaseProgress {
                 now,
                 answered: self.in_flight.answered(),
                 lost: self.in_flight.lost(),
                 known,
                 all_sent,
             });
-            if cut.is_some() || lost_the_path {
-                break cut;
+            if early.is_some() || lost_the_path {
+                break early.unwrap_or(PassEnd::Done);
             }
             let waited = now.saturating_sub(self.in_flight.last_sent());
             let enough = self.timeout.saturating_add(self.tell);
@@ -415,11 +369,11 @@ impl Collector<'_> {
                 None => (waiting, enough),
             };
             if all_sent && open == 0 {
-                break None;
+                break PassEnd::Done;
             }
             if all_sent && waited > enough {
                 // Datagrams are lost; of a stream nothing is, unless it is broken.
-                break self.held.map(|_| EarlyEnd::Silent);
+                break self.held.map_or(PassEnd::Done, |_| SILENT);
             }
         };
         work.halt.store(true, Ordering::Release);
@@ -427,27 +381,27 @@ impl Collector<'_> {
             work.barrier.interrupt();
             std::thread::sleep(NUDGE);
         }
-        self.collect(count);
+        self.collect();
         self.in_flight.retry(true, &mut self.samples);
         // What is still open was not given the time that it may take; only a whole wait makes a message lost.
         let now = self.clock.now();
-        let horizon = if cut.is_none() { now.saturating_sub(self.tell) } else { now };
+        let horizon = if end == PassEnd::Done { now.saturating_sub(self.tell) } else { now };
         self.in_flight.expire(horizon, &mut self.samples);
-        self.hand_over(count);
-        cut
+        self.hand_over();
+        end
     }
 
     /// Reads both rings.
-    fn collect<C: PhaseSink>(&mut self, count: &mut C) {
+    fn collect(&mut self) {
         // The sends of answers up to here are in the ring already; send entries and stamps come first.
         let until = self.received.written();
         let sent_until = self.sent.written();
         while let Some(entry) = self.sent.pop(sent_until) {
             let [_, whom, intended, sent, ..] = entry;
             self.in_flight.sent(&entry, &mut self.samples);
-            count.sent(intended, sent, self.in_flight.addressed(whom));
+            self.counter.sent(intended, sent, self.in_flight.addressed(whom));
             if self.samples.len() >= SAMPLES {
-                self.hand_over(count);
+                self.hand_over();
             }
         }
         let single = self.sent_stamps.len() <= 1;
@@ -461,25 +415,15 @@ impl Collector<'_> {
         while let Some(entry) = self.received.pop(until) {
             self.in_flight.on_answer(&entry, &mut self.samples);
             if self.samples.len() >= SAMPLES {
-                self.hand_over(count);
+                self.hand_over();
             }
         }
     }
 
-    fn hand_over<C: PhaseSink>(&mut self, count: &mut C) {
+    fn hand_over(&mut self) {
         if !self.samples.is_empty() {
-            count.take(&self.samples);
+            self.counter.take(&self.samples);
             self.samples.clear();
         }
-    }
-}
-
-impl PhaseDone {
-    /// What broke the path, if something did.
-    pub(crate) fn broken(&self) -> Option<net::PathError> {
-        [self.send.ended, self.receive.ended].into_iter().find_map(|ended| match ended {
-            Ended::Broken(error) => Some(error),
-            Ended::Done | Ended::Halted => None,
-        })
     }
 }

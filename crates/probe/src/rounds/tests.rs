@@ -136,7 +136,7 @@ fn run(bytes: usize, rounds: u64, fates: &[(usize, Fate)]) -> Messages {
     let mut loop_ = bench.rounds(plan);
     let mut path = Script::new(fates);
     let ended = loop_.batch(&mut path, Limit { rounds, until: u64::MAX, end: u64::MAX }, Phase::Timed);
-    assert_eq!(ended, Ok(Ended::Done));
+    assert_eq!(ended, Ok(()));
     assert_eq!(loop_.timed_rounds(), rounds);
     bench.count(plan, &loop_)
 }
@@ -268,7 +268,7 @@ fn a_silent_stream_is_broken_and_keeps_its_samples() {
     let mut rounds = bench.rounds(Plan { stream: true, ..plan(32) });
     let mut path = Script::new(&[(4, Fate::Vanish)]);
     let ended = rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed);
-    assert_eq!(ended, Err(PathFailure::Silent));
+    assert_eq!(ended, Err(PassEnd::Silent(plan(32).timeout_ns / 1_000_000)));
     assert_eq!(rounds.samples().len(), 4);
 }
 
@@ -309,7 +309,7 @@ fn a_request_to_end_stops_without_a_half_round() {
     bench.stop.store(true, Ordering::Relaxed);
     let mut path = Script::new(&[(0, Fate::Vanish)]);
     let ended = rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed);
-    assert_eq!(ended, Ok(Ended::Stopped));
+    assert_eq!(ended, Err(PassEnd::Stopped));
     assert_eq!((rounds.samples().len(), rounds.timed_rounds()), (0, 0));
 }
 
@@ -388,11 +388,11 @@ fn a_schedule_is_fixed_by_its_start() {
     // A time-out of many intervals in the middle, and a batch border after it.
     let mut path = Script::new(&[(6, Fate::Vanish)]);
     let limit = |rounds| Limit { rounds, until: u64::MAX, end: u64::MAX };
-    assert_eq!(rounds.batch(&mut path, limit(2), Phase::WarmUp), Ok(Ended::Done));
+    assert_eq!(rounds.batch(&mut path, limit(2), Phase::WarmUp), Ok(()));
     let before = bench.clock.now();
     let mut samples = Vec::new();
     for size in [5, 10] {
-        assert_eq!(rounds.batch(&mut path, limit(size), Phase::Timed), Ok(Ended::Done));
+        assert_eq!(rounds.batch(&mut path, limit(size), Phase::Timed), Ok(()));
         samples.extend_from_slice(rounds.samples());
     }
     let first = samples[0].intended;
@@ -414,10 +414,10 @@ fn a_schedule_ends_with_the_time_and_with_the_program() {
     let plan = Plan { interval_ns: 60_000_000_000, ..plan(32) };
     let mut rounds = bench.rounds(plan);
     let limit = Limit { rounds: 5, until: u64::MAX, end: bench.clock.now() + INTERVAL_NS };
-    assert_eq!(rounds.batch(&mut Script::new(&[]), limit, Phase::Timed), Ok(Ended::Done));
+    assert_eq!(rounds.batch(&mut Script::new(&[]), limit, Phase::Timed), Ok(()));
     assert!(bench.clock.now() >= limit.end && rounds.samples().is_empty());
     bench.stop.store(true, Ordering::Relaxed);
     let limit = Limit { end: u64::MAX, ..limit };
-    assert_eq!(rounds.batch(&mut Script::new(&[]), limit, Phase::Timed), Ok(Ended::Stopped));
+    assert_eq!(rounds.batch(&mut Script::new(&[]), limit, Phase::Timed), Err(PassEnd::Stopped));
     assert!(rounds.samples().is_empty());
 }

@@ -57,14 +57,14 @@ fn echo(protocol: Protocol) -> SocketAddr {
 struct Counting<'r, 'a>(SizeLoop<'r, 'a>);
 
 impl PathVisitor for Counting<'_, '_> {
-    type Output = (End, u64);
+    type Output = (Result<(), PassEnd>, u64);
 
-    fn visit<P: Path>(mut self, path: &mut P) -> (End, u64) {
-        assert_eq!(self.0.warm_up(path), Ok(Ended::Done));
+    fn visit<P: Path>(mut self, path: &mut P) -> (Result<(), PassEnd>, u64) {
+        assert_eq!(self.0.warm_up(path), Ok(()));
         let mut rates = Vec::with_capacity(stop::MAX_PASSES);
         let mut map = MapRecorder::new(self.0.clock);
         let mut usage = UsageSampler::start(None);
-        let mut end = End::Stopped;
+        let mut end = Err(PassEnd::Stopped);
         let counted = allocation_counter::measure(|| end = self.0.measure(path, &mut map, &mut usage, &mut rates));
         drop(usage.finish());
         (end, counted.count_total)
@@ -139,7 +139,7 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
         peer_ended: &mut peer_ended,
     });
     let (end, allocations) = net::with_path(&mut socket, &options, visitor).unwrap();
-    assert_eq!(end, End::Met, "{probe} {protocol} {receive}");
+    assert_eq!(end, Ok(()), "{probe} {protocol} {receive}");
     assert_eq!(recorder.received(), 2500);
     let told = live.since(&mut LiveCursor::default()).unwrap();
     assert_eq!((told.size, told.sent, told.received, told.lost), (32, 2500, 2500, 0));
@@ -183,7 +183,7 @@ fn a_pass_that_the_peer_cut_short_still_has_a_rate() {
         peer_ended: &mut || false,
     };
     let done = net::with_path(&mut socket, &options, visitor).unwrap();
-    assert_eq!(done.end, End::Broken(PathFailure::Path(net::PathError::Closed)));
+    assert_eq!(done.end, PassEnd::Broken(net::PathError::Closed));
     assert!(recorder.received() > 1000);
     assert!(done.rates.len() == 1 && done.rates[0] > 0.0, "{:?}", done.rates);
 }

@@ -1,20 +1,16 @@
 //! The session of a stream and its sockets, all of them proved.
 
-use super::{HEARTBEAT_MS, OVERHEAD_MS, check_shared_cpu, longest};
+use super::{HEARTBEAT_MS, longest};
 use crate::document::PathInfo;
-use crate::session::Session;
+use crate::peer::{CONNECT, SHOW, UnprovedPath};
+use crate::session::{OPENING, Session};
 use crate::{Context, ProbeError, peer};
 use model::worker::ProbeTask;
 use model::{Finding, FindingId, Protocol, SocketSpec, StreamSpec};
 use net::DataSocket;
 use std::net::SocketAddr;
-use std::time::Duration;
-use wire::{Key, OpenRequest, StreamRequest};
+use wire::{OpenRequest, StreamRequest};
 
-/// How long a TCP data connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long a token may take to leave.
-const SHOW: Duration = Duration::from_secs(1);
 /// From this part of a limit on, the limit and not the network may have been what held a stream back.
 const NEARLY: f64 = 0.8;
 /// A session with its sockets.
@@ -33,51 +29,28 @@ pub(super) struct OpenStream {
 pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<OpenStream, ProbeError> {
     let spec = &task.spec;
     let stream = spec.stream.clone().unwrap_or_default();
-    let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
-    if net::route::is_local(control.ip()).unwrap_or(false) {
-        check_shared_cpu(task)?;
-    }
-    context.capture_control(control, None)?;
-    let mut session = Session::connect(control, key(task)?)?;
-    context.capture_control(control, session.own_address())?;
-    let wanted_ms = u64::from(spec.stop.max_ms) + OVERHEAD_MS;
-    if wanted_ms > u64::from(session.max_session_s()) * 1000 {
-        let (address, limit_s) = (session.name().to_owned(), session.max_session_s());
-        return Err(ProbeError::TooLong { address, limit_s, wanted_s: wanted_ms.div_ceil(1000) });
-    }
     let datagrams = spec.socket.protocol == Protocol::Udp;
-    let limit = session.limits().and_then(|limits| flow::limit(limits, &stream, size, datagrams, false));
     // Only a connected socket receives from one peer alone.
     let socket = SocketSpec { connected: true, ..spec.socket.clone() };
-    let opened = session.open(OpenRequest {
-        probe: spec.probe,
+    let longest_ms = u32::try_from(longest(task).as_millis()).unwrap_or(u32::MAX);
+    let request = OpenRequest {
         socket: socket.clone(),
-        end: spec.reflector.clone(),
         pings: 1,
         pongs: 1,
         max_size: size,
         connect_each: false,
-        stream: Some(StreamRequest {
-            spec: stream.clone(),
-            longest_ms: u32::try_from(longest(task).as_millis()).unwrap_or(u32::MAX),
-            live: true,
-            heartbeat_ms: session.hears_heartbeats().then_some(HEARTBEAT_MS),
-        }),
-        pace: None,
-    })?;
-    let one_machine = opened.machine.is_some() && opened.machine == host::boot_id();
-    if one_machine {
-        check_shared_cpu(task)?;
-    }
-    let out_of_order =
-        || ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" };
-    let Some(address) = session.data_address(&opened) else { return Err(out_of_order()) };
+        stream: Some(StreamRequest { spec: stream.clone(), longest_ms, live: true, heartbeat_ms: Some(HEARTBEAT_MS) }),
+        ..peer::request(spec)
+    };
+    let UnprovedPath { mut session, opened, address, one_machine } =
+        peer::request_path(spec, &task.target, context, request)?;
+    let limit = flow::limit(&session.limits, &stream, size, datagrams, false);
     let count = stream.sockets() as usize;
     let ports = if datagrams { opened.ports.clone() } else { vec![opened.port; count] };
     if ports.len() != count {
-        return Err(out_of_order());
+        return Err(session.out_of_order(OPENING));
     }
-    for port in &ports {
+    for port in ports.iter().filter(|port| **port != address.port()) {
         context.capture_data(spec, SocketAddr::new(address.ip(), *port), None)?;
     }
     let connect =
@@ -95,22 +68,16 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
         }
         Ok(())
     })?;
-    let own = sockets.first().and_then(DataSocket::local_address).filter(|own| !own.ip().is_unspecified());
+    let own = sockets.first().and_then(peer::local_address);
     let path_info = PathInfo { one_machine, ..peer::path_info(context, own.or(seen_as), address) };
     Ok(OpenStream { session, sockets, stream, datagrams, tag: opened.token.tag(), path_info, limit })
-}
-
-/// The shared key.
-pub(super) fn key(task: &ProbeTask) -> Result<Option<Key>, ProbeError> {
-    Ok(task.target.key.as_deref().map(Key::from_hex).transpose()?)
 }
 
 impl OpenStream {
     /// That the owner's limit, not the network, decided how fast it went: where nothing slower was asked for, and the
     /// limit was nearly reached. `went_bps` is what was sent up, and what arrived of what came down.
     pub(super) fn held_back(&self, size: u32, went_bps: [Option<f64>; 2]) -> Option<Finding> {
-        let limits = self.session.limits()?;
-        let of = |down| flow::limit(limits, &self.stream, size, self.datagrams, down);
+        let of = |down| flow::limit(&self.session.limits, &self.stream, size, self.datagrams, down);
         let reached = [false, true].into_iter().zip(went_bps);
         reached.filter_map(|(down, went)| self.held_to(size, of(down)?, went?)).next()
     }

@@ -4,9 +4,9 @@
 //! asked for. It waits for each answer, so under a full queue rounds come less often; that is what an application with
 //! one question at a time would see.
 
-use super::open::key;
 use crate::ProbeError;
-use crate::session::Session;
+use crate::peer::{self, SHOW};
+use crate::session::{OPENING, Session};
 use clock::{Clock, MapRecorder};
 use model::worker::ProbeTask;
 use model::{EndSpec, Latency, LatencyKind, Probe, Protocol, Sample, SampleFlags, SocketSpec};
@@ -16,7 +16,7 @@ use record::{Recorder, RecorderConfig};
 use stats::Histogram;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use wire::{OpenRequest, Tier, data};
+use wire::{Key, OpenRequest, Tier, data};
 
 /// Bytes of a message: the papers' size.
 const SIZE: usize = 32;
@@ -29,7 +29,6 @@ const ENOUGH: u64 = 1100;
 const LONGEST_NS: u64 = 4_000_000_000;
 /// A round without an answer is lost after this time.
 const TIMEOUT_NS: u64 = 500_000_000;
-const SHOW: Duration = Duration::from_secs(1);
 /// Rounds kept for the live view: four seconds of them.
 const BEATS: usize = 4096;
 
@@ -97,7 +96,8 @@ impl Pinger {
     /// Opens a session and a UDP socket beside those of the stream.
     pub(super) fn open(task: &ProbeTask, clock: Clock) -> Result<Self, ProbeError> {
         let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
-        let mut session = Session::connect(control, key(task)?)?;
+        let key = task.target.key.as_deref().map(Key::from_hex).transpose()?;
+        let mut session = Session::connect(control, key)?;
         let socket = SocketSpec { ttl: task.spec.socket.ttl, ..SocketSpec::new(Protocol::Udp) };
         let (ours, theirs) = (&task.spec.initiator, &task.spec.reflector);
         let end = |of: &EndSpec| EndSpec { bind: of.bind, device: of.device.clone(), ..EndSpec::default() };
@@ -108,12 +108,10 @@ impl Pinger {
             pings: 1,
             pongs: 1,
             max_size: SIZE_BYTES,
-            connect_each: false,
-            stream: None,
-            pace: None,
+            ..peer::request(&task.spec)
         })?;
         let Some(address) = session.data_address(&opened) else {
-            return Err(ProbeError::OutOfOrder { address: session.name().to_owned(), during: "opening the data path" });
+            return Err(session.out_of_order(OPENING));
         };
         let mut socket = DataSocket::connect(&socket, &end(ours), address, SHOW)?;
         let proof = data::prove(&opened.token);
