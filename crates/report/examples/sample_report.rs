@@ -45,7 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             "3 of 40000 messages were lost, 3 of them at the reflector's socket (SO_RXQ_OVFL)",
         ));
     }
-    let report = Report::from_inputs(&[run.clone()], &Options { reference: wants("reference"), ..Options::default() });
+    let report =
+        Report::from_inputs(vec![run.clone()], &Options { reference: wants("reference"), ..Options::default() });
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     fs::write(target.join("sample-report.html"), report.html()?)?;
     fs::write(target.join("sample-report.txt"), format!("{}\n{}", report.table_text(100), report.cells_text(120)))?;

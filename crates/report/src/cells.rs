@@ -4,12 +4,12 @@ use crate::combine::{Part, mean, middle, pooled, spread};
 use crate::document::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
 use crate::names::{CELL_AXES, run_factors};
 use crate::result_tables::hosts;
-use crate::tail::Tail;
 use crate::units::{each_once, plain};
 use crate::{Options, RunInput};
 pub(crate) use model::quantity::scale;
-use model::quantity::{self, Combine, Quantity};
+use model::quantity::{self, Combine, DISTRIBUTIONS, Quantity};
 use model::{Finding, FindingId, LatencyKind, Probe, ResultDocument, Statistic, Substrate};
+use stats::Histogram;
 use std::collections::BTreeMap;
 
 /// One cell with what only plots need.
@@ -24,8 +24,6 @@ pub(crate) struct Cell {
     pub(crate) intended: Vec<(u64, u64)>,
     /// What RTT is multiplied by to get the figures' kind.
     pub(crate) of_rtt: f64,
-    /// Medians of the repetitions that were combined.
-    pub(crate) medians: Vec<f64>,
     /// Messages under a real-time policy that took as long as a stall by throttling.
     pub(crate) stalls: u64,
     /// Where its repetitions are: the number of the run among the inputs, and the numbers of its results there, those that
@@ -123,23 +121,23 @@ fn cell(
         used.iter().find_map(|result| result.latency.as_ref()).map_or(LatencyKind::Rtt, |latency| latency.kind);
     let kind = scale(key.probe, stored, options.rtt).1;
     let of_rtt = if kind == LatencyKind::RttHalf { 0.5 } else { 1.0 };
-    let (tail, damaged) = Tail::merged(used.iter().filter_map(|result| result.histogram.as_deref()));
+    let (tail, damaged) = merged(used.iter().filter_map(|result| result.histogram.as_deref()));
     if damaged > 0 {
         remarks.push(format!(
             "{run}: {damaged} stored histogram(s) of {} {} at {} bytes cannot be read; quantiles come from the others.",
             key.probe, key.protocol, key.size
         ));
     }
-    let points = tail.as_ref().map(Tail::points).unwrap_or_default();
-    let intended = whole(used, |result| result.histogram_intended.as_deref());
-    let intended_points = intended.as_ref().map(Tail::points).unwrap_or_default();
-    let mut tails: Tails = BTreeMap::new();
+    // Of the others older versions stored no histogram, or of some repetitions.
+    let others = DISTRIBUTIONS.iter().filter(|one| !one.id.is_empty());
+    let mut tails: Tails = others.filter_map(|one| Some((one.id, (whole(used, one.stored?)?, 1.0)))).collect();
     tails.extend(tail.map(|tail| ("", (tail, of_rtt))));
-    tails.extend(intended.map(|tail| ("intended", (tail, 1.0))));
-    let lateness = whole(used, |result| result.histogram_lateness.as_deref());
-    tails.extend(lateness.map(|tail| ("lateness", (tail, 1.0))));
-    let medians = used.iter().filter_map(|result| of_kind("p50", result, options.rtt)).collect();
-    let stalls = stalls(used, &points);
+    let points = |id: &str| -> Vec<(u64, u64)> {
+        let buckets = tails.get(id).into_iter().flat_map(|(histogram, _)| histogram.iter_recorded());
+        buckets.map(|bucket| (bucket.high_ns, bucket.count)).collect()
+    };
+    let actual = points("");
+    let stalls = stalls(used, &actual);
     let mut info = CellInfo {
         run: run.to_owned(),
         row: 0,
@@ -164,10 +162,9 @@ fn cell(
     Cell {
         info,
         series: String::new(),
-        points,
-        intended: intended_points,
+        points: actual,
+        intended: points("intended"),
         of_rtt,
-        medians,
         stalls,
         run: 0,
         members: Vec::new(),
@@ -233,22 +230,30 @@ fn mdev(used: &[&ResultDocument]) -> Option<f64> {
     (count > 0.0).then(|| (squares / count - (sum / count).powi(2)).max(0.0).sqrt())
 }
 
+/// Stored histograms merged; `None` when there is none. Damaged ones are left out and counted.
+pub(crate) fn merged<'a>(stored: impl Iterator<Item = &'a str>) -> (Option<Histogram>, usize) {
+    let mut merged: Option<Histogram> = None;
+    let mut damaged = 0;
+    for text in stored {
+        match (Histogram::from_base64_v2(text), &mut merged) {
+            (Ok(histogram), None) => merged = Some(histogram),
+            (Ok(histogram), Some(whole)) => whole.merge(&histogram),
+            (Err(_), _) => damaged += 1,
+        }
+    }
+    (merged, damaged)
+}
+
 /// Merged distributions by the id of theirs, and what their times are multiplied by to be of the kind that is shown.
-type Tails = BTreeMap<&'static str, (Tail, f64)>;
+type Tails = BTreeMap<&'static str, (Histogram, f64)>;
 
 /// The merged distribution of the repetitions, where each of them has it stored whole: older versions did not.
-fn whole(used: &[&ResultDocument], stored: fn(&ResultDocument) -> Option<&str>) -> Option<Tail> {
+fn whole(used: &[&ResultDocument], stored: fn(&ResultDocument) -> Option<&str>) -> Option<Histogram> {
     let stored: Vec<&str> = used.iter().filter_map(|result| stored(result)).collect();
-    match Tail::merged(stored.iter().copied()) {
+    match merged(stored.iter().copied()) {
         (Some(tail), 0) if stored.len() == used.len() => Some(tail),
         _ => None,
     }
-}
-
-/// A quantity of one result, in the kind that is shown.
-fn of_kind(id: &str, result: &ResultDocument, rtt: bool) -> Option<f64> {
-    let quantity = quantity::find(id)?;
-    Some(quantity.of(result)? * quantity.scale(result, rtt))
 }
 
 /// All quantities that the repetitions have; with a host those of that reflector.
@@ -298,10 +303,10 @@ fn id_of(quantity: &Quantity) -> &'static str {
 }
 
 /// A percentile of all messages, where several repetitions are stored whole. One repetition has its own.
-fn percentile(quantity: &Quantity, repetitions: usize, tail: Option<&(Tail, f64)>) -> Option<Option<f64>> {
+fn percentile(quantity: &Quantity, repetitions: usize, tail: Option<&(Histogram, f64)>) -> Option<Option<f64>> {
     let (tail, by) = tail.filter(|_| repetitions > 1)?;
     let share = quantity.statistic()?.1.quantile()?;
-    Some(tail.quantile(share).map(|ns| ns * by))
+    Some(tail.quantile_if_supported(share, Histogram::BEYOND).map(|ns| ns as f64 * by))
 }
 
 /// The exact mean or standard deviation of all messages.

@@ -404,7 +404,7 @@ fn first_repetitions(maps: Vec<Map>) -> Vec<Map> {
 }
 
 fn charts(runs: &[store::Run], wanted: &Wanted, out: &mut Vec<Drawing>) {
-    let report = Report::from_runs(runs, &Options::default());
+    let report = Report::from_runs(runs.to_vec(), &Options::default());
     let mut add = |kind: ChartKind, pictures: Vec<Picture>, csv: &str| {
         let many = pictures.len() > 1;
         for (number, Picture { heading, figure }) in (1..).zip(pictures) {

@@ -2,43 +2,23 @@
 
 /// A report that could not be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum ReportError {
     /// The HTML template does not render.
     #[error("the HTML report cannot be rendered: {why}: this is a defect of windhover, please report it")]
-    Template {
-        /// The template engine's words, on one line.
-        why: String,
-    },
+    Template { why: String },
     /// No run has a cell of this name or number.
     #[error("no cell '{cell}' has a result: `windhover plot --list` prints all {known} by number and key")]
-    NoCell {
-        /// What was asked for.
-        cell: String,
-        /// How many cells there are.
-        known: usize,
-    },
+    NoCell { cell: String, known: usize },
     /// Several cells have this in their keys.
     #[error("'{cell}' is in the keys of {count} cells: give more of the key, or a number of `windhover plot --list`")]
-    SeveralCells {
-        /// What was asked for.
-        cell: String,
-        /// How many cells it fits.
-        count: usize,
-    },
+    SeveralCells { cell: String, count: usize },
     /// There is nothing to draw a figure from.
     #[error("figure '{figure}' cannot be drawn: it {why}")]
-    NoFigure {
-        /// The kind asked for.
-        figure: &'static str,
-        /// What it needs.
-        why: String,
-    },
+    NoFigure { figure: &'static str, why: String },
     /// A figure does not fit into JSON.
     #[error("the report cannot be written as JSON: {why}: this is a defect of windhover, please report it")]
-    Json {
-        /// The serializer's words, on one line.
-        why: String,
-    },
+    Json { why: String },
 }
 
 impl From<minijinja::Error> for ReportError {

@@ -43,7 +43,6 @@ mod single_pace;
 mod single_stream;
 mod summary;
 mod summary_pace;
-mod tail;
 mod text;
 mod units;
 
@@ -110,30 +109,25 @@ impl RunInput {
     }
 }
 
-impl From<&store::Run> for RunInput {
-    fn from(run: &store::Run) -> Self {
+impl From<store::Run> for RunInput {
+    fn from(run: store::Run) -> Self {
         let name =
             run.path.file_name().map_or_else(|| run.run.name.clone(), |name| name.to_string_lossy().into_owned());
-        let results = run
-            .results
-            .iter()
-            .map(|(step, result)| {
-                let mut result = result.clone();
-                for (axis, value) in &step.factors {
-                    result.factors.entry(axis.clone()).or_insert_with(|| value.clone());
-                }
-                result
-            })
-            .collect();
-        let failed = run.failed.iter().map(|(step, why)| (step.cell.clone(), why.clone())).collect();
+        let steps = run.results.iter().map(|(step, _)| step.index).collect();
+        let results = run.results.into_iter().map(|(step, mut result)| {
+            for (axis, value) in step.factors {
+                result.factors.entry(axis).or_insert(value);
+            }
+            result
+        });
         Self {
             name,
-            document: run.run.clone(),
-            results,
-            failed,
-            problems: run.problems.clone(),
-            folder: Some(run.path.clone()),
-            steps: run.results.iter().map(|(step, _)| step.index).collect(),
+            document: run.run,
+            results: results.collect(),
+            failed: run.failed.into_iter().map(|(step, why)| (step.cell, why)).collect(),
+            problems: run.problems,
+            folder: Some(run.path),
+            steps,
         }
     }
 }
@@ -159,18 +153,17 @@ pub struct Report {
 impl Report {
     /// Digests stored runs; see [`Report::from_inputs`].
     #[must_use]
-    pub fn from_runs(runs: &[store::Run], options: &Options) -> Self {
-        let inputs: Vec<RunInput> = runs.iter().map(RunInput::from).collect();
-        Self::from_inputs(&inputs, options)
+    pub fn from_runs(runs: impl IntoIterator<Item = store::Run>, options: &Options) -> Self {
+        Self::from_inputs(runs.into_iter().map(RunInput::from).collect(), options)
     }
 
     /// Digests runs. Several runs (two NICs, two kernels) stand in one table where their substrates agree and in
     /// separate blocks where they do not.
     #[must_use]
-    pub fn from_inputs(inputs: &[RunInput], options: &Options) -> Self {
-        let compared = compare::Comparisons::for_report(inputs, options.rtt);
-        let (cells, document) = papers::digest(inputs, options, &compared);
-        Self { document, cells, inputs: inputs.to_vec(), compared }
+    pub fn from_inputs(inputs: Vec<RunInput>, options: &Options) -> Self {
+        let compared = compare::Comparisons::for_report(&inputs, options.rtt);
+        let (cells, document) = papers::digest(&inputs, options, &compared);
+        Self { document, cells, inputs, compared }
     }
 
     /// The digest itself, which is also what [`Report::json`] writes.

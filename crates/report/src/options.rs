@@ -10,12 +10,10 @@ pub struct Options {
     /// Message size in bytes of the papers' table and of the tail plots. Where it was not measured, the nearest larger
     /// measured one is taken, or the largest.
     pub size: u64,
-    /// Heading; absent: the runs' own titles.
-    pub title: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { reference: false, rtt: false, size: 32, title: None }
+        Self { reference: false, rtt: false, size: 32 }
     }
 }

@@ -30,10 +30,9 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
         fixed.remove(*axis);
     }
     remarks.extend(missing(inputs));
-    let title = options.title.clone().unwrap_or_else(|| title(inputs));
     let mut document = Document {
         format: crate::document::FORMAT,
-        title: plain(&title),
+        title: plain(&title(inputs)),
         kind,
         size_bytes,
         summary: Vec::new(),
@@ -97,29 +96,15 @@ fn missing(inputs: &[RunInput]) -> Vec<String> {
 /// The axes that make rows, in the order of the columns, and the factors that every cell shares.
 fn axes(cells: &[Cell]) -> (Vec<String>, BTreeMap<String, String>) {
     let names: BTreeSet<&String> = cells.iter().flat_map(|cell| cell.info.factors.keys()).collect();
-    let mut varying: Vec<String> = Vec::new();
-    let mut fixed = BTreeMap::new();
-    for name in names {
-        match shared(cells, name) {
-            Some(value) => {
-                fixed.insert(name.clone(), value.clone());
-            }
-            None => varying.push(name.clone()),
-        }
-    }
-    let mut axes = Vec::new();
-    let mut take = |name: &str, always: bool, axes: &mut Vec<String>| {
-        let found = varying.iter().position(|axis| axis == name).map(|index| varying.remove(index));
-        if found.is_some() || always {
-            axes.push(name.to_owned());
-        }
-    };
-    for (name, always) in ROW_AXES {
-        take(name, always, &mut axes);
-    }
-    let last = varying.iter().position(|axis| axis == "run").map(|index| varying.remove(index));
-    axes.extend(varying);
-    axes.extend(last);
+    let (fixed, mut varying): (Vec<&String>, Vec<&String>) =
+        names.into_iter().partition(|name| shared(cells, name).is_some());
+    let fixed = fixed.into_iter().filter_map(|name| Some((name.clone(), shared(cells, name)?.clone()))).collect();
+    let leads = |name: &str| ROW_AXES.iter().any(|(axis, _)| *axis == name);
+    let lead = ROW_AXES.iter().filter(|(axis, always)| *always || varying.iter().any(|name| name == axis));
+    let mut axes: Vec<String> = lead.map(|(axis, _)| (*axis).to_owned()).collect();
+    varying.retain(|name| !leads(name));
+    varying.sort_by_key(|name| *name == "run");
+    axes.extend(varying.into_iter().cloned());
     (axes, fixed)
 }
 
@@ -142,60 +127,44 @@ pub(crate) struct RowKey {
     series: String,
 }
 
-/// What rows are sorted by: substrate, then the rank of each axis' value.
-type RowOrder = (Substrate, Vec<(usize, String)>);
-
-/// Gives each cell its row number and label; rows are numbered in the order that the table shows them.
+/// Gives each cell its row number and label; rows are numbered in the order that the table shows them: by substrate, then
+/// by the rank of each axis' value.
 fn number_rows(cells: &mut [Cell], axes: &[String]) -> Vec<RowKey> {
     let values = |info: &CellInfo| -> Vec<String> {
         axes.iter().map(|axis| info.factors.get(axis).cloned().unwrap_or_else(|| "–".to_owned())).collect()
     };
-    let mut keys: BTreeMap<RowOrder, Vec<String>> = BTreeMap::new();
-    let order = |info: &CellInfo| -> RowOrder {
-        let ranks = axes.iter().zip(values(info)).map(|(axis, value)| rank(axis, &value)).collect::<Vec<_>>();
-        (info.substrate, ranks)
-    };
-    for cell in cells.iter() {
-        keys.insert(order(&cell.info), values(&cell.info));
-    }
+    let mut keys = each_once(cells.iter().map(|cell| (cell.info.substrate, values(&cell.info))));
+    keys.sort_by_cached_key(|(substrate, values)| {
+        (*substrate, axes.iter().zip(values).map(|(axis, value)| rank(axis, value)).collect::<Vec<_>>())
+    });
     let varies: Vec<bool> = (0..axes.len())
-        .map(|column| keys.values().filter_map(|values| values.get(column)).collect::<BTreeSet<_>>().len() > 1)
+        .map(|column| keys.iter().filter_map(|(_, values)| values.get(column)).collect::<BTreeSet<_>>().len() > 1)
         .collect();
-    let substrates = keys.keys().map(|(substrate, _)| *substrate).collect::<BTreeSet<_>>().len();
-    let rows: Vec<RowKey> = keys
-        .iter()
-        .map(|((substrate, _), values)| {
-            let label = |left_out: &str| {
-                let mut words: Vec<String> = axes
-                    .iter()
-                    .zip(values)
-                    .zip(&varies)
-                    .filter(|((axis, value), varies)| **varies && value.as_str() != "–" && axis.as_str() != left_out)
-                    .map(|((axis, value), _)| label_word(axis, value))
-                    .collect();
-                if substrates > 1 {
-                    words.push(substrate.word().to_owned());
-                }
-                if words.is_empty() { "all cells".to_owned() } else { words.join(" · ") }
-            };
-            RowKey { substrate: *substrate, values: values.clone(), label: label(""), series: label("rate") }
-        })
-        .collect();
-    let mut colours: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !colours.contains(&row.series.as_str()) {
-            colours.push(&row.series);
-        }
-    }
-    let numbers: BTreeMap<_, usize> = keys.keys().cloned().enumerate().map(|(index, key)| (key, index)).collect();
+    let substrates = keys.iter().map(|(substrate, _)| *substrate).collect::<BTreeSet<_>>().len();
+    let row = |(substrate, values): (Substrate, Vec<String>)| {
+        let label = |left_out: &str| {
+            let mut words: Vec<String> = axes
+                .iter()
+                .zip(&values)
+                .zip(&varies)
+                .filter(|((axis, value), varies)| **varies && value.as_str() != "–" && axis.as_str() != left_out)
+                .map(|((axis, value), _)| label_word(axis, value))
+                .collect();
+            words.extend((substrates > 1).then(|| substrate.word().to_owned()));
+            if words.is_empty() { "all cells".to_owned() } else { words.join(" · ") }
+        };
+        RowKey { substrate, label: label(""), series: label("rate"), values }
+    };
+    let rows: Vec<RowKey> = keys.into_iter().map(row).collect();
+    let colours = each_once(rows.iter().map(|row| &row.series));
     for cell in cells.iter_mut() {
-        if let Some(&row) = numbers.get(&order(&cell.info)) {
-            cell.info.row = row;
-            if let Some(row) = rows.get(row) {
-                cell.info.label.clone_from(&row.label);
-                cell.series.clone_from(&row.series);
-                cell.info.colour = colours.iter().position(|series| *series == row.series).unwrap_or(0);
-            }
+        let own = (cell.info.substrate, values(&cell.info));
+        let found = rows.iter().enumerate().find(|(_, row)| (row.substrate, &row.values) == (own.0, &own.1));
+        if let Some((number, row)) = found {
+            cell.info.row = number;
+            cell.info.label.clone_from(&row.label);
+            cell.series.clone_from(&row.series);
+            cell.info.colour = colours.iter().position(|series| **series == row.series).unwrap_or(0);
         }
     }
     rows

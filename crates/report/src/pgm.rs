@@ -24,12 +24,10 @@ pub(crate) fn summary(document: &Document) -> Vec<String> {
         ];
     }
     let mut out = vec![format!(
-        "PGM missed {} in {}: {} repaired{}, {}.",
+        "PGM missed {} in {}: {}.",
         counted_packets(missing),
         counted(cells.iter().filter(|cell| cell.count("pgm.missing") > 0).count(), "cell"),
-        commas(recovered),
-        by_parity(sum("pgm.rebuilt")),
-        if lost == 0 { "none given up".to_owned() } else { format!("{} given up", commas(lost)) }
+        repaired(recovered, sum("pgm.rebuilt"), lost)
     )];
     // The cell in which repairs cost most, by what they are apart from.
     let worst = |cell: &CellInfo, fate: &str| {
@@ -45,7 +43,7 @@ pub(crate) fn summary(document: &Document) -> Vec<String> {
         let place = if info.label == "all cells" { "PGM".to_owned() } else { info.label.clone() };
         out.push(format!(
             "Loss and repair apart from scheduling ({place}): p99 is {} for the {} repaired {} and {} for those untouched; \
-             {} came in time and waited behind a repair.",
+             {} arrived in time and waited behind a repair.",
             span(repaired),
             commas(messages),
             if messages == 1 { "message" } else { "messages" },
@@ -56,9 +54,11 @@ pub(crate) fn summary(document: &Document) -> Vec<String> {
     out
 }
 
-/// How many of the repaired were never sent again.
-fn by_parity(rebuilt: u64) -> String {
-    if rebuilt > 0 { format!(" ({} by parity)", commas(rebuilt)) } else { String::new() }
+/// What became of packets: `28 repaired (20 by parity), 2 given up`; those by parity were never sent again.
+fn repaired(recovered: u64, rebuilt: u64, lost: u64) -> String {
+    let by_parity = if rebuilt > 0 { format!(" ({} by parity)", commas(rebuilt)) } else { String::new() };
+    let lost = if lost == 0 { "none".to_owned() } else { commas(lost) };
+    format!("{} repaired{by_parity}, {lost} given up", commas(recovered))
 }
 
 fn counted_packets(count: u64) -> String {
@@ -80,13 +80,11 @@ pub(crate) fn sentence(result: &ResultDocument) -> Option<String> {
         let p50 = latency.p50_ns.map(|ns| format!("p50 {}, ", span(ns as f64))).unwrap_or_default();
         Some(format!("{} ({p50}{} {})", commas(fate.messages), worst.0, span(worst.1 as f64)))
     };
-    let given_up = if lost == 0 { "none given up".to_owned() } else { format!("{} given up", commas(lost)) };
     let words = FATES.iter().rev().filter_map(|(name, words)| Some(format!("{words} {}", of(name)?)));
     Some(format!(
-        "PGM missed {}: {} repaired{}, {given_up}. Messages {}: the last is scheduling and the path alone.",
+        "PGM missed {}: {}. Messages {}: the last is scheduling and the path alone.",
         counted_packets(missing),
-        commas(recovered),
-        by_parity(pgm.sum(|counts| counts.rebuilt)),
+        repaired(recovered, pgm.sum(|counts| counts.rebuilt), lost),
         words.collect::<Vec<_>>().join(", ")
     ))
 }

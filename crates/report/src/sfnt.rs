@@ -5,7 +5,7 @@
 //! lateness of all messages, none of which is left out by a schedule that begins anew. Different from sfnt-pingpong: figures are rounded rather than cut, the mean and the standard deviation come from
 //! exact sums, and halving follows the statistics instead of preceding them.
 
-use crate::tail::Tail;
+use crate::cells::merged;
 use crate::units::plain;
 use model::{Latency, LatencyKind, MachineFacts, ResultDocument};
 
@@ -126,8 +126,8 @@ fn rate_row(result: &ResultDocument, percentile: f64) -> Option<String> {
 /// A percentile; with few messages the nearest rank.
 fn at(result: &ResultDocument, latency: &Latency, percentile: f64) -> Option<f64> {
     let by = if latency.kind == LatencyKind::RttHalf { 0.5 } else { 1.0 };
-    let (tail, _) = Tail::merged(result.histogram.as_deref().into_iter());
-    let nearest = tail.and_then(|tail| tail.any_quantile(percentile / 100.0)).map(|ns| ns * by);
+    let (histogram, _) = merged(result.histogram.as_deref().into_iter());
+    let nearest = histogram.and_then(|all| all.quantile(percentile / 100.0)).map(|ns| ns as f64 * by);
     // The figure that the other forms print, where it is the same one.
     let printed = latency.p99_ns.filter(|_| percentile == 99.0).map(|ns| ns as f64);
     printed.or(nearest).or(latency.max_ns.map(|ns| ns as f64))

@@ -27,7 +27,8 @@ fn of_one(result: &ResultDocument, alone: bool) -> Vec<String> {
         out.extend(late(result));
         out.extend(crate::pgm::sentence(result));
     } else {
-        let p99 = |latency: &Option<Latency>| latency.as_ref().and_then(|latency| latency.p99_ns).map(at);
+        let p99 =
+            |latency: &Option<Latency>| latency.as_ref().and_then(|latency| latency.p99_ns).map(|ns| span(ns as f64));
         let mut text = reached(result);
         if let (Some(actual), Some(intended)) = (p99(&result.latency), p99(&result.latency_intended)) {
             text.push_str(&format!(" RTT p99 {actual}, from the intended send {intended}."));
@@ -46,10 +47,6 @@ fn quantiles(latency: &Latency) -> String {
     let shown = [Statistic::P50, Statistic::P99, Statistic::Max];
     let words = shown.iter().filter_map(|one| Some(format!("{one} {}", span(one.of(latency)?))));
     words.collect::<Vec<_>>().join(", ")
-}
-
-fn at(ns: u64) -> String {
-    span(ns as f64)
 }
 
 /// `20,000/s asked, 19,998/s reached (99.99 %); 200,000 messages of 1000 B, none lost.`

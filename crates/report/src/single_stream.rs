@@ -127,6 +127,11 @@ impl Second {
         SERIES.iter().zip(self.values).find(|((series, _), _)| *series == name)?.1
     }
 
+    /// The value of a series by so many, without decimals.
+    fn whole(&self, name: &str, by: f64) -> Option<String> {
+        Some(format!("{:.0}", self.at(name)? / by))
+    }
+
     /// An amount a second. The last interval is what was left: of some ms no rate can be told, because what arrives at
     /// once is not spread over them.
     fn per_second(&self, amount: f64) -> Option<f64> {
@@ -136,50 +141,43 @@ impl Second {
     }
 }
 
-const UDP: [(&str, &str); 9] = [
-    ("transfer", "MiB"),
-    ("bitrate", "Mbit/s"),
-    ("datagrams", ""),
-    ("rate", "1/s"),
-    ("lost", ""),
-    ("lost", "%"),
-    ("late", ""),
-    ("twice", ""),
-    ("jitter", "µs"),
+/// A column of the table of intervals: its title, its unit and its figure.
+type Figure = (&'static str, &'static str, fn(&Second) -> Option<String>);
+
+const BOTH: [Figure; 2] = [
+    ("transfer", "MiB", |second| Some(format!("{:.2}", second.at("bytes").unwrap_or(0.0) / f64::from(1 << 20)))),
+    ("bitrate", "Mbit/s", |second| Some(mbit(second.per_second(second.at("bytes").unwrap_or(0.0) * 8.0)?))),
 ];
-const TCP: [(&str, &str); 4] = [("transfer", "MiB"), ("bitrate", "Mbit/s"), ("sent again", ""), ("RTT", "µs")];
+const UDP: [Figure; 7] = [
+    ("datagrams", "", |second| second.whole("received", 1.0)),
+    ("rate", "1/s", |second| Some(format!("{:.0}", second.per_second(second.at("received").unwrap_or(0.0))?))),
+    ("lost", "", |second| second.whole("lost", 1.0)),
+    ("lost", "%", |second| {
+        let [received, lost] = ["received", "lost"].map(|name| second.at(name).unwrap_or(0.0));
+        Some(if lost == 0.0 { "0".to_owned() } else { format!("{:.3}", 100.0 * lost / (received + lost)) })
+    }),
+    ("late", "", |second| second.whole("reordered", 1.0)),
+    ("twice", "", |second| second.whole("duplicated", 1.0)),
+    ("jitter", "µs", |second| Some(format!("{:.1}", second.at("rfc3550_jitter_ns")? / 1e3))),
+];
+const TCP: [Figure; 2] = [
+    ("sent again", "", |second| second.whole("retransmits", 1.0)),
+    ("RTT", "µs", |second| second.whole("tcp_rtt_ns", 1e3)),
+];
 
 fn seconds(result: &ResultDocument, flow: &FlowReport) -> Grid {
-    let datagrams = flow.received.is_some();
+    let own: &[Figure] = if flow.received.is_some() { &UDP } else { &TCP };
+    let figures: Vec<&Figure> = BOTH.iter().chain(own).collect();
     let mut grid = Grid { columns: vec![Column::words("interval"), Column::words("")], ..Grid::default() };
-    let heads: &[(&str, &str)] = if datagrams { &UDP } else { &TCP };
-    grid.columns.extend(heads.iter().map(|(title, unit)| Column::figures(title, unit)));
-    let all = intervals(result, flow);
-    grid.rows.extend(all.iter().map(|second| cells(second, "", datagrams)));
-    grid.rows.push(cells(&total(result, flow), "total", datagrams));
+    grid.columns.extend(figures.iter().map(|(title, unit, _)| Column::figures(title, unit)));
+    let row = |second: &Second, name: &str| {
+        let lead = [format!("{:.2}–{:.2} s", second.from_s, second.to_s), name.to_owned()];
+        let cells = figures.iter().map(|(.., read)| read(second).unwrap_or_else(|| "–".to_owned()));
+        lead.into_iter().chain(cells).collect()
+    };
+    grid.rows = intervals(result, flow).iter().map(|second| row(second, "")).collect();
+    grid.rows.push(row(&total(result, flow), "total"));
     grid
-}
-
-fn cells(second: &Second, name: &str, datagrams: bool) -> Vec<String> {
-    let dash = |value: Option<f64>, digits: usize| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"));
-    let count = |name: &str| dash(second.at(name), 0);
-    let us = |name: &str, digits: usize| dash(second.at(name).map(|ns| ns / 1e3), digits);
-    let bytes = second.at("bytes").unwrap_or(0.0);
-    let mut row = vec![
-        format!("{:.2}–{:.2} s", second.from_s, second.to_s),
-        name.to_owned(),
-        format!("{:.2}", bytes / f64::from(1 << 20)),
-        second.per_second(bytes * 8.0).map_or_else(|| "–".to_owned(), mbit),
-    ];
-    if datagrams {
-        let [received, lost] = ["received", "lost"].map(|name| second.at(name).unwrap_or(0.0));
-        let share = if lost == 0.0 { "0".to_owned() } else { format!("{:.3}", 100.0 * lost / (received + lost)) };
-        row.extend([count("received"), dash(second.per_second(received), 0), count("lost"), share]);
-        row.extend([count("reordered"), count("duplicated"), us("rfc3550_jitter_ns", 1)]);
-    } else {
-        row.extend([count("retransmits"), us("tcp_rtt_ns", 0)]);
-    }
-    row
 }
 
 /// One row an interval and direction, and one for the whole of it; times in seconds since the first arrival.
@@ -215,11 +213,11 @@ mod tests {
         let of = |to_s: f64| {
             let mut second = Second { from_s: 2.0, to_s, ..Second::default() };
             second.values[0] = Some(31_250.0);
-            cells(&second, "", true)
+            [BOTH[1], UDP[1]].map(|(.., read)| read(&second).unwrap_or("–".to_owned()))
         };
-        assert_eq!((of(3.0)[3].as_str(), of(3.0)[5].as_str()), ("0.250", "0"));
+        assert_eq!(of(3.0), ["0.250", "0"]);
         // What came at once at the end of a stream: not 1,250 Mbit/s.
-        assert_eq!((of(2.000_2)[3].as_str(), of(2.000_2)[5].as_str()), ("–", "–"));
-        assert_eq!(of(2.1)[3], "2.5");
+        assert_eq!(of(2.000_2), ["–", "–"]);
+        assert_eq!(of(2.1)[0], "2.5");
     }
 }

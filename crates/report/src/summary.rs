@@ -98,7 +98,7 @@ fn pairs<'a>(document: &'a Document, cells: &'a [Cell], all: &'a [Comparisons]) 
     let fit = |cell: &&Cell| {
         let info = &cell.info;
         let is_of_table = info.probe == "pingpong" && info.size_bytes == document.size_bytes;
-        is_of_table && is_trusted(&info) && !cell.medians.is_empty()
+        is_of_table && is_trusted(&info) && info.value("p50").is_some()
     };
     let cells: Vec<&Cell> = cells.iter().filter(fit).collect();
     let mut out = Vec::new();
@@ -133,30 +133,22 @@ fn ordered(axes: &[String]) -> Vec<&str> {
 }
 
 fn comparisons(document: &Document, pairs: &[Pair<'_>]) -> Vec<String> {
-    let axes: BTreeSet<&str> = pairs.iter().map(|pair| pair.axis).collect();
-    let each = if axes.len() > 1 { 1 } else { 2 };
+    let each = if pairs.iter().any(|pair| pair.axis != pairs[0].axis) { 1 } else { 2 };
     let mut out = Vec::new();
     for axis in ordered(&document.axes) {
         let of_axis: Vec<&Pair<'_>> = pairs.iter().filter(|pair| pair.axis == axis).collect();
         let mut protocols: BTreeSet<&str> = BTreeSet::new();
-        // UDP is told first: it has no acknowledgements of its own in the figure. What a setting is worth is told under
-        // load where there is one; otherwise the table's order decides, so that nobody picks the finest difference.
+        // UDP comes first: its figure includes no acknowledgements. What a setting is worth is shown under load where there
+        // is one; otherwise the table's order decides, so that nobody picks the finest difference.
         let idle = |cell: &Cell| cell.info.factors.get("load").is_some_and(|load| is_baseline("load", load));
-        let mut told: Vec<&&Pair<'_>> = of_axis.iter().collect();
-        told.sort_by_key(|pair| {
-            (
-                pair.after.info.protocol != "udp",
-                axis != "load" && idle(pair.before),
-                pair.before.info.row,
-                pair.after.info.row,
-            )
+        let mut shown: Vec<&&Pair<'_>> = of_axis.iter().collect();
+        shown.sort_by_key(|pair| {
+            let [before, after] = [pair.before, pair.after].map(|cell| &cell.info);
+            (after.protocol != "udp", axis != "load" && idle(pair.before), before.row, after.row)
         });
-        told.retain(|pair| protocols.insert(pair.after.info.protocol.as_str()));
-        for pair in told.into_iter().take(each) {
-            if out.len() < MOST_COMPARISONS {
-                out.push(comparison(document, pair));
-            }
-        }
+        shown.retain(|pair| protocols.insert(pair.after.info.protocol.as_str()));
+        let room = MOST_COMPARISONS.saturating_sub(out.len());
+        out.extend(shown.into_iter().take(each.min(room)).map(|pair| comparison(document, pair)));
         if axis == "load" && of_axis.len() > 2 && out.len() < MOST_COMPARISONS {
             out.push(tally(document, &of_axis));
         }
@@ -190,12 +182,10 @@ fn varies(document: &Document, axis: &str) -> bool {
 
 /// What the figures of a comparison are, beside those of the tables.
 fn of_what(pair: &Pair<'_>) -> String {
-    let repetitions = pair.compared.map_or([1, 1], |cell| [cell.a.repetitions, cell.b.repetitions]);
-    match repetitions {
-        [1, 1] => "one repetition each".to_owned(),
-        [a, b] => {
-            let count = if a == b { a.to_string() } else { format!("{a} and {b}") };
-            format!("geometric means over {count} repetitions; the tables are over all messages together")
+    match range(pair.compared.iter().flat_map(|cell| [cell.a.repetitions, cell.b.repetitions])).as_str() {
+        "" | "1" => "one repetition each".to_owned(),
+        several => {
+            format!("geometric means over {several} repetitions; the tables are over all messages together")
         }
     }
 }

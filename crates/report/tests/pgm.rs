@@ -117,7 +117,7 @@ fn part<'a>(text: &'a str, title: &str) -> &'a str {
 
 #[test]
 fn each_receiver_has_its_row_with_what_it_missed_and_asked_for() {
-    let report = Report::from_inputs(&[run()], &Options::default());
+    let report = Report::from_inputs(vec![run()], &Options::default());
     insta::assert_snapshot!("cells", part(&report.table_text(120), "PGM: loss and repair apart from the rest"));
     let text = single_text(&[result(1)], 100);
     insta::assert_snapshot!("ends", part(&text, "PGM: packets at each end"));
@@ -149,7 +149,7 @@ fn the_csv_has_pgm_behind_what_it_always_had() {
         }
     }
     run.results.push(other);
-    let csv = Report::from_inputs(&[run], &Options::default()).csv();
+    let csv = Report::from_inputs(vec![run], &Options::default()).csv();
     let lines: Vec<Vec<&str>> =
         csv.split("\r\n").filter(|line| !line.is_empty()).map(|line| line.split(',').collect()).collect();
     assert!(lines.iter().all(|line| line.len() == lines[0].len()), "{csv}");

@@ -26,7 +26,7 @@ fn small() -> RunInput {
 }
 
 fn report(runs: &[RunInput]) -> Report {
-    Report::from_inputs(runs, &Options::default())
+    Report::from_inputs(runs.to_vec(), &Options::default())
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn nothing_from_outside_becomes_markup() {
     assert!(html.contains("&lt;script&gt;"));
     assert!(!report.markdown().contains("<script"), "{}", report.markdown());
     run.document.labels.insert("nic".into(), "\u{1b}[31mred".into());
-    assert!(!Report::from_inputs(&[run], &Options::default()).table_text(100).contains('\u{1b}'));
+    assert!(!Report::from_inputs(vec![run], &Options::default()).table_text(100).contains('\u{1b}'));
 }
 
 #[test]
@@ -182,9 +182,8 @@ fn figures_are_those_of_all_repetitions_together() {
 #[test]
 fn rtt_is_twice_rtt_half() {
     let run = small();
-    let half = Report::from_inputs(std::slice::from_ref(&run), &Options::default());
-    let whole =
-        Report::from_inputs(std::slice::from_ref(&run), &Options { rtt: true, reference: true, ..Options::default() });
+    let half = Report::from_inputs(vec![run.clone()], &Options::default());
+    let whole = Report::from_inputs(vec![run], &Options { rtt: true, reference: true, ..Options::default() });
     assert_eq!(whole.document().kind, LatencyKind::Rtt);
     for (a, b) in half.document().cells.iter().zip(&whole.document().cells) {
         for id in ["mean", "stdev", "p99"] {
@@ -264,7 +263,7 @@ fn the_same_conditions_from_two_runs_stay_apart() {
 fn published_rows_are_marked_and_only_on_request() {
     let plain = report(&[small()]);
     assert!(!plain.html().unwrap().contains("SFN5121T"));
-    let with = Report::from_inputs(&[small()], &Options { reference: true, ..Options::default() });
+    let with = Report::from_inputs(vec![small()], &Options { reference: true, ..Options::default() });
     let text = with.table_text(100);
     assert!(text.contains("Published, other hardware (2012)") && text.contains("Published, other hardware (2019)"));
     assert!(text.contains("114.756") && text.contains("313.876"), "{text}");
@@ -277,7 +276,7 @@ fn published_rows_are_marked_and_only_on_request() {
 
 #[test]
 fn csv_has_as_many_fields_as_columns() {
-    let csv = Report::from_inputs(&[small()], &Options { reference: true, ..Options::default() }).csv();
+    let csv = Report::from_inputs(vec![small()], &Options { reference: true, ..Options::default() }).csv();
     let heads = csv.lines().next().unwrap().split(',').count();
     assert!(heads > csv_columns().len());
     for line in csv.lines().filter(|line| !line.contains('"')) {
@@ -381,7 +380,7 @@ fn an_empty_or_unfinished_run_is_said() {
     assert!(
         html.contains("No cell has a result") && html.contains("the peer vanished") && !html.contains("id=\"table\"")
     );
-    let none = Report::from_inputs(&[], &Options::default());
+    let none = Report::from_inputs(vec![], &Options::default());
     assert!(none.html().is_ok() && none.json().is_ok() && !none.table_text(80).is_empty());
 }
 
@@ -675,7 +674,7 @@ fn a_run_directory_gives_the_same_report() {
     drop(run);
     let stored = store::Run::load(&path).unwrap();
     assert_eq!(stored.problems, Vec::<String>::new());
-    let from_disk = Report::from_runs(&[stored], &Options::default());
+    let from_disk = Report::from_runs([stored], &Options::default());
     let mut named = input;
     named.name = path.file_name().unwrap().to_string_lossy().into_owned();
     named.folder = Some(path);
@@ -737,7 +736,7 @@ fn the_stall_by_throttling_is_explained_and_the_shield_is_named() {
         result.prepared = vec![model::Prepared { shield: Some(shield), ..model::Prepared::default() }];
     }
     run.results.extend(behind);
-    let report = Report::from_inputs(&[run], &Options::default());
+    let report = Report::from_inputs(vec![run], &Options::default());
     let text = report.table_text(120).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("auto (v1)"), "what really kept others away:\n{text}");
     assert!(text.contains("throttled in") || text.contains("throttled ("), "{text}");

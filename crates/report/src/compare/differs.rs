@@ -4,7 +4,7 @@
 use super::Difference;
 use crate::RunInput;
 use crate::names::data_nic;
-use crate::units::plain;
+use crate::units::{each_once, plain};
 use model::ResultDocument;
 use model::run::RunHost;
 use serde_json::{Map, Value};
@@ -66,6 +66,14 @@ impl Found {
     }
 }
 
+/// The keys of two maps with what each has.
+fn both<'m, V>(
+    a: &'m BTreeMap<String, V>,
+    b: &'m BTreeMap<String, V>,
+) -> impl Iterator<Item = (&'m String, Option<&'m V>, Option<&'m V>)> {
+    a.keys().chain(b.keys()).collect::<BTreeSet<_>>().into_iter().map(|key| (key, a.get(key), b.get(key)))
+}
+
 fn readable(field: &str) -> String {
     field.replace('_', " ")
 }
@@ -96,8 +104,8 @@ pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
     found.add("plan", known(&left.name), known(&right.name));
     found.add("version of the tool", known(&left.tool_version), known(&right.tool_version));
     found.add("build of the tool", left.build.clone(), right.build.clone());
-    for label in left.labels.keys().chain(right.labels.keys()).collect::<BTreeSet<_>>() {
-        found.add(format!("label {label}"), left.labels.get(label).cloned(), right.labels.get(label).cloned());
+    for (label, x, y) in both(&left.labels, &right.labels) {
+        found.add(format!("label {label}"), x.cloned(), y.cloned());
     }
     found.fields("lab", &object(&left.lab), &object(&right.lab));
     let (first, second) = (by_role(a), by_role(b));
@@ -126,14 +134,8 @@ pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
 /// What differs between the runs of one side, which are to be repetitions of the same thing: the first against each other.
 pub(super) fn within(runs: &[RunInput], side: &str) -> Vec<Difference> {
     let Some((first, rest)) = runs.split_first() else { return Vec::new() };
-    let mut out: Vec<Difference> = Vec::new();
-    for one in rest.iter().flat_map(|run| of_runs(first, run)) {
-        let one = Difference { what: format!("among the runs of {side}: {}", one.what), ..one };
-        if !out.contains(&one) {
-            out.push(one);
-        }
-    }
-    out
+    let named = |one: Difference| Difference { what: format!("among the runs of {side}: {}", one.what), ..one };
+    each_once(rest.iter().flat_map(|run| of_runs(first, run)).map(named))
 }
 
 fn by_role(run: &RunInput) -> BTreeMap<&str, &RunHost> {
@@ -153,14 +155,13 @@ fn doctor(found: &mut Found, role: &str, a: Option<&Value>, b: Option<&Value>) {
             .collect()
     };
     let (left, right) = (findings(a), findings(b));
-    for id in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
-        let severity = |map: &BTreeMap<String, (String, String)>| map.get(id).map(|(severity, _)| severity.clone());
-        if severity(&left) != severity(&right) {
-            let shown = |map: &BTreeMap<String, (String, String)>| {
-                map.get(id).map_or_else(|| "in order".to_owned(), |(severity, text)| format!("{severity}: {text}"))
-            };
-            found.add(format!("doctor on the {role}: {id}"), Some(shown(&left)), Some(shown(&right)));
-        }
+    for (id, x, y) in
+        both(&left, &right).filter(|(_, x, y)| x.map(|(severity, _)| severity) != y.map(|(severity, _)| severity))
+    {
+        let shown = |one: Option<&(String, String)>| {
+            one.map_or_else(|| "in order".to_owned(), |(severity, text)| format!("{severity}: {text}"))
+        };
+        found.add(format!("doctor on the {role}: {id}"), Some(shown(x)), Some(shown(y)));
     }
 }
 
@@ -182,14 +183,11 @@ pub(super) fn of_results(a: &[&ResultDocument], b: &[&ResultDocument]) -> Vec<Di
     };
     let (left, right) = (prepared(a), prepared(b));
     let mut found = Found::default();
-    for what in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
-        let of = |map: &BTreeMap<String, BTreeSet<String>>| {
-            Some(
-                map.get(what)
-                    .map_or_else(|| "none".to_owned(), |values| values.iter().cloned().collect::<Vec<_>>().join(", ")),
-            )
+    for (what, x, y) in both(&left, &right) {
+        let of = |values: Option<&BTreeSet<String>>| {
+            Some(values.map_or_else(|| "none".to_owned(), |all| all.iter().cloned().collect::<Vec<_>>().join(", ")))
         };
-        found.add(what.clone(), of(&left), of(&right));
+        found.add(what.clone(), of(x), of(y));
     }
     found.0
 }

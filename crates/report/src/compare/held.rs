@@ -239,7 +239,7 @@ fn gate_cell(gate: &Gate, found: Found<'_>, sets: usize, options: &CompareOption
         let verdict = if broken { "broken" } else { "not counted as broken" };
         format!("{verdict}; {evidence} ({bounds}{p})")
     };
-    let name = gate.metric.name(found.kind);
+    let name = gate.metric.0.name(found.kind);
     let sentence = format!("{}: {name} {}: {outcome}.", found.label, held(gate, figure));
     let excess = if gate.compare.upwards() { value - limit } else { limit - value };
     (excess, GateCell { label: found.label, broken, undecided, significant: holds && significant, sentence })

@@ -241,9 +241,7 @@ fn prepare<'a>(
 fn metrics(options: &CompareOptions) -> Vec<Metric> {
     let mut metrics = if options.metrics.is_empty() { Metric::defaults() } else { options.metrics.clone() };
     metrics.extend(options.gates.iter().map(|gate| gate.metric));
-    let mut seen = BTreeSet::new();
-    metrics.retain(|metric| seen.insert(*metric));
-    metrics
+    each_once(metrics)
 }
 
 /// The repetitions that can be trusted; all of them where none can, to be shown and not to be claimed. An entry a run.

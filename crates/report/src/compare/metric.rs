@@ -2,7 +2,7 @@
 
 use super::CompareError;
 use model::quantity::{self, Compared, Quantity, Unit};
-use model::{LatencyKind, ResultDocument, Statistic};
+use model::{ResultDocument, Statistic};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,18 +20,6 @@ impl PartialEq for Metric {
 }
 
 impl Eq for Metric {}
-
-impl PartialOrd for Metric {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Metric {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.id.cmp(&other.0.id)
-    }
-}
 
 impl fmt::Debug for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,11 +99,6 @@ impl Metric {
         self.0.statistic().is_some_and(|(_, statistic)| statistic.quantile().is_some())
     }
 
-    /// What it is called in a sentence: `p99 of RTT/2`.
-    pub(crate) fn name(self, kind: LatencyKind) -> String {
-        self.0.name(kind)
-    }
-
     /// Whether there is something to compare: parity, where one of these results used it.
     pub(crate) fn concerns<'a>(self, results: impl IntoIterator<Item = &'a ResultDocument>) -> bool {
         results.into_iter().any(|result| self.0.concerns(result))
@@ -148,21 +131,14 @@ impl FromStr for Metric {
 
     /// `median`, `jitter`, `rate`, `tps` and `bps` are taken too.
     fn from_str(text: &str) -> Result<Self, CompareError> {
-        let word = match text {
-            "rate" => "achieved".to_owned(),
-            "tps" => "transactions".to_owned(),
-            "bps" => "bits".to_owned(),
-            text => {
-                let (view, statistic) = text.split_once('.').map_or(("", text), |(view, rest)| (view, rest));
-                match (view, statistic) {
-                    (_, "jitter" | "median") => {
-                        let statistic = if statistic == "jitter" { "stdev" } else { "p50" };
-                        if view.is_empty() { statistic.to_owned() } else { format!("{view}.{statistic}") }
-                    }
-                    _ => text.to_owned(),
-                }
-            }
-        };
+        const ALIASES: [(&str, &str); 5] =
+            [("rate", "achieved"), ("tps", "transactions"), ("bps", "bits"), ("jitter", "stdev"), ("median", "p50")];
+        let (view, last) = text.rsplit_once('.').map_or(("", text), |(view, last)| (view, last));
+        let own = ALIASES
+            .iter()
+            .find(|(alias, word)| *alias == last && (view.is_empty() || word.parse::<Statistic>().is_ok()));
+        let word = own
+            .map_or_else(|| text.to_owned(), |(_, word)| format!("{view}.{word}").trim_start_matches('.').to_owned());
         Self::all()
             .find(|metric| metric.0.id == word)
             .ok_or_else(|| CompareError::Metric { given: text.to_owned(), accepted: Self::accepted() })

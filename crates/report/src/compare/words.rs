@@ -107,10 +107,22 @@ pub(super) fn to(low: &str, high: &str) -> String {
 
 /// The 95 % interval of what is compared: `−3 to +5 %`.
 pub(super) fn bounds(figure: &MetricComparison) -> Option<String> {
-    let unit = figure.quantity.unit();
+    ends(figure, |interval| interval)
+}
+
+/// The 95 % interval of a claim, whose verb says the direction, from the nearer end: `8 to 15 %`.
+fn extent(figure: &MetricComparison) -> Option<String> {
+    let near_first = |[low, high]: [f64; 2]| if figure.difference > 0.0 { [low, high] } else { [high, low] };
+    ends(figure, near_first).map(|text| text.replace(['+', '−'], ""))
+}
+
+fn ends(figure: &MetricComparison, order: impl Fn([f64; 2]) -> [f64; 2]) -> Option<String> {
     match (figure.ratio_ci95, figure.difference_ci95) {
-        (Some(interval), _) => Some(ratio_interval(interval)),
-        (None, Some([low, high])) => Some(to(&signed(unit, low), &signed(unit, high))),
+        (Some(interval), _) => Some(ratio_interval(order(interval))),
+        (None, Some(interval)) => {
+            let [first, second] = order(interval).map(|end| signed(figure.quantity.unit(), end));
+            Some(to(&first, &second))
+        }
         (None, None) => None,
     }
 }
@@ -124,27 +136,6 @@ fn interval(figure: &MetricComparison) -> String {
         Over::Samples => "",
     };
     bounds(figure).map(|text| format!(" (95 % {text}{over})")).unwrap_or_default()
-}
-
-/// The 95 % interval of a claim, whose verb says the direction: `8 to 15 %`.
-fn extent(figure: &MetricComparison) -> Option<String> {
-    let unit = figure.quantity.unit();
-    match (figure.ratio_ci95, figure.difference_ci95) {
-        (Some([low, high]), _) if high <= 1.0 => {
-            Some(format!("{} to {}", percent(high - 1.0).trim_end_matches(" %"), percent(low - 1.0)))
-        }
-        (Some([low, high]), _) if high < FACTOR => {
-            Some(format!("{} to {}", percent(low - 1.0).trim_end_matches(" %"), percent(high - 1.0)))
-        }
-        (Some(interval), _) => Some(ratio_interval(interval)),
-        (None, Some([low, high])) => {
-            let mut ends = [low.abs(), high.abs()];
-            ends.sort_by(f64::total_cmp);
-            let [near, far] = ends.map(|end| signed(unit, end).trim_start_matches('+').to_owned());
-            Some(to(&near, &far))
-        }
-        (None, None) => None,
-    }
 }
 
 /// How large the effect is: `+12 %`, or the difference where ratios mean nothing.
@@ -189,19 +180,18 @@ pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -
 pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Context<'_>) -> String {
     let (quantity, unit) = (figure.quantity.0, figure.quantity.unit());
     let Context { names: [a, b], tests, sets, sample } = context;
-    let what = figure.quantity.name(kind);
+    let what = figure.quantity.0.name(kind);
     let both = format!("{what} {} against {}", figure_of(unit, figure.b), figure_of(unit, figure.a));
     let bounds = interval(figure);
     let [more, less] = quantity.verbs;
     let verb = if figure.difference > 0.0 { more } else { less };
     match figure.outcome {
         Outcome::Higher | Outcome::Lower => {
-            let by = match figure.ratio {
-                Some(ratio) if unit != Unit::Share && is_factor(ratio, figure.ratio_ci95) => {
-                    format!(", {} times", factor(ratio))
-                }
-                Some(ratio) if unit != Unit::Share => format!(" by {}", percent(ratio - 1.0)),
-                _ => format!(" by {}", signed(unit, figure.difference.abs()).trim_start_matches('+')),
+            let size = size(figure);
+            let by = if size.ends_with(" times") {
+                format!(", {size}")
+            } else {
+                format!(" by {}", &size.trim_start_matches(['+', '−']))
             };
             let bounds = extent(figure).map(|text| format!(" (95 % {text})")).unwrap_or_default();
             format!("{b} {verb} than {a}{by}{bounds}: {both}, {}.", corrected(figure, tests))
@@ -285,8 +275,8 @@ pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings)
     out.extend(untrusted(comparison));
     if !comparison.interleaved {
         out.push(
-            "The sides were measured in different runs and not interleaved: what else changed in between (temperature, \
-             neighbours, other work) is part of every difference, and no test can tell it from what was meant to differ."
+            "The sides were measured in different runs, not interleaved. Every difference includes what else changed in \
+             between (temperature, neighbours, other work), and no test can separate it."
                 .to_owned(),
         );
     }
@@ -305,17 +295,16 @@ fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<
             "Intervals include the spread between runs of this host, from {count} of the same plan in {}.",
             siblings.place
         ),
-        (false, true) => "The spread between runs is not known, so that intervals are too narrow.".to_owned(),
+        (false, true) => "The spread between runs is not known: intervals are too narrow.".to_owned(),
         (false, false) => format!(
-            "The spread between runs of this host is not known ({count} of the same plan in {}, 3 are needed), so that \
-             intervals are too narrow.",
+            "The spread between runs of this host is not known ({count} of the same plan in {}, 3 are needed): intervals \
+             are too narrow.",
             siblings.place
         ),
     };
     let needed = repetitions_needed(sets);
     Some(format!(
-        "One run a side: nothing is claimed, because repetitions of a run share its moment and do not show how far runs lie \
-         apart. {spread} Measure {needed} runs a side (windhover campaign run PLAN --repeat-runs {needed}) and compare them \
+        "One run a side: nothing is claimed, because repetitions of one run do not show how much runs differ. {spread} Measure {needed} runs a side (windhover campaign run PLAN --repeat-runs {needed}) and compare them \
          (windhover compare A1 A2 … --with B1 B2 …); or make what differs an axis of one plan, whose order mixes its values \
          (windhover compare RUN --axis FACTOR)."
     ))
@@ -471,18 +460,18 @@ fn untrusted(comparison: &Comparison) -> Vec<String> {
         }
     }
     let few = model::FindingId::FewSamples.word();
-    let mut only: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut only: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for cell in &comparison.cells {
         for (side, own, other) in [(&comparison.a, &cell.a, &cell.b), (&comparison.b, &cell.b, &cell.a)] {
             for finding in own.findings.iter().filter(|finding| **finding != few && !other.findings.contains(finding)) {
-                *only.entry((side.name.clone(), finding.clone())).or_default() += 1;
+                *only.entry((&side.name, finding)).or_default() += 1;
             }
         }
     }
-    let words: Vec<String> = only
-        .into_iter()
-        .map(|((side, finding), cells)| format!("{finding} only in {side} ({})", counted(cells, "cell")))
-        .collect();
+    let word = |((side, finding), cells): ((&str, &str), usize)| {
+        format!("{finding} only in {side} ({})", counted(cells, "cell"))
+    };
+    let words: Vec<String> = only.into_iter().map(word).collect();
     if !words.is_empty() {
         out.push(format!("The verdicts differ: {}.", words.join("; ")));
     }

@@ -46,109 +46,70 @@ struct Row {
     evidence: String,
 }
 
-const fn table(title: &'static str, probe: Probe, parts: &'static [Part]) -> CellTable {
-    let rows = if matches!(probe, Probe::Stream) { Rows::Directions } else { Rows::Whole };
-    CellTable { title, probe: Some(probe), rows, parts, room: Room::Wide, marked: true }
-}
+const CLOSED: &[Part] =
+    &[("", &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"])];
+const RATES: &[Part] =
+    &[("", &["response", "transactions", "transactions-ci95"]), ("latency", &["mean", "stdev", "p50", "p99", "max"])];
+const RATES_CPU: &[Part] = &[
+    ("initiator", &["initiator.machine", "initiator.demand", "initiator.process", "initiator.softirq"]),
+    ("reflector", &["reflector.machine", "reflector.demand", "reflector.process", "reflector.softirq"]),
+];
+const ECHO: &[Part] = &[("", &["count", "min", "mean", "max", "mdev", "p50", "p99", "p99.9", "lost"])];
+const PACED: &[Part] = &[
+    ("messages a second", &["asked", "achieved"]),
+    ("RTT from actual send", &["p50", "p99", "p99.9", "max"]),
+    ("RTT from intended send", &["intended.p50", "intended.p99", "intended.p99.9", "intended.max"]),
+    ("lateness", &["lateness.p50", "lateness.p99", "lateness.max"]),
+    ("", &["lost", "gaps"]),
+];
+const FLOWS: &[Part] = &[
+    ("", &["up.bits", "up.datagrams", "up.lost", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
+    ("TCP's RTT", &["up.tcp-rtt", "up.tcp-rtt-max"]),
+];
+const BESIDE: &[Part] = &[
+    ("CPU at both ends", &["initiator.us-per-kib", "reflector.us-per-kib"]),
+    ("RTT idle", &["idle.p50", "idle.p99"]),
+    ("RTT under load", &["working.p50", "working.p99"]),
+];
 
-/// The tables with what they are about, a probe each; of a stream a row a direction.
-const TABLES: [(CellTable, &str); 7] = [
+/// The tables with their probe and what they are about; of a stream a row a direction.
+const TABLES: [(&str, Probe, &[Part], &str); 7] = [
+    ("pingpong", Probe::Pingpong, CLOSED, "one message at a time"),
+    ("rr", Probe::Rr, RATES, "request/response as netperf measures it"),
+    ("rr: CPU", Probe::Rr, RATES_CPU, "what a transaction costs at both ends"),
+    ("ping", Probe::Ping, ECHO, "ICMP echo, answered by the far kernel"),
+    ("pace", Probe::Pace, PACED, "messages at a fixed rate, the whole round trip"),
+    ("stream", Probe::Stream, FLOWS, "bulk data"),
     (
-        table(
-            "pingpong",
-            Probe::Pingpong,
-            &[(
-                "",
-                &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"],
-            )],
-        ),
-        "one message at a time",
-    ),
-    (
-        table(
-            "rr",
-            Probe::Rr,
-            &[
-                ("", &["response", "transactions", "transactions-ci95"]),
-                ("latency", &["mean", "stdev", "p50", "p99", "max"]),
-            ],
-        ),
-        "request/response as netperf measures it",
-    ),
-    (
-        table(
-            "rr: CPU",
-            Probe::Rr,
-            &[
-                ("initiator", &["initiator.machine", "initiator.demand", "initiator.process", "initiator.softirq"]),
-                ("reflector", &["reflector.machine", "reflector.demand", "reflector.process", "reflector.softirq"]),
-            ],
-        ),
-        "what a transaction costs at both ends",
-    ),
-    (
-        table("ping", Probe::Ping, &[("", &["count", "min", "mean", "max", "mdev", "p50", "p99", "p99.9", "lost"])]),
-        "ICMP echo, answered by the far kernel",
-    ),
-    (
-        table(
-            "pace",
-            Probe::Pace,
-            &[
-                ("messages a second", &["asked", "achieved"]),
-                ("RTT from actual send", &["p50", "p99", "p99.9", "max"]),
-                ("RTT from intended send", &["intended.p50", "intended.p99", "intended.p99.9", "intended.max"]),
-                ("lateness", &["lateness.p50", "lateness.p99", "lateness.max"]),
-                ("", &["lost", "gaps"]),
-            ],
-        ),
-        "messages at a fixed rate, the whole round trip",
-    ),
-    (
-        table(
-            "stream",
-            Probe::Stream,
-            &[
-                ("", &["up.bits", "up.datagrams", "up.lost", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
-                ("TCP's RTT", &["up.tcp-rtt", "up.tcp-rtt-max"]),
-            ],
-        ),
-        "bulk data",
-    ),
-    (
-        table(
-            "stream: CPU and RTT",
-            Probe::Stream,
-            &[
-                ("CPU at both ends", &["initiator.us-per-kib", "reflector.us-per-kib"]),
-                ("RTT idle", &["idle.p50", "idle.p99"]),
-                ("RTT under load", &["working.p50", "working.p99"]),
-            ],
-        ),
+        "stream: CPU and RTT",
+        Probe::Stream,
+        BESIDE,
         "what a KiB costs at both ends, and a ping-pong before and beside it",
     ),
 ];
 
 /// The tables that have a row.
 pub(super) fn tables(document: &Document) -> Vec<Table> {
-    let of = |(table, about): &(CellTable, &str)| {
+    let of = |(title, probe, parts, about): (&'static str, Probe, &'static [Part], &str)| {
+        let kind = if probe == Probe::Stream { Rows::Directions } else { Rows::Whole };
+        let table = CellTable { title, probe: Some(probe), rows: kind, parts, room: Room::Wide, marked: true };
         let rows = table.rows(document);
         let kind = rows.first()?.cell.kind.title();
         Some(Table {
-            title: table.title,
+            title,
             about: format!("{about}; {kind} and times in µs"),
             wide: table.ids().count() > 12,
-            bands: table.parts.iter().map(|(band, ids)| (*band, ids.len())).collect(),
+            bands: parts.iter().map(|(band, ids)| (*band, ids.len())).collect(),
             // The words above the table say the unit of times, which would make every column wider.
             heads: table
                 .ids()
                 .map(|(id, banded)| heading(id, banded, table.room))
                 .map(|[title, unit]| [title, if unit == "µs" { "" } else { unit }])
                 .collect(),
-            rows: rows.iter().map(|one| row(one, table)).collect(),
+            rows: rows.iter().map(|one| row(one, &table)).collect(),
         })
     };
-    TABLES.iter().filter_map(of).collect()
+    TABLES.into_iter().filter_map(of).collect()
 }
 
 fn row(row: &CellRow<'_>, table: &CellTable) -> Row {

@@ -1,7 +1,7 @@
 //! The papers' table as data for the template.
 
 use super::FigureCell;
-use crate::document::{Document, TableRow};
+use crate::document::{Document, Headline, TableRow};
 use crate::names::cell_word;
 use crate::papers::columns;
 use crate::units::spans;
@@ -107,37 +107,23 @@ fn spread(range: Option<[f64; 2]>) -> String {
 }
 
 fn figures(row: &TableRow, shown: &[bool; 4], document: &Document) -> Vec<FigureCell> {
-    let mut out = Vec::new();
-    for (index, (headline, _)) in
-        columns(&row.headlines).into_iter().zip(shown).enumerate().filter(|(_, (_, shown))| **shown)
-    {
-        let pair = index >= 2;
-        let Some(headline) = headline else {
-            out.extend(
-                (0..=usize::from(pair)).map(|second| FigureCell { first: second == 0, ..FigureCell::default() }),
-            );
-            continue;
-        };
-        let notes = notes_of(&headline.notes, document);
-        let tip = [spread(headline.mean_range), notes].join("\n").trim().to_owned();
-        out.push(FigureCell {
+    let pair = |(place, headline): (usize, Option<&Headline>)| {
+        let mean = headline.map_or_else(FigureCell::default, |headline| FigureCell {
             text: row.us(headline.mean_ns),
             sign: headline.mark.sign(),
-            tip,
-            first: true,
-            short: false,
+            tip: [spread(headline.mean_range), notes_of(&headline.notes, document)].join("\n").trim().to_owned(),
+            ..FigureCell::default()
         });
-        if pair {
-            out.push(FigureCell {
-                text: headline.stdev_ns.map(|ns| row.us(ns)).unwrap_or_default(),
-                sign: "",
-                tip: spread(headline.stdev_range),
-                first: false,
-                short: false,
-            });
-        }
-    }
-    out
+        let jitter = headline.map_or_else(FigureCell::default, |headline| FigureCell {
+            text: headline.stdev_ns.map(|ns| row.us(ns)).unwrap_or_default(),
+            tip: spread(headline.stdev_range),
+            ..FigureCell::default()
+        });
+        // netperf gives no jitter.
+        [Some(FigureCell { first: true, ..mean }), (place >= 2).then_some(jitter)].into_iter().flatten()
+    };
+    let columns = columns(&row.headlines).into_iter().enumerate().filter(|(place, _)| shown[*place]);
+    columns.flat_map(pair).collect()
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ fn report(path: &Path, has_lines: bool, output: &Output) -> Result<(), Failure> 
     if run.results.is_empty() {
         return Ok(());
     }
-    let made = report::Report::from_runs(std::slice::from_ref(&run), &report::Options::default());
+    let made = report::Report::from_runs([run], &report::Options::default());
     if !has_lines {
         output.result(&made.table_text(crate::output::width()))?;
     }

@@ -77,7 +77,7 @@ fn siblings(a: &[RunInput], b: &[RunInput]) -> Siblings {
         .collect();
     paths.drain(..paths.len().saturating_sub(MOST_SIBLINGS));
     let mut groups: Vec<Vec<RunInput>> = Vec::new();
-    for run in paths.iter().filter_map(|path| store::Run::load(path).ok()).map(|run| RunInput::from(&run)) {
+    for run in paths.iter().filter_map(|path| store::Run::load(path).ok()).map(RunInput::from) {
         if !sides.iter().any(|side| side.is_sibling(&run)) {
             continue;
         }
@@ -99,7 +99,7 @@ fn load(path: &Path, output: &Output) -> Result<RunInput, Failure> {
     for problem in &run.problems {
         output.warning(problem);
     }
-    Ok(RunInput::from(&run))
+    Ok(RunInput::from(run))
 }
 
 fn options(arguments: &Compare) -> Result<CompareOptions, CompareError> {

@@ -22,7 +22,16 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     let default = report::Options::default();
     let size = arguments.size.unwrap_or(default.size);
     let options = report::Options { reference: arguments.reference, size, ..default };
-    let made = report::Report::from_runs(&many.runs, &options);
+    let failed = |error: store::StoreError| Failure::new(error.exit_code(), error);
+    let stored = match form {
+        ReportFormat::Csv => Some(store::csv(many.runs.iter().flat_map(|run| run.rows())).map_err(failed)?),
+        ReportFormat::Json => {
+            let results = many.runs.iter().flat_map(|run| run.results.iter().map(|(_, result)| result));
+            Some(store::json(results).map_err(failed)?)
+        }
+        _ => None,
+    };
+    let made = report::Report::from_runs(many.runs, &options);
     let sizes = made.table_sizes();
     if arguments.size.is_some_and(|size| !sizes.contains(&size)) {
         let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
@@ -34,15 +43,8 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     let text = match form {
         ReportFormat::Table => made.table_text(width()),
         ReportFormat::Markdown => made.markdown(),
-        ReportFormat::Csv => {
-            let rows = many.runs.iter().flat_map(|run| run.rows());
-            store::csv(rows).map_err(|error| Failure::new(error.exit_code(), error))?
-        }
+        ReportFormat::Csv | ReportFormat::Json => stored.unwrap_or_default(),
         ReportFormat::CsvCells => made.csv(),
-        ReportFormat::Json => {
-            let results = many.runs.iter().flat_map(|run| run.results.iter().map(|(_, result)| result));
-            store::json(results).map_err(|error| Failure::new(error.exit_code(), error))?
-        }
         ReportFormat::Html => {
             let page = made.page()?;
             page.problems.iter().for_each(|problem| output.warning(problem));
@@ -86,7 +88,7 @@ pub(crate) fn show(arguments: &Show, output: &Output) -> Result<u8, Failure> {
         output.warning(problem);
     }
     let options = report::Options { reference: arguments.reference, ..Default::default() };
-    let made = report::Report::from_runs(std::slice::from_ref(&run), &options);
+    let made = report::Report::from_runs([run], &options);
     output.result(&made.table_text(width()))?;
     if arguments.cells {
         output.result(&format!("\n{}", made.cells_text(width())))?;
