@@ -147,6 +147,9 @@ impl Strip {
 
     /// Neighbouring columns added up until they are about `length_ns` long, and rows to so many at once.
     pub(crate) fn joined(&self, length_ns: u64, rows: u32) -> Self {
+        if length_ns == self.column_ns && rows <= 1 {
+            return self.clone();
+        }
         let place = |column: usize| {
             let at = self.column_ns.saturating_mul(column as u64) / length_ns.max(1);
             usize::try_from(at).unwrap_or(usize::MAX).min(self.columns.len())
