@@ -1,6 +1,6 @@
 //! Who may use whom: the table in ARCHITECTURE.md against `cargo metadata`.
 
-use crate::process;
+use crate::{files, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,32 +81,18 @@ fn used() -> Result<BTreeMap<String, BTreeSet<String>>> {
 
 fn unsafe_outside() -> Result<Vec<String>> {
     let mut wrong = Vec::new();
-    for entry in std::fs::read_dir(process::root().join("crates")).context("crates/")? {
-        let folder = entry.context("crates/")?.path();
+    for folder in files::listed(&process::root().join("crates"))? {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if UNSAFE_CRATES.contains(&name.as_str()) {
             continue;
         }
         let library = folder.join("src");
-        for file in rust_files(&library)? {
-            let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        for file in files::below(&library)?.into_iter().filter(|file| files::has_ending(file, "rs")) {
+            let text = files::read(&file)?;
             if text.lines().any(|line| line.contains("expect(unsafe_code") || line.contains("allow(unsafe_code")) {
                 wrong.push(format!("{} allows unsafe code, which only floor 1 may hold", file.display()));
             }
         }
     }
     Ok(wrong)
-}
-
-fn rust_files(folder: &std::path::Path) -> Result<Vec<std::path::PathBuf>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(rust_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(files)
 }

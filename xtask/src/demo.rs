@@ -1,6 +1,6 @@
 //! `cargo xtask demo`: from a clean clone to the white papers' table.
 
-use crate::{packages, process};
+use crate::{files, packages, process};
 use anyhow::{Context as _, Result, bail};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let binary = process::release_binary()?;
     let binary = binary.to_string_lossy().into_owned();
     let runs = process::root().join("runs");
-    std::fs::create_dir_all(&runs).with_context(|| runs.display().to_string())?;
+    files::create(&runs)?;
     let began = Instant::now();
     let folder = runs.to_string_lossy().into_owned();
     process::run(&binary, &["campaign", "run", &arguments.plan, "--output", &folder])?;

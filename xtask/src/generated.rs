@@ -1,6 +1,6 @@
 //! Documents made by the binary itself: man pages, completions, schemas, the command reference.
 
-use crate::process;
+use crate::{files, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,7 @@ const FOLDER: &str = "docs/generated";
 pub(crate) fn run(check: bool) -> Result<()> {
     let cargo = process::cargo();
     let fresh = process::target().join("generated");
-    if fresh.exists() {
-        std::fs::remove_dir_all(&fresh).with_context(|| fresh.display().to_string())?;
-    }
+    files::remove(&fresh)?;
     let folder = fresh.to_string_lossy().into_owned();
     process::run(&cargo, &["run", "--quiet", "--locked", "--package", "windhover", "--", "generate", &folder])?;
     let kept = process::root().join(FOLDER);
@@ -36,31 +34,14 @@ pub(crate) fn run(check: bool) -> Result<()> {
     }
     for (name, bytes) in &new {
         let file = kept.join(name);
-        if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
-        }
-        std::fs::write(&file, bytes).with_context(|| file.display().to_string())?;
+        file.parent().map_or(Ok(()), files::create)?;
+        files::write(&file, bytes)?;
     }
     println!("generated: {} documents in {FOLDER}", new.len());
     Ok(())
 }
 
 fn read(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
-    let mut files = BTreeMap::new();
-    let mut open = vec![folder.to_path_buf()];
-    while let Some(next) = open.pop() {
-        if !next.exists() {
-            continue;
-        }
-        for entry in std::fs::read_dir(&next).with_context(|| next.display().to_string())? {
-            let path = entry?.path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap_or(&path).to_path_buf();
-                files.insert(name, std::fs::read(&path).with_context(|| path.display().to_string())?);
-            }
-        }
-    }
-    Ok(files)
+    let all = if folder.exists() { files::below(folder)? } else { Vec::new() };
+    all.into_iter().map(|path| Ok((path.strip_prefix(folder)?.to_path_buf(), std::fs::read(&path)?))).collect()
 }

@@ -6,6 +6,7 @@ mod arrows;
 mod bench;
 mod ci;
 mod demo;
+mod files;
 mod generated;
 mod guest;
 mod package;

@@ -1,6 +1,6 @@
 //! Cargo tools that are not part of the toolchain: installed into the target folder when the machine has none.
 
-use crate::{packages, process};
+use crate::{files, packages, process};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
@@ -17,11 +17,9 @@ pub(crate) fn deny() -> Result<()> {
 /// Runs fuzz targets without a sanitizer, which works on stable Rust. All are one program, which is built once. What they
 /// find that is new stays in `target/fuzz/NAME`; what breaks one goes to `fuzz/artifacts/NAME`.
 pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
-    let mut targets = Vec::new();
-    for entry in std::fs::read_dir(process::root().join("fuzz/corpus"))? {
-        targets.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    targets.sort();
+    let corpora = files::listed(&process::root().join("fuzz/corpus"))?;
+    let names = corpora.iter().filter_map(|folder| folder.file_name());
+    let mut targets: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
     if let Some(only) = only {
         if !targets.iter().any(|name| name == only) {
             bail!("no fuzz target '{only}'; there are: {}", targets.join(" "));
@@ -34,8 +32,8 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
     for target in targets {
         let found = process::target().join("fuzz").join(&target);
         let artifacts = format!("fuzz/artifacts/{target}/");
-        std::fs::create_dir_all(&found)?;
-        std::fs::create_dir_all(process::root().join(&artifacts))?;
+        files::create(&found)?;
+        files::create(&process::root().join(&artifacts))?;
         let (found, corpus) = (found.to_string_lossy().into_owned(), format!("fuzz/corpus/{target}"));
         let prefix = format!("-artifact_prefix={artifacts}");
         let which = format!("WINDHOVER_FUZZ={target}");

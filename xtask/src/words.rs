@@ -1,6 +1,6 @@
 //! `cargo xtask words`: product text uses no word of the table "Not used" in docs/glossary.md.
 
-use crate::process;
+use crate::{files, process};
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
     let table = table(&glossary)?;
     let mut found = Vec::new();
     for path in texts(root)? {
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let text = files::read(&path)?;
         let name = path.strip_prefix(root).unwrap_or(&path).display();
         found.extend(
             occurrences(&text, &table)
@@ -130,29 +130,17 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 
 /// All files of product text.
 fn texts(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for crates in std::fs::read_dir(root.join("crates")).context("crates/")? {
-        collect(root, &crates?.path().join("src"), &mut files)?;
+    let mut all = Vec::new();
+    let folders = files::listed(&root.join("crates"))?.into_iter().map(|folder| folder.join("src"));
+    for path in folders.chain(TEXTS.iter().map(|text| root.join(text))) {
+        if path.is_dir() { all.extend(files::below(&path)?) } else { all.push(path) }
     }
-    for text in TEXTS {
-        collect(root, &root.join(text), &mut files)?;
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn collect(root: &Path, path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    if SKIPPED.iter().any(|skipped| path == root.join(skipped)) {
-        return Ok(());
-    }
-    if path.is_dir() {
-        for entry in std::fs::read_dir(path).with_context(|| path.display().to_string())? {
-            collect(root, &entry?.path(), files)?;
-        }
-    } else if path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| ENDINGS.contains(&ending)) {
-        files.push(path.to_owned());
-    }
-    Ok(())
+    all.sort();
+    all.retain(|file| {
+        let is_skipped = SKIPPED.iter().any(|skipped| file.starts_with(root.join(skipped)));
+        !is_skipped && ENDINGS.iter().any(|ending| files::has_ending(file, ending))
+    });
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub mod pgm;
 pub mod plan;
 pub mod policy;
 pub mod quantity;
+mod ranges;
 pub mod result;
 pub mod run;
 pub mod sample;

@@ -38,9 +38,7 @@ pub struct PgmFec {
     pub pause_us: Option<u32>,
 }
 
-fn on_demand() -> bool {
-    true
-}
+defaults! { on_demand: bool = true; }
 
 impl PgmFec {
     /// Packets of a block, data and parity (section 11.2).
@@ -150,48 +148,18 @@ pub struct PgmSpec {
     pub fec: Option<PgmFec>,
 }
 
-fn udp_port() -> u16 {
-    3056
-}
-
-fn data_port() -> u16 {
-    7500
-}
-
-fn window_packets() -> u32 {
-    8192
-}
-
-fn packet_bytes() -> u16 {
-    1472
-}
-
-fn max_bytes_per_second() -> u64 {
-    125_000_000
-}
-
-fn back_off_us() -> u32 {
-    200
-}
-
-fn repeat_us() -> u32 {
-    2000
-}
-
-fn data_us() -> u32 {
-    5000
-}
-
-fn retries() -> u32 {
-    500
-}
-
-fn ambient_ms() -> u32 {
-    1000
-}
-
-fn heartbeat_us() -> u32 {
-    4000
+defaults! {
+    udp_port: u16 = 3056;
+    data_port: u16 = 7500;
+    window_packets: u32 = 8192;
+    packet_bytes: u16 = 1472;
+    max_bytes_per_second: u64 = 125_000_000;
+    back_off_us: u32 = 200;
+    repeat_us: u32 = 2000;
+    data_us: u32 = 5000;
+    retries: u32 = 500;
+    ambient_ms: u32 = 1000;
+    heartbeat_us: u32 = 4000;
 }
 
 impl PgmSpec {

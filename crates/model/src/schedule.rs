@@ -1,5 +1,6 @@
 //! The texts that a schedule of `pace` is given as: lists of rates, shapes, and files of times.
 
+use crate::ranges::Ranges;
 use crate::{ModelError, PaceSpec, Shape};
 use std::fmt;
 use std::str::FromStr;
@@ -50,63 +51,22 @@ impl fmt::Display for RateList {
     }
 }
 
+const RANGES: Ranges = Ranges {
+    what: "rate list",
+    items: ("rates", MAX_RATES),
+    units: &[('k', 1e3), ('K', 1e3), ('M', 1e6)],
+    fractions: true,
+    examples: [
+        "use rates such as 10000, 10k,20k, 10k-50k+10k or 1k-64kx2",
+        "say how a range goes up: 10k-50k+10k or 1k-64kx2",
+    ],
+};
+
 impl FromStr for RateList {
     type Err = ModelError;
 
     fn from_str(text: &str) -> Result<Self, ModelError> {
-        let bad = |why: &str| ModelError::Grammar { what: "rate list", given: text.to_owned(), why: why.to_owned() };
-        let number = |digits: &str| -> Result<f64, ModelError> {
-            let (digits, unit) = match digits.strip_suffix(['k', 'K', 'M']) {
-                Some(rest) if digits.ends_with('M') => (rest, 1e6),
-                Some(rest) => (rest, 1e3),
-                None => (digits, 1.0),
-            };
-            let plain = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-            digits
-                .parse::<f64>()
-                .ok()
-                .filter(|_| plain)
-                .map(|value| value * unit)
-                .ok_or_else(|| bad("use rates such as 10000, 10k,20k, 10k-50k+10k or 1k-64kx2"))
-        };
-        let mut rates = Vec::new();
-        for part in text.split(',') {
-            let part = part.trim();
-            let Some((first, rest)) = part.split_once('-') else {
-                rates.push(number(part)?);
-                continue;
-            };
-            let first = number(first)?;
-            let (last, next): (f64, Box<dyn Fn(f64) -> f64>) = if let Some((last, step)) = rest.split_once('+') {
-                let step = number(step)?;
-                if step <= 0.0 {
-                    return Err(bad("a step of 0 never ends"));
-                }
-                (number(last)?, Box::new(move |taken| first + taken * step))
-            } else if let Some((last, factor)) = rest.split_once('x') {
-                let factor = number(factor)?;
-                if factor <= 1.0 || first <= 0.0 {
-                    return Err(bad("a factor of 1 or less, or from 0, never ends"));
-                }
-                (number(last)?, Box::new(move |taken| first * factor.powf(taken)))
-            } else {
-                return Err(bad("say how a range goes up: 10k-50k+10k or 1k-64kx2"));
-            };
-            if last < first {
-                return Err(bad("a range goes upwards"));
-            }
-            // A step like 0.1 has no exact form: what misses the end by a rounding is still the end.
-            let end = last * (1.0 + 1e-9);
-            let mut taken = 0.0;
-            while next(taken) <= end {
-                rates.push(next(taken).min(last));
-                taken += 1.0;
-                if rates.len() > MAX_RATES {
-                    return Err(bad("it names more than 1000 rates"));
-                }
-            }
-        }
-        Ok(Self(rates))
+        RANGES.parse(text).map(Self)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Lists of message sizes in sfnt-pingpong's grammar.
 
+use crate::ranges::Ranges;
 use crate::{ModelError, Protocol};
 use std::fmt;
 use std::str::FromStr;
@@ -102,63 +103,27 @@ impl fmt::Display for SizeList {
     }
 }
 
+const RANGES: Ranges = Ranges {
+    what: "size list",
+    items: ("sizes", MAX_SIZES),
+    units: &[('k', 1024.0), ('K', 1024.0)],
+    fractions: false,
+    examples: ["use sizes such as 32, 1-8, 64-1024+64 or 1-65536x2", ""],
+};
+
 impl FromStr for SizeList {
     type Err = ModelError;
 
     fn from_str(text: &str) -> Result<Self, ModelError> {
-        let bad = |why: &str| ModelError::Grammar { what: "size list", given: text.to_owned(), why: why.to_owned() };
-        let number = |digits: &str| -> Result<u32, ModelError> {
-            let (digits, unit) = match digits.strip_suffix(['k', 'K']) {
-                Some(digits) => (digits, 1024),
-                None => (digits, 1),
-            };
-            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(bad("use sizes such as 32, 1-8, 64-1024+64 or 1-65536x2"));
-            }
-            // Digits alone fail for one reason.
-            digits.parse::<u32>().ok().and_then(|n| n.checked_mul(unit)).ok_or_else(|| ModelError::OutOfRange {
+        let whole = |size: f64| {
+            let size = format!("{size:.0}").parse::<u32>().ok();
+            size.ok_or_else(|| ModelError::OutOfRange {
                 what: "size",
                 given: text.to_owned(),
                 accepted: format!("at most {} bytes", u32::MAX),
             })
         };
-        let mut sizes = Vec::new();
-        for part in text.split(',') {
-            let part = part.trim();
-            let Some((first, rest)) = part.split_once('-') else {
-                sizes.push(number(part)?);
-                continue;
-            };
-            let first = number(first)?;
-            let (last, next): (u32, Box<dyn Fn(u32) -> Option<u32>>) = if let Some((last, step)) = rest.split_once('+')
-            {
-                let step = number(step)?;
-                if step == 0 {
-                    return Err(bad("a step of 0 never ends"));
-                }
-                (number(last)?, Box::new(move |size| size.checked_add(step)))
-            } else if let Some((last, factor)) = rest.split_once('x') {
-                let factor = number(factor)?;
-                if factor < 2 || first == 0 {
-                    return Err(bad("a factor below 2, or from 0, never ends"));
-                }
-                (number(last)?, Box::new(move |size| size.checked_mul(factor)))
-            } else {
-                (number(rest)?, Box::new(|size| size.checked_add(1)))
-            };
-            if last < first {
-                return Err(bad("a range goes upwards"));
-            }
-            let mut size = Some(first);
-            while let Some(current) = size.filter(|&current| current <= last) {
-                sizes.push(current);
-                if sizes.len() > MAX_SIZES {
-                    return Err(bad("it names more than 4096 sizes"));
-                }
-                size = next(current);
-            }
-        }
-        Ok(Self(sizes))
+        RANGES.parse(text)?.into_iter().map(whole).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -174,7 +139,7 @@ mod tests {
     fn the_grammar_of_sfnt_pingpong() {
         assert_eq!(list("32"), [32]);
         assert_eq!(list("1,4-6,10-20+5,1-9x3,2k"), [1, 4, 5, 6, 10, 15, 20, 1, 3, 9, 2048]);
-        for text in ["", "a", "4-1", "1-5+0", "0-8x2", "1-8x1", "0-100000", "4294967296", "1--2"] {
+        for text in ["", "a", "4-1", "1-5+0", "0-8x2", "1-8x1", "0-100000", "4294967296", "1--2", "1kk", "1.5"] {
             assert!(text.parse::<SizeList>().is_err(), "{text}");
         }
     }

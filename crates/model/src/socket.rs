@@ -240,9 +240,7 @@ pub struct SocketSpec {
     pub pgm: Option<PgmSpec>,
 }
 
-fn yes() -> bool {
-    true
-}
+defaults! { yes: bool = true; }
 
 impl SocketSpec {
     /// The defaults of a protocol: TCP_NODELAY on, UDP sockets connected.

@@ -147,13 +147,7 @@ pub struct ProbeSpec {
     pub stream: Option<StreamSpec>,
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn second() -> u32 {
-    1000
-}
+defaults! { one: u32 = 1; second: u32 = 1000; }
 
 impl ProbeSpec {
     /// A measurement with the defaults of its protocol and a single size of 32 bytes, the papers' size.

@@ -54,6 +54,11 @@ macro_rules! words {
     };
 }
 
+/// Functions that give the values of absent fields, as serde wants them.
+macro_rules! defaults {
+    ($($name:ident: $of:ty = $value:expr;)+) => { $(fn $name() -> $of { $value })+ };
+}
+
 /// The answer to an unknown word: `use a, b or c`.
 #[must_use]
 pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {

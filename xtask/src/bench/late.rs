@@ -1,8 +1,9 @@
 //! Who is blamed for late messages: `pace` with and without a CPU hog on the sender's CPU, under both policies, with and
 //! without a compiler beside; and a far end that really stands still. What is right follows from the raw samples alone.
 
+use super::Output;
 use super::lab::Server;
-use super::{Output, create};
+use crate::files::create;
 use crate::process;
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{Signal, kill};
@@ -158,8 +159,8 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
 }
 
 /// Share of the messages that left more than a distance late, in percent, and the worst lateness in ms.
-fn lateness(file: &PathBuf) -> Result<(f64, f64)> {
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+fn lateness(file: &Path) -> Result<(f64, f64)> {
+    let text = crate::files::read(file)?;
     let late: Vec<i64> = text
         .lines()
         .filter(|line| !line.starts_with('#'))

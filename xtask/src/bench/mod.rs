@@ -15,7 +15,7 @@ mod stream;
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 #[derive(clap::Args)]
@@ -70,9 +70,7 @@ impl Output {
     }
 
     fn write(&self, text: &str) -> Result<()> {
-        self.output
-            .as_ref()
-            .map_or(Ok(()), |file| std::fs::write(file, text).with_context(|| file.display().to_string()))
+        self.output.as_ref().map_or(Ok(()), |file| crate::files::write(file, text))
     }
 }
 
@@ -140,8 +138,4 @@ fn ratio_text(ours: &[f64], theirs: &[f64]) -> String {
 /// What a program printed that nothing could be read from.
 fn unread(text: &str) -> anyhow::Error {
     anyhow::anyhow!("cannot read what it printed: {}", text.chars().take(400).collect::<String>())
-}
-
-fn create(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())
 }

@@ -13,7 +13,7 @@ pub(crate) struct Message {
 
 /// Lines of intended send, actual send and RTT, in the order of the messages.
 pub(crate) fn read(file: &Path) -> Result<Vec<Message>> {
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let text = crate::files::read(file)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {

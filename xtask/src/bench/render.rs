@@ -1,6 +1,7 @@
 //! How long a report of one hour at 40,000 messages a second takes, and how large it is.
 
-use super::{Output, create};
+use super::Output;
+use crate::files::create;
 use crate::{process, stats};
 use anyhow::{Context as _, Result, ensure};
 use std::fmt::Write as _;
@@ -35,11 +36,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(run) => run.clone(),
         None => synthetic(&folder, *seconds, *cells)?,
     };
-    let log: u64 = std::fs::read_dir(run.join("cells"))
-        .with_context(|| run.display().to_string())?
-        .filter_map(|entry| entry.ok())
-        .filter(|entry| entry.path().extension().is_some_and(|ending| ending == "hlog"))
-        .filter_map(|entry| entry.metadata().ok())
+    let log: u64 = crate::files::listed(&run.join("cells"))?
+        .into_iter()
+        .filter(|file| crate::files::has_ending(file, "hlog"))
+        .filter_map(|file| file.metadata().ok())
         .map(|metadata| metadata.len())
         .sum();
     let mut text = String::new();
@@ -89,10 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn synthetic(folder: &Path, seconds: u32, cells: u32) -> Result<PathBuf> {
-    if folder.exists() {
-        std::fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    create(folder)?;
+    crate::files::fresh(folder)?;
     let (at, long) = (folder.to_string_lossy().into_owned(), seconds.to_string());
     let policies = ["other", "fifo:50", "rr:50", "batch", "fifo:1", "rr:1", "fifo:10", "fifo:80"];
     let count = usize::try_from(cells)?.clamp(1, policies.len());
@@ -101,6 +98,5 @@ fn synthetic(folder: &Path, seconds: u32, cells: u32) -> Result<PathBuf> {
     arguments.extend(policies.get(..count).unwrap_or_default());
     process::run(&process::cargo(), &arguments)?;
     let named = folder.join("run-directory");
-    let run = std::fs::read_to_string(&named).with_context(|| named.display().to_string())?;
-    Ok(PathBuf::from(run))
+    crate::files::read(&named).map(PathBuf::from)
 }

@@ -1,6 +1,7 @@
 //! What a shield is worth: `campaigns/shield.toml`, and the ratios of its figures without and with the shield.
 
-use super::{Output, create};
+use super::Output;
+use crate::files::create;
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use base64::Engine as _;
@@ -80,11 +81,8 @@ fn measure(plan: &str, binary: &Path) -> Result<PathBuf> {
         .context("windhover campaign run")?;
     // 4: some repetition is invalid. For what reason is looked at behind the table, which says how many are left.
     ensure!(matches!(status.code(), Some(0 | 4)), "the campaign ended with {status}");
-    std::fs::read_dir(&folder)
-        .with_context(|| folder.display().to_string())?
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .find(|path| path.join("run.json").is_file())
-        .context("the campaign left no run directory")
+    let runs = crate::files::listed(&folder)?;
+    runs.into_iter().find(|path| path.join("run.json").is_file()).context("the campaign left no run directory")
 }
 
 fn figures(documents: &[serde_json::Value]) -> Result<BTreeMap<Key, Vec<Figure>>> {

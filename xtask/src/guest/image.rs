@@ -58,7 +58,7 @@ pub(super) fn make(folder: &Path, kernel: &Kernel) -> Result<PathBuf> {
     }
     archive.file("modules/order", order.as_bytes());
     let path = folder.join("initramfs.cpio");
-    std::fs::write(&path, archive.finish()).with_context(|| path.display().to_string())?;
+    crate::files::write(&path, archive.finish())?;
     Ok(path)
 }
 

@@ -1,6 +1,6 @@
 //! A Debian kernel for the guest: resolved from the metapackage, downloaded and unpacked. Nothing is installed.
 
-use crate::process;
+use crate::{files, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,15 +25,12 @@ pub(super) fn ready(folder: &Path) -> Result<Kernel> {
     let kept = folder.join("kernel");
     if !kept.join("release").is_file() {
         let fresh = folder.join("kernel.new");
-        empty(&fresh)?;
+        files::fresh(&fresh)?;
         fetch(folder, &fresh)?;
-        if kept.exists() {
-            std::fs::remove_dir_all(&kept).with_context(|| kept.display().to_string())?;
-        }
+        files::remove(&kept)?;
         std::fs::rename(&fresh, &kept).with_context(|| kept.display().to_string())?;
     }
-    let read =
-        |name: &str| std::fs::read_to_string(kept.join(name)).with_context(|| kept.join(name).display().to_string());
+    let read = |name: &str| files::read(&kept.join(name));
     let modules = read("modules")?.lines().map(|name| kept.join(name)).collect();
     Ok(Kernel { release: read("release")?, image: kept.join("vmlinuz"), modules })
 }
@@ -41,7 +38,7 @@ pub(super) fn ready(folder: &Path) -> Result<Kernel> {
 /// Downloads the package and keeps of it what a guest needs.
 fn fetch(folder: &Path, into: &Path) -> Result<()> {
     let work = folder.join("apt");
-    empty(&work)?;
+    files::fresh(&work)?;
     let apt = Apt::of_backports(&work).or_else(Apt::of_the_machine).context("apt knows no kernel package")?;
     println!("downloading {} for the guest", apt.package);
     apt.run("apt-get", &["download", &apt.package], &work)?;
@@ -53,14 +50,14 @@ fn fetch(folder: &Path, into: &Path) -> Result<()> {
     let release = image.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("vmlinuz-"));
     let release = release.context("the kernel image has no release in its name")?.to_owned();
     std::fs::copy(&image, into.join("vmlinuz")).context("copying the kernel image")?;
-    let mut modules = Modules { all: walk(&unpacked)?, into, done: BTreeSet::new(), order: Vec::new() };
+    let mut modules = Modules { all: files::below(&unpacked)?, into, done: BTreeSet::new(), order: Vec::new() };
     for name in MODULES {
         modules.add(name)?;
     }
     std::fs::write(into.join("modules"), modules.order.join("\n")).context("writing the list of modules")?;
     // Last, since its presence says that the folder is whole.
     std::fs::write(into.join("release"), release).context("writing the release")?;
-    std::fs::remove_dir_all(&work).with_context(|| work.display().to_string())
+    files::remove(&work)
 }
 
 /// How apt is asked for the kernel.
@@ -188,36 +185,11 @@ fn dependencies(module: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(value).split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-fn empty(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        std::fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())
-}
-
 fn file_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
-    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    entries
-        .flatten()
-        .map(|entry| entry.path())
+    files::listed(folder)?
+        .into_iter()
         .find(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(&wanted))
         .with_context(|| format!("{} has no such file", folder.display()))
-}
-
-/// All files below a folder.
-fn walk(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?.flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
-                Ok(kind) if kind.is_file() => files.push(entry.path()),
-                _ => {}
-            }
-        }
-    }
-    Ok(files)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) struct Ended {
 /// Boots, waits for the guest to power off, and ends it when it does not.
 pub(super) fn boot(bench: &Bench, boot: &Boot) -> Result<Ended> {
     let folder = bench.folder.join(boot.name);
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    crate::files::create(&folder)?;
     let (console, output, errors) = (folder.join("console"), folder.join("tests"), folder.join("qemu"));
     let mut child = Command::new("qemu-system-x86_64")
         // Where TCG emulates cmpxchg16b, guests panic at random.

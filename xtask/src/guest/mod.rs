@@ -11,7 +11,7 @@ mod machine;
 
 use crate::tests::{Counts, Harness};
 use crate::{packages, process};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ pub(crate) fn run(filters: &[String]) -> Result<Counts> {
     }
     packages::ensure(&PACKAGES, "for the tests in a guest")?;
     let folder = process::target().join("guest");
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    crate::files::create(&folder)?;
     let kernel = kernel::ready(&folder)?;
     let initramfs = image::make(&folder, &kernel)?;
     println!("guest kernel {}", kernel.release);

@@ -1,8 +1,8 @@
 //! The relocatable archive: unpack it anywhere and start the binary there.
 
 use super::facts::Facts;
-use super::{Contents, fresh, name, plans, put};
-use crate::process;
+use super::{Contents, name, plans, put};
+use crate::{files, process};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(super) fn build(contents: &Contents, facts: &Facts, into: &Path) -> Result<P
     let upstream = facts.version.trim_end_matches("-1").replace('~', "-");
     let top = format!("windhover-{upstream}-{}-glibc{major}.{minor}", std::env::consts::ARCH);
     let parent = process::target().join("package/archive");
-    fresh(&parent)?;
+    files::fresh(&parent)?;
     let root = parent.join(&top);
     fs::create_dir(&root)?;
     put(&root, "windhover", &fs::read(&contents.binary)?, 0o755)?;

@@ -82,7 +82,7 @@ fn chosen(expression: &str) -> Result<Vec<&'static str>> {
 /// The text of a licence in a crate's folder.
 fn licence_text(folder: &Path, licence: &str) -> Result<Option<String>> {
     let words = KNOWN.iter().find(|(name, _)| *name == licence).map_or("", |(_, words)| words);
-    for file in super::listed(folder)? {
+    for file in crate::files::listed(folder)? {
         let name = super::name(&file).to_uppercase();
         if !file.is_file() || !["LICEN", "COPYING", "UNLICEN"].iter().any(|begin| name.starts_with(begin)) {
             continue;

@@ -1,8 +1,8 @@
 //! The Debian package, by dpkg-deb.
 
 use super::facts::Facts;
-use super::{Contents, fresh, name, plans, put};
-use crate::process;
+use super::{Contents, name, plans, put};
+use crate::{files, process};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fmt::Write as _;
 use std::fs;
@@ -27,7 +27,7 @@ pub(super) const FAST: &str = "-Zgzip";
 pub(super) fn build(contents: &Contents, facts: &Facts, version: &str, how: &str, into: &Path) -> Result<PathBuf> {
     fs::create_dir_all(into)?;
     let root = process::target().join("package/root");
-    fresh(&root)?;
+    files::fresh(&root)?;
     fill(&root, contents, facts, version)?;
     control(&root, facts, version)?;
     let file = into.join(format!("windhover_{version}_{}.deb", facts.architecture));
@@ -99,7 +99,7 @@ fn control(root: &Path, facts: &Facts, version: &str) -> Result<()> {
     }
     let mut sums = String::new();
     let mut bytes = 0;
-    for file in files(root)? {
+    for file in files::below(root)? {
         let relative = file.strip_prefix(root)?.display().to_string();
         bytes += fs::metadata(&file)?.len();
         if !relative.starts_with("etc/") {
@@ -125,15 +125,6 @@ fn control(root: &Path, facts: &Facts, version: &str) -> Result<()> {
         put(root, &format!("DEBIAN/{script}"), &packaging(&format!("debian/{script}"))?, 0o755)?;
     }
     Ok(())
-}
-
-/// All files below a folder, sorted.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for path in super::listed(folder)? {
-        if path.is_dir() { found.extend(files(&path)?) } else { found.push(path) }
-    }
-    Ok(found)
 }
 
 /// Compressed without name and time.

@@ -7,7 +7,8 @@ mod deb;
 mod facts;
 mod trial;
 
-use crate::{packages, process};
+use crate::files::{fresh, has_ending, listed};
+use crate::{files, packages, process};
 use anyhow::{Context as _, Result, ensure};
 use facts::Facts;
 use std::fs;
@@ -146,27 +147,8 @@ fn plans() -> Result<Vec<PathBuf>> {
     Ok(listed(&process::root().join("campaigns"))?.into_iter().filter(|file| has_ending(file, "toml")).collect())
 }
 
-fn has_ending(file: &Path, ending: &str) -> bool {
-    file.extension().is_some_and(|extension| extension == ending)
-}
-
-fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    files.sort();
-    Ok(files)
-}
-
 fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// An empty folder.
-fn fresh(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())
 }
 
 /// Writes a file below a root, with the folders above it, whatever the umask is.
@@ -180,6 +162,6 @@ fn put(root: &Path, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
         }
         fs::set_permissions(&made, fs::Permissions::from_mode(0o755))?;
     }
-    fs::write(&file, bytes).with_context(|| file.display().to_string())?;
+    files::write(&file, bytes)?;
     fs::set_permissions(&file, fs::Permissions::from_mode(mode)).with_context(|| file.display().to_string())
 }

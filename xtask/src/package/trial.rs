@@ -1,7 +1,8 @@
 //! The package's trial: lintian, the units, and its whole life in a clean Debian root: installed, used, upgraded, removed and
 //! purged, in namespaces of its own.
 
-use super::{UNITS, fresh};
+use super::UNITS;
+use crate::files::{fresh, remove};
 use crate::{packages, process};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fs;
@@ -12,6 +13,8 @@ use std::process::Stdio;
 const RELEASE: &str = "bookworm";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const SYSTEM_UNITS: &str = "/usr/lib/systemd/system";
+/// What the clean root has of its own.
+const NAMESPACES: [&str; 8] = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--propagation", "private"];
 /// What happens in the clean root.
 const SCRIPT: &str = include_str!("trial.sh");
 /// Most that systemd-analyze may find open in the endpoint's unit, in tenths; 0 is none, 100 is all. A unit without any
@@ -42,9 +45,7 @@ pub(super) fn run(work: &Path, older: &Path, package: &Path) -> Result<()> {
     }
     let clean = clean_root(work)?;
     let root = work.join("trial");
-    if root.exists() {
-        fs::remove_dir_all(&root)?;
-    }
+    remove(&root)?;
     process::run("cp", &["--archive", "--reflink=auto", &clean.to_string_lossy(), &root.to_string_lossy()])?;
     for (file, place) in [(older, "older.deb"), (package, "newer.deb")] {
         fs::copy(file, root.join("tmp").join(place))?;
@@ -53,23 +54,7 @@ pub(super) fn run(work: &Path, older: &Path, package: &Path) -> Result<()> {
     let text = root.to_string_lossy();
     let enter = "mount -t proc proc \"$0/proc\" && mount -t tmpfs tmpfs \"$0/run\" && ip link set lo up && \
                  exec chroot \"$0\" /bin/sh -eu /tmp/trial.sh";
-    process::run(
-        "unshare",
-        &[
-            "--mount",
-            "--pid",
-            "--net",
-            "--uts",
-            "--ipc",
-            "--fork",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            enter,
-            &text,
-        ],
-    )?;
+    process::run("unshare", &[&NAMESPACES[..], &["sh", "-c", enter, &text]].concat())?;
     units(&root, package)?;
     fs::remove_dir_all(&root).with_context(|| text.into_owned())
 }

@@ -88,9 +88,7 @@ pub struct Plan {
     pub grid: Vec<Grid>,
 }
 
-fn three() -> u32 {
-    3
-}
+defaults! { three: u32 = 3; }
 
 /// The built-in lab.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -106,9 +104,7 @@ pub struct LabPlan {
     pub ports: Vec<String>,
 }
 
-fn two() -> u32 {
-    2
-}
+defaults! { two: u32 = 2; }
 
 /// What the built-in lab's hosts are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]

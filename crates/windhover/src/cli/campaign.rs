@@ -1,8 +1,9 @@
 //! Flags of `campaign`, `report` and `show`.
 
-use super::lab::Kind;
-use super::shared::pair;
+use super::lab::LAB_KINDS;
+use super::shared::{one_of, pair};
 use clap::{Args, Subcommand, ValueEnum};
+use model::plan::LabKind;
 use std::path::PathBuf;
 
 /// `windhover campaign`
@@ -33,8 +34,8 @@ pub(crate) enum CampaignCommand {
         #[arg(long, short, value_name = "DIR", default_value = ".")]
         output: PathBuf,
         /// Use this kind of built-in lab instead of the plan's
-        #[arg(long, value_enum, value_name = "KIND")]
-        lab: Option<Kind>,
+        #[arg(long, value_parser = one_of(&LAB_KINDS), value_name = "KIND")]
+        lab: Option<LabKind>,
         /// Set a label, such as nic=X520; may be repeated
         #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
         labels: Vec<(String, String)>,

@@ -2,6 +2,8 @@
 
 use super::shared::{Form, FormArgs, pair};
 use clap::{Args, ValueEnum};
+use model::Statistic;
+use model::quantity::{self, Compared, DISTRIBUTIONS, Quantity};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -28,29 +30,7 @@ impl Form for CompareFormat {
 /// corrected for everything that is compared, and a 95 % interval agree. Within one run the test is over repetitions;
 /// between runs it is over runs, so take several a side: campaign run PLAN --repeat-runs 5.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate says what must not be; exit code 3
-where it is, and 4 where too few runs or repetitions cannot decide.
-  'p99 > +10%'               the second side's p99 is more than 10 % above the first's
-  'p99.9 > +5us'             … more than 5 µs above
-  'p99 > 50us @ load=build'  … above 50 µs, in the cells under load build
-  'loss > 0.1%'              more than 0.1 % of the messages lost
-  'transactions < -5%'       more than 5 % fewer transactions
-Metrics: p50 p90 p99 p99.9 p99.99 p99.999 min max mean stdev, each also as intended.p99,
-lateness.p99, out.p50 and back.p50 (one way; no p90), send., wire., far-kernel.,
-far-application. and near-kernel.p50 (parts of the round trip) of pace, and working.p99
-of stream; loss, achieved (pace), transactions (rr), bits (stream). Over PGM untouched.p50,
-held.p50 and repaired.p50 (by what loss did to a message), repaired and held (shares),
-naks and given-up (packets; for a million messages); with parity rebuilt (share of the
-repairs) and parity (packets sent, as a share of the data packets). Only where asked for:
-reorder-depth, initiator. and reflector.demand, .process, .machine and .softirq (CPU),
-initiator. and reflector.us-per-kib, up. and down.rfc3550-jitter, .retransmits and .tcp-rtt
-of stream, and all others of docs/generated/quantities.md that have a better direction.
-
-  windhover compare runs/before-* --with runs/after-* --fail-if 'p99 > +10%'
-  windhover compare before-20261121T214304Z after-20261122T021049Z
-  windhover compare RUN --axis policy
-  windhover compare RUN --where policy=other --where-b policy=fifo:50")]
+#[command(after_help = gates())]
 pub(crate) struct Compare {
     /// The run directories of the first side, which changes are given from; without --with, A B are one run a side
     #[arg(value_name = "A", required = true)]
@@ -90,4 +70,32 @@ pub(crate) struct Compare {
     /// Seed of the permutation test, where there are too many permutations to try all
     #[arg(long, value_name = "N", default_value_t = 2012)]
     pub(crate) seed: u64,
+}
+
+const GATES: &str = "\
+Gates: METRIC (>|<|>=|<=) LIMIT [@ FACTOR=VALUE]. A gate names what must not hold: exit code 3 if it
+holds, 4 if there are too few runs or repetitions to decide.
+  'p99 > +10%'               the second side's p99 is more than 10 % above the first's
+  'p99.9 > +5us'             … more than 5 µs above
+  'p99 > 50us @ load=build'  … above 50 µs, in the cells under load build
+  'loss > 0.1%'              more than 0.1 % of the messages lost
+  'transactions < -5%'       more than 5 % fewer transactions";
+
+/// How gates are written, and all that they may name: the quantities of the catalogue that have a better direction.
+fn gates() -> String {
+    let statistics = Statistic::ALL.map(Statistic::word).join(" ");
+    let distributions: Vec<&str> = DISTRIBUTIONS.iter().map(|one| one.id).filter(|id| !id.is_empty()).collect();
+    // Both ends have the same, and both directions.
+    let is_second = |id: &str| id.starts_with("reflector.") || id.starts_with("down.");
+    let single = |wanted: fn(&Quantity) -> bool| {
+        let own = quantity::all().iter().filter(|one| one.statistic().is_none() && !is_second(&one.id) && wanted(one));
+        own.map(|one| one.id.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "{GATES}\nMetrics: {statistics}; each also of a distribution, as in intended.p99: {}. Besides: {}. Only where asked for, \
+         of initiator and reflector and of up and down alike: {}. docs/generated/quantities.md says what they are.",
+        distributions.join(", "),
+        single(|one| one.compared >= Compared::Usual),
+        single(|one| one.compared == Compared::Asked)
+    )
 }

@@ -11,292 +11,230 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Look at results", &["show", "report", "compare", "plot", "dump"]),
 ];
 
-/// Command lines with what they do, by command; documents are tested with them.
-const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
-    (
-        "key",
-        &[
-            ("(umask 077; windhover key > key)", "a key that only its owner can read"),
-            ("windhover key | ssh b 'umask 077; cat > key'", "the same key is needed at both ends"),
-        ],
-    ),
-    (
-        "serve",
-        &[
-            ("windhover serve", "on loopback, without a key"),
-            ("windhover serve --bind 10.0.0.2 --key-file key", "for other hosts, with a key"),
-            ("windhover serve --bind 10.0.0.2 --key-file key --max-rate 100000 --no-spin", "with limits"),
-        ],
-    ),
-    (
-        "pingpong",
-        &[
-            ("windhover pingpong udp --fork-both", "this host with itself"),
-            ("windhover pingpong tcp 10.0.0.2 --key-file key --size default", "sfnt-pingpong's sizes"),
-            (
-                "windhover pingpong udp 10.0.0.2 --key-file key --policy fifo:1 --cpu 1 --receive spin",
-                "real-time policy, one CPU, spinning",
-            ),
-        ],
-    ),
-    (
-        "rr",
-        &[
-            ("windhover rr tcp 10.0.0.2 --key-file key -t 10", "netperf's TCP_RR for 10 s"),
-            ("windhover rr tcp 10.0.0.2 --key-file key --connect-each", "netperf's TCP_CRR"),
-        ],
-    ),
-    (
-        "ping",
-        &[
-            ("windhover ping 10.0.0.2 -c 100 -i 0.01", "100 echoes, one each 10 ms"),
-            ("windhover ping ::1 --policy fifo:10 --cpu 1", "from a real-time thread on CPU 1"),
-        ],
-    ),
-    (
-        "pace",
-        &[
-            ("windhover pace udp --fork-both --rate 1k --seconds 2", "this host with itself"),
-            (
-                "windhover pace udp 10.0.0.2 --key-file key --rate 10k-50k+10k --size 1000",
-                "five rates, one after the other",
-            ),
-            ("windhover pace pgm 239.192.0.1 10.0.0.2 10.0.0.3 --key-file key", "reliable multicast to two far ends"),
-        ],
-    ),
-    (
-        "stream",
-        &[
-            ("windhover stream tcp 10.0.0.2 --key-file key -t 10 -P 4", "four TCP flows for 10 s"),
-            (
-                "windhover stream udp 10.0.0.2 --key-file key -b 500M -R --working-latency",
-                "UDP from there, and what it does to latency",
-            ),
-        ],
-    ),
-    (
-        "pgm send",
-        &[
-            ("windhover pgm send 239.192.0.1 --count 10000 --rate 1k", "numbered messages"),
-            ("seq 10 | windhover pgm send 239.192.0.1", "a message a line"),
-        ],
-    ),
-    (
-        "pgm recv",
-        &[
-            ("windhover pgm recv 239.192.0.1", "print what is published"),
-            ("windhover pgm recv 239.192.0.1 --check --summary --until-fin", "check numbered messages"),
-        ],
-    ),
-    (
-        "pgm ping",
-        &[
-            ("windhover pgm ping 239.192.0.1", "ten messages"),
-            ("windhover pgm ping 239.192.0.1 --count 1000 --rate 1k --reflectors 2", "wait for two reflectors first"),
-        ],
-    ),
-    (
-        "pgm reflect",
-        &[
-            ("windhover pgm reflect 239.192.0.1", "answers on 239.192.0.2, until interrupted"),
-            ("windhover pgm reflect 239.192.0.1 --for 60s --interface eth0", "for a minute, over eth0"),
-        ],
-    ),
-    (
-        "dump",
-        &[
-            ("windhover dump capture.pcap", "decode a file"),
-            ("windhover dump eth0 --count 100 --host 10.0.0.2", "listen to one host"),
-        ],
-    ),
-    (
-        "load",
-        &[
-            ("windhover load build --seconds 60", "compile for a minute"),
-            ("windhover load memory --cpus 2-3 --jobs 2", "memory bandwidth on CPU 2 and 3, until interrupted"),
-        ],
-    ),
-    (
-        "run",
-        &[
-            ("windhover run -s fifo -P 10 -b 2 --mlock ./control", "SCHED_FIFO 10 on CPU 2, memory locked"),
-            ("windhover run -i -n sshd", "how running processes are scheduled"),
-        ],
-    ),
-    (
-        "shield",
-        &[
-            ("windhover shield", "what is shielded now"),
-            ("windhover shield --all 2-3 --nic eth0 --dry-run", "what would be changed"),
-            ("windhover shield --reset", "everything as it was"),
-        ],
-    ),
-    (
-        "shield exec",
-        &[
-            ("windhover shield exec --all 2 -- ./experiment", "a shield for as long as a command runs"),
-            ("windhover shield exec --all 2 -- windhover run -b 2 ./control", "the command itself behind it"),
-        ],
-    ),
-    (
-        "tune list",
-        &[
-            ("windhover tune list", "names and what they are for"),
-            ("windhover tune list --format json", "for programs"),
-        ],
-    ),
-    (
-        "tune show",
-        &[
-            ("windhover tune show latency", "each setting with its reason"),
-            ("windhover tune show network-latency --nic eth0", "with those of a device"),
-        ],
-    ),
-    (
-        "tune diff",
-        &[
-            ("windhover tune diff latency", "what would change here"),
-            ("windhover tune diff --set sysctl.net.core.busy_read=50", "of one setting"),
-        ],
-    ),
-    (
-        "tune apply",
-        &[
-            ("windhover tune apply latency --dry-run", "look first"),
-            ("windhover tune apply network-latency --nic eth0 --yes", "without being asked"),
-        ],
-    ),
-    (
-        "tune verify",
-        &[
-            ("windhover tune verify latency", "exit code 3 where a setting does not hold"),
-            ("windhover tune verify network-latency --nic eth0 --format json", "for programs"),
-        ],
-    ),
-    (
-        "tune undo",
-        &[("windhover tune undo", "all profiles, newest first"), ("windhover tune undo latency", "only this one")],
-    ),
-    (
-        "tune emit",
-        &[
-            ("windhover tune emit latency --grub", "kernel parameters for the next boot"),
-            ("windhover tune emit latency --systemd", "a unit that applies the profile at boot"),
-        ],
-    ),
-    (
-        "tune try",
-        &[
-            ("windhover tune try latency --cpu '0;1'", "each setting of a profile"),
-            ("windhover tune try --set sysctl.net.core.busy_read=50 --lab loopback --rounds 5", "one setting, quickly"),
-        ],
-    ),
-    (
-        "doctor",
-        &[
-            ("windhover doctor", "the machine as a whole"),
-            ("windhover doctor --cpus 3 --nic eth0 --save a.json", "for one CPU and device, kept for a comparison"),
-        ],
-    ),
-    (
-        "doctor diff",
-        &[
-            ("windhover doctor diff a.json b.json", "two hosts, or one before and after"),
-            ("windhover doctor diff a.json b.json --format json", "for programs"),
-        ],
-    ),
-    (
-        "lab up",
-        &[
-            ("windhover lab up", "two namespaces, a and b, joined by a veth pair"),
-            ("windhover lab up four --hosts 4", "four on a bridge"),
-        ],
-    ),
-    (
-        "lab down",
-        &[
-            ("windhover lab down four", "remove one"),
-            ("windhover lab down --stale", "remove those whose owner is gone"),
-        ],
-    ),
-    (
-        "lab list",
-        &[("windhover lab list", "labs, hosts and addresses"), ("windhover lab list --format json", "for programs")],
-    ),
-    (
-        "lab exec",
-        &[
-            ("windhover lab exec b -- windhover serve --bind 198.18.0.2", "serve on host b of the lab called lab"),
-            ("windhover lab exec four/c -- ip address", "host c of the lab four"),
-        ],
-    ),
-    (
-        "campaign plan",
-        &[
-            ("windhover campaign plan PLAN", "check a plan; show cells and time"),
-            ("windhover campaign plan PLAN --quiet", "without notes"),
-        ],
-    ),
-    (
-        "campaign run",
-        &[
-            ("windhover campaign run PLAN", "as root, for labs of namespaces"),
-            (
-                "windhover campaign run PLAN --lab loopback --output runs --label nic=X520",
-                "without namespaces; a label for what was swapped by hand",
-            ),
-        ],
-    ),
-    (
-        "campaign resume",
-        &[
-            ("windhover campaign resume RUN", "go on after a kill"),
-            ("windhover campaign resume RUN --jsonl", "with events as JSON lines"),
-        ],
-    ),
-    (
-        "campaign list",
-        &[("windhover campaign list", "runs in this folder"), ("windhover campaign list runs", "runs in another")],
-    ),
-    (
-        "report",
-        &[
-            ("windhover report RUN", "RUN/report.html"),
-            ("windhover report RUN RUN2 --format table --reference", "two runs and the papers' published rows"),
-        ],
-    ),
-    (
-        "compare",
-        &[
-            ("windhover compare RUN RUN2", "two runs, cell by cell"),
-            ("windhover compare RUN --axis policy", "the values of one factor within a run"),
-            ("windhover compare RUN RUN2 --fail-if 'p99 > +10%' --significant", "a gate: exit code 3"),
-        ],
-    ),
-    (
-        "plot",
-        &[
-            ("windhover plot RUN --list", "which figures there are"),
-            ("windhover plot RUN --figure heat --format svg", "heat maps as SVG"),
-        ],
-    ),
-    (
-        "show",
-        &[("windhover show RUN", "the table"), ("windhover show RUN --cells", "figures and verdict of each cell")],
-    ),
-    (
-        "agent",
-        &[
-            ("ssh b windhover agent", "as hosts.b.agent_command of a plan starts it"),
-            ("windhover agent < /dev/null", "ends at once: it serves its standard input"),
-        ],
-    ),
-    ("undo", &[("windhover undo --list", "what is changed at the moment"), ("windhover undo", "put everything back")]),
-];
+/// Examples of each command, by its path below `windhover`: command lines, each with what it does below it, as help shows
+/// them. Documents are tested with them.
+const EXAMPLES: &str = "
+key
+  (umask 077; windhover key > key)
+      a key that only its owner can read
+  windhover key | ssh b 'umask 077; cat > key'
+      the same key is needed at both ends
+serve
+  windhover serve
+      on loopback, without a key
+  windhover serve --bind 10.0.0.2 --key-file key
+      for other hosts, with a key
+  windhover serve --bind 10.0.0.2 --key-file key --max-rate 100000 --no-spin
+      with limits
+pingpong
+  windhover pingpong udp --fork-both
+      this host with itself
+  windhover pingpong tcp 10.0.0.2 --key-file key --size default
+      sfnt-pingpong's sizes
+  windhover pingpong udp 10.0.0.2 --key-file key --policy fifo:1 --cpu 1 --receive spin
+      real-time policy, one CPU, spinning
+rr
+  windhover rr tcp 10.0.0.2 --key-file key -t 10
+      netperf's TCP_RR for 10 s
+  windhover rr tcp 10.0.0.2 --key-file key --connect-each
+      netperf's TCP_CRR
+ping
+  windhover ping 10.0.0.2 -c 100 -i 0.01
+      100 echoes, one each 10 ms
+  windhover ping ::1 --policy fifo:10 --cpu 1
+      from a real-time thread on CPU 1
+pace
+  windhover pace udp --fork-both --rate 1k --seconds 2
+      this host with itself
+  windhover pace udp 10.0.0.2 --key-file key --rate 10k-50k+10k --size 1000
+      five rates, one after the other
+  windhover pace pgm 239.192.0.1 10.0.0.2 10.0.0.3 --key-file key
+      reliable multicast to two far ends
+stream
+  windhover stream tcp 10.0.0.2 --key-file key -t 10 -P 4
+      four TCP flows for 10 s
+  windhover stream udp 10.0.0.2 --key-file key -b 500M -R --working-latency
+      UDP from there, and what it does to latency
+pgm send
+  windhover pgm send 239.192.0.1 --count 10000 --rate 1k
+      numbered messages
+  seq 10 | windhover pgm send 239.192.0.1
+      a message a line
+pgm recv
+  windhover pgm recv 239.192.0.1
+      print what is published
+  windhover pgm recv 239.192.0.1 --check --summary --until-fin
+      check numbered messages
+pgm ping
+  windhover pgm ping 239.192.0.1
+      ten messages
+  windhover pgm ping 239.192.0.1 --count 1000 --rate 1k --reflectors 2
+      wait for two reflectors first
+pgm reflect
+  windhover pgm reflect 239.192.0.1
+      answers on 239.192.0.2, until interrupted
+  windhover pgm reflect 239.192.0.1 --for 60s --interface eth0
+      for a minute, over eth0
+dump
+  windhover dump capture.pcap
+      decode a file
+  windhover dump eth0 --count 100 --host 10.0.0.2
+      listen to one host
+load
+  windhover load build --seconds 60
+      compile for a minute
+  windhover load memory --cpus 2-3 --jobs 2
+      memory bandwidth on CPU 2 and 3, until interrupted
+run
+  windhover run -s fifo -P 10 -b 2 --mlock ./control
+      SCHED_FIFO 10 on CPU 2, memory locked
+  windhover run -i -n sshd
+      how running processes are scheduled
+shield
+  windhover shield
+      what is shielded now
+  windhover shield --all 2-3 --nic eth0 --dry-run
+      what would be changed
+  windhover shield --reset
+      everything as it was
+shield exec
+  windhover shield exec --all 2 -- ./experiment
+      a shield for as long as a command runs
+  windhover shield exec --all 2 -- windhover run -b 2 ./control
+      the command itself behind it
+tune list
+  windhover tune list
+      names and what they are for
+  windhover tune list --format json
+      for programs
+tune show
+  windhover tune show latency
+      each setting with its reason
+  windhover tune show network-latency --nic eth0
+      with those of a device
+tune diff
+  windhover tune diff latency
+      what would change here
+  windhover tune diff --set sysctl.net.core.busy_read=50
+      of one setting
+tune apply
+  windhover tune apply latency --dry-run
+      look first
+  windhover tune apply network-latency --nic eth0 --yes
+      without being asked
+tune verify
+  windhover tune verify latency
+      exit code 3 where a setting does not hold
+  windhover tune verify network-latency --nic eth0 --format json
+      for programs
+tune undo
+  windhover tune undo
+      all profiles, newest first
+  windhover tune undo latency
+      only this one
+tune emit
+  windhover tune emit latency --grub
+      kernel parameters for the next boot
+  windhover tune emit latency --systemd
+      a unit that applies the profile at boot
+tune try
+  windhover tune try latency --cpu '0;1'
+      each setting of a profile
+  windhover tune try --set sysctl.net.core.busy_read=50 --lab loopback --rounds 5
+      one setting, quickly
+doctor
+  windhover doctor
+      the machine as a whole
+  windhover doctor --cpus 3 --nic eth0 --save a.json
+      for one CPU and device, kept for a comparison
+doctor diff
+  windhover doctor diff a.json b.json
+      two hosts, or one before and after
+  windhover doctor diff a.json b.json --format json
+      for programs
+lab up
+  windhover lab up
+      two namespaces, a and b, joined by a veth pair
+  windhover lab up four --hosts 4
+      four on a bridge
+lab down
+  windhover lab down four
+      remove one
+  windhover lab down --stale
+      remove those whose owner is gone
+lab list
+  windhover lab list
+      labs, hosts and addresses
+  windhover lab list --format json
+      for programs
+lab exec
+  windhover lab exec b -- windhover serve --bind 198.18.0.2
+      serve on host b of the lab called lab
+  windhover lab exec four/c -- ip address
+      host c of the lab four
+campaign plan
+  windhover campaign plan PLAN
+      check a plan; show cells and time
+  windhover campaign plan PLAN --quiet
+      without notes
+campaign run
+  windhover campaign run PLAN
+      as root, for labs of namespaces
+  windhover campaign run PLAN --lab loopback --output runs --label nic=X520
+      without namespaces; a label for what was swapped by hand
+campaign resume
+  windhover campaign resume RUN
+      go on after a kill
+  windhover campaign resume RUN --jsonl
+      with events as JSON lines
+campaign list
+  windhover campaign list
+      runs in this folder
+  windhover campaign list runs
+      runs in another
+report
+  windhover report RUN
+      RUN/report.html
+  windhover report RUN RUN2 --format table --reference
+      two runs and the papers' published rows
+compare
+  windhover compare RUN RUN2
+      two runs, cell by cell
+  windhover compare RUN --axis policy
+      the values of one factor within a run
+  windhover compare RUN RUN2 --fail-if 'p99 > +10%' --significant
+      a gate: exit code 3
+  windhover compare runs/before-* --with runs/after-* --fail-if 'p99 > +10%'
+      several runs a side, and a gate over them
+  windhover compare RUN --where policy=other --where-b policy=fifo:50
+      two values of a factor within a run
+plot
+  windhover plot RUN --list
+      which figures there are
+  windhover plot RUN --figure heat --format svg
+      heat maps as SVG
+show
+  windhover show RUN
+      the table
+  windhover show RUN --cells
+      figures and verdict of each cell
+agent
+  ssh b windhover agent
+      as hosts.b.agent_command of a plan starts it
+  windhover agent < /dev/null
+      ends at once: it serves its standard input
+undo
+  windhover undo --list
+      what is changed at the moment
+  windhover undo
+      put everything back
+";
 
-/// The examples of a command, by its path below `windhover`.
-pub(super) fn examples(path: &str) -> &'static [(&'static str, &'static str)] {
-    EXAMPLES.iter().find(|(command, _)| *command == path).map_or(&[], |(_, examples)| examples)
+/// The examples of a command, by its path below `windhover`: a line and what it does.
+pub(super) fn examples(path: &str) -> Vec<(&'static str, &'static str)> {
+    let of_command = EXAMPLES.lines().skip_while(|line| *line != path).skip(1);
+    let lines: Vec<&str> = of_command.take_while(|line| line.starts_with(' ')).map(str::trim_start).collect();
+    lines.chunks_exact(2).map(|two| (two[0], two[1])).collect()
 }
 
 /// Adds a command's examples to its long help.

@@ -1,7 +1,8 @@
 //! Flags of `lab`.
 
-use super::shared::PlainForm;
-use clap::{Args, Subcommand, ValueEnum};
+use super::shared::{Choice, PlainForm};
+use clap::{Args, Subcommand};
+use model::plan::LabKind;
 
 /// `windhover lab`
 #[derive(Debug, Args)]
@@ -10,13 +11,11 @@ pub(crate) struct Lab {
     pub(crate) command: LabCommand,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
-    /// Network namespaces joined by a veth pair or a bridge; needs root
-    Netns,
-    /// This host talking to itself
-    Loopback,
-}
+/// Kinds of built-in labs.
+pub(crate) const LAB_KINDS: [Choice<LabKind>; 2] = [
+    (LabKind::Netns, "netns", "Network namespaces joined by a veth pair or a bridge; needs root"),
+    (LabKind::Loopback, "loopback", "This host talking to itself"),
+];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {

@@ -1,6 +1,9 @@
 //! Flags of `plot`.
 
+use super::shared::{Choice, one_of};
 use clap::{Args, ValueEnum};
+use report::charts::ChartKind;
+use report::heat::{Look, Mode, Palette, Saturation, Theme};
 use std::path::PathBuf;
 
 /// Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts
@@ -13,8 +16,8 @@ pub(crate) struct Plot {
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
     /// What to draw; may be repeated [default: the charts of the report, and heat maps of cells with a rate]
-    #[arg(long = "figure", value_enum, value_name = "FIGURE")]
-    pub(crate) figures: Vec<Figure>,
+    #[arg(long = "figure", value_parser = one_of(&FIGURES), value_name = "FIGURE")]
+    pub(crate) figures: Vec<ChartKind>,
     /// All figures that the runs have, not only the usual ones
     #[arg(long, conflicts_with = "figures")]
     pub(crate) all: bool,
@@ -43,11 +46,11 @@ pub(crate) struct Plot {
     #[arg(long)]
     pub(crate) force: bool,
     /// How colours follow counts
-    #[arg(long, value_enum, value_name = "SCALE", default_value_t = Scale::Log)]
-    pub(crate) scale: Scale,
+    #[arg(long, value_parser = one_of(&SCALES), value_name = "SCALE", default_value = "log")]
+    pub(crate) scale: Mode,
     /// Count from which on all cells look the same, or the share of cells below it, such as 99.5% [default: the largest]
     #[arg(long, value_name = "COUNT|SHARE%", value_parser = saturation)]
-    pub(crate) saturate: Option<report::heat::Saturation>,
+    pub(crate) saturate: Option<Saturation>,
     /// Rows of latency: 32 an octave, or 10 µs each
     #[arg(long, value_enum, value_name = "ROWS", default_value_t = Rows::Log)]
     pub(crate) rows: Rows,
@@ -70,58 +73,27 @@ pub(crate) struct Plot {
     #[arg(long, value_name = "FILE")]
     pub(crate) font: Option<PathBuf>,
     /// Colours of counts
-    #[arg(long, value_enum, value_name = "PALETTE", default_value_t = Palette::Viridis)]
+    #[arg(long, value_parser = one_of(&PALETTES), value_name = "PALETTE", default_value = "viridis")]
     pub(crate) palette: Palette,
     /// For a dark page
     #[arg(long)]
     pub(crate) dark: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Figure {
-    /// Heat map of each cell: latency by time
-    Heat,
-    /// The same data in the style of 2011
-    #[value(name = "heat-2011")]
-    Heat2011,
-    /// Heat map of how late messages were sent
-    Lateness,
-    /// Heat maps of all cells on one scale in one picture
-    Cells,
-    /// Heat map of the difference of two cells
-    Difference,
-    /// Distributions of all cells side by side
-    Distributions,
-    /// Share of messages that took longer
-    Percentiles,
-    /// Share of messages that took at most as long
-    Ecdf,
-    /// Latency, lateness and loss against rate
-    Rate,
-    /// Mean time against message size
-    Size,
-    /// Jitter against message size
-    Jitter,
-}
-
-impl Figure {
-    pub(crate) fn kind(self) -> report::charts::ChartKind {
-        use report::charts::ChartKind;
-        match self {
-            Self::Heat => ChartKind::Heat,
-            Self::Heat2011 => ChartKind::Heat2011,
-            Self::Lateness => ChartKind::Lateness,
-            Self::Cells => ChartKind::Cells,
-            Self::Difference => ChartKind::Difference,
-            Self::Distributions => ChartKind::Distributions,
-            Self::Percentiles => ChartKind::Percentiles,
-            Self::Ecdf => ChartKind::Ecdf,
-            Self::Rate => ChartKind::Rate,
-            Self::Size => ChartKind::Size,
-            Self::Jitter => ChartKind::Jitter,
-        }
-    }
-}
+/// What can be drawn.
+const FIGURES: [Choice<ChartKind>; 11] = [
+    (ChartKind::Heat, "heat", "Heat map of each cell: latency by time"),
+    (ChartKind::Heat2011, "heat-2011", "The same data in the style of 2011"),
+    (ChartKind::Lateness, "lateness", "Heat map of how late messages were sent"),
+    (ChartKind::Cells, "cells", "Heat maps of all cells on one scale in one picture"),
+    (ChartKind::Difference, "difference", "Heat map of the difference of two cells"),
+    (ChartKind::Distributions, "distributions", "Distributions of all cells side by side"),
+    (ChartKind::Percentiles, "percentiles", "Share of messages that took longer"),
+    (ChartKind::Ecdf, "ecdf", "Share of messages that took at most as long"),
+    (ChartKind::Rate, "rate", "Latency, lateness and loss against rate"),
+    (ChartKind::Size, "size", "Mean time against message size"),
+    (ChartKind::Jitter, "jitter", "Jitter against message size"),
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlotFormat {
@@ -146,15 +118,11 @@ impl PlotFormat {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scale {
-    /// By the logarithm of the count
-    Log,
-    /// Evenly
-    Linear,
-    /// By rank: each colour equally often
-    Rank,
-}
+const SCALES: [Choice<Mode>; 3] = [
+    (Mode::Log, "log", "By the logarithm of the count"),
+    (Mode::Linear, "linear", "Evenly"),
+    (Mode::Rank, "rank", "By rank: each colour equally often"),
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Rows {
@@ -164,18 +132,13 @@ pub(crate) enum Rows {
     Linear,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Palette {
-    /// Violet, blue, green, yellow
-    Viridis,
-    /// Black, violet, red, cream
-    Magma,
-    /// Blue, grey, yellow
-    Cividis,
-}
+const PALETTES: [Choice<Palette>; 3] = [
+    (Palette::Viridis, "viridis", "Violet, blue, green, yellow"),
+    (Palette::Magma, "magma", "Black, violet, red, cream"),
+    (Palette::Cividis, "cividis", "Blue, grey, yellow"),
+];
 
-fn saturation(text: &str) -> Result<report::heat::Saturation, String> {
-    use report::heat::Saturation;
+fn saturation(text: &str) -> Result<Saturation, String> {
     const USE: &str = "use a count of messages, such as 500, or a share of the cells, such as 99.5%";
     if let Some(percent) = text.strip_suffix('%') {
         let percent: f64 = percent.trim().parse().map_err(|_| USE.to_owned())?;
@@ -209,20 +172,11 @@ fn microseconds(text: &str) -> Result<u64, String> {
 
 impl Plot {
     /// How figures look.
-    pub(crate) fn look(&self) -> report::heat::Look {
-        use report::heat::{Look, Mode, Palette as Colours, Theme};
+    pub(crate) fn look(&self) -> Look {
         Look {
             theme: if self.dark { Theme::Dark } else { Theme::Light },
-            palette: match self.palette {
-                Palette::Viridis => Colours::Viridis,
-                Palette::Magma => Colours::Magma,
-                Palette::Cividis => Colours::Cividis,
-            },
-            mode: match self.scale {
-                Scale::Log => Mode::Log,
-                Scale::Linear => Mode::Linear,
-                Scale::Rank => Mode::Rank,
-            },
+            palette: self.palette,
+            mode: self.scale,
             saturation: self.saturate.unwrap_or_default(),
             linear: self.rows == Rows::Linear,
             low_ns: self.from_us,

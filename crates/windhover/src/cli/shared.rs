@@ -1,5 +1,6 @@
 //! Flags that several commands share: each has one definition.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use host::knob::Machine;
 use host::undo::StateDir;
@@ -56,6 +57,18 @@ impl Form for TextOrJson {
 
 /// `--format text|json`.
 pub(crate) type PlainForm = FormArgs<TextOrJson>;
+
+/// A value that is one of several, each with its word and its help.
+pub(crate) type Choice<T> = (T, &'static str, &'static str);
+
+/// Reads such a value. The types are those of libraries, which know nothing of flags.
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(all: &'static [Choice<T>]) -> impl TypedValueParser<Value = T> {
+    let values = all.iter().map(|(_, word, help)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(values).try_map(move |text| {
+        let found = all.iter().find(|(_, word, _)| *word == text).map(|(value, ..)| value.clone());
+        found.ok_or("it is none of the possible values")
+    })
+}
 
 /// The system whose settings are meant.
 #[derive(Debug, Clone, Args)]

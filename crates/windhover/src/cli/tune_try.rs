@@ -1,8 +1,9 @@
 //! Flags of `tune try`.
 
-use super::lab::Kind;
-use super::shared::PlainForm;
+use super::lab::LAB_KINDS;
+use super::shared::{PlainForm, one_of};
 use clap::Args;
+use model::plan::LabKind;
 use std::path::PathBuf;
 
 /// `windhover tune try`
@@ -33,8 +34,8 @@ pub(crate) struct TuneTry {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["protocol", "size", "seconds", "receive", "policy", "cpu", "load", "shield", "lab"])]
     pub(crate) plan: Option<PathBuf>,
     /// Kind of built-in lab
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Netns)]
-    pub(crate) lab: Kind,
+    #[arg(long, value_parser = one_of(&LAB_KINDS), value_name = "KIND", default_value = "netns")]
+    pub(crate) lab: LabKind,
     /// tcp, udp, unix-stream, unix-dgram or pipe
     #[arg(long, default_value = "udp")]
     pub(crate) protocol: String,

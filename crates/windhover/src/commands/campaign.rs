@@ -3,7 +3,6 @@
 use super::live::{DRAW, Sums, typed};
 use super::{identity, signals};
 use crate::cli::campaign::CampaignCommand;
-use crate::cli::lab::Kind;
 use crate::output::{Failure, Output, paragraph, wrapped};
 use anyhow::Context as _;
 use campaign::{Observer, Progress};
@@ -107,12 +106,8 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Plan, Failure> {
 }
 
 /// The plan on another kind of built-in lab.
-pub(crate) fn with_lab(mut plan: Plan, kind: Option<Kind>) -> Plan {
+pub(crate) fn with_lab(mut plan: Plan, kind: Option<LabKind>) -> Plan {
     let Some(kind) = kind else { return plan };
-    let kind = match kind {
-        Kind::Netns => LabKind::Netns,
-        Kind::Loopback => LabKind::Loopback,
-    };
     match &mut plan.lab {
         Some(lab) => lab.kind = kind,
         None => {

@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         output.warning(problem);
     }
     let wanted = Wanted {
-        kinds: arguments.figures.iter().map(|figure| figure.kind()).collect(),
+        kinds: arguments.figures.clone(),
         all: arguments.all,
         cell: arguments.cell.clone(),
         against: arguments.against.clone(),
