@@ -200,9 +200,9 @@ pub struct Drawings {
 /// # Errors
 /// [`ReportError::NoCell`] for a cell that no run has, [`ReportError::SeveralCells`] for a part of several keys, [`ReportError::NoFigure`] where runs have nothing to draw a wanted
 /// kind from.
-pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportError> {
+pub fn draw(runs: Vec<store::Run>, wanted: &Wanted) -> Result<Drawings, ReportError> {
     let mut out = Drawings::default();
-    let keys = cells(runs);
+    let keys = cells(&runs);
     let named = Wanted {
         cell: wanted.cell.as_deref().map(|asked| key_of(&keys, asked)).transpose()?,
         against: wanted.against.as_deref().map(|asked| key_of(&keys, asked)).transpose()?,
@@ -212,8 +212,11 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
     let wants = |kind: ChartKind| wanted.wants(kind);
     let wanted_of = |map: bool| KINDS.into_iter().any(|(kind, _, _, is_map)| is_map == map && wants(kind));
     if wanted_of(true) {
-        maps(runs, wanted, &keys, &mut out);
+        maps(&runs, wanted, &keys, &mut out);
     }
+    let is_drawn = |drawings: &[Drawing], kind: ChartKind| drawings.iter().any(|drawing| drawing.kind == kind);
+    let lacks_map = wanted.kinds.iter().any(|kind| kind.is_map() && !is_drawn(&out.drawings, *kind));
+    let map_needs = if lacks_map { needed(&runs, wanted) } else { String::new() };
     if wanted_of(false) {
         charts(runs, wanted, &mut out.drawings);
     }
@@ -231,14 +234,14 @@ pub fn draw(runs: &[store::Run], wanted: &Wanted) -> Result<Drawings, ReportErro
         drawing.figure.font = wanted.font.clone().unwrap_or_default();
     }
     for kind in &wanted.kinds {
-        if !out.drawings.iter().any(|drawing| drawing.kind == *kind) {
+        if !is_drawn(&out.drawings, *kind) {
             let why = match kind {
                 ChartKind::Difference => {
                     "needs two cells with interval logs and the same probe, protocol, size and rate: name \
                      others with --cell and --against"
                         .to_owned()
                 }
-                kind if kind.is_map() => needed(runs, wanted),
+                kind if kind.is_map() => map_needs,
                 ChartKind::Size | ChartKind::Jitter => "needs cells of pingpong with two sizes or more".to_owned(),
                 ChartKind::Rate => "needs cells of pace".to_owned(),
                 _ => "needs cells of pingpong or pace".to_owned(),
@@ -403,8 +406,8 @@ fn first_repetitions(maps: Vec<Map>) -> Vec<Map> {
     maps.into_iter().filter(keep).collect()
 }
 
-fn charts(runs: &[store::Run], wanted: &Wanted, out: &mut Vec<Drawing>) {
-    let report = Report::from_runs(runs.to_vec(), &Options::default());
+fn charts(runs: Vec<store::Run>, wanted: &Wanted, out: &mut Vec<Drawing>) {
+    let report = Report::from_runs(runs, &Options::default());
     let mut add = |kind: ChartKind, pictures: Vec<Picture>, csv: &str| {
         let many = pictures.len() > 1;
         for (number, Picture { heading, figure }) in (1..).zip(pictures) {

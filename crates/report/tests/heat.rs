@@ -39,7 +39,7 @@ impl Made {
 
     fn draw(&self, kind: ChartKind, wanted: Wanted) -> Vec<Drawing> {
         let wanted = Wanted { kinds: vec![kind], ..wanted };
-        charts::draw(std::slice::from_ref(&self.run), &wanted).unwrap().drawings
+        charts::draw(vec![self.run.clone()], &wanted).unwrap().drawings
     }
 
     fn hlog(&self, index: u32) -> PathBuf {
@@ -476,8 +476,7 @@ fn cells_side_by_side_and_their_difference() {
 fn the_same_run_gives_the_same_bytes() {
     let made = made("twice", &eight(1));
     let draw = || -> Vec<(String, String, Vec<u8>, String)> {
-        let all =
-            charts::draw(std::slice::from_ref(&made.run), &Wanted { all: true, ..Wanted::default() }).unwrap().drawings;
+        let all = charts::draw(vec![made.run.clone()], &Wanted { all: true, ..Wanted::default() }).unwrap().drawings;
         let first = |place: usize| place == 0 || all[place - 1].kind != all[place].kind;
         // One PNG a kind: the rasteriser of a test is slow.
         let png = |place: usize| if first(place) { all[place].png(1.0) } else { Vec::new() };
@@ -608,15 +607,13 @@ fn damage_is_named_and_the_rest_is_drawn() {
     // Nothing that can be read at all: the other cell is still drawn.
     fs::write(&path, "nonsense\n").unwrap();
     let drawings =
-        charts::draw(std::slice::from_ref(&made.run), &Wanted { kinds: vec![ChartKind::Heat], ..Wanted::default() })
-            .unwrap();
+        charts::draw(vec![made.run.clone()], &Wanted { kinds: vec![ChartKind::Heat], ..Wanted::default() }).unwrap();
     assert_eq!(drawings.drawings.len(), 1);
     assert!(drawings.problems[0].contains("0001.hlog: line 1 is damaged"), "{:?}", drawings.problems);
     // No log at all.
     fs::remove_file(&path).unwrap();
     fs::remove_file(made.hlog(2)).unwrap();
-    let error =
-        charts::draw(std::slice::from_ref(&made.run), &Wanted { kinds: vec![ChartKind::Heat], ..Wanted::default() });
+    let error = charts::draw(vec![made.run], &Wanted { kinds: vec![ChartKind::Heat], ..Wanted::default() });
     assert!(error.unwrap_err().to_string().contains("needs cells with interval logs"));
 }
 
@@ -642,7 +639,7 @@ fn hostile_logs_take_no_memory() {
 fn a_cell_that_is_not_there_is_named() {
     let made = made("named", &[files(&cell(1_000, 1, &|seq, _| quiet(seq)))]);
     let wanted = Wanted { cell: Some("rate=7".into()), ..Wanted::default() };
-    let error = charts::draw(std::slice::from_ref(&made.run), &wanted).unwrap_err().to_string();
+    let error = charts::draw(vec![made.run], &wanted).unwrap_err().to_string();
     assert!(error.contains("no cell 'rate=7'") && error.contains("--list"), "{error}");
 }
 

@@ -146,22 +146,17 @@ pub(super) fn p_against(mean: f64, limit: f64, (error, df): (f64, f64)) -> f64 {
     if error > 0.0 { 2.0 * stats::t_tail(distance / error, df) } else { f64::from(u8::from(distance == 0.0)) }
 }
 
-/// The half-open question behind a gate on one side alone: the 95 % interval of its figure.
-pub(super) fn own_interval(values: &[f64], unit: Unit) -> Option<[f64; 2]> {
+/// The figure of one side alone against a limit: its 95 % interval, and its two-sided p; absent with fewer than 3 values.
+pub(super) fn own(values: &[f64], limit: f64, unit: Unit) -> Option<([f64; 2], f64)> {
     let logs = by_ratio(values, &[], unit);
     let (mean, half) = stats::interval_of(&compared(values, logs))?;
-    Some(if logs { [(mean - half).exp(), (mean + half).exp()] } else { [mean - half, mean + half] })
-}
-
-/// Two-sided p of one side's figure against a limit; absent with fewer than 3 values, as its interval is.
-pub(super) fn p_of_own(values: &[f64], limit: f64, unit: Unit) -> Option<f64> {
-    let logs = by_ratio(values, &[], unit);
-    let (mean, half) = stats::interval_of(&compared(values, logs))?;
-    if logs && limit <= 0.0 {
-        return Some(0.0);
-    }
     let df = values.len() as f64 - 1.0;
-    Some(p_against(mean, if logs { limit.ln() } else { limit }, (half / t_quantile(0.975, df), df)))
+    let error = (half / t_quantile(0.975, df), df);
+    Some(match logs {
+        true if limit <= 0.0 => ([(mean - half).exp(), (mean + half).exp()], 0.0),
+        true => ([(mean - half).exp(), (mean + half).exp()], p_against(mean, limit.ln(), error)),
+        false => ([mean - half, mean + half], p_against(mean, limit, error)),
+    })
 }
 
 /// The smallest number of samples a side with which `tests` corrected comparisons can reach the level at all.

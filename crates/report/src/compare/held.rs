@@ -146,7 +146,9 @@ fn measure<'c>(
     let (value, limit, interval) = match gate.limit {
         Limit::Change(limit) => (change, limit, change_ci),
         Limit::Difference(limit) => (figure.difference, limit, figure.difference_ci95),
-        Limit::Own(limit) => (figure.b, limit, evidence::own_interval(&figure.b_own, gate.metric.unit())),
+        Limit::Own(limit) => {
+            (figure.b, limit, evidence::own(&figure.b_own, limit, gate.metric.unit()).map(|(interval, _)| interval))
+        }
     };
     // Where no change at all would break it too, a difference is no evidence: only the interval is.
     let relative = !matches!(gate.limit, Limit::Own(_));
@@ -165,7 +167,7 @@ fn p_of(gate: &Gate, figure: &MetricComparison) -> Option<f64> {
         Some(if limit > 0.0 { evidence::p_against(ratio.ln(), limit.ln(), error) } else { 0.0 })
     };
     match gate.limit {
-        Limit::Own(limit) => evidence::p_of_own(&figure.b_own, limit, gate.metric.unit()),
+        Limit::Own(limit) => evidence::own(&figure.b_own, limit, gate.metric.unit()).map(|(_, p)| p),
         Limit::Change(limit) => of_ratio(1.0 + limit),
         Limit::Difference(limit) if ratio.is_some() => of_ratio(1.0 + limit / figure.a),
         Limit::Difference(limit) => Some(evidence::p_against(figure.difference, limit, figure.error?)),

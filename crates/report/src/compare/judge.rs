@@ -106,19 +106,10 @@ fn of_axis<'a>(run: &Cells<'a>, axis: &str, options: &CompareOptions) -> Result<
     let run = run.filtered(&options.wheres)?;
     let values = run.ranked(axis);
     match values.as_slice() {
-        [] => {
-            return Err(CompareError::Factor {
-                factor: axis.to_owned(),
-                run: plain(&run.run.name),
-                known: run.factors().into_iter().collect::<Vec<_>>().join(", "),
-            });
-        }
+        [] => return Err(run.unknown(axis)),
         [one] => {
-            return Err(CompareError::OneValue {
-                axis: axis.to_owned(),
-                value: one.clone(),
-                run: plain(&run.run.name),
-            });
+            let (axis, run) = (axis.to_owned(), plain(&run.run.name));
+            return Err(CompareError::OneValue { axis, value: one.clone(), run });
         }
         _ => {}
     }

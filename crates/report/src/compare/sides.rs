@@ -104,11 +104,7 @@ impl<'a> Cells<'a> {
             left.cells.retain(|cell| cell.factors.get(factor).is_some_and(|own| word(own) == value));
             if left.cells.is_empty() {
                 return Err(match known.is_empty() {
-                    true => CompareError::Factor {
-                        factor: factor.clone(),
-                        run: plain(&self.run.name),
-                        known: self.factors().into_iter().collect::<Vec<_>>().join(", "),
-                    },
+                    true => self.unknown(factor),
                     false => CompareError::Value {
                         factor: factor.clone(),
                         value,
@@ -119,6 +115,12 @@ impl<'a> Cells<'a> {
             }
         }
         Ok(left)
+    }
+
+    /// The error of a factor that no cell has.
+    pub(super) fn unknown(&self, factor: &str) -> CompareError {
+        let known = self.factors().into_iter().collect::<Vec<_>>().join(", ");
+        CompareError::Factor { factor: factor.to_owned(), run: plain(&self.run.name), known }
     }
 
     /// Values of a factor.

@@ -31,7 +31,8 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         title: arguments.title.clone(),
         font: arguments.font.as_deref().map(font).transpose()?,
     };
-    let drawn = charts::draw(&many.runs, &wanted).map_err(|error| match error {
+    let cells = charts::cells(&many.runs);
+    let drawn = charts::draw(many.runs, &wanted).map_err(|error| match error {
         ReportError::NoCell { .. } | ReportError::SeveralCells { .. } | ReportError::NoFigure { .. } => {
             Failure::usage(error)
         }
@@ -41,7 +42,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         output.warning(problem);
     }
     if arguments.list {
-        output.result(&listed(&many.runs, &drawn.drawings))?;
+        output.result(&listed(cells, &drawn.drawings))?;
         return Ok(0);
     }
     if drawn.drawings.is_empty() {
@@ -71,10 +72,10 @@ fn font(file: &Path) -> Result<charts::Font, Failure> {
 }
 
 /// The figures by name, then the cells by number and key.
-fn listed(runs: &[store::Run], drawings: &[Drawing]) -> String {
+fn listed(known: Vec<(usize, String)>, drawings: &[Drawing]) -> String {
     let figures = drawings.iter().map(|drawing| vec![drawing.name.clone(), drawing.heading.clone()]);
     let mut cells = Grid { columns: vec![Column::figures("--cell", ""), Column::words("key")], ..Grid::default() };
-    cells.rows.extend(charts::cells(runs).into_iter().map(|(number, key)| vec![number.to_string(), key]));
+    cells.rows.extend(known.into_iter().map(|(number, key)| vec![number.to_string(), key]));
     format!("{}\n{}", table(&["figure", "what"], figures.collect()), cells.text(width()))
 }
 
