@@ -24,7 +24,6 @@ pub use receive::{Arrived, ReceiveDone, ReceivePlan};
 pub use send::{SendDone, SendPlan};
 pub use watch::TcpWatch;
 
-use crate::address::RawAddress;
 use crate::socket::DataSocket;
 use crate::{NetError, PathError, options, sys};
 use model::Protocol;
@@ -128,18 +127,8 @@ pub fn unacknowledged(socket: &DataSocket) -> Option<u64> {
 /// # Errors
 /// There is no route, or the kernel does not tell.
 pub fn route_mtu(to: SocketAddr) -> Result<u32, NetError> {
-    let v6 = to.is_ipv6();
-    let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-    let socket = sys::socket(domain, libc::SOCK_DGRAM, 0)
-        .map_err(|cause| NetError::Socket { what: if v6 { "UDP/IPv6" } else { "UDP/IPv4" }, cause })?;
-    let mut to = to;
-    if to.port() == 0 {
-        // connect(2) refuses port 0 on some systems; nothing is sent.
-        to.set_port(9);
-    }
-    sys::connect(socket.as_raw_fd(), RawAddress::new(to).as_bytes())
-        .map_err(|cause| NetError::NoRoute { address: to.ip(), cause })?;
-    mtu(socket.as_raw_fd(), v6)
+    let socket = crate::route::routed(to)?;
+    mtu(socket.as_raw_fd(), to.is_ipv6())
 }
 
 fn mtu(fd: RawFd, v6: bool) -> Result<u32, NetError> {
@@ -159,7 +148,7 @@ pub fn udp_headers(v6: bool) -> u32 {
 /// Ends the sending half of a TCP connection: the peer reads to the end of what was sent.
 pub fn end_sending(socket: &DataSocket) {
     // A connection that is gone has no half to end.
-    let _ = calls::shutdown_write(socket.write_fd());
+    let _ = nix::sys::socket::shutdown(socket.write_fd(), nix::sys::socket::Shutdown::Write);
 }
 
 /// Sets both time-outs of a socket, so that no call blocks for longer.

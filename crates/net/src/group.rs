@@ -159,15 +159,16 @@ impl GroupSocket {
 
     fn open(options: &GroupOptions, address: IpAddr) -> Result<Self, NetError> {
         let v6 = address.is_ipv6();
-        let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
         let (kind, protocol) = match options.carrier {
             Carrier::Udp { .. } => (libc::SOCK_DGRAM, 0),
             Carrier::Raw { protocol } => (libc::SOCK_RAW, protocol),
         };
         let socket = Self {
-            fd: sys::socket(domain, kind, c_int::from(protocol)).map_err(|cause| match cause.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) if protocol != 0 => NetError::RawNotPermitted { protocol },
-                _ => NetError::Socket { what: if protocol == 0 { "UDP" } else { "raw IP" }, cause },
+            fd: sys::socket(sys::domain(v6), kind, c_int::from(protocol)).map_err(|cause| {
+                match cause.raw_os_error() {
+                    Some(libc::EPERM | libc::EACCES) if protocol != 0 => NetError::RawNotPermitted { protocol },
+                    _ => NetError::Socket { what: if protocol == 0 { "UDP" } else { "raw IP" }, cause },
+                }
             })?,
             carrier: options.carrier,
             interface: options.interface,

@@ -66,7 +66,7 @@ impl<'a> EchoSocket<'a> {
         let v6 = target.is_ipv6();
         let (socket, raw) = open_socket(v6)?;
         let fd = socket.as_raw_fd();
-        options::apply(fd, options::Kind::Icmp { v6 }, spec, end)?;
+        options::apply(fd, v6, spec, end)?;
         if raw {
             only_replies(fd, v6)?;
         }

@@ -3,6 +3,7 @@
 use crate::NetError;
 use crate::sys;
 use model::IdleDescriptors;
+use nix::sys::socket::SockType;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -31,8 +32,8 @@ impl Idle {
             Ok(())
         };
         pairs(wanted.pipes, "pipes", &mut sys::pipe)?;
-        pairs(wanted.unix_datagrams, "UNIX datagram sockets", &mut || sys::socketpair(libc::SOCK_DGRAM))?;
-        pairs(wanted.unix_streams, "UNIX stream sockets", &mut || sys::socketpair(libc::SOCK_STREAM))?;
+        pairs(wanted.unix_datagrams, "UNIX datagram sockets", &mut || sys::socketpair(SockType::Datagram))?;
+        pairs(wanted.unix_streams, "UNIX stream sockets", &mut || sys::socketpair(SockType::Stream))?;
         if wanted.tcp_connected > 0 {
             let what = "connected TCP sockets";
             let listener = TcpListener::bind(LOOPBACK).map_err(|cause| failed(what, cause))?;

@@ -5,7 +5,6 @@ use crate::sys;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
 
 /// One address of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,26 +91,10 @@ pub fn named(text: &str) -> Result<u32, NetError> {
 /// The MTU of the interface called `name` in bytes: the largest IP packet (SIOCGIFMTU, netdevice(7)).
 ///
 /// # Errors
-/// There is no such interface, or no socket to ask with.
+/// There is no such interface.
 pub fn mtu(name: &str) -> Result<u32, NetError> {
     let missing = || NetError::NoInterface { name: name.to_owned() };
-    let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
-        .or_else(|_| sys::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0))
-        .map_err(|cause| NetError::Socket { what: "UDP", cause })?;
-    // SAFETY: ifreq is plain data, and all zeros is a valid value of it.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays 0.
-    if name.len() >= request.ifr_name.len() {
-        return Err(missing());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = libc::c_char::from_ne_bytes([from]);
-    }
-    // SAFETY: SIOCGIFMTU reads the name and writes the MTU, both within the request, which lives through the call.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
-    if done < 0 {
-        return Err(missing());
-    }
+    let request = sys::interface_request(libc::SIOCGIFMTU, name, |_| {}).map_err(|_| missing())?;
     // SAFETY: the call succeeded, so this member of the union is the one that is set.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).map_err(|_| missing())

@@ -4,8 +4,9 @@ use crate::NetError;
 use crate::socket::{DataSocket, Kind};
 use crate::{options, sys};
 use model::{EndSpec, Protocol, SocketSpec};
+use nix::sys::socket::SockType;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Two connected ends of `unix-stream`, `unix-dgram` or `pipe`: the initiator's and the reflector's. Their descriptors
 /// are close-on-exec; whoever starts the reflector passes its end on with [`DataSocket::into_fds`].
@@ -20,8 +21,8 @@ pub fn local_pair(
     let protocol = spec.protocol;
     let failed = |cause| NetError::Descriptors { what: "a local pair", cause };
     let kind = match protocol {
-        Protocol::UnixStream => libc::SOCK_STREAM,
-        Protocol::UnixDgram => libc::SOCK_DGRAM,
+        Protocol::UnixStream => SockType::Stream,
+        Protocol::UnixDgram => SockType::Datagram,
         Protocol::Pipe => {
             let (read_here, write_there) = sys::pipe().map_err(failed)?;
             let (read_there, write_here) = sys::pipe().map_err(failed)?;
@@ -35,8 +36,8 @@ pub fn local_pair(
         }
     };
     let (here, there) = sys::socketpair(kind).map_err(failed)?;
-    options::apply(here.as_raw_fd(), options::Kind::Unix, spec, initiator)?;
-    options::apply(there.as_raw_fd(), options::Kind::Unix, spec, reflector)?;
+    options::apply(here.as_raw_fd(), false, spec, initiator)?;
+    options::apply(there.as_raw_fd(), false, spec, reflector)?;
     Ok((DataSocket::inherit(protocol, here, None)?, DataSocket::inherit(protocol, there, None)?))
 }
 
@@ -53,9 +54,9 @@ impl DataSocket {
             Protocol::Pipe => Kind::Pipe,
             protocol => return Err(NetError::Unsupported { protocol, why: "descriptors are not inherited" }),
         };
-        check_kind(protocol, kind, read.as_raw_fd())?;
+        check_kind(protocol, kind, read.as_fd())?;
         match (&write, kind) {
-            (Some(write), Kind::Pipe) => check_kind(protocol, kind, write.as_raw_fd())?,
+            (Some(write), Kind::Pipe) => check_kind(protocol, kind, write.as_fd())?,
             (None, Kind::Pipe) | (Some(_), _) => {
                 let cause = io::Error::from_raw_os_error(libc::EBADF);
                 return Err(NetError::Inherited { fd: read.as_raw_fd(), protocol, cause });
@@ -67,8 +68,8 @@ impl DataSocket {
 }
 
 /// Whether a descriptor is what the protocol needs.
-fn check_kind(protocol: Protocol, kind: Kind, fd: RawFd) -> Result<(), NetError> {
-    let wrong = |cause| NetError::Inherited { fd, protocol, cause };
+fn check_kind(protocol: Protocol, kind: Kind, fd: BorrowedFd<'_>) -> Result<(), NetError> {
+    let wrong = |cause| NetError::Inherited { fd: fd.as_raw_fd(), protocol, cause };
     if kind == Kind::Pipe {
         return if sys::is_pipe(fd).map_err(wrong)? {
             Ok(())
@@ -77,7 +78,7 @@ fn check_kind(protocol: Protocol, kind: Kind, fd: RawFd) -> Result<(), NetError>
         };
     }
     let mut found = [0];
-    sys::get_option(fd, libc::SOL_SOCKET, libc::SO_TYPE, &mut found).map_err(wrong)?;
+    sys::get_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TYPE, &mut found).map_err(wrong)?;
     let wanted = if kind == Kind::Stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
     if u32::try_from(wanted).is_ok_and(|wanted| wanted == found[0]) {
         return Ok(());

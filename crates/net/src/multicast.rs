@@ -3,7 +3,7 @@
 use crate::NetError;
 use crate::address::RawAddress;
 use crate::resolve::with_scope;
-use crate::{interface, route, sys};
+use crate::{interface, options, route, sys};
 use libc::c_int;
 use model::{EndSpec, Multicast};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,12 +20,7 @@ pub(crate) fn interface_for(named: Option<&str>, end: &EndSpec, local: IpAddr) -
     if let Some(device) = &end.device {
         return interface::index_of(device);
     }
-    let address = end.bind.unwrap_or(local);
-    if address.is_loopback() {
-        // 127.0.0.2 is loopback too, but no interface lists it.
-        return interface::index_of("lo");
-    }
-    interface::index_of(&interface::with_address(address)?)
+    crate::group::interface_of(end.bind.unwrap_or(local))
 }
 
 /// Joins the group on interface `index`, and makes the socket send through it. `source` is the address that messages are
@@ -66,13 +61,12 @@ pub(crate) fn enter(fd: RawFd, group: IpAddr, index: u32, source: IpAddr) -> Res
         interface: interface::name_of(index).unwrap_or_else(|_| index.to_string()),
         cause,
     };
-    let off: c_int = 0;
     match group {
         IpAddr::V4(group) => {
             let request = request(group, index, source);
             sys::set_option(fd, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request).map_err(joined)?;
             // Best effort: a preloaded stack may not know it.
-            let _ = sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &off);
+            let _ = sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, &OFF);
         }
         IpAddr::V6(group) => {
             let request = libc::ipv6_mreq {
@@ -80,7 +74,7 @@ pub(crate) fn enter(fd: RawFd, group: IpAddr, index: u32, source: IpAddr) -> Res
                 ipv6mr_interface: index,
             };
             sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &request).map_err(joined)?;
-            let _ = sys::set_option(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off);
+            let _ = sys::set_option(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &OFF);
         }
     }
     Ok(())
@@ -98,23 +92,17 @@ pub(crate) fn send_through(
     let (loopback, ttl) = (c_int::from(loopback), c_int::from(ttl));
     if v6 {
         // A raw IPv6 socket hears all groups of this host, also when it is bound to a unicast address.
-        let off: c_int = 0;
-        let _ = sys::set_option(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off);
-        let signed = c_int::try_from(index).unwrap_or(c_int::MAX);
-        sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &signed)
-            .map_err(refused("IPV6_MULTICAST_IF", index.to_string()))?;
-        sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, &loopback)
-            .map_err(refused("IPV6_MULTICAST_LOOP", loopback.to_string()))?;
-        return sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS, &ttl)
-            .map_err(refused("IPV6_MULTICAST_HOPS", ttl.to_string()));
+        let _ = sys::set_option(fd, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, &OFF);
+        let (level, index) = (libc::IPPROTO_IPV6, c_int::try_from(index).unwrap_or(c_int::MAX));
+        options::int(fd, level, libc::IPV6_MULTICAST_IF, "IPV6_MULTICAST_IF", index)?;
+        options::int(fd, level, libc::IPV6_MULTICAST_LOOP, "IPV6_MULTICAST_LOOP", loopback)?;
+        return options::int(fd, level, libc::IPV6_MULTICAST_HOPS, "IPV6_MULTICAST_HOPS", ttl);
     }
     let request = request(Ipv4Addr::UNSPECIFIED, index, source);
     sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &request)
         .map_err(refused("IP_MULTICAST_IF", index.to_string()))?;
-    sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, &loopback)
-        .map_err(refused("IP_MULTICAST_LOOP", loopback.to_string()))?;
-    sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, &ttl)
-        .map_err(refused("IP_MULTICAST_TTL", ttl.to_string()))
+    options::int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, "IP_MULTICAST_LOOP", loopback)?;
+    options::int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, "IP_MULTICAST_TTL", ttl)
 }
 
 /// A port to connect to without sending: any but 0 will do.
@@ -140,11 +128,7 @@ pub(crate) fn check_route(group: IpAddr, index: u32) -> Result<(), NetError> {
         .map_err(|cause| NetError::Socket { what: "UDP/IPv6", cause })?;
     let fd = socket.as_raw_fd();
     let signed = c_int::try_from(index).unwrap_or(c_int::MAX);
-    sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, &signed).map_err(|cause| NetError::Option {
-        option: "IPV6_MULTICAST_IF",
-        value: index.to_string(),
-        cause,
-    })?;
+    options::int(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, "IPV6_MULTICAST_IF", signed)?;
     let target = RawAddress::new(SocketAddr::new(group, DISCARD));
     match sys::connect(fd, target.as_bytes()) {
         Err(cause) if cause.raw_os_error() == Some(libc::ENETUNREACH) => Err(no_route("multicast")),
@@ -152,6 +136,7 @@ pub(crate) fn check_route(group: IpAddr, index: u32) -> Result<(), NetError> {
     }
 }
 
+const OFF: c_int = 0;
 /// linux/in6.h; the libc crate has no name for it.
 const IPV6_MULTICAST_ALL: c_int = 29;
 

@@ -3,33 +3,22 @@
 use crate::NetError;
 use crate::sys;
 use libc::c_int;
-use model::{EndSpec, SocketSpec};
+use model::{EndSpec, Protocol, SocketSpec};
 use std::io;
 use std::os::fd::RawFd;
 
-/// What kind of socket gets the options.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Udp { v6: bool },
-    Tcp { v6: bool },
-    Icmp { v6: bool },
-    Unix,
-}
-
-/// Applies everything that both ends' specs ask for and that holds for this kind of socket.
-pub(crate) fn apply(fd: RawFd, kind: Kind, spec: &SocketSpec, end: &EndSpec) -> Result<(), NetError> {
+/// Applies everything that both ends' specs ask for and that holds for sockets of the protocol.
+pub(crate) fn apply(fd: RawFd, v6: bool, spec: &SocketSpec, end: &EndSpec) -> Result<(), NetError> {
     buffer(fd, libc::SO_SNDBUF, "SO_SNDBUF", "net.core.wmem_max", end.send_buffer_bytes)?;
     buffer(fd, libc::SO_RCVBUF, "SO_RCVBUF", "net.core.rmem_max", end.receive_buffer_bytes)?;
-    let (v6, tcp) = match kind {
-        Kind::Unix => return Ok(()),
-        Kind::Udp { v6 } | Kind::Icmp { v6 } => (v6, false),
-        Kind::Tcp { v6 } => (v6, true),
-    };
-    if v6 && !matches!(kind, Kind::Icmp { .. }) {
+    if spec.protocol.is_local() {
+        return Ok(());
+    }
+    if v6 && spec.protocol != Protocol::Icmp {
         // An IPv6 socket that also takes IPv4 would hide which family was measured.
         int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, "IPV6_V6ONLY", 1)?;
     }
-    if tcp && spec.nodelay {
+    if spec.protocol.is_connection() && spec.nodelay {
         int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY", 1)?;
     }
     if let Some(ttl) = spec.ttl {

@@ -3,10 +3,11 @@
 
 use crate::NetError;
 use crate::address::RawAddress;
+use crate::socket::own_address;
 use crate::{interface, sys};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 mod kernel;
 
@@ -82,17 +83,21 @@ fn is_own(address: IpAddr) -> Result<bool, NetError> {
 /// There is no route to it.
 pub fn source_for(peer: SocketAddr) -> Result<IpAddr, NetError> {
     let failed = |cause| NetError::NoRoute { address: peer.ip(), cause };
-    let domain = if peer.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
-    let socket = sys::socket(domain, libc::SOCK_DGRAM, 0).map_err(failed)?;
+    let own = own_address(routed(peer)?.as_raw_fd()).map_err(failed)?;
+    own.map(|own| own.ip()).ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))
+}
+
+/// A UDP socket connected to `peer`, by which the kernel says what it would do. Sends nothing.
+pub(crate) fn routed(peer: SocketAddr) -> Result<OwnedFd, NetError> {
+    let failed = |cause| NetError::NoRoute { address: peer.ip(), cause };
+    let socket = sys::socket(sys::domain(peer.is_ipv6()), libc::SOCK_DGRAM, 0).map_err(failed)?;
     let mut target = peer;
     if target.port() == 0 {
         // Any port will do, but not 0: discard.
         target.set_port(9);
     }
     sys::connect(socket.as_raw_fd(), RawAddress::new(target).as_bytes()).map_err(failed)?;
-    let mut own = RawAddress::EMPTY;
-    sys::getsockname(socket.as_raw_fd(), own.room()).map_err(failed)?;
-    own.decode().map(|own| own.ip()).ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))
+    Ok(socket)
 }
 
 /// What the kernel answers to a lookup of a route over rtnetlink, for fuzzers.

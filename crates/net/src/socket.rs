@@ -107,11 +107,10 @@ impl DataSocket {
         interface: Option<&str>,
     ) -> Result<Self, NetError> {
         let v6 = local.is_ipv6();
-        let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-        let socket = sys::socket(domain, libc::SOCK_DGRAM, 0)
+        let socket = sys::socket(sys::domain(v6), libc::SOCK_DGRAM, 0)
             .map_err(|cause| NetError::Socket { what: if v6 { "UDP/IPv6" } else { "UDP/IPv4" }, cause })?;
         let fd = socket.as_raw_fd();
-        options::apply(fd, options::Kind::Udp { v6 }, spec, end)?;
+        options::apply(fd, v6, spec, end)?;
         let mut bind_to = local;
         if let Some(group) = &spec.multicast {
             if group.group.is_ipv6() != v6 {
@@ -129,32 +128,14 @@ impl DataSocket {
         }
         bind(fd, bind_to, "UDP")?;
         Ok(Self {
-            protocol: Protocol::Udp,
-            kind: Kind::Unconnected,
-            read: socket,
-            write: None,
-            peer: None,
-            addressing: None,
             connect: spec.connected && spec.multicast.is_none(),
             group: spec.multicast.as_ref().map(|group| group.group),
-            others: Vec::new(),
-            stamps: None,
+            ..Self::local(Protocol::Udp, Kind::Unconnected, socket, None)
         })
     }
 
     pub(crate) fn stream(protocol: Protocol, socket: OwnedFd, peer: Option<SocketAddr>) -> Self {
-        Self {
-            protocol,
-            kind: Kind::Stream,
-            read: socket,
-            write: None,
-            peer,
-            addressing: None,
-            connect: false,
-            group: None,
-            others: Vec::new(),
-            stamps: None,
-        }
+        Self { peer, ..Self::local(protocol, Kind::Stream, socket, None) }
     }
 
     /// An end that has its peer already and no address.

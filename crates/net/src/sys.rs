@@ -1,8 +1,10 @@
 //! The calls that need `unsafe`, each wrapped once. Hot ones are inlined and add nothing to the libc call.
 
 use libc::{c_int, c_void, socklen_t};
+use nix::fcntl::OFlag;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// This thread's errno.
 #[inline]
@@ -90,6 +92,11 @@ pub(crate) fn poll(set: &mut [libc::pollfd], timeout_ms: c_int) -> c_int {
     unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, timeout_ms) }
 }
 
+/// The domain of an IP socket.
+pub(crate) fn domain(v6: bool) -> c_int {
+    if v6 { libc::AF_INET6 } else { libc::AF_INET }
+}
+
 /// socket(2) with SOCK_CLOEXEC.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
@@ -141,24 +148,12 @@ pub(crate) fn set_nonblocking(fd: RawFd, on: bool) -> io::Result<()> {
 
 /// A pipe: read end, write end, both close-on-exec.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [-1; 2];
-    // SAFETY: `ends` has room for the two descriptors.
-    let done = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
-    if done < 0 {
-        return Err(last());
-    }
-    Ok((own(ends[0])?, own(ends[1])?))
+    Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
 }
 
 /// A pair of connected UNIX sockets of one kind, both close-on-exec.
-pub(crate) fn socketpair(kind: c_int) -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [-1; 2];
-    // SAFETY: `ends` has room for the two descriptors.
-    let done = unsafe { libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0, ends.as_mut_ptr()) };
-    if done < 0 {
-        return Err(last());
-    }
-    Ok((own(ends[0])?, own(ends[1])?))
+pub(crate) fn socketpair(kind: SockType) -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(nix::sys::socket::socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC)?)
 }
 
 /// Waits until `fd` is ready for `events` (POLLIN, POLLOUT), errors included; false after the time-out. Restarts after
@@ -219,33 +214,32 @@ pub(crate) fn accept(fd: RawFd) -> io::Result<(OwnedFd, Option<std::net::SocketA
 }
 
 /// Whether a descriptor is a pipe (fstat(2)).
-pub(crate) fn is_pipe(fd: RawFd) -> io::Result<bool> {
-    // SAFETY: stat is plain data, and all zeros is a valid value of it.
-    let mut found: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `found` is writable and lives through the call.
-    if unsafe { libc::fstat(fd, &raw mut found) } < 0 {
-        return Err(last());
-    }
-    Ok(found.st_mode & libc::S_IFMT == libc::S_IFIFO)
+pub(crate) fn is_pipe(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(nix::sys::stat::fstat(fd)?.st_mode & libc::S_IFMT == libc::S_IFIFO)
 }
 
-/// recvmsg(2) with the source and, where the socket asks for them, time stamps (SCM_TIMESTAMPING). The source is written
-/// as far as it has room; on a connected stream the kernel gives none.
+/// Room for control messages, aligned as cmsghdr is.
+#[repr(C, align(8))]
+struct Control([u8; 128]);
+
+/// recvmsg(2); each control message's level, type and data are given to `with`. The source is written to `from` as far as
+/// it has room; on a connected stream the kernel gives none.
 #[inline]
-pub(crate) fn recvmsg_from(
+fn receive_message(
     fd: RawFd,
     buffer: &mut [u8],
     flags: c_int,
-    from: &mut crate::address::RawAddress,
-    stamp: &mut crate::stamps::Pair,
+    from: Option<&mut [u8]>,
+    with: impl FnMut(c_int, c_int, &[u8]),
 ) -> isize {
-    let mut control = Stamps([0; 128]);
-    let room = from.room();
+    let mut control = Control([0; 128]);
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast::<c_void>(), iov_len: buffer.len() };
     // SAFETY: msghdr is plain data, and all zeros is a valid value of it.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_name = room.as_mut_ptr().cast::<c_void>();
-    message.msg_namelen = socklen_t::try_from(room.len()).unwrap_or(0);
+    if let Some(from) = from {
+        message.msg_name = from.as_mut_ptr().cast::<c_void>();
+        message.msg_namelen = socklen_t::try_from(from.len()).unwrap_or(0);
+    }
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast::<c_void>();
@@ -254,35 +248,39 @@ pub(crate) fn recvmsg_from(
     let result = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
     if result >= 0 {
         // SAFETY: `message` was filled by recvmsg just now and its control buffer still lives.
-        unsafe { each_control(&message, |level, kind, data| stamp.read(level, kind, data)) };
+        unsafe { each_control(&message, with) };
     }
     result
+}
+
+/// recvmsg(2) with the source and, where the socket asks for them, time stamps (SCM_TIMESTAMPING).
+#[inline]
+pub(crate) fn recvmsg_from(
+    fd: RawFd,
+    buffer: &mut [u8],
+    flags: c_int,
+    from: &mut crate::address::RawAddress,
+    stamp: &mut crate::stamps::Pair,
+) -> isize {
+    receive_message(fd, buffer, flags, Some(from.room()), |level, kind, data| stamp.read(level, kind, data))
 }
 
 /// recvmsg(2) from the error queue (MSG_ERRQUEUE), for stamps of what was sent: their times and the number of the
 /// message that they are of (SO_EE_ORIGIN_TIMESTAMPING). The message itself is dropped.
 pub(crate) fn recvmsg_sent(fd: RawFd, stamp: &mut crate::stamps::Pair, id: &mut Option<u32>) -> isize {
-    let mut control = Stamps([0; 128]);
-    let mut scratch = [0u8; 1];
-    let mut part = libc::iovec { iov_base: scratch.as_mut_ptr().cast::<c_void>(), iov_len: scratch.len() };
-    // SAFETY: msghdr is plain data, and all zeros is a valid value of it.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.0.as_mut_ptr().cast::<c_void>();
-    message.msg_controllen = control.0.len() as _;
-    // SAFETY: all pointers in `message` describe buffers that live through the call and are not shared.
-    let result = unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
-    if result >= 0 {
-        // SAFETY: `message` was filled by recvmsg just now and its control buffer still lives.
-        unsafe {
-            each_control(&message, |level, kind, data| {
-                stamp.read(level, kind, data);
-                crate::stamps::read_id(level, kind, data, id);
-            });
+    receive_message(fd, &mut [0], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, None, |level, kind, data| {
+        stamp.read(level, kind, data);
+        crate::stamps::read_id(level, kind, data, id);
+    })
+}
+
+/// recvmsg(2) with the TTL or hop limit, where the kernel gives it: an int of both kinds (ip(7), RFC 3542).
+pub(crate) fn recvmsg(fd: RawFd, buffer: &mut [u8], flags: c_int, ttl: &mut Option<u8>) -> isize {
+    receive_message(fd, buffer, flags, None, |level, kind, data| {
+        if matches!((level, kind), (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT)) {
+            *ttl = data.first_chunk().and_then(|bytes| u8::try_from(c_int::from_ne_bytes(*bytes)).ok());
         }
-    }
-    result
+    })
 }
 
 /// Calls `with` for each control message's level, type and data.
@@ -306,8 +304,14 @@ pub(crate) unsafe fn each_control(message: &libc::msghdr, mut with: impl FnMut(c
     }
 }
 
-/// An ioctl on the interface called `device` whose argument lies behind `ifr_data` (netdevice(7)).
-pub(crate) fn interface_ioctl<T>(fd: RawFd, number: libc::c_ulong, device: &str, data: &mut T) -> io::Result<()> {
+/// An ioctl on the interface called `device` (netdevice(7)). `fill` writes what the call takes beside the name; what it
+/// gives is in the answer.
+pub(crate) fn interface_request(
+    number: libc::c_ulong,
+    device: &str,
+    fill: impl FnOnce(&mut libc::ifreq),
+) -> io::Result<libc::ifreq> {
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).or_else(|_| socket(libc::AF_INET6, libc::SOCK_DGRAM, 0))?;
     // SAFETY: ifreq is plain data, and all zeros is a valid value of it.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays 0.
@@ -317,11 +321,17 @@ pub(crate) fn interface_ioctl<T>(fd: RawFd, number: libc::c_ulong, device: &str,
     for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
         *to = libc::c_char::from_ne_bytes([from]);
     }
-    request.ifr_ifru.ifru_data = std::ptr::from_mut(data).cast::<libc::c_char>();
-    // SAFETY: the callers' `data` is the plain structure that the number means, and it and the request live through the
-    // call.
-    let done = unsafe { libc::ioctl(fd, number as _, &raw mut request) };
-    if done < 0 { Err(last()) } else { Ok(()) }
+    fill(&mut request);
+    // SAFETY: the call reads the name and writes within the request, or to the plain structure that `fill` let it point to,
+    // which is the one that the number means; both live through the call.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), number as _, &raw mut request) };
+    if done < 0 { Err(last()) } else { Ok(request) }
+}
+
+/// The same with an argument that lies behind `ifr_data`.
+pub(crate) fn interface_ioctl<T>(number: libc::c_ulong, device: &str, data: &mut T) -> io::Result<()> {
+    let data = std::ptr::from_mut(data).cast::<libc::c_char>();
+    interface_request(number, device, |request| request.ifr_ifru.ifru_data = data).map(drop)
 }
 
 /// An ioctl of a device with a structure of its own.
@@ -354,45 +364,4 @@ pub(crate) fn clock_of(fd: RawFd) -> io::Result<u64> {
     }
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0)))
-}
-
-/// Room for the control messages of stamps, aligned as cmsghdr is.
-#[repr(C, align(8))]
-struct Stamps([u8; 128]);
-
-/// Room for one control message of an int, aligned as cmsghdr is.
-#[repr(C, align(8))]
-struct Control([u8; 64]);
-
-/// recvmsg(2) with the TTL or hop limit, where the kernel gives it.
-pub(crate) fn recvmsg(fd: RawFd, buffer: &mut [u8], flags: c_int, ttl: &mut Option<u8>) -> isize {
-    let mut control = Control([0; 64]);
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast::<c_void>(), iov_len: buffer.len() };
-    // SAFETY: msghdr is plain data, and all zeros is a valid value of it.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.0.as_mut_ptr().cast::<c_void>();
-    message.msg_controllen = control.0.len() as _;
-    // SAFETY: all pointers in `message` describe buffers that live through the call and are not shared.
-    let result = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
-    if result < 0 {
-        return result;
-    }
-    // SAFETY: `message` was filled by recvmsg, so the walk over its control messages stays within `control`; the data
-    // of both kinds is an int (ip(7), RFC 3542), read unaligned.
-    unsafe {
-        let mut entry = libc::CMSG_FIRSTHDR(&raw const message);
-        while !entry.is_null() {
-            let (level, kind) = ((*entry).cmsg_level, (*entry).cmsg_type);
-            if (level == libc::IPPROTO_IP && kind == libc::IP_TTL)
-                || (level == libc::IPPROTO_IPV6 && kind == libc::IPV6_HOPLIMIT)
-            {
-                let value = libc::CMSG_DATA(entry).cast::<c_int>().read_unaligned();
-                *ttl = u8::try_from(value).ok();
-            }
-            entry = libc::CMSG_NXTHDR(&raw const message, entry);
-        }
-    }
-    result
 }

@@ -27,18 +27,18 @@ pub fn connect(
 
 /// A socket with all options of the spec.
 pub(crate) fn socket(spec: &SocketSpec, end: &EndSpec, v6: bool) -> Result<OwnedFd, NetError> {
-    let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
     let number = if spec.protocol == Protocol::Mptcp { libc::IPPROTO_MPTCP } else { 0 };
-    let socket = sys::socket(domain, libc::SOCK_STREAM, number).map_err(|cause| match cause.raw_os_error() {
-        Some(libc::ENOPROTOOPT) if number != 0 => {
-            NetError::NoMptcp { cause, remedy: "switch it on with 'sysctl net.mptcp.enabled=1'" }
-        }
-        Some(libc::EPROTONOSUPPORT | libc::EINVAL) if number != 0 => {
-            NetError::NoMptcp { cause, remedy: "use a kernel with CONFIG_MPTCP (Linux 5.16 and later), or tcp" }
-        }
-        _ => NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause },
-    })?;
-    options::apply(socket.as_raw_fd(), options::Kind::Tcp { v6 }, spec, end)?;
+    let socket =
+        sys::socket(sys::domain(v6), libc::SOCK_STREAM, number).map_err(|cause| match cause.raw_os_error() {
+            Some(libc::ENOPROTOOPT) if number != 0 => {
+                NetError::NoMptcp { cause, remedy: "switch it on with 'sysctl net.mptcp.enabled=1'" }
+            }
+            Some(libc::EPROTONOSUPPORT | libc::EINVAL) if number != 0 => {
+                NetError::NoMptcp { cause, remedy: "use a kernel with CONFIG_MPTCP (Linux 5.16 and later), or tcp" }
+            }
+            _ => NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause },
+        })?;
+    options::apply(socket.as_raw_fd(), v6, spec, end)?;
     Ok(socket)
 }
 

@@ -41,9 +41,9 @@ pub(crate) fn choose<C: Waiting>(
         Receive::Spin => loops.with(Spin::new(Patience::new(options))),
         Receive::Poll => loops.with(Poll::new(fd, idle, stop)),
         Receive::Select => loops.with(Select::new(fd, idle, stop)?),
-        Receive::Epoll => loops.with(Epoll::new(fd, idle, stop)?),
-        Receive::EpollMod => loops.with(EpollMod::new(fd, idle, stop)?),
-        Receive::EpollAdddel => loops.with(EpollAddDel::new(fd, idle, stop)?),
+        Receive::Epoll => loops.with(Epoll::<false, false>::new(fd, idle, stop)?),
+        Receive::EpollMod => loops.with(Epoll::<true, false>::new(fd, idle, stop)?),
+        Receive::EpollAdddel => loops.with(Epoll::<false, true>::new(fd, idle, stop)?),
     })
 }
 
@@ -292,123 +292,88 @@ impl Waiter for Select<'_> {
     }
 }
 
-/// An epoll set with the idle descriptors in it.
-struct Set {
-    epoll: OwnedFd,
-    data: RawFd,
-}
+/// A set of epoll(7) with the idle descriptors in it.
+pub(crate) struct EpollSet(OwnedFd);
 
-impl Set {
-    fn new(data: RawFd, idle: &Idle) -> Result<Self, NetError> {
-        let fail = |cause| NetError::Epoll { cause };
+impl EpollSet {
+    /// What an idle descriptor is called in the set.
+    const IDLE: u64 = u64::MAX;
+
+    pub(crate) fn new(idle: &Idle) -> Result<Self, NetError> {
         // SAFETY: no pointers.
-        let epoll = sys::own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map_err(fail)?;
-        let set = Self { epoll, data };
+        let set = Self(sys::own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map_err(Self::failed)?);
         for fd in idle.watched() {
-            if set.control(libc::EPOLL_CTL_ADD, fd) < 0 {
-                return Err(fail(sys::last()));
-            }
+            set.add(fd, Self::IDLE)?;
         }
         Ok(set)
     }
 
-    #[inline]
-    fn control(&self, operation: c_int, fd: RawFd) -> c_int {
-        #[expect(clippy::cast_sign_loss, reason = "EPOLLIN is 1; descriptors are not negative")]
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd as u64 };
-        // SAFETY: the event lives through the call.
-        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }
+    fn failed(cause: std::io::Error) -> NetError {
+        NetError::Epoll { cause }
     }
 
-    fn add_data(&self) -> Result<(), NetError> {
-        if self.control(libc::EPOLL_CTL_ADD, self.data) < 0 {
-            return Err(NetError::Epoll { cause: sys::last() });
-        }
-        Ok(())
+    /// Adds a descriptor, called `number` in what a wait finds.
+    pub(crate) fn add(&self, fd: RawFd, number: u64) -> Result<(), NetError> {
+        if self.control(libc::EPOLL_CTL_ADD, fd, number) < 0 { Err(Self::failed(sys::last())) } else { Ok(()) }
+    }
+
+    /// One change of the set for one descriptor.
+    #[inline]
+    pub(crate) fn control(&self, operation: c_int, fd: RawFd, number: u64) -> c_int {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
+        // SAFETY: the event lives through the call.
+        unsafe { libc::epoll_ctl(self.fd(), operation, fd, &raw mut event) }
+    }
+
+    #[inline]
+    pub(crate) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 
     #[inline]
     fn wait(&self) -> Ready {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 1];
         // SAFETY: the pointer and count describe `events`, which lives through the call.
-        let result = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), 1, -1) };
+        let result = unsafe { libc::epoll_wait(self.fd(), events.as_mut_ptr(), 1, -1) };
         ready(result, "epoll_wait")
     }
 }
 
-/// epoll_wait(2) on a set made once.
-pub(crate) struct Epoll<'a> {
-    set: Set,
+/// epoll_wait(2). `MODIFY`: with EPOLL_CTL_MOD before each wait. `ADD`: with EPOLL_CTL_ADD before and EPOLL_CTL_DEL after
+/// each wait; otherwise the set is made once.
+pub(crate) struct Epoll<'a, const MODIFY: bool, const ADD: bool> {
+    set: EpollSet,
+    data: RawFd,
     stop: &'a AtomicBool,
 }
 
-impl<'a> Epoll<'a> {
-    pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
-        let set = Set::new(fd, idle)?;
-        set.add_data()?;
-        Ok(Self { set, stop })
+impl<'a, const MODIFY: bool, const ADD: bool> Epoll<'a, MODIFY, ADD> {
+    pub(crate) fn new(data: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
+        let set = EpollSet::new(idle)?;
+        if !ADD {
+            set.add(data, 0)?;
+        }
+        Ok(Self { set, data, stop })
     }
 }
 
-impl Waiter for Epoll<'_> {
+impl<const MODIFY: bool, const ADD: bool> Waiter for Epoll<'_, MODIFY, ADD> {
     #[inline]
     fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
-        let set = &self.set;
-        receive_when_ready(transport, buffer, self.stop, || set.wait())
-    }
-}
-
-/// EPOLL_CTL_MOD before each wait.
-pub(crate) struct EpollMod<'a> {
-    set: Set,
-    stop: &'a AtomicBool,
-}
-
-impl<'a> EpollMod<'a> {
-    pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
-        let set = Set::new(fd, idle)?;
-        set.add_data()?;
-        Ok(Self { set, stop })
-    }
-}
-
-impl Waiter for EpollMod<'_> {
-    #[inline]
-    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
-        let set = &self.set;
+        let control = |operation| ready(self.set.control(operation, self.data, 0), "epoll_ctl");
         receive_when_ready(transport, buffer, self.stop, || {
-            match ready(set.control(libc::EPOLL_CTL_MOD, set.data), "epoll_ctl") {
-                Ready::Now => set.wait(),
-                other => other,
+            if MODIFY || ADD {
+                match control(if ADD { libc::EPOLL_CTL_ADD } else { libc::EPOLL_CTL_MOD }) {
+                    Ready::Now => {}
+                    other => return other,
+                }
             }
-        })
-    }
-}
-
-/// EPOLL_CTL_ADD before and EPOLL_CTL_DEL after each wait.
-pub(crate) struct EpollAddDel<'a> {
-    set: Set,
-    stop: &'a AtomicBool,
-}
-
-impl<'a> EpollAddDel<'a> {
-    pub(crate) fn new(fd: RawFd, idle: &Idle, stop: &'a AtomicBool) -> Result<Self, NetError> {
-        Ok(Self { set: Set::new(fd, idle)?, stop })
-    }
-}
-
-impl Waiter for EpollAddDel<'_> {
-    #[inline]
-    fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
-        let set = &self.set;
-        receive_when_ready(transport, buffer, self.stop, || {
-            match ready(set.control(libc::EPOLL_CTL_ADD, set.data), "epoll_ctl") {
-                Ready::Now => {}
-                other => return other,
+            let waited = self.set.wait();
+            if !ADD {
+                return waited;
             }
-            let waited = set.wait();
             // Also after a signal: the set must be as it was.
-            match ready(set.control(libc::EPOLL_CTL_DEL, set.data), "epoll_ctl") {
+            match control(libc::EPOLL_CTL_DEL) {
                 Ready::Now => waited,
                 other => other,
             }

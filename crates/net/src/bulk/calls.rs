@@ -118,19 +118,16 @@ impl Messages {
         if self.control.is_empty() || head.msg_hdr.msg_controllen == 0 {
             return whole;
         }
-        // SAFETY: `head` was filled by recvmmsg, so the walk over its control messages stays within `control`; the data
-        // of UDP_GRO is an int (udp(7)), read unaligned.
+        let mut length = None;
+        // SAFETY: `head` was filled by recvmmsg, and its control buffer lives and is not written to.
         unsafe {
-            let mut entry = libc::CMSG_FIRSTHDR(&raw const head.msg_hdr);
-            while !entry.is_null() {
-                if (*entry).cmsg_level == libc::SOL_UDP && (*entry).cmsg_type == super::UDP_GRO {
-                    let value = libc::CMSG_DATA(entry).cast::<c_int>().read_unaligned();
-                    return usize::try_from(value).ok().filter(|length| *length > 0).unwrap_or(whole);
+            sys::each_control(&head.msg_hdr, |level, kind, data| {
+                if (level, kind) == (libc::SOL_UDP, super::UDP_GRO) {
+                    length = data.first_chunk().map(|bytes| c_int::from_ne_bytes(*bytes));
                 }
-                entry = libc::CMSG_NXTHDR(&raw const head.msg_hdr, entry);
-            }
+            });
         }
-        whole
+        length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length > 0).unwrap_or(whole)
     }
 }
 
@@ -148,11 +145,4 @@ pub(super) fn output_queue(fd: RawFd) -> io::Result<u64> {
     // SAFETY: TIOCOUTQ writes one int to where it is told.
     let done = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut value) };
     if done == 0 { Ok(u64::try_from(value).unwrap_or(0)) } else { Err(sys::last()) }
-}
-
-/// shutdown(2) of the sending half.
-pub(super) fn shutdown_write(fd: RawFd) -> io::Result<()> {
-    // SAFETY: no pointers.
-    let done = unsafe { libc::shutdown(fd, libc::SHUT_WR) };
-    if done == 0 { Ok(()) } else { Err(sys::last()) }
 }

@@ -77,6 +77,7 @@ const LOAD_HALF_AT_X: u16 = 0x48;
 const LOAD_BYTE_AT_X: u16 = 0x50;
 /// X becomes four times the low half of a byte: the length of an IPv4 header.
 const HEADER_LENGTH_TO_X: u16 = 0xb1;
+const SET_X: u16 = 0x01;
 const JUMP: u16 = 0x05;
 const IF_EQUAL: u16 = 0x15;
 const IF_ANY_BIT: u16 = 0x45;
@@ -160,178 +161,149 @@ impl Block {
     }
 }
 
+/// Where an IP header has what is looked at.
+struct Family {
+    v6: bool,
+    ether_type: u32,
+    source: u32,
+    destination: u32,
+    /// The bits of a destination's first byte that tell a group, and what they are: 224.0.0.0/4 (RFC 1112), ff00::/8 (RFC 4291).
+    group: (u32, u32),
+}
+
+const IPV4: Family = Family { v6: false, ether_type: 0x0800, source: 12, destination: 16, group: (0xf0, 0xe0) };
+const IPV6: Family = Family { v6: true, ether_type: 0x86dd, source: 8, destination: 24, group: (0xff, 0xff) };
+
+impl Family {
+    fn of(address: IpAddr) -> &'static Self {
+        if address.to_canonical().is_ipv6() { &IPV6 } else { &IPV4 }
+    }
+}
+
 /// The program for these flows. `link` is the length of the header before IP, `payload` the bytes kept behind the
 /// headers. No flow lets nothing through.
 pub(crate) fn program(flows: &[Followed], link: u32, payload: u32) -> Vec<Instruction> {
     let mut program = Vec::new();
     for flow in flows {
-        let flow = match flow {
-            Followed::One(flow) => flow,
-            Followed::Group(group) => {
-                for six in [false, true] {
-                    let mut block = Block::new();
-                    let write = if six { group_ipv6 } else { group_ipv4 };
-                    write(&mut block, group, link, payload);
-                    block.finish(&mut program);
+        match flow {
+            Followed::One(flow) => one_flow(flow, Family::of(flow.far.ip()), link, payload).finish(&mut program),
+            Followed::Group(flow) => {
+                for family in [&IPV4, &IPV6] {
+                    group_flow(flow, family, link, payload).finish(&mut program);
                 }
-                continue;
-            }
-        };
-        let mut block = Block::new();
-        match flow.far.ip().to_canonical() {
-            IpAddr::V4(far) => {
-                let group = flow.group.and_then(|group| match group {
-                    IpAddr::V4(group) => Some(u32::from(group)),
-                    IpAddr::V6(_) => None,
-                });
-                ipv4(&mut block, flow, u32::from(far), group, link, payload);
-            }
-            IpAddr::V6(far) => {
-                let group = flow.group.and_then(|group| match group {
-                    IpAddr::V6(group) => Some(words(group)),
-                    IpAddr::V4(_) => None,
-                });
-                ipv6(&mut block, flow, words(far), group, link, payload);
             }
         }
-        block.finish(&mut program);
     }
     program.push(Instruction { code: RETURN, yes: 0, no: 0, value: 0 });
     program
 }
 
-fn words(address: std::net::Ipv6Addr) -> [u32; 4] {
-    let bits = address.to_bits();
-    [96, 64, 32, 0].map(|shift| u32::try_from(bits >> shift & 0xffff_ffff).unwrap_or(0))
+/// An address as the words that are compared.
+fn words(address: IpAddr) -> Vec<u32> {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => vec![v4.to_bits()],
+        IpAddr::V6(v6) => {
+            v6.to_bits().to_be_bytes().as_chunks().0.iter().map(|word| u32::from_be_bytes(*word)).collect()
+        }
+    }
 }
 
-fn ipv4(block: &mut Block, flow: &Flow, far: u32, group: Option<u32>, link: u32, payload: u32) {
-    let (comes, goes, later) = (block.place(), block.place(), block.place());
-    block.plain(LOAD_WORD, PROTOCOL);
-    block.require(0x0800, To::End);
-    block.plain(LOAD_BYTE, link + 9);
-    block.require(if flow.tcp { TCP } else { UDP }, To::End);
-    block.plain(HEADER_LENGTH_TO_X, link);
-    block.plain(LOAD_WORD, link + 12);
-    block.branch(IF_EQUAL, far, To::Place(comes), To::Place(goes));
+impl Block {
+    /// Goes on with packets of a family and a protocol, with the length of their IP header in X. IPv6's may have one more
+    /// header of eight bytes: hop-by-hop (router alert, RFC 2711) or a fragment's; nothing here sends others.
+    fn ip_header(&mut self, family: &Family, protocol: u32, link: u32) {
+        const HOP_BY_HOP: u32 = 0;
+        self.plain(LOAD_WORD, PROTOCOL);
+        self.require(family.ether_type, To::End);
+        if !family.v6 {
+            self.plain(LOAD_BYTE, link + 9);
+            self.require(protocol, To::End);
+            self.plain(HEADER_LENGTH_TO_X, link);
+            return;
+        }
+        let (longer, found) = (self.place(), self.place());
+        self.plain(SET_X, 40);
+        self.plain(LOAD_BYTE, link + 6);
+        self.branch(IF_EQUAL, protocol, To::Place(found), To::Next);
+        self.branch(IF_EQUAL, HOP_BY_HOP, To::Place(longer), To::Next);
+        self.require(FRAGMENT, To::End);
+        self.here(longer);
+        self.plain(SET_X, 48);
+        self.plain(LOAD_BYTE, link + 40);
+        self.require(protocol, To::End);
+        self.here(found);
+    }
+
+    /// Fragments go to `later`: they have no ports (IPv6: or may have none), so the addresses have to do.
+    fn fragments(&mut self, family: &Family, link: u32, later: usize) {
+        self.plain(if family.v6 { LOAD_BYTE } else { LOAD_HALF }, link + 6);
+        let (code, value) = if family.v6 { (IF_EQUAL, FRAGMENT) } else { (IF_ANY_BIT, 0x1fff) };
+        self.branch(code, value, To::Place(later), To::Next);
+    }
+
+    /// Goes on when the address at `at` is this one.
+    fn address(&mut self, address: IpAddr, at: u32, no: To) {
+        for (index, word) in (0..).zip(words(address)) {
+            self.plain(LOAD_WORD, at + 4 * index);
+            self.require(word, no);
+        }
+    }
+
+    /// Goes on when the port at `at` behind the IP header is this one, or any will do.
+    fn port(&mut self, port: Option<u16>, at: u32, no: To) {
+        if let Some(port) = port {
+            self.plain(LOAD_HALF_AT_X, at);
+            self.require(u32::from(port), no);
+        }
+    }
+
+    /// Keeps the IP header and so many bytes.
+    fn accept(&mut self, bytes: u32) {
+        self.plain(X_TO_A, 0);
+        self.plain(ADD, bytes);
+        self.plain(RETURN_A, 0);
+    }
+}
+
+fn one_flow(flow: &Flow, family: &Family, link: u32, payload: u32) -> Block {
+    let mut block = Block::new();
+    let (goes, ports, found, later) = (block.place(), block.place(), block.place(), block.place());
+    let far_port = Some(flow.far.port());
+    block.ip_header(family, if flow.tcp { TCP } else { UDP }, link);
 
     // From the far end.
-    block.here(comes);
-    block.plain(LOAD_HALF, link + 6);
-    block.branch(IF_ANY_BIT, 0x1fff, To::Place(later), To::Next);
-    block.plain(LOAD_HALF_AT_X, link);
-    block.require(u32::from(flow.far.port()), To::Place(goes));
-    if let Some(port) = flow.near_port {
-        block.plain(LOAD_HALF_AT_X, link + 2);
-        block.require(u32::from(port), To::Place(goes));
-    }
-    accept_ipv4(block, flow.tcp, link, payload);
+    block.address(flow.far.ip(), link + family.source, To::Place(goes));
+    block.fragments(family, link, later);
+    block.port(far_port, link, To::Place(goes));
+    block.port(flow.near_port, link + 2, To::Place(goes));
+    block.branch(JUMP, 0, To::Place(found), To::Next);
 
     // To the far end, or to the group.
     block.here(goes);
-    let ports = block.place();
-    block.plain(LOAD_WORD, link + 16);
-    if let Some(group) = group {
-        block.branch(IF_EQUAL, group, To::Place(ports), To::Next);
+    if let Some(group) = flow.group.filter(|group| group.is_ipv6() == family.v6) {
+        let other = block.place();
+        block.address(group, link + family.destination, To::Place(other));
+        block.branch(JUMP, 0, To::Place(ports), To::Next);
+        block.here(other);
     }
-    block.require(far, To::End);
+    block.address(flow.far.ip(), link + family.destination, To::End);
     block.here(ports);
-    block.plain(LOAD_HALF, link + 6);
-    block.branch(IF_ANY_BIT, 0x1fff, To::Place(later), To::Next);
-    block.plain(LOAD_HALF_AT_X, link + 2);
-    block.require(u32::from(flow.far.port()), To::End);
-    if let Some(port) = flow.near_port {
-        block.plain(LOAD_HALF_AT_X, link);
-        block.require(u32::from(port), To::End);
-    }
-    accept_ipv4(block, flow.tcp, link, payload);
+    block.fragments(family, link, later);
+    block.port(far_port, link + 2, To::End);
+    block.port(flow.near_port, link, To::End);
 
-    // A later fragment has no ports; the addresses have to do.
-    block.here(later);
-    block.plain(X_TO_A, 0);
-    block.plain(ADD, link + 8 + payload);
-    block.plain(RETURN_A, 0);
-}
-
-/// X holds the length of the IPv4 header.
-fn accept_ipv4(block: &mut Block, tcp: bool, link: u32, payload: u32) {
-    if tcp {
+    block.here(found);
+    if flow.tcp {
         block.plain(LOAD_BYTE_AT_X, link + 12);
         block.plain(AND, 0xf0);
         block.plain(SHIFT_RIGHT, 2);
         block.plain(ADD_X, 0);
         block.plain(ADD, link + payload);
-    } else {
-        block.plain(X_TO_A, 0);
-        block.plain(ADD, link + 8 + payload);
-    }
-    block.plain(RETURN_A, 0);
-}
-
-/// Extension headers other than the fragment header are not looked behind: nothing here sends any.
-fn ipv6(block: &mut Block, flow: &Flow, far: [u32; 4], group: Option<[u32; 4]>, link: u32, payload: u32) {
-    let (addresses, comes, goes, ports, accept) =
-        (block.place(), block.place(), block.place(), block.place(), block.place());
-    let (later, later_out) = (block.place(), block.place());
-    block.plain(LOAD_WORD, PROTOCOL);
-    block.require(0x86dd, To::End);
-    block.plain(LOAD_BYTE, link + 6);
-    block.branch(IF_EQUAL, FRAGMENT, To::Place(addresses), To::Next);
-    block.require(if flow.tcp { TCP } else { UDP }, To::End);
-
-    block.here(addresses);
-    let equal = |block: &mut Block, at: u32, wanted: [u32; 4], no: To| {
-        for (index, word) in (0..).zip(wanted) {
-            block.plain(LOAD_WORD, link + at + 4 * index);
-            block.require(word, no);
-        }
-    };
-    equal(block, 8, far, To::Place(goes));
-    block.here(comes);
-    block.plain(LOAD_BYTE, link + 6);
-    block.branch(IF_EQUAL, FRAGMENT, To::Place(later), To::Next);
-    block.plain(LOAD_HALF, link + 40);
-    block.require(u32::from(flow.far.port()), To::Place(goes));
-    if let Some(port) = flow.near_port {
-        block.plain(LOAD_HALF, link + 42);
-        block.require(u32::from(port), To::Place(goes));
-    }
-    block.branch(JUMP, 0, To::Place(accept), To::Next);
-
-    block.here(goes);
-    if let Some(group) = group {
-        let not_group = block.place();
-        equal(block, 24, group, To::Place(not_group));
-        block.branch(JUMP, 0, To::Place(ports), To::Next);
-        block.here(not_group);
-    }
-    equal(block, 24, far, To::End);
-    block.here(ports);
-    block.plain(LOAD_BYTE, link + 6);
-    block.branch(IF_EQUAL, FRAGMENT, To::Place(later_out), To::Next);
-    block.plain(LOAD_HALF, link + 42);
-    block.require(u32::from(flow.far.port()), To::End);
-    if let Some(port) = flow.near_port {
-        block.plain(LOAD_HALF, link + 40);
-        block.require(u32::from(port), To::End);
-    }
-    block.here(accept);
-    if flow.tcp {
-        block.plain(LOAD_BYTE, link + 52);
-        block.plain(AND, 0xf0);
-        block.plain(SHIFT_RIGHT, 2);
-        block.plain(ADD, link + 40 + payload);
         block.plain(RETURN_A, 0);
-    } else {
-        block.plain(RETURN, link + 48 + payload);
     }
-
-    // Fragments, the first one too: which protocol is in the fragment header.
     block.here(later);
-    block.here(later_out);
-    block.plain(LOAD_BYTE, link + 40);
-    block.require(if flow.tcp { TCP } else { UDP }, To::End);
-    block.plain(RETURN, link + 56 + payload);
+    block.accept(link + 8 + payload);
+    block
 }
 
 /// Headers that PGM has of its own behind UDP's or IP's, in bytes: a NAK with a list of 62 numbers and IPv6 addresses has
@@ -344,113 +316,40 @@ const GROUP_TYPE: u32 = 4;
 const GROUP_DATA: u32 = 0x04;
 
 /// To a group, or to no group at all: what members send one another. A packet to another group is not theirs.
-fn group_ipv4(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
-    let (ours, later, whole, data) = (block.place(), block.place(), block.place(), block.place());
-    block.plain(LOAD_WORD, PROTOCOL);
-    block.require(0x0800, To::End);
-    block.plain(LOAD_BYTE, link + 9);
+fn group_flow(flow: &GroupFlow, family: &Family, link: u32, payload: u32) -> Block {
+    let mut block = Block::new();
+    let (ours, whole, later, data) = (block.place(), block.place(), block.place(), block.place());
     let (protocol, port, head) = match flow.carrier {
         GroupCarrier::Udp(port) => (UDP, Some(port), 8),
         GroupCarrier::Ip(number) => (u32::from(number), None, 0),
     };
-    block.require(protocol, To::End);
-    block.plain(HEADER_LENGTH_TO_X, link);
-    block.plain(LOAD_WORD, link + 16);
-    for group in &flow.groups {
-        if let IpAddr::V4(group) = group {
-            block.branch(IF_EQUAL, u32::from(*group), To::Place(ours), To::Next);
-        }
+    block.ip_header(family, protocol, link);
+    for group in flow.groups.iter().filter(|group| group.is_ipv6() == family.v6) {
+        let other = block.place();
+        block.address(*group, link + family.destination, To::Place(other));
+        block.branch(JUMP, 0, To::Place(ours), To::Next);
+        block.here(other);
     }
-    // 224.0.0.0/4 are groups (RFC 1112).
-    block.plain(AND, 0xf000_0000);
-    block.branch(IF_EQUAL, 0xe000_0000, To::End, To::Next);
+    block.plain(LOAD_BYTE, link + family.destination);
+    block.plain(AND, family.group.0);
+    block.branch(IF_EQUAL, family.group.1, To::End, To::Next);
     block.here(ours);
+    block.fragments(family, link, later);
     if let Some(port) = port {
-        block.plain(LOAD_HALF, link + 6);
-        // Later fragments have no ports; the protocol and the addresses have to do.
-        block.branch(IF_ANY_BIT, 0x1fff, To::Place(later), To::Next);
-        either_port(block, LOAD_HALF_AT_X, link, port, whole);
-    } else {
-        block.plain(LOAD_HALF, link + 6);
-        block.branch(IF_ANY_BIT, 0x1fff, To::Place(later), To::Next);
+        // The source port or the destination port: those of a NAK's sender may be any.
+        block.plain(LOAD_HALF_AT_X, link + 2);
+        block.branch(IF_EQUAL, u32::from(port), To::Place(whole), To::Next);
+        block.port(Some(port), link, To::End);
     }
     block.here(whole);
     block.plain(LOAD_BYTE_AT_X, link + head + GROUP_TYPE);
     block.plain(AND, 0x3e);
     block.branch(IF_EQUAL, GROUP_DATA, To::Place(data), To::Next);
     block.here(later);
-    block.plain(X_TO_A, 0);
-    block.plain(ADD, link + head + GROUP_HEAD + payload);
-    block.plain(RETURN_A, 0);
+    block.accept(link + head + GROUP_HEAD + payload);
     block.here(data);
-    block.plain(X_TO_A, 0);
-    block.plain(ADD, link + head + GROUP_DATA_HEAD + payload);
-    block.plain(RETURN_A, 0);
-}
-
-/// The source port or the destination port: those of a NAK's sender may be any.
-fn either_port(block: &mut Block, load: u16, at: u32, port: u16, accept: usize) {
-    block.plain(load, at + 2);
-    block.branch(IF_EQUAL, u32::from(port), To::Place(accept), To::Next);
-    block.plain(load, at);
-    block.require(u32::from(port), To::End);
-}
-
-/// Behind a hop-by-hop header (router alert, RFC 2711) and a fragment header too.
-fn group_ipv6(block: &mut Block, flow: &GroupFlow, link: u32, payload: u32) {
-    const HOP_BY_HOP: u32 = 0;
-    let (ours, plain, behind, accept) = (block.place(), block.place(), block.place(), block.place());
-    let (one, other, data) = (block.place(), block.place(), block.place());
-    let (protocol, port, head) = match flow.carrier {
-        GroupCarrier::Udp(port) => (UDP, Some(port), 8),
-        GroupCarrier::Ip(number) => (u32::from(number), None, 0),
-    };
-    block.plain(LOAD_WORD, PROTOCOL);
-    block.require(0x86dd, To::End);
-    for group in &flow.groups {
-        let IpAddr::V6(group) = group else { continue };
-        let next = block.place();
-        for (index, word) in (0..).zip(words(*group)) {
-            block.plain(LOAD_WORD, link + 24 + 4 * index);
-            block.require(word, To::Place(next));
-        }
-        block.branch(JUMP, 0, To::Place(ours), To::Next);
-        block.here(next);
-    }
-    // ff00::/8 are groups (RFC 4291).
-    block.plain(LOAD_BYTE, link + 24);
-    block.branch(IF_EQUAL, 0xff, To::End, To::Next);
-    block.here(ours);
-    block.plain(LOAD_BYTE, link + 6);
-    block.branch(IF_EQUAL, protocol, To::Place(plain), To::Next);
-    block.branch(IF_EQUAL, HOP_BY_HOP, To::Place(behind), To::Next);
-    block.require(FRAGMENT, To::End);
-    // Either of those headers has eight bytes, and the protocol first; of a fragment the ports may be missing.
-    block.plain(LOAD_BYTE, link + 40);
-    block.require(protocol, To::End);
-    block.branch(JUMP, 0, To::Place(accept), To::Next);
-    block.here(behind);
-    block.plain(LOAD_BYTE, link + 40);
-    block.require(protocol, To::End);
-    if let Some(port) = port {
-        either_port(block, LOAD_HALF, link + 48, port, other);
-    }
-    block.here(other);
-    block.plain(LOAD_BYTE, link + 48 + head + GROUP_TYPE);
-    block.plain(AND, 0x3e);
-    block.branch(IF_EQUAL, GROUP_DATA, To::Place(data), To::Place(accept));
-    block.here(plain);
-    if let Some(port) = port {
-        either_port(block, LOAD_HALF, link + 40, port, one);
-    }
-    block.here(one);
-    block.plain(LOAD_BYTE, link + 40 + head + GROUP_TYPE);
-    block.plain(AND, 0x3e);
-    block.branch(IF_EQUAL, GROUP_DATA, To::Place(data), To::Place(accept));
-    block.here(data);
-    block.plain(RETURN, link + 48 + head + GROUP_DATA_HEAD + payload);
-    block.here(accept);
-    block.plain(RETURN, link + 48 + head + GROUP_HEAD + payload);
+    block.accept(link + head + GROUP_DATA_HEAD + payload);
+    block
 }
 
 #[cfg(test)]

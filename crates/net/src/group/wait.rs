@@ -3,19 +3,17 @@
 use super::GroupSocket;
 use crate::idle::Idle;
 use crate::path::PathError;
-use crate::wait::select_set;
+use crate::wait::{EpollSet, select_set};
 use crate::{NetError, sys};
 use libc::c_int;
 use model::{IdleDescriptors, Receive};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
 /// Beyond this a time-out in whole milliseconds is exact enough, in ns.
 const COARSE_NS: u64 = 20_000_000;
 const MS: u64 = 1_000_000;
 /// Sockets that are waited for at most.
 const MOST: usize = 2;
-/// What an idle descriptor is called in a set.
-const NOBODY: u64 = u64::MAX;
 
 /// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,42 +153,28 @@ enum Each {
     AddDel,
 }
 
-/// An epoll set with the idle descriptors in it.
+/// A set of epoll(7), and what is done to it.
 struct Set {
-    epoll: OwnedFd,
+    epoll: EpollSet,
     sockets: Vec<RawFd>,
     each: Each,
 }
 
 impl Set {
     fn new(sockets: &[RawFd], idle: &Idle, each: Each) -> Result<Self, NetError> {
-        let failed = |cause| NetError::Epoll { cause };
-        // SAFETY: no pointers.
-        let epoll = sys::own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map_err(failed)?;
-        let set = Self { epoll, sockets: sockets.to_vec(), each };
-        for fd in idle.watched() {
-            if set.control(libc::EPOLL_CTL_ADD, fd, NOBODY) < 0 {
-                return Err(failed(sys::last()));
+        let epoll = EpollSet::new(idle)?;
+        if each != Each::AddDel {
+            for (number, fd) in (0..).zip(sockets) {
+                epoll.add(*fd, number)?;
             }
         }
-        if each != Each::AddDel && set.each_socket(libc::EPOLL_CTL_ADD).is_err() {
-            return Err(failed(sys::last()));
-        }
-        Ok(set)
-    }
-
-    /// One change of the set for one descriptor.
-    #[inline]
-    fn control(&self, operation: c_int, fd: RawFd, number: u64) -> c_int {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number };
-        // SAFETY: the event lives through the call.
-        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) }
+        Ok(Self { epoll, sockets: sockets.to_vec(), each })
     }
 
     #[inline]
     fn each_socket(&self, operation: c_int) -> Result<(), PathError> {
         for (number, fd) in (0..).zip(&self.sockets) {
-            if self.control(operation, *fd, number) < 0 {
+            if self.epoll.control(operation, *fd, number) < 0 {
                 return Err(PathError::Failed { call: "epoll_ctl", errno: sys::errno() });
             }
         }
@@ -218,7 +202,7 @@ impl Set {
     #[inline]
     fn look(&self, timeout_ns: u64) -> Result<Woken, PathError> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST + 1];
-        let result = epoll_wait(self.epoll.as_raw_fd(), &mut events, timeout_ns);
+        let result = epoll_wait(self.epoll.fd(), &mut events, timeout_ns);
         if result <= 0 {
             return ended(result, "epoll_wait");
         }

@@ -3,7 +3,6 @@
 use crate::NetError;
 use crate::sys;
 use std::io;
-use std::os::fd::AsRawFd;
 
 /// linux/sockios.h: reads how a device stamps (struct hwtstamp_config).
 const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
@@ -51,12 +50,10 @@ struct Config {
 /// # Errors
 /// There is no such device, or it does not tell.
 pub fn nic_stamps(device: &str) -> io::Result<NicStamps> {
-    let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)
-        .or_else(|_| sys::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0))?;
     let mut info = TsInfo { command: ETHTOOL_GET_TS_INFO, phc_index: -1, ..TsInfo::default() };
-    sys::interface_ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, device, &mut info)?;
+    sys::interface_ioctl(libc::SIOCETHTOOL, device, &mut info)?;
     let mut config = Config::default();
-    let told = sys::interface_ioctl(socket.as_raw_fd(), SIOCGHWTSTAMP, device, &mut config).is_ok();
+    let told = sys::interface_ioctl(SIOCGHWTSTAMP, device, &mut config).is_ok();
     Ok(NicStamps {
         can: info.so_timestamping,
         clock: u32::try_from(info.phc_index).ok(),

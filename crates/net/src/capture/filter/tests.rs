@@ -29,6 +29,7 @@ fn run(program: &[Instruction], frame: &[u8], protocol: u16) -> u32 {
                 a = loaded;
             }
             HEADER_LENGTH_TO_X => x = 4 * (load(value, 1).unwrap() & 0x0f),
+            SET_X => x = value,
             JUMP => at += value as usize,
             IF_EQUAL => jump(a == value),
             IF_ANY_BIT => jump(a & value != 0),
@@ -212,7 +213,7 @@ fn a_group_based_protocol_passes_both_ways() {
         assert_eq!(kept(&flows, from, to, false), 0, "{from} {to}");
     }
     for (from, to) in [("[2001:db8::1]:3056", "[ff05::7]:3056"), ("[2001:db8::2]:40000", "[2001:db8::1]:3056")] {
-        assert_eq!(kept(&flows, from, to, false), 14 + 48 + 8 + GROUP_HEAD + 64, "{from} {to}");
+        assert_eq!(kept(&flows, from, to, false), 14 + 40 + 8 + GROUP_HEAD + 64, "{from} {to}");
     }
 }
 
@@ -237,7 +238,7 @@ fn a_protocol_of_ip_passes_without_ports_and_behind_a_router_alert() {
     assert_eq!(run(&program(&flows, 14, 64), &data, kind), 14 + 24 + GROUP_DATA_HEAD + 64);
     let (mut data, kind) = of("[2001:db8::1]:0", "[ff05::7]:0");
     data[14 + 40 + 4] = 0x04;
-    assert_eq!(run(&program(&flows, 14, 64), &data, kind), 14 + 48 + GROUP_DATA_HEAD + 64);
+    assert_eq!(run(&program(&flows, 14, 64), &data, kind), 14 + 40 + GROUP_DATA_HEAD + 64);
     let (mut later, kind) = of("192.0.2.1:0", "239.192.0.1:0");
     later[20..22].copy_from_slice(&[0, 185]);
     assert_eq!(run(&program(&flows, 14, 64), &later, kind), 14 + 24 + GROUP_HEAD + 64);
