@@ -8,7 +8,7 @@ mod summary;
 
 pub use summary::{FlowSummary, SourceSummary, Summary};
 
-use net::capture::{CaptureError, Entry, Live, Reader, Way};
+use net::capture::{CaptureError, Direction, Entry, Live, Reader};
 use record::repairs::{PacketNotes, Repairs};
 use record::timeline::{CapturedMessage, MessageNotes, Timeline};
 use std::io::Read;
@@ -180,7 +180,7 @@ impl Decoder {
                     interface: u32::from(taken.hardware),
                     link,
                     time_ns: Some(taken.time_ns),
-                    leaving: Some(taken.way == Way::Out),
+                    leaving: Some(taken.way == Direction::Out),
                     sent_bytes: taken.sent_bytes,
                     bytes: taken.frame,
                     vlan: taken.vlan.map(|(_, control)| control & 0x0fff),

@@ -14,7 +14,7 @@ use crate::reflector::{
 use clock::Clock;
 use net::{NetError, PathOptions};
 use pgm::{Gsi, Tsi};
-use pgm_io::{Ends, EventKind, Incoming, PgmIoError, RepairNote, Way, WayCounts, WayOptions};
+use pgm_io::{Ends, EventKind, Incoming, PgmIoError, PgmSocket, PgmSocketCounts, PgmSocketOptions, RepairNote};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
     let Some(peer) = asked.pgm else { return Err(needs("the initiator's source")) };
     let DataSource::Network { local, .. } = source else { return Err(needs("a network")) };
     let own = tsi()?;
-    let options = WayOptions::of(&Ends {
+    let options = PgmSocketOptions::of(&Ends {
         spec,
         end: &request.end,
         ttl: request.socket.ttl,
@@ -111,10 +111,10 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
 }
 
 /// The session before this one may still be closing its source at the same address.
-fn open(options: &WayOptions, link: &SessionLink) -> Result<Way, PgmIoError> {
+fn open(options: &PgmSocketOptions, link: &SessionLink) -> Result<PgmSocket, PgmIoError> {
     let begin = Instant::now();
     loop {
-        match Way::open(options) {
+        match PgmSocket::open(options) {
             Err(PgmIoError::AddressInUse { .. }) if begin.elapsed() < 2 * CLOSE && !link.halt.is_over() => {
                 std::thread::sleep(LOOK);
             }
@@ -140,7 +140,7 @@ fn tsi() -> Result<Tsi, Failure> {
 }
 
 /// The next order. The source is driven meanwhile; `None` when the session is over.
-fn next(orders: &Receiver<StartCommand>, way: &mut Way) -> Result<Option<StartCommand>, Failure> {
+fn next(orders: &Receiver<StartCommand>, way: &mut PgmSocket) -> Result<Option<StartCommand>, Failure> {
     loop {
         match orders.try_recv() {
             Ok(order) => return Ok(Some(order)),
@@ -155,7 +155,7 @@ fn next(orders: &Receiver<StartCommand>, way: &mut Way) -> Result<Option<StartCo
 }
 
 /// Waits for the token as a message of the initiator's source; `false` when the session ended meanwhile.
-fn prove(way: &mut Way, token: &Token, buffer: &mut [u8], link: &SessionLink) -> Result<bool, Failure> {
+fn prove(way: &mut PgmSocket, token: &Token, buffer: &mut [u8], link: &SessionLink) -> Result<bool, Failure> {
     let deadline = Instant::now() + PROVE;
     while !link.halt.is_over() {
         if Instant::now() >= deadline {
@@ -172,7 +172,12 @@ fn prove(way: &mut Way, token: &Token, buffer: &mut [u8], link: &SessionLink) ->
 }
 
 /// What PGM did over one size.
-fn far_end(way: &Way, (before, after): (&WayCounts, &WayCounts), clock: Clock, tag: u64) -> PgmFarEnd {
+fn far_end(
+    way: &PgmSocket,
+    (before, after): (&PgmSocketCounts, &PgmSocketCounts),
+    clock: Clock,
+    tag: u64,
+) -> PgmFarEnd {
     let mut counts = after.since(before);
     let (repairs_dropped, events_dropped) = way.log().dropped();
     counts.unlogged += repairs_dropped + events_dropped;

@@ -6,10 +6,10 @@
 
 use crate::NetError;
 use crate::idle::Idle;
-use crate::many::{Everyone, Many, Member};
+use crate::multi::{FanoutSender, MultiReceiver, SocketReceiver};
 use crate::path::{PathError, PathOptions, Received};
-use crate::socket::{DataSocket, Kind};
-use crate::transport::{Connected, Pipe, Step, Stream, Transport, Unconnected};
+use crate::socket::{DataSocket, SocketKind};
+use crate::transport::{Connected, Pipe, ReceiveStep, Stream, Transport, Unconnected};
 use crate::wait::{self, Block, Patience, Spin, Waiter, Waiting};
 use model::{Receive, Repaired};
 
@@ -110,22 +110,24 @@ pub fn with_duplex<V: DuplexVisitor>(
         [one] if !one.is_special() => plain(one, &options, &idle, visitor),
         [one] => {
             let by_readiness = !matches!(options.receive, Receive::Block | Receive::Spin);
-            let transport = Member::new(one, 0, by_readiness)?;
+            let transport = SocketReceiver::new(one, 0, by_readiness)?;
             match one.kind() {
-                Kind::Connected => {
+                SocketKind::Connected => {
                     incoming(&mut Out(Connected::new(one.write_fd())), transport, &options, &idle, visitor)
                 }
-                Kind::Unconnected => {
+                SocketKind::Unconnected => {
                     let out = Unconnected::new(one.write_fd(), one.addressing()?);
                     incoming(&mut Out(out), transport, &options, &idle, visitor)
                 }
-                Kind::Stream => incoming(&mut Out(Stream::new(one.write_fd())), transport, &options, &idle, visitor),
-                Kind::Pipe => Err(NetError::NoPeer),
+                SocketKind::Stream => {
+                    incoming(&mut Out(Stream::new(one.write_fd())), transport, &options, &idle, visitor)
+                }
+                SocketKind::Pipe => Err(NetError::NoPeer),
             }
         }
         several => {
-            let mut out = Everyone::new(several)?;
-            let transport = Many::new(several, options.receive != Receive::Spin)?;
+            let mut out = FanoutSender::new(several)?;
+            let transport = MultiReceiver::new(several, options.receive != Receive::Spin)?;
             let stop = options.stop;
             Ok(match options.receive {
                 Receive::Spin => {
@@ -146,13 +148,15 @@ fn plain<V: DuplexVisitor>(
 ) -> Result<V::Output, NetError> {
     let (read, write) = (socket.read_fd(), socket.write_fd());
     match socket.kind() {
-        Kind::Connected => incoming(&mut Out(Connected::new(write)), Connected::new(read), options, idle, visitor),
-        Kind::Unconnected => {
+        SocketKind::Connected => {
+            incoming(&mut Out(Connected::new(write)), Connected::new(read), options, idle, visitor)
+        }
+        SocketKind::Unconnected => {
             let half = |fd| socket.addressing().map(|addressing| Unconnected::new(fd, addressing));
             incoming(&mut Out(half(write)?), half(read)?, options, idle, visitor)
         }
-        Kind::Stream => incoming(&mut Out(Stream::new(write)), Stream::new(read), options, idle, visitor),
-        Kind::Pipe => incoming(&mut Out(Pipe::new(read, write)), Pipe::new(read, write), options, idle, visitor),
+        SocketKind::Stream => incoming(&mut Out(Stream::new(write)), Stream::new(read), options, idle, visitor),
+        SocketKind::Pipe => incoming(&mut Out(Pipe::new(read, write)), Pipe::new(read, write), options, idle, visitor),
     }
 }
 
@@ -230,11 +234,11 @@ impl<T: Transport + Send, W: Waiter + Send> Inbox for In<T, W> {
     fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
         loop {
             match self.transport.receive::<false>(buffer) {
-                Step::Whole(bytes) => return Ok(self.message(bytes)),
-                Step::More => {}
-                Step::Nothing => return Ok(Arrival::Nothing),
-                Step::Interrupted => return Ok(Arrival::Interrupted),
-                Step::Broken(error) => return Err(error),
+                ReceiveStep::Whole(bytes) => return Ok(self.message(bytes)),
+                ReceiveStep::More => {}
+                ReceiveStep::Nothing => return Ok(Arrival::Nothing),
+                ReceiveStep::Interrupted => return Ok(Arrival::Interrupted),
+                ReceiveStep::Broken(error) => return Err(error),
             }
         }
     }

@@ -37,7 +37,7 @@ mod idle;
 pub mod interface;
 mod listener;
 mod local;
-mod many;
+mod multi;
 mod multicast;
 mod options;
 mod path;

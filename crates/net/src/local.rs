@@ -1,7 +1,7 @@
 //! Both ends of the protocols within one machine, made as a pair; one of them is passed on to a child.
 
 use crate::NetError;
-use crate::socket::{DataSocket, Kind};
+use crate::socket::{DataSocket, SocketKind};
 use crate::{options, sys};
 use model::{EndSpec, Protocol, SocketSpec};
 use nix::sys::socket::SockType;
@@ -49,15 +49,15 @@ impl DataSocket {
     /// A descriptor is not of this kind, or the protocol is not a local one.
     pub fn inherit(protocol: Protocol, read: OwnedFd, write: Option<OwnedFd>) -> Result<Self, NetError> {
         let kind = match protocol {
-            Protocol::UnixStream => Kind::Stream,
-            Protocol::UnixDgram => Kind::Connected,
-            Protocol::Pipe => Kind::Pipe,
+            Protocol::UnixStream => SocketKind::Stream,
+            Protocol::UnixDgram => SocketKind::Connected,
+            Protocol::Pipe => SocketKind::Pipe,
             protocol => return Err(NetError::Unsupported { protocol, why: "descriptors are not inherited" }),
         };
         check_kind(protocol, kind, read.as_fd())?;
         match (&write, kind) {
-            (Some(write), Kind::Pipe) => check_kind(protocol, kind, write.as_fd())?,
-            (None, Kind::Pipe) | (Some(_), _) => {
+            (Some(write), SocketKind::Pipe) => check_kind(protocol, kind, write.as_fd())?,
+            (None, SocketKind::Pipe) | (Some(_), _) => {
                 let cause = io::Error::from_raw_os_error(libc::EBADF);
                 return Err(NetError::Inherited { fd: read.as_raw_fd(), protocol, cause });
             }
@@ -68,9 +68,9 @@ impl DataSocket {
 }
 
 /// Whether a descriptor is what the protocol needs.
-fn check_kind(protocol: Protocol, kind: Kind, fd: BorrowedFd<'_>) -> Result<(), NetError> {
+fn check_kind(protocol: Protocol, kind: SocketKind, fd: BorrowedFd<'_>) -> Result<(), NetError> {
     let wrong = |cause| NetError::Inherited { fd: fd.as_raw_fd(), protocol, cause };
-    if kind == Kind::Pipe {
+    if kind == SocketKind::Pipe {
         return if sys::is_pipe(fd).map_err(wrong)? {
             Ok(())
         } else {
@@ -79,7 +79,7 @@ fn check_kind(protocol: Protocol, kind: Kind, fd: BorrowedFd<'_>) -> Result<(), 
     }
     let mut found = [0];
     sys::get_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TYPE, &mut found).map_err(wrong)?;
-    let wanted = if kind == Kind::Stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
+    let wanted = if kind == SocketKind::Stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM };
     if u32::try_from(wanted).is_ok_and(|wanted| wanted == found[0]) {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 
 use crate::NetError;
 use crate::idle::Idle;
-use crate::socket::{DataSocket, Kind};
+use crate::socket::{DataSocket, SocketKind};
 use crate::transport::{Connected, Pipe, Stream, Transport, Unconnected};
 use crate::wait::{self, Waiter, Waiting};
 use clock::Clock;
@@ -144,13 +144,13 @@ pub fn with_path<V: PathVisitor>(
     socket.prepare(options.receive)?;
     let idle = Idle::open(&options.idle)?;
     match socket.kind() {
-        Kind::Connected => with_transport(Connected::new(socket.read_fd()), options, &idle, visitor),
-        Kind::Unconnected => {
+        SocketKind::Connected => with_transport(Connected::new(socket.read_fd()), options, &idle, visitor),
+        SocketKind::Unconnected => {
             let transport = Unconnected::new(socket.read_fd(), socket.addressing()?);
             with_transport(transport, options, &idle, visitor)
         }
-        Kind::Stream => with_transport(Stream::new(socket.read_fd()), options, &idle, visitor),
-        Kind::Pipe => with_transport(Pipe::new(socket.read_fd(), socket.write_fd()), options, &idle, visitor),
+        SocketKind::Stream => with_transport(Stream::new(socket.read_fd()), options, &idle, visitor),
+        SocketKind::Pipe => with_transport(Pipe::new(socket.read_fd(), socket.write_fd()), options, &idle, visitor),
     }
 }
 

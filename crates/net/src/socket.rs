@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Which calls carry the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SocketKind {
     /// Datagrams on a connected socket.
     Connected,
     /// Datagrams with an address each.
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub struct DataSocket {
     protocol: Protocol,
-    kind: Kind,
+    kind: SocketKind,
     read: OwnedFd,
     /// Pipes have a descriptor of their own for writing.
     write: Option<OwnedFd>,
@@ -130,16 +130,16 @@ impl DataSocket {
         Ok(Self {
             connect: spec.connected && spec.multicast.is_none(),
             group: spec.multicast.as_ref().map(|group| group.group),
-            ..Self::local(Protocol::Udp, Kind::Unconnected, socket, None)
+            ..Self::local(Protocol::Udp, SocketKind::Unconnected, socket, None)
         })
     }
 
     pub(crate) fn stream(protocol: Protocol, socket: OwnedFd, peer: Option<SocketAddr>) -> Self {
-        Self { peer, ..Self::local(protocol, Kind::Stream, socket, None) }
+        Self { peer, ..Self::local(protocol, SocketKind::Stream, socket, None) }
     }
 
     /// An end that has its peer already and no address.
-    pub(crate) fn local(protocol: Protocol, kind: Kind, read: OwnedFd, write: Option<OwnedFd>) -> Self {
+    pub(crate) fn local(protocol: Protocol, kind: SocketKind, read: OwnedFd, write: Option<OwnedFd>) -> Self {
         Self {
             protocol,
             kind,
@@ -167,7 +167,7 @@ impl DataSocket {
         let failed = |cause| NetError::Connect { address: peer, cause };
         if self.connect {
             connect_datagram(self.read_fd(), peer).map_err(failed)?;
-            self.kind = Kind::Connected;
+            self.kind = SocketKind::Connected;
         }
         let from = RawAddress::new(peer);
         let to = match self.group {
@@ -188,7 +188,7 @@ impl DataSocket {
     /// # Errors
     /// The socket has no first peer, or is connected to it.
     pub fn also_from(&mut self, peer: SocketAddr) -> Result<bool, NetError> {
-        if self.kind != Kind::Unconnected || self.addressing.is_none() {
+        if self.kind != SocketKind::Unconnected || self.addressing.is_none() {
             return Err(NetError::NoPeer);
         }
         let peer = RawAddress::new(peer);
@@ -253,7 +253,7 @@ impl DataSocket {
     /// pipes.
     #[must_use]
     pub fn buffers(&self) -> Option<(u32, u32)> {
-        if self.kind == Kind::Pipe {
+        if self.kind == SocketKind::Pipe {
             return None;
         }
         let read = |name| options::read_buffer(self.read_fd(), name).ok();
@@ -267,21 +267,21 @@ impl DataSocket {
     pub fn send_once(&mut self, message: &[u8], timeout: Duration) -> Result<(), NetError> {
         let fd = self.write_fd();
         let (call, flags) = match self.kind {
-            Kind::Pipe => ("write", 0),
-            Kind::Unconnected => ("sendto", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
-            Kind::Connected | Kind::Stream => ("send", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
+            SocketKind::Pipe => ("write", 0),
+            SocketKind::Unconnected => ("sendto", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
+            SocketKind::Connected | SocketKind::Stream => ("send", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
         };
         let mut sent = 0;
         loop {
             let rest = message.get(sent..).unwrap_or_default();
             let result = match self.kind {
-                Kind::Pipe => {
+                SocketKind::Pipe => {
                     wait(fd, libc::POLLOUT, timeout, call)?;
                     // A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
                     sys::write(fd, rest.get(..4096).unwrap_or(rest))
                 }
-                Kind::Unconnected => sys::sendto(fd, rest, flags, self.addressing()?.to.as_bytes()),
-                Kind::Connected | Kind::Stream => sys::send(fd, rest, flags),
+                SocketKind::Unconnected => sys::sendto(fd, rest, flags, self.addressing()?.to.as_bytes()),
+                SocketKind::Connected | SocketKind::Stream => sys::send(fd, rest, flags),
             };
             match usize::try_from(result) {
                 Ok(bytes) => sent += bytes,
@@ -317,9 +317,9 @@ impl DataSocket {
             let mut length = 0;
             let rest = buffer.get_mut(filled..).unwrap_or_default();
             let (call, result) = match self.kind {
-                Kind::Pipe => ("read", sys::read(fd, rest)),
-                Kind::Stream => ("recv", sys::recv(fd, rest, libc::MSG_DONTWAIT)),
-                Kind::Connected | Kind::Unconnected => {
+                SocketKind::Pipe => ("read", sys::read(fd, rest)),
+                SocketKind::Stream => ("recv", sys::recv(fd, rest, libc::MSG_DONTWAIT)),
+                SocketKind::Connected | SocketKind::Unconnected => {
                     ("recvfrom", sys::recvfrom(fd, rest, libc::MSG_DONTWAIT, from.room(), &mut length))
                 }
             };
@@ -330,8 +330,8 @@ impl DataSocket {
                 }
             };
             match self.kind {
-                Kind::Connected | Kind::Unconnected => return Ok(Some((bytes, from.decode()))),
-                Kind::Stream | Kind::Pipe => {
+                SocketKind::Connected | SocketKind::Unconnected => return Ok(Some((bytes, from.decode()))),
+                SocketKind::Stream | SocketKind::Pipe => {
                     filled += bytes;
                     if filled == buffer.len() {
                         return Ok(Some((filled, self.peer)));
@@ -347,7 +347,7 @@ impl DataSocket {
     /// Makes the descriptors blocking, or for a pipe that must not wait in its read call, not blocking.
     pub(crate) fn prepare(&self, receive: Receive) -> Result<(), NetError> {
         let failed = |cause| NetError::Option { option: "O_NONBLOCK", value: receive.to_string(), cause };
-        let pipe = self.kind == Kind::Pipe;
+        let pipe = self.kind == SocketKind::Pipe;
         sys::set_nonblocking(self.read_fd(), pipe && receive != Receive::Block).map_err(failed)?;
         if pipe {
             sys::set_nonblocking(self.write_fd(), false).map_err(failed)?;
@@ -355,7 +355,7 @@ impl DataSocket {
         Ok(())
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> SocketKind {
         self.kind
     }
 

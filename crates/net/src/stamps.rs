@@ -8,7 +8,7 @@
 use crate::NetError;
 use crate::bulk;
 use crate::route;
-use crate::socket::{DataSocket, Kind};
+use crate::socket::{DataSocket, SocketKind};
 use crate::sys;
 use libc::c_int;
 use model::{StampClock, Stamps};
@@ -130,7 +130,7 @@ impl DataSocket {
             (Stamps::Hardware, None) => hardware(self.peer_address())?,
             (Stamps::Auto, None) => hardware(self.peer_address()).unwrap_or(Reader::Kernel),
         };
-        if matches!(self.kind(), Kind::Pipe) || self.protocol().is_local() {
+        if matches!(self.kind(), SocketKind::Pipe) || self.protocol().is_local() {
             return Err(NetError::Unsupported { protocol: self.protocol(), why: "has no time stamps of the kernel" });
         }
         let (received, of_sent) = match reader {

@@ -8,7 +8,7 @@ use libc::c_int;
 use std::os::fd::RawFd;
 
 /// What one receive call brought.
-pub(crate) enum Step {
+pub(crate) enum ReceiveStep {
     /// A whole message of so many bytes.
     Whole(usize),
     /// Progress, but no whole message yet: a part of one, or somebody else's datagram.
@@ -28,7 +28,7 @@ pub(crate) trait Transport {
     /// The same without waiting; `false`: there is no room, and `send` with the same message goes on.
     fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError>;
     /// One receive call; `WAIT` lets it block. Without `WAIT` a pipe's read end must have O_NONBLOCK.
-    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step;
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep;
     fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
         Ok(0)
     }
@@ -58,12 +58,12 @@ const NO_WAIT: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
 /// What a failed receive means. Not marked cold: to a spinning wait "nothing" is the usual answer.
 #[inline]
-pub(crate) fn failed_receive(call: &'static str) -> Step {
+pub(crate) fn failed_receive(call: &'static str) -> ReceiveStep {
     match sys::errno() {
         // EWOULDBLOCK is the same number on Linux.
-        libc::EAGAIN => Step::Nothing,
-        libc::EINTR => Step::Interrupted,
-        errno => Step::Broken(broken(call, errno)),
+        libc::EAGAIN => ReceiveStep::Nothing,
+        libc::EINTR => ReceiveStep::Interrupted,
+        errno => ReceiveStep::Broken(broken(call, errno)),
     }
 }
 
@@ -169,10 +169,10 @@ impl Transport for Connected {
     }
 
     #[inline]
-    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let flags = if WAIT { libc::MSG_TRUNC } else { libc::MSG_TRUNC | libc::MSG_DONTWAIT };
         let result = sys::recv(self.fd, buffer, flags);
-        if result >= 0 { Step::Whole(count(result)) } else { failed_receive("recv") }
+        if result >= 0 { ReceiveStep::Whole(count(result)) } else { failed_receive("recv") }
     }
 
     fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {
@@ -189,10 +189,10 @@ fn drain<T: Transport>(transport: &mut T, scratch: &mut [u8]) -> Result<u64, Pat
     let mut dropped = 0;
     loop {
         match transport.receive::<false>(scratch) {
-            Step::Whole(_) | Step::More => dropped += 1,
-            Step::Interrupted => {}
-            Step::Nothing => return Ok(dropped),
-            Step::Broken(error) => return Err(error),
+            ReceiveStep::Whole(_) | ReceiveStep::More => dropped += 1,
+            ReceiveStep::Interrupted => {}
+            ReceiveStep::Nothing => return Ok(dropped),
+            ReceiveStep::Broken(error) => return Err(error),
         }
     }
 }
@@ -245,7 +245,7 @@ impl Transport for Unconnected {
     }
 
     #[inline]
-    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let flags = if WAIT { libc::MSG_TRUNC } else { libc::MSG_TRUNC | libc::MSG_DONTWAIT };
         let mut length = 0;
         let result = sys::recvfrom(self.fd, buffer, flags, self.source.room(), &mut length);
@@ -253,10 +253,10 @@ impl Transport for Unconnected {
             return failed_receive("recvfrom");
         }
         if self.addressing.from.same_sender(&self.source) {
-            return Step::Whole(count(result));
+            return ReceiveStep::Whole(count(result));
         }
         self.foreign += 1;
-        Step::More
+        ReceiveStep::More
     }
 
     fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {
@@ -306,16 +306,16 @@ fn advance(sent: &mut usize, result: isize, length: usize, call: &'static str) -
 
 /// What follows one receive call of a stream or pipe.
 #[inline]
-fn fill(filled: &mut usize, result: isize, length: usize, call: &'static str) -> Step {
+fn fill(filled: &mut usize, result: isize, length: usize, call: &'static str) -> ReceiveStep {
     if result > 0 {
         *filled += count(result);
         if *filled < length {
-            return Step::More;
+            return ReceiveStep::More;
         }
         *filled = 0;
-        return Step::Whole(length);
+        return ReceiveStep::Whole(length);
     }
-    if result == 0 { Step::Broken(PathError::Closed) } else { failed_receive(call) }
+    if result == 0 { ReceiveStep::Broken(PathError::Closed) } else { failed_receive(call) }
 }
 
 impl Transport for Stream {
@@ -349,13 +349,13 @@ impl Transport for Stream {
     }
 
     #[inline]
-    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let length = buffer.len();
         let rest = buffer.get_mut(self.filled..).unwrap_or_default();
         if rest.is_empty() {
             // recv of nothing would look like the end of the stream.
             self.filled = 0;
-            return Step::Whole(length);
+            return ReceiveStep::Whole(length);
         }
         // MSG_WAITALL: one call for a message of several segments.
         let result = sys::recv(self.fd, rest, if WAIT { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT });
@@ -399,12 +399,12 @@ impl Transport for Pipe {
     }
 
     #[inline]
-    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let length = buffer.len();
         let rest = buffer.get_mut(self.filled..).unwrap_or_default();
         if rest.is_empty() {
             self.filled = 0;
-            return Step::Whole(length);
+            return ReceiveStep::Whole(length);
         }
         let result = sys::read(self.read, rest);
         fill(&mut self.filled, result, length, "read")

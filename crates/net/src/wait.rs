@@ -5,7 +5,7 @@ use crate::NetError;
 use crate::idle::Idle;
 use crate::path::{PathError, PathOptions, Received};
 use crate::sys;
-use crate::transport::{Step, Transport, broken};
+use crate::transport::{ReceiveStep, Transport, broken};
 use clock::Clock;
 use libc::c_int;
 use model::Receive;
@@ -69,10 +69,10 @@ impl Waiter for Block<'_> {
     fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError> {
         loop {
             match transport.receive::<true>(buffer) {
-                Step::Whole(bytes) => return Ok(Received::Bytes(bytes)),
-                Step::More | Step::Nothing => {}
-                Step::Interrupted => return Ok(interrupted(self.stop)),
-                Step::Broken(error) => return Err(error),
+                ReceiveStep::Whole(bytes) => return Ok(Received::Bytes(bytes)),
+                ReceiveStep::More | ReceiveStep::Nothing => {}
+                ReceiveStep::Interrupted => return Ok(interrupted(self.stop)),
+                ReceiveStep::Broken(error) => return Err(error),
             }
         }
     }
@@ -163,15 +163,15 @@ impl Waiter for Spin<'_> {
         let mut waited = self.patience.begin();
         loop {
             match transport.receive::<false>(buffer) {
-                Step::Whole(bytes) => return Ok(Received::Bytes(bytes)),
-                Step::More => {}
-                Step::Nothing => {
+                ReceiveStep::Whole(bytes) => return Ok(Received::Bytes(bytes)),
+                ReceiveStep::More => {}
+                ReceiveStep::Nothing => {
                     if let Some(ended) = waited.nothing() {
                         return Ok(ended);
                     }
                 }
-                Step::Interrupted => return Ok(self.patience.interrupted()),
-                Step::Broken(error) => return Err(error),
+                ReceiveStep::Interrupted => return Ok(self.patience.interrupted()),
+                ReceiveStep::Broken(error) => return Err(error),
             }
         }
     }
@@ -213,15 +213,15 @@ fn receive_when_ready<T: Transport>(
             Ready::Broken(error) => return Err(error),
         }
         match transport.receive::<false>(buffer) {
-            Step::Whole(bytes) => return Ok(Received::Bytes(bytes)),
-            Step::More => {}
-            Step::Nothing => {
+            ReceiveStep::Whole(bytes) => return Ok(Received::Bytes(bytes)),
+            ReceiveStep::More => {}
+            ReceiveStep::Nothing => {
                 if stop.load(Ordering::Relaxed) {
                     return Ok(Received::Stopped);
                 }
             }
-            Step::Interrupted => return Ok(interrupted(stop)),
-            Step::Broken(error) => return Err(error),
+            ReceiveStep::Interrupted => return Ok(interrupted(stop)),
+            ReceiveStep::Broken(error) => return Err(error),
         }
     }
 }

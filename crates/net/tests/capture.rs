@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 use net::NetError;
-use net::capture::{Capture, CaptureCounts, CaptureSpec, Entry, Flow, Live, Reader, Record, Way};
+use net::capture::{Capture, CaptureCounts, CaptureSpec, Direction, Entry, Flow, Live, Reader, Record};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -130,6 +130,6 @@ fn an_interface_gives_what_passes() {
             }
         });
     }
-    assert_eq!(ways, [Way::Out, Way::In]);
+    assert_eq!(ways, [Direction::Out, Direction::In]);
     assert!(matches!(Live::open("nosuch0"), Err(NetError::NoInterface { .. })));
 }

@@ -1,8 +1,8 @@
 //! The way under a measuring loop.
 
 use crate::receiving::{Got, Receiving, Until};
-use crate::sending::{PublishError, Shared, Step};
-use crate::{PgmIoError, Way};
+use crate::sending::{PublishError, PublishStep, Shared};
+use crate::{PgmIoError, PgmSocket};
 use model::Repaired;
 use net::group::GroupWait;
 use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError, PathOptions};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Below this a wait for the rate limit spins: a sleep would last longer, in ns.
 const SPIN_NS: u64 = 60_000;
 
-impl Way {
+impl PgmSocket {
     /// Runs a visitor's loops over this way: [`net::Outbox::send`] publishes to all, whatever its `to`, and returns when the
     /// message has left, as the source's rate allows; [`net::Inbox::wait`] and [`net::Inbox::look`] deliver messages in
     /// order, [`net::Message::from`] being the number of the peer. The own source is served by the receiving half while
@@ -69,11 +69,11 @@ impl Out<'_> {
     #[inline]
     fn publish(&mut self, message: &[u8]) -> Result<Option<u64>, PathError> {
         match self.shared.publish(message, &mut self.taken) {
-            Ok(Step::Sent) => {
+            Ok(PublishStep::Sent) => {
                 self.taken = None;
                 Ok(None)
             }
-            Ok(Step::Taken { until_ns } | Step::Full { until_ns }) => Ok(Some(until_ns)),
+            Ok(PublishStep::Taken { until_ns } | PublishStep::Full { until_ns }) => Ok(Some(until_ns)),
             Err(PublishError::Path(error)) => Err(error),
             Err(PublishError::Send(pgm::source::SendError::TooLong { bytes, .. })) => {
                 Err(PathError::TooLarge { bytes })

@@ -1,19 +1,19 @@
 //! PGM over sockets: the state machines of the `pgm` crate, driven by datagrams, a clock and a way of waiting.
 //!
-//! A [`Way`] is one end of a conversation: it may publish on one group, subscribe to one group (the same or another), or
-//! both. By hand it is [`Way::send`], [`Way::receive`], [`Way::drive`] and [`Way::close`], all on one thread;
+//! A [`PgmSocket`] is one end of a conversation: it may publish on one group, subscribe to one group (the same or another), or
+//! both. By hand it is [`PgmSocket::send`], [`PgmSocket::receive`], [`PgmSocket::drive`] and [`PgmSocket::close`], all on one thread;
 //! [`hand`] has loops of them. Under a
-//! measuring loop it is [`Way::with_duplex`]: a [`net::Outbox`] and a [`net::Inbox`], for two threads or one.
+//! measuring loop it is [`PgmSocket::with_duplex`]: a [`net::Outbox`] and a [`net::Inbox`], for two threads or one.
 //!
 //! ```no_run
 //! use pgm::{Gsi, Tsi};
-//! use pgm_io::{Carrier, Incoming, Way, WayOptions};
+//! use pgm_io::{Carrier, Incoming, PgmSocket, PgmSocketOptions};
 //!
 //! let me = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 1 };
-//! let options = WayOptions::new(Carrier::Udp { port: 3056 }, "10.0.0.1".parse()?)
+//! let options = PgmSocketOptions::new(Carrier::Udp { port: 3056 }, "10.0.0.1".parse()?)
 //!     .publish(me, 7500, "239.192.0.1".parse()?)
 //!     .subscribe(7500, "239.192.0.2".parse()?);
-//! let mut way = Way::open(&options)?;
+//! let mut way = PgmSocket::open(&options)?;
 //! way.send(b"hello")?;
 //! let mut buffer = [0; 2000];
 //! if let Incoming::Message(message) = way.receive(&mut buffer, std::time::Duration::from_secs(1))? {
@@ -30,7 +30,7 @@
 //!
 //! # Threads
 //! The sending and the receiving half share the source behind a lock, which is taken for a send, for a NAK and for a
-//! timer; nothing else is shared. After [`Way::open`] nothing is allocated, printed or logged.
+//! timer; nothing else is shared. After [`PgmSocket::open`] nothing is allocated, printed or logged.
 //!
 //! Floor 2: no unsafe code, no settings of the system, no processes.
 
@@ -42,13 +42,13 @@ mod memory;
 mod options;
 mod receiving;
 mod sending;
+mod socket;
 pub mod spec;
 mod stamps;
-mod way;
 
 pub use error::PgmIoError;
-pub use log::{EventKind, EventNote, RepairNote, WayLog};
+pub use log::{EventKind, EventNote, PgmSocketLog, RepairNote};
 pub use net::group::Carrier;
-pub use options::WayOptions;
+pub use options::PgmSocketOptions;
+pub use socket::{Closed, Delivered, Incoming, PgmSocket, PgmSocketCounts};
 pub use spec::Ends;
-pub use way::{Closed, Delivered, Incoming, Way, WayCounts};

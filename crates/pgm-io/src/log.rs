@@ -10,7 +10,7 @@ pub(crate) const HEAD: usize = 32;
 /// A message that was repaired, or came in time and had to wait for one that was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RepairNote {
-    /// Its source, by its place in [`crate::Way::set_peers`]; without peers, by the order in which they were heard.
+    /// Its source, by its place in [`crate::PgmSocket::set_peers`]; without peers, by the order in which they were heard.
     pub from: u16,
     /// Its first bytes, so that its owner can find out which it is; 0 beyond its end.
     pub head: [u8; HEAD],
@@ -27,7 +27,7 @@ pub struct RepairNote {
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventNote {
-    /// When, in ns of [`crate::Way::now_ns`].
+    /// When, in ns of [`crate::PgmSocket::now_ns`].
     pub at_ns: u64,
     /// The source that it is about, numbered as in [`RepairNote::from`]; `u16::MAX`: the own source. Of
     /// [`EventKind::NakReceived`] the peer from whose address the NAK came; `u16::MAX`: from that of none or of several.
@@ -274,14 +274,14 @@ impl<const WORDS: usize> Notes<WORDS> {
 
 /// Repairs and events of a way. It can be read while the way is used, from any thread.
 #[derive(Debug)]
-pub struct WayLog {
+pub struct PgmSocketLog {
     repairs: Notes<REPAIR_WORDS>,
     /// Written by the receiving half, and by whoever holds the source.
     received: Notes<EVENT_WORDS>,
     sent: Notes<EVENT_WORDS>,
 }
 
-impl WayLog {
+impl PgmSocketLog {
     pub(crate) fn new(room: usize) -> Self {
         Self { repairs: Notes::new(room), received: Notes::new(room), sent: Notes::new(room) }
     }
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let log = WayLog::new(4);
+        let log = PgmSocketLog::new(4);
         let repair = Repair { gap_ns: 1, nak_ns: None, ncf_ns: Some(0), data_ns: 9, naks: 3, parity: true };
         let note = RepairNote {
             from: 65_535,
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn both_halves_meet_by_time_and_what_finds_no_room_is_counted() {
-        let log = WayLog::new(2);
+        let log = PgmSocketLog::new(2);
         for at_ns in [4, 2, 6] {
             log.received(EventNote { at_ns, from: 1, what: EventKind::Expired });
         }

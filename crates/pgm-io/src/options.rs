@@ -6,15 +6,15 @@ use pgm::{ReceiverConfig, SourceConfig, Tsi};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Everything about one end. [`WayOptions::new`] has defaults for a local network.
+/// Everything about one end. [`PgmSocketOptions::new`] has defaults for a local network.
 #[derive(Debug, Clone)]
-pub struct WayOptions {
+pub struct PgmSocketOptions {
     /// What carries the packets. UDP has one port for both unicast and multicast, because that is what other
     /// implementations need; those of IP protocol 113 take CAP_NET_RAW.
     pub carrier: Carrier,
     /// The own unicast address: packets are sent from it, and NAKs for the own source come to it. Two publishing ends on one
     /// host need two addresses with UDP; on 127.0.0.1 the next free address of 127.0.0.0/8 is taken instead
-    /// ([`crate::Way::local`] tells which).
+    /// ([`crate::PgmSocket::local`] tells which).
     pub local: IpAddr,
     /// The interface to join and send on, by its number; absent: the one that owns `local`.
     pub interface: Option<u32>,
@@ -38,15 +38,15 @@ pub struct WayOptions {
     pub receive_buffer_bytes: Option<u32>,
     /// SO_BUSY_POLL in µs (socket(7)).
     pub busy_poll_us: Option<u32>,
-    /// The clock whose ticks become the engines' time ([`crate::Way::now_ns`]); absent: one is calibrated.
+    /// The clock whose ticks become the engines' time ([`crate::PgmSocket::now_ns`]); absent: one is calibrated.
     pub clock: Option<Clock>,
     /// Repairs, and events of each half, that the log has room for. Default 65,536.
     pub notes: usize,
-    /// [`crate::Way::close`] waits until nobody has asked for repairs for so long. Default 250 ms.
+    /// [`crate::PgmSocket::close`] waits until nobody has asked for repairs for so long. Default 250 ms.
     pub linger: Duration,
 }
 
-impl WayOptions {
+impl PgmSocketOptions {
     /// An end that neither publishes nor subscribes yet.
     #[must_use]
     pub fn new(carrier: Carrier, local: IpAddr) -> Self {

@@ -1,6 +1,6 @@
 //! The own source: what both halves share.
 
-use crate::{EventKind, EventNote, WayLog};
+use crate::{EventKind, EventNote, PgmSocketLog};
 use clock::Clock;
 use net::PathError;
 use net::group::{Extra, GroupSocket, SendBatch, Target};
@@ -25,11 +25,11 @@ pub(crate) struct Sending {
     alert: bool,
     /// The time that the engine was told last.
     engine_ns: u64,
-    log: Arc<WayLog>,
+    log: Arc<PgmSocketLog>,
 }
 
 impl Sending {
-    pub(crate) fn new(source: Source, batch: SendBatch, group: Target, alert: bool, log: Arc<WayLog>) -> Self {
+    pub(crate) fn new(source: Source, batch: SendBatch, group: Target, alert: bool, log: Arc<PgmSocketLog>) -> Self {
         Self { source, batch, group, alert, engine_ns: 0, log }
     }
 
@@ -118,7 +118,7 @@ pub(crate) fn numbers(bytes: &[u8]) -> Option<Numbers> {
 
 /// How far a message got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum PublishStep {
     /// It has left.
     Sent,
     /// It is taken; the rest of it may leave then.
@@ -135,11 +135,11 @@ pub(crate) struct Shared {
     pub(crate) sending: Option<Mutex<Sending>>,
     /// When the source wants to be served; `u64::MAX`: not before something comes.
     due_ns: AtomicU64,
-    pub(crate) log: Arc<WayLog>,
+    pub(crate) log: Arc<PgmSocketLog>,
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Clock, own: GroupSocket, sending: Option<Sending>, log: Arc<WayLog>) -> Self {
+    pub(crate) fn new(clock: Clock, own: GroupSocket, sending: Option<Sending>, log: Arc<PgmSocketLog>) -> Self {
         let due = if sending.is_some() { 0 } else { u64::MAX };
         Self { clock, own, sending: sending.map(Mutex::new), due_ns: AtomicU64::new(due), log }
     }
@@ -191,7 +191,7 @@ impl Shared {
 
     /// Takes a message, unless that was done before, and sends as much as may go now.
     #[inline]
-    pub(crate) fn publish(&self, message: &[u8], taken: &mut Option<Sqn>) -> Result<Step, PublishError> {
+    pub(crate) fn publish(&self, message: &[u8], taken: &mut Option<Sqn>) -> Result<PublishStep, PublishError> {
         let Some(mut guard) = self.lock() else { return Err(PublishError::NoSource) };
         let now = self.now();
         let mut full = false;
@@ -206,11 +206,11 @@ impl Shared {
         // At the latest after a while: the other half may have moved it.
         let until_ns = self.due_ns().min(now.saturating_add(1_000_000));
         Ok(if full {
-            Step::Full { until_ns }
+            PublishStep::Full { until_ns }
         } else if guard.source.waiting() > 0 {
-            Step::Taken { until_ns }
+            PublishStep::Taken { until_ns }
         } else {
-            Step::Sent
+            PublishStep::Sent
         })
     }
 }

@@ -1,6 +1,6 @@
 //! From a measurement's settings to a way's, and from a way's counts to a result's.
 
-use crate::{Carrier, PgmIoError, WayCounts, WayOptions};
+use crate::{Carrier, PgmIoError, PgmSocketCounts, PgmSocketOptions};
 use clock::Clock;
 use model::{EndSpec, PgmCarrier, PgmCounts, PgmSpec};
 use pgm::{ReceiverConfig, SourceConfig, Tsi, fec};
@@ -84,7 +84,7 @@ pub fn carrier(spec: &PgmSpec) -> Carrier {
     }
 }
 
-impl WayOptions {
+impl PgmSocketOptions {
     /// The options of one end of a measurement.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl WayOptions {
     }
 }
 
-impl WayCounts {
+impl PgmSocketCounts {
     /// What was counted between an earlier look and this one, as results tell it.
     #[must_use]
     pub fn since(&self, before: &Self) -> PgmCounts {

@@ -3,15 +3,15 @@
 
 use pgm::packet::{Body, Nak, Options, Packet};
 use pgm::{Gsi, Sqn, Tsi};
-use pgm_io::{Carrier, EventKind, Incoming, Way, WayOptions};
+use pgm_io::{Carrier, EventKind, Incoming, PgmSocket, PgmSocketOptions};
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 const GROUP: &str = "239.192.88.1";
 const LIMIT: Duration = Duration::from_secs(10);
 
-fn options(port: u16) -> WayOptions {
-    WayOptions::new(Carrier::Udp { port }, "127.0.0.1".parse().unwrap())
+fn options(port: u16) -> PgmSocketOptions {
+    PgmSocketOptions::new(Carrier::Udp { port }, "127.0.0.1".parse().unwrap())
 }
 
 fn nak(tsi: Tsi, sqn: Sqn, source: IpAddr, group: IpAddr) -> Vec<u8> {
@@ -26,7 +26,7 @@ fn nak(tsi: Tsi, sqn: Sqn, source: IpAddr, group: IpAddr) -> Vec<u8> {
 fn naks_are_served_while_messages_are_sent_one_after_the_other() {
     let me = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 9 };
     let group: IpAddr = GROUP.parse().unwrap();
-    let mut way = Way::open(&options(30_881).publish(me, 7500, group)).unwrap();
+    let mut way = PgmSocket::open(&options(30_881).publish(me, 7500, group)).unwrap();
     way.send(&[1; 64]).unwrap();
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     receiver.send_to(&nak(me, Sqn(0), way.local(), group), (way.local(), 30_881)).unwrap();
@@ -42,8 +42,8 @@ fn naks_are_served_while_messages_are_sent_one_after_the_other() {
 fn a_receiver_that_does_not_wait_looks_at_its_sockets() {
     let me = Tsi { gsi: Gsi([6, 5, 4, 3, 2, 1]), port: 9 };
     let group = "239.192.88.2".parse().unwrap();
-    let mut source = Way::open(&options(30_882).publish(me, 7500, group)).unwrap();
-    let mut receiver = Way::open(&options(30_882).subscribe(7500, group)).unwrap();
+    let mut source = PgmSocket::open(&options(30_882).publish(me, 7500, group)).unwrap();
+    let mut receiver = PgmSocket::open(&options(30_882).subscribe(7500, group)).unwrap();
     source.send(b"hello").unwrap();
     let (begin, mut buffer) = (Instant::now(), [0; 100]);
     loop {
@@ -59,8 +59,8 @@ fn a_receiver_that_does_not_wait_looks_at_its_sockets() {
 fn a_nak_is_told_with_the_peer_that_sent_it() {
     let tsi = |last| Tsi { gsi: Gsi([7, 7, 7, 7, 7, last]), port: 9 };
     let [group, back]: [IpAddr; 2] = ["239.192.88.3", "239.192.88.4"].map(|text| text.parse().unwrap());
-    let mut here = Way::open(&options(30_883).publish(tsi(0), 7500, group).subscribe(7500, back)).unwrap();
-    let mut peers = [1, 2].map(|last| Way::open(&options(30_883).publish(tsi(last), 7500, back)).unwrap());
+    let mut here = PgmSocket::open(&options(30_883).publish(tsi(0), 7500, group).subscribe(7500, back)).unwrap();
+    let mut peers = [1, 2].map(|last| PgmSocket::open(&options(30_883).publish(tsi(last), 7500, back)).unwrap());
     here.set_peers(&[tsi(1), tsi(2)]).unwrap();
     here.send(&[1; 64]).unwrap();
     let (begin, mut buffer, mut heard) = (Instant::now(), [0; 100], [false; 2]);

@@ -12,7 +12,7 @@ mod support;
 
 use model::Receive;
 use net::{Arrival, DuplexVisitor, Inbox, Outbox};
-use pgm_io::Way;
+use pgm_io::PgmSocket;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use support::{UDP, clock, ends, open, tsi, two_hosts, waiting};
@@ -112,9 +112,9 @@ fn nothing_is_allocated_and_nothing_stays_open() {
     foreign.local = "10.79.0.77".parse().unwrap();
     index.interface = Some(4_000_000);
     a.run(move || {
-        let _first = Way::open(&here).unwrap();
+        let _first = PgmSocket::open(&here).unwrap();
         for options in refused {
-            let error = Way::open(&options).unwrap_err().to_string();
+            let error = PgmSocket::open(&options).unwrap_err().to_string();
             assert!(!error.contains('\n'), "{error}");
         }
     });

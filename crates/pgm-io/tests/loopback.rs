@@ -3,7 +3,7 @@
 
 use pgm::receiver::Event;
 use pgm::{Gsi, Tsi};
-use pgm_io::{Carrier, Incoming, PgmIoError, Way, WayOptions};
+use pgm_io::{Carrier, Incoming, PgmIoError, PgmSocket, PgmSocketOptions};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -12,12 +12,12 @@ fn tsi(last: u8) -> Tsi {
     Tsi { gsi: Gsi([9, 8, 7, 6, 5, last]), port: 4321 }
 }
 
-fn options(port: u16) -> WayOptions {
-    WayOptions::new(Carrier::Udp { port }, "127.0.0.1".parse().unwrap())
+fn options(port: u16) -> PgmSocketOptions {
+    PgmSocketOptions::new(Carrier::Udp { port }, "127.0.0.1".parse().unwrap())
 }
 
 /// The next message as text; events are passed over.
-fn text(way: &mut Way, other: &mut Way) -> String {
+fn text(way: &mut PgmSocket, other: &mut PgmSocket) -> String {
     let mut buffer = [0; 20_000];
     for _ in 0..1000 {
         match way.receive(&mut buffer, Duration::from_millis(5)).unwrap() {
@@ -32,8 +32,8 @@ fn text(way: &mut Way, other: &mut Way) -> String {
 #[test]
 fn both_ways_on_one_host() {
     let (there, back) = ("239.192.77.1".parse().unwrap(), "239.192.77.2".parse().unwrap());
-    let mut here = Way::open(&options(30_561).publish(tsi(1), 7500, there).subscribe(7500, back)).unwrap();
-    let mut far = Way::open(&options(30_561).publish(tsi(2), 7500, back).subscribe(7500, there)).unwrap();
+    let mut here = PgmSocket::open(&options(30_561).publish(tsi(1), 7500, there).subscribe(7500, back)).unwrap();
+    let mut far = PgmSocket::open(&options(30_561).publish(tsi(2), 7500, back).subscribe(7500, there)).unwrap();
     assert_eq!(here.local().to_string(), "127.0.0.1");
     assert_ne!(far.local(), here.local(), "NAKs must find the right end");
     here.set_peers(&[tsi(2)]).unwrap();
@@ -56,8 +56,8 @@ fn both_ways_on_one_host() {
 #[test]
 fn an_end_is_announced_and_told() {
     let group = "239.192.77.3".parse().unwrap();
-    let mut source = Way::open(&options(30_562).publish(tsi(1), 7500, group)).unwrap();
-    let mut receiver = Way::open(&options(30_562).subscribe(7500, group)).unwrap();
+    let mut source = PgmSocket::open(&options(30_562).publish(tsi(1), 7500, group)).unwrap();
+    let mut receiver = PgmSocket::open(&options(30_562).subscribe(7500, group)).unwrap();
     source.send(b"only").unwrap();
     let closer = std::thread::spawn(move || (source.close(5 * SECOND).unwrap(), source));
     let mut buffer = [0; 100];
@@ -90,22 +90,22 @@ fn what_cannot_be_is_refused_in_one_line() {
         assert!(!text.contains('\n'), "{text}");
         text
     };
-    assert!(matches!(Way::open(&options(30_563)), Err(PgmIoError::Nothing)));
-    let six = WayOptions { local: "::1".parse().unwrap(), ..options(30_563) };
-    let error = Way::open(&six.subscribe(7500, group)).unwrap_err();
+    assert!(matches!(PgmSocket::open(&options(30_563)), Err(PgmIoError::Nothing)));
+    let six = PgmSocketOptions { local: "::1".parse().unwrap(), ..options(30_563) };
+    let error = PgmSocket::open(&six.subscribe(7500, group)).unwrap_err();
     assert!(line(error).contains("different families"));
     let mut wrong = options(30_563).publish(tsi(1), 7500, group);
     wrong.source.as_mut().unwrap().window_packets = 3;
-    assert!(line(Way::open(&wrong).unwrap_err()).contains("window_packets"));
-    let mut deaf = Way::open(&options(30_563).publish(tsi(1), 7500, group)).unwrap();
+    assert!(line(PgmSocket::open(&wrong).unwrap_err()).contains("window_packets"));
+    let mut deaf = PgmSocket::open(&options(30_563).publish(tsi(1), 7500, group)).unwrap();
     assert!(matches!(deaf.receive(&mut [], SECOND), Err(PgmIoError::NoReceiver)));
     assert!(matches!(deaf.set_peers(&[tsi(2)]), Err(PgmIoError::TooManyPeers { peers: 1, most: 0 })));
-    let mut mute = Way::open(&options(30_563).subscribe(7500, group)).unwrap();
+    let mut mute = PgmSocket::open(&options(30_563).subscribe(7500, group)).unwrap();
     assert!(matches!(mute.send(b"x"), Err(PgmIoError::NoSource)));
     // All 64 addresses of the loopback interface that are tried, from the last one.
-    let last = WayOptions { local: "127.0.0.64".parse().unwrap(), ..options(30_563) };
-    let _first = Way::open(&last.clone().publish(tsi(3), 7500, group)).unwrap();
-    let error = Way::open(&last.publish(tsi(4), 7500, group)).unwrap_err();
+    let last = PgmSocketOptions { local: "127.0.0.64".parse().unwrap(), ..options(30_563) };
+    let _first = PgmSocket::open(&last.clone().publish(tsi(3), 7500, group)).unwrap();
+    let error = PgmSocket::open(&last.publish(tsi(4), 7500, group)).unwrap_err();
     assert!(matches!(error, PgmIoError::AddressInUse { port: 30_563, .. }), "{error}");
     assert!(line(error).contains("127.0.0.64 port 30563"));
 }
@@ -114,8 +114,8 @@ fn what_cannot_be_is_refused_in_one_line() {
 fn one_group_for_all_and_strangers_on_it() {
     let group = "239.192.77.5".parse().unwrap();
     let end = |last| options(30_564).publish(tsi(last), 7500, group).subscribe(7500, group);
-    let (mut one, mut two) = (Way::open(&end(1)).unwrap(), Way::open(&end(2)).unwrap());
-    let mut stranger = Way::open(&options(30_564).publish(tsi(3), 7500, group)).unwrap();
+    let (mut one, mut two) = (PgmSocket::open(&end(1)).unwrap(), PgmSocket::open(&end(2)).unwrap());
+    let mut stranger = PgmSocket::open(&options(30_564).publish(tsi(3), 7500, group)).unwrap();
     one.set_peers(&[tsi(4), tsi(2)]).unwrap();
     two.set_peers(&[tsi(1)]).unwrap();
     for number in 0..20 {
@@ -138,9 +138,9 @@ fn one_group_for_all_and_strangers_on_it() {
 #[test]
 fn what_the_kernel_drops_is_counted_and_repaired() {
     let group = "239.192.77.6".parse().unwrap();
-    let mut source = Way::open(&options(30_565).publish(tsi(1), 7500, group)).unwrap();
-    let small = WayOptions { receive_buffer_bytes: Some(8192), ..options(30_565) };
-    let mut receiver = Way::open(&small.subscribe(7500, group)).unwrap();
+    let mut source = PgmSocket::open(&options(30_565).publish(tsi(1), 7500, group)).unwrap();
+    let small = PgmSocketOptions { receive_buffer_bytes: Some(8192), ..options(30_565) };
+    let mut receiver = PgmSocket::open(&small.subscribe(7500, group)).unwrap();
     source.send(b"message 0").unwrap();
     assert_eq!(text(&mut receiver, &mut source), "message 0");
     // More than its buffer holds, while it does not look.

@@ -13,7 +13,7 @@ mod support;
 
 use model::Receive;
 use net::{Arrival, DuplexVisitor, Inbox, Outbox};
-use pgm_io::{Carrier, EventKind, PgmIoError, Way, WayOptions};
+use pgm_io::{Carrier, EventKind, PgmIoError, PgmSocket, PgmSocketOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::{RAW, UDP, clock, ends, one_host, open, tsi, two_hosts, waiting};
@@ -115,7 +115,7 @@ impl DuplexVisitor for Reflector {
 }
 
 /// Messages there and back, over ways that may lose. Both ways afterwards.
-fn round_trips(here: &mut Way, there: &mut Way, waits: [Receive; 2], messages: u64, bytes: usize) {
+fn round_trips(here: &mut PgmSocket, there: &mut PgmSocket, waits: [Receive; 2], messages: u64, bytes: usize) {
     here.set_peers(&[tsi(2)]).unwrap();
     there.set_peers(&[tsi(1)]).unwrap();
     let (stop, stop_here) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -248,7 +248,7 @@ fn a_source_is_served_while_nobody_sends() {
     let Some((a, b)) = two_hosts("a_source_is_served_while_nobody_sends") else { return };
     let (here, there) = ends(UDP, false);
     let mut here = a.run(move || open(&here));
-    let mut there = b.run(move || open(&WayOptions { source: None, ..there }));
+    let mut there = b.run(move || open(&PgmSocketOptions { source: None, ..there }));
     // Everything is lost until the message was sent; the heartbeats tell of it.
     b.ip("link set wire down");
     let (stop, served) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -282,7 +282,7 @@ fn the_rate_is_kept_and_naks_are_served_meanwhile() {
     source.max_bytes_per_second = rate;
     here.receiver = None;
     let mut here = a.run(move || open(&here));
-    let mut there = b.run(move || open(&WayOptions { source: None, ..there }));
+    let mut there = b.run(move || open(&PgmSocketOptions { source: None, ..there }));
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let (mut next, mut buffer) = (0, [0; 2000]);
@@ -320,8 +320,8 @@ fn routers_are_alerted_as_the_protocol_says() {
         }
         b.lose();
         let (here, there) = ends(if alerted { RAW } else { UDP }, v6);
-        let mut here = a.run(move || open(&WayOptions { receiver: None, ..here }));
-        let mut there = b.run(move || open(&WayOptions { source: None, ..there }));
+        let mut here = a.run(move || open(&PgmSocketOptions { receiver: None, ..here }));
+        let mut there = b.run(move || open(&PgmSocketOptions { source: None, ..there }));
         let payload = here.packet_payload_bytes().unwrap();
         let mut buffer = [0; 2000];
         let (mut next, begin) = (0, Instant::now());
@@ -354,7 +354,7 @@ fn raw_sockets_are_refused_to_whoever_may_not() {
         // SAFETY: no pointers; the call changes the credentials of this thread alone, unlike the C library's function.
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) }, 0);
         let (raw, _) = ends(RAW, false);
-        let error = Way::open(&raw).unwrap_err();
+        let error = PgmSocket::open(&raw).unwrap_err();
         // UDP needs no privilege, and takes the buffers that it gets.
         let (udp, _) = ends(UDP, false);
         drop(open(&udp));
@@ -370,12 +370,12 @@ fn ipv6_groups_on_the_loopback_interface() {
     let Some(host) = one_host("ipv6_groups_on_the_loopback_interface") else { return };
     let group = "ff08::79:3".parse().unwrap();
     let alone = |carrier| {
-        let end = WayOptions::new(carrier, "::1".parse().unwrap());
+        let end = PgmSocketOptions::new(carrier, "::1".parse().unwrap());
         [end.clone().publish(tsi(1), 7500, group), end.subscribe(7500, group)]
     };
     // Linux makes no route for groups there: neither end may take that for a network on which nothing comes.
     for options in alone(UDP).into_iter().chain(alone(RAW)) {
-        let error = host.run(move || Way::open(&options).unwrap_err()).to_string();
+        let error = host.run(move || PgmSocket::open(&options).unwrap_err()).to_string();
         assert!(error.contains("'ip -6 route add local ff00::/8 dev lo table local'"), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
@@ -463,7 +463,7 @@ fn a_measurement_ends_with_its_announcement() {
     let mut spec = model::PgmSpec::new("239.192.79.1".parse().unwrap());
     spec.heartbeat_us = 50_000;
     let (closed, spms) = host.run(move || {
-        let options = WayOptions::of(&pgm_io::Ends {
+        let options = PgmSocketOptions::of(&pgm_io::Ends {
             spec: &spec,
             end: &model::EndSpec::default(),
             ttl: None,

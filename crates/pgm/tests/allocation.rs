@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 const MS: u64 = 1_000_000;
 
-/// A source, a receiver, and a way between them that loses every so manieth packet, in buffers that are there already.
-struct Way {
+/// A source, a receiver, and a path between them that loses every Nth packet, in buffers that are there already.
+struct LossyPath {
     source: Source,
     receiver: Receiver,
     now: u64,
@@ -33,7 +33,7 @@ fn config(port: u16, parity: Option<fec::Config>) -> SourceConfig {
     SourceConfig { window_packets: 256, join_packets: Some(10), fec: parity, ..config }
 }
 
-impl Way {
+impl LossyPath {
     fn new(config: SourceConfig) -> Self {
         let to = ReceiverConfig {
             window_packets: 256,
@@ -93,7 +93,7 @@ impl Way {
     }
 }
 
-fn exercise(way: &mut Way, next: Source) {
+fn exercise(way: &mut LossyPath, next: Source) {
     // What is no packet, and what is somebody else's.
     let _ = way.receiver.handle_datagram(0, address(), b"no packet at all");
     let _ = way.source.handle_datagram(0, &[0; 40]);
@@ -126,7 +126,7 @@ fn exercise(way: &mut Way, next: Source) {
 }
 
 fn nothing_is_allocated(parity: Option<fec::Config>) {
-    let mut way = Way::new(config(1, parity));
+    let mut way = LossyPath::new(config(1, parity));
     let next = Source::new(config(2, parity), 0).unwrap();
     let info = allocation_counter::measure(|| exercise(&mut way, next));
     assert_eq!(info.count_total, 0, "{info:?}");

@@ -4,7 +4,7 @@
 
 mod support;
 
-use net::capture::{Addressed, Taken, Way, Writer};
+use net::capture::{Addressed, Direction, Taken, Writer};
 use pgm::packet::{Body, Data, Nak, NakList, Options, Packet, ParityParameters, Polr, Reset, Spm};
 use pgm::receiver::Destination;
 use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
@@ -53,11 +53,11 @@ impl Tape {
         Self { udp, writer }
     }
 
-    fn keep(&mut self, time_ns: u64, way: Way, from: [u8; 4], to: [u8; 4], packet: &[u8]) {
+    fn keep(&mut self, time_ns: u64, way: Direction, from: [u8; 4], to: [u8; 4], packet: &[u8]) {
         self.keep_cut(time_ns, way, from, to, packet, usize::MAX);
     }
 
-    fn keep_cut(&mut self, time_ns: u64, way: Way, from: [u8; 4], to: [u8; 4], packet: &[u8], kept: usize) {
+    fn keep_cut(&mut self, time_ns: u64, way: Direction, from: [u8; 4], to: [u8; 4], packet: &[u8], kept: usize) {
         let frame = frame(self.udp, from, to, packet);
         let taken = Taken {
             time_ns: START + time_ns,
@@ -137,12 +137,12 @@ fn conversation_with(
         for (_, down, packet) in arrived {
             if down {
                 if !at_source {
-                    tape.keep(now, Way::In, SOURCE, GROUP, &packet);
+                    tape.keep(now, Direction::In, SOURCE, GROUP, &packet);
                 }
                 receiver.handle_datagram(now, address, &packet).unwrap();
             } else {
                 if at_source {
-                    tape.keep(now, Way::In, FAR, SOURCE, &packet);
+                    tape.keep(now, Direction::In, FAR, SOURCE, &packet);
                 }
                 source.handle_datagram(now, &packet).unwrap();
             }
@@ -151,7 +151,7 @@ fn conversation_with(
         while let Some(transmit) = source.poll_transmit(now, &mut buffer) {
             let packet = buffer[..transmit.length].to_vec();
             if at_source {
-                tape.keep(now, Way::Out, SOURCE, GROUP, &packet);
+                tape.keep(now, Direction::Out, SOURCE, GROUP, &packet);
             }
             let parsed = Packet::parse(&packet).unwrap();
             let gone = match parsed.body {
@@ -166,7 +166,7 @@ fn conversation_with(
             let packet = buffer[..transmit.length].to_vec();
             let to = if transmit.to == Destination::Unicast(address) { SOURCE } else { GROUP };
             if !at_source {
-                tape.keep(now, Way::Out, FAR, to, &packet);
+                tape.keep(now, Direction::Out, FAR, to, &packet);
             }
             flight.push((now + LINK, false, packet));
         }
@@ -381,7 +381,7 @@ fn fragments_and_answers_of_a_reflector_are_put_together() {
     let mut tape = Tape::new(Some(3056));
     let mut bytes = vec![0; 2000];
     for seq in 0..20_u32 {
-        for (tsi, way, from, delay) in [(TSI, Way::Out, SOURCE, 0), (REFLECTOR, Way::In, FAR, 300)] {
+        for (tsi, way, from, delay) in [(TSI, Direction::Out, SOURCE, 0), (REFLECTOR, Direction::In, FAR, 300)] {
             let mut payload = message(u64::from(seq), 64);
             if delay > 0 {
                 payload[16..24].copy_from_slice(&1000_u64.to_le_bytes());
@@ -439,7 +439,7 @@ fn hostile_packets_are_shown_for_what_they_are() {
     let mut tape = Tape::new(Some(3056));
     for (index, packet) in (0..).zip(zoo()) {
         let keep = |tape: &mut Tape, packet: &[u8], kept| {
-            tape.keep_cut(index * 1000, Way::In, SOURCE, GROUP, packet, kept);
+            tape.keep_cut(index * 1000, Direction::In, SOURCE, GROUP, packet, kept);
         };
         keep(&mut tape, &packet, usize::MAX);
         // Cut by the capture, at every byte.
@@ -518,7 +518,7 @@ fn tshark_agrees_on_types_numbers_and_checksums() {
         // One whose checksum is wrong.
         let mut broken = zoo().remove(0);
         broken[20] ^= 1;
-        tape.keep(300_000_000, Way::Out, SOURCE, GROUP, &broken);
+        tape.keep(300_000_000, Direction::Out, SOURCE, GROUP, &broken);
         let path = tape.file(&folder, "x.pcapng");
         // Its fields of SPMs are those of data too.
         let fields = ["frame.number", "pgm.hdr.type", "pgm.hdr.cksum.status", "pgm.spm.sqn", "pgm.spm.trail"];

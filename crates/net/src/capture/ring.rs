@@ -56,7 +56,7 @@ struct Program {
 
 /// Whether a packet came or went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// Received by this host.
     In,
     /// Sent by this host.
@@ -84,7 +84,7 @@ pub struct Taken<'a> {
     /// The stamp is the NIC's.
     pub hardware: bool,
     /// Came or went.
-    pub way: Way,
+    pub way: Direction,
     /// To whom, for those that came.
     pub addressed: Addressed,
     /// VLAN tag (protocol and control information) that the kernel took out of the frame.
@@ -250,11 +250,11 @@ fn packets(block: &[u8], take: &mut dyn FnMut(Taken<'_>)) {
                 Some((kind, u16::try_from(word(packet, 32)? & 0xffff).ok()?))
             });
             let (way, addressed) = match packet.get(PACKET_HEAD + 10)? {
-                4 => (Way::Out, Addressed::Unicast),
-                1 => (Way::In, Addressed::Broadcast),
-                2 => (Way::In, Addressed::Multicast),
-                3 => (Way::In, Addressed::Other),
-                _ => (Way::In, Addressed::Unicast),
+                4 => (Direction::Out, Addressed::Unicast),
+                1 => (Direction::In, Addressed::Broadcast),
+                2 => (Direction::In, Addressed::Multicast),
+                3 => (Direction::In, Addressed::Other),
+                _ => (Direction::In, Addressed::Unicast),
             };
             Some(Taken {
                 time_ns: u64::from(word(packet, 4)?) * 1_000_000_000 + u64::from(word(packet, 8)?),

@@ -1,7 +1,7 @@
 //! Writing capture files: pcapng (draft-ietf-opsawg-pcapng), in this machine's byte order, times in ns. Pure: bytes into
 //! a buffer.
 
-use super::ring::{Addressed, Taken, Way};
+use super::ring::{Addressed, Direction, Taken};
 
 /// A pcapng file made packet by packet, for those who have packets of their own.
 #[derive(Debug, Default)]
@@ -165,15 +165,15 @@ pub(crate) fn interface(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
 /// One packet of the interface number `interface`.
 pub(crate) fn packet(buffer: &mut Vec<u8>, interface: u32, taken: &Taken<'_>) {
     let direction: u32 = match taken.way {
-        Way::In => 1,
-        Way::Out => 2,
+        Direction::In => 1,
+        Direction::Out => 2,
     };
     let reception: u32 = match (taken.way, taken.addressed) {
-        (Way::Out, _) => 0,
-        (Way::In, Addressed::Unicast) => 1,
-        (Way::In, Addressed::Multicast) => 2,
-        (Way::In, Addressed::Broadcast) => 3,
-        (Way::In, Addressed::Other) => 4,
+        (Direction::Out, _) => 0,
+        (Direction::In, Addressed::Unicast) => 1,
+        (Direction::In, Addressed::Multicast) => 2,
+        (Direction::In, Addressed::Broadcast) => 3,
+        (Direction::In, Addressed::Other) => 4,
     };
     let length = |frame: usize| u32::try_from(frame).unwrap_or(u32::MAX);
     let mut block = Block::new(buffer, PACKET);

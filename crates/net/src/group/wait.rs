@@ -27,7 +27,7 @@ pub enum Woken {
     Interrupted,
 }
 
-enum Kind {
+enum WaitSet {
     Spin,
     Poll(Vec<libc::pollfd>),
     Select(Select),
@@ -36,7 +36,7 @@ enum Kind {
 
 /// A way to wait.
 pub struct GroupWait {
-    kind: Kind,
+    kind: WaitSet,
     sockets: usize,
     _idle: Idle,
 }
@@ -61,15 +61,15 @@ impl GroupWait {
         let idle = Idle::open(idle)?;
         let sockets: Vec<RawFd> = sockets.iter().take(MOST).map(|socket| socket.fd()).collect();
         let kind = match receive {
-            Receive::Spin => Kind::Spin,
+            Receive::Spin => WaitSet::Spin,
             Receive::Block | Receive::Poll => {
                 let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-                Kind::Poll(sockets.iter().copied().chain(idle.watched()).map(entry).collect())
+                WaitSet::Poll(sockets.iter().copied().chain(idle.watched()).map(entry).collect())
             }
-            Receive::Select => Kind::Select(Select::new(&sockets, &idle)?),
-            Receive::Epoll => Kind::Epoll(Set::new(&sockets, &idle, Each::Nothing)?),
-            Receive::EpollMod => Kind::Epoll(Set::new(&sockets, &idle, Each::Mod)?),
-            Receive::EpollAdddel => Kind::Epoll(Set::new(&sockets, &idle, Each::AddDel)?),
+            Receive::Select => WaitSet::Select(Select::new(&sockets, &idle)?),
+            Receive::Epoll => WaitSet::Epoll(Set::new(&sockets, &idle, Each::Nothing)?),
+            Receive::EpollMod => WaitSet::Epoll(Set::new(&sockets, &idle, Each::Mod)?),
+            Receive::EpollAdddel => WaitSet::Epoll(Set::new(&sockets, &idle, Each::AddDel)?),
         };
         Ok(Self { kind, sockets: sockets.len(), _idle: idle })
     }
@@ -85,7 +85,7 @@ impl GroupWait {
     /// Whether [`Self::wait`] returns at once: the owner polls.
     #[must_use]
     pub fn spins(&self) -> bool {
-        matches!(self.kind, Kind::Spin)
+        matches!(self.kind, WaitSet::Spin)
     }
 
     /// Waits until a socket has something, `timeout_ns` are over, or a signal comes.
@@ -96,8 +96,8 @@ impl GroupWait {
     pub fn wait(&mut self, timeout_ns: u64) -> Result<Woken, PathError> {
         let all = [self.sockets > 0, self.sockets > 1];
         match &mut self.kind {
-            Kind::Spin => Ok(Woken::Ready(all)),
-            Kind::Poll(set) => {
+            WaitSet::Spin => Ok(Woken::Ready(all)),
+            WaitSet::Poll(set) => {
                 let time = timespec(timeout_ns);
                 let count = set.len() as libc::nfds_t;
                 // SAFETY: the pointers and the count describe `set` and `time`, which live through the call; no mask.
@@ -108,8 +108,8 @@ impl GroupWait {
                 let ready = |at: usize| set.get(at).is_some_and(|entry| entry.revents != 0);
                 Ok(Woken::Ready([all[0] && ready(0), all[1] && ready(1)]))
             }
-            Kind::Select(select) => select.wait(timeout_ns),
-            Kind::Epoll(set) => set.wait(timeout_ns),
+            WaitSet::Select(select) => select.wait(timeout_ns),
+            WaitSet::Epoll(set) => set.wait(timeout_ns),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::numbered::{Fate, Ping};
 use super::{MOST_BYTES, RepairSteps, STOP_CHECK};
-use crate::{Delivered, Incoming, PgmIoError, Way, WayCounts};
+use crate::{Delivered, Incoming, PgmIoError, PgmSocket, PgmSocketCounts};
 use pgm::Tsi;
 use pgm::receiver::Event;
 use stats::Histogram;
@@ -55,7 +55,7 @@ impl PingReflector {
 
 /// One end that pings.
 pub struct Pinger<'a> {
-    way: &'a mut Way,
+    way: &'a mut PgmSocket,
     options: PingOptions,
     id: u64,
     stop: &'a AtomicBool,
@@ -73,7 +73,7 @@ impl<'a> Pinger<'a> {
     /// Pings over a way that publishes and subscribes. `id` tells its pings from those of others on the group; events go
     /// to `on_event`.
     pub fn new(
-        way: &'a mut Way,
+        way: &'a mut PgmSocket,
         options: PingOptions,
         id: u64,
         stop: &'a AtomicBool,
@@ -147,14 +147,14 @@ impl<'a> Pinger<'a> {
 
     /// Reflectors that never answered: heard, expected or refused.
     #[must_use]
-    pub fn silent(&self, counts: &WayCounts) -> usize {
+    pub fn silent(&self, counts: &PgmSocketCounts) -> usize {
         let refused = usize::try_from(counts.receiver.sources_refused).unwrap_or(usize::MAX);
         let known = self.reflectors.len().saturating_add(refused).max(self.options.reflectors).max(1);
         known - self.answered()
     }
 
     /// The way that it pings over.
-    pub fn way(&mut self) -> &mut Way {
+    pub fn way(&mut self) -> &mut PgmSocket {
         self.way
     }
 

@@ -1,7 +1,7 @@
 //! Publishes messages that a caller provides, at a rate.
 
 use super::{MOST_BYTES, STOP_CHECK, numbered};
-use crate::{PgmIoError, Way};
+use crate::{PgmIoError, PgmSocket};
 use pgm::zmtp;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub struct Published {
 /// # Errors
 /// Those of `next`, a message that is too long, or sockets that fail.
 pub fn publish<E: From<PgmIoError>>(
-    way: &mut Way,
+    way: &mut PgmSocket,
     options: PublishOptions,
     stop: &AtomicBool,
     mut next: impl FnMut(u64, &mut Vec<u8>) -> Result<Next, E>,
@@ -87,7 +87,7 @@ pub fn publish<E: From<PgmIoError>>(
 ///
 /// # Errors
 /// The sockets fail.
-pub fn serve(way: &mut Way, time: Duration, stop: &AtomicBool) -> Result<(), PgmIoError> {
+pub fn serve(way: &mut PgmSocket, time: Duration, stop: &AtomicBool) -> Result<(), PgmIoError> {
     let end = Instant::now() + time;
     loop {
         let left = end.saturating_duration_since(Instant::now());

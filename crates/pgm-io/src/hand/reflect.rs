@@ -2,7 +2,7 @@
 
 use super::numbered::{Fate, Ping};
 use super::{MOST_BYTES, wait_until};
-use crate::{Incoming, PgmIoError, Way};
+use crate::{Incoming, PgmIoError, PgmSocket};
 use pgm::receiver::Event;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// The sockets fail.
 pub fn reflect(
-    way: &mut Way,
+    way: &mut PgmSocket,
     (count, lasts): (Option<u64>, Option<Duration>),
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(&Event),

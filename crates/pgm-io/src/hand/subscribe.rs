@@ -2,7 +2,7 @@
 
 use super::numbered::{self, Fate};
 use super::{MOST_BYTES, RepairSteps, STOP_CHECK};
-use crate::{Delivered, Incoming, PgmIoError, Way};
+use crate::{Delivered, Incoming, PgmIoError, PgmSocket};
 use pgm::Tsi;
 use pgm::receiver::Event;
 use pgm::zmtp::Unframer;
@@ -185,7 +185,7 @@ pub struct Subscribed {
 /// # Errors
 /// The sockets fail.
 pub fn subscribe(
-    way: &mut Way,
+    way: &mut PgmSocket,
     options: SubscribeOptions,
     stop: &AtomicBool,
     sink: &mut dyn FnMut(Received<'_>) -> ControlFlow<()>,

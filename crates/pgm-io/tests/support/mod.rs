@@ -5,7 +5,7 @@ use clock::Clock;
 use model::{IdleDescriptors, Receive};
 use net::PathOptions;
 use pgm::{Gsi, Tsi};
-use pgm_io::{Carrier, PgmIoError, Way, WayOptions};
+use pgm_io::{Carrier, PgmIoError, PgmSocket, PgmSocketOptions};
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
@@ -186,11 +186,11 @@ pub fn addresses(number: u8, v6: bool) -> (IpAddr, IpAddr, IpAddr) {
 }
 
 /// The options of both ends: the first publishes there and hears what comes back.
-pub fn ends(carrier: Carrier, v6: bool) -> (WayOptions, WayOptions) {
+pub fn ends(carrier: Carrier, v6: bool) -> (PgmSocketOptions, PgmSocketOptions) {
     let end = |number: u8| {
         let (local, there, back) = addresses(number, v6);
         let (to, from) = if number == 1 { (there, back) } else { (back, there) };
-        let mut options = WayOptions::new(carrier, local).publish(tsi(number), 7500, to).subscribe(7500, from);
+        let mut options = PgmSocketOptions::new(carrier, local).publish(tsi(number), 7500, to).subscribe(7500, from);
         options.clock = Some(clock());
         // What was sent before a receiver heard anything is asked for too: also the first packets get lost.
         options.source.as_mut().unwrap().join_packets = Some(8192);
@@ -203,10 +203,10 @@ pub fn ends(carrier: Carrier, v6: bool) -> (WayOptions, WayOptions) {
 }
 
 /// Opens a way. Another test that starts a program has our sockets open for a moment, also those that we have closed.
-pub fn open(options: &WayOptions) -> Way {
+pub fn open(options: &PgmSocketOptions) -> PgmSocket {
     let begin = Instant::now();
     loop {
-        match Way::open(options) {
+        match PgmSocket::open(options) {
             Err(PgmIoError::AddressInUse { .. }) if begin.elapsed() < Duration::from_secs(10) => {
                 std::thread::sleep(Duration::from_millis(5));
             }

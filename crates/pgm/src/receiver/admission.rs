@@ -104,7 +104,7 @@ impl Gone {
 }
 
 /// Where a source's packet goes.
-pub(super) enum Place {
+pub(super) enum PeerSlot {
     At(usize),
     /// Nothing is to be done with it.
     Old,
@@ -114,16 +114,16 @@ pub(super) enum Place {
 impl Receiver {
     /// The place of a packet's source; `opens`: whether such a packet makes a source known.
     #[inline]
-    pub(super) fn place(&mut self, now_ns: u64, packet: &Packet<'_>, from: IpAddr, opens: bool) -> Place {
+    pub(super) fn place(&mut self, now_ns: u64, packet: &Packet<'_>, from: IpAddr, opens: bool) -> PeerSlot {
         match self.peers.iter().position(|peer| peer.tsi == packet.tsi) {
-            Some(place) => Place::At(place),
+            Some(place) => PeerSlot::At(place),
             None if opens => self.admit(now_ns, packet, from),
-            None => Place::None,
+            None => PeerSlot::None,
         }
     }
 
     #[cold]
-    fn admit(&mut self, now_ns: u64, packet: &Packet<'_>, from: IpAddr) -> Place {
+    fn admit(&mut self, now_ns: u64, packet: &Packet<'_>, from: IpAddr) -> PeerSlot {
         let tsi = packet.tsi;
         let expiry_ns = self.config.expiry_ns;
         self.others.gone.retain(|gone| now_ns.saturating_sub(gone.heard_ns) < expiry_ns);
@@ -133,20 +133,20 @@ impl Receiver {
             None => (None, Return::New),
         };
         if matches!(returns, Return::Old) {
-            return Place::Old;
+            return PeerSlot::Old;
         }
         if self.peers.len() >= self.config.max_sources && !self.make_place(now_ns) {
             if self.others.is_news(tsi) {
                 self.counts.sources_refused += 1;
                 self.events.push(Event::Refused { tsi });
             }
-            return Place::None;
+            return PeerSlot::None;
         }
         // Making a place may have moved it, but not forgotten: it only adds.
         if let Some(at) = left.filter(|at| self.others.gone.get(*at).is_some_and(|gone| gone.tsi == tsi)) {
             self.others.gone.swap_remove(at);
         }
-        let Some(mut peer) = self.spare.pop() else { return Place::None };
+        let Some(mut peer) = self.spare.pop() else { return PeerSlot::None };
         peer.reuse(tsi, from);
         peer.heard_ns = now_ns;
         let event = match returns {
@@ -159,7 +159,7 @@ impl Receiver {
         };
         self.events.push(event);
         self.peers.push(peer);
-        Place::At(self.peers.len() - 1)
+        PeerSlot::At(self.peers.len() - 1)
     }
 
     /// Has a source leave its place that has ended, that may never have been one, or that is silent, in this order and

@@ -26,7 +26,7 @@ use crate::packet::{Body, Nak, NakList, Options, Packet, ParseError};
 use crate::random::Random;
 use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
-use admission::{Others, Place};
+use admission::{Others, PeerSlot};
 use budget::Budget;
 use peer::{Peer, With};
 use session::Verdict;
@@ -254,12 +254,12 @@ impl Receiver {
         let wanted = packet.data_port == self.config.data_port;
         let is_parity = packet.options.parity;
         let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_)) && !is_parity;
-        let place = if wanted { self.place(now_ns, &packet, from, opens) } else { Place::None };
+        let place = if wanted { self.place(now_ns, &packet, from, opens) } else { PeerSlot::None };
         let Self { peers, config, random, counts, events, budget, .. } = self;
         let place = match place {
-            Place::At(place) => peers.get_mut(place),
-            Place::Old => return Ok(()),
-            Place::None => None,
+            PeerSlot::At(place) => peers.get_mut(place),
+            PeerSlot::Old => return Ok(()),
+            PeerSlot::None => None,
         };
         let Some(peer) = place else {
             counts.ignored += 1;

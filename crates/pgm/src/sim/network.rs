@@ -80,7 +80,7 @@ impl<'a> Crossing<'a> {
 type Filter = Box<dyn FnMut(&Crossing<'_>) -> bool>;
 
 /// A node and its links.
-struct Place<N> {
+struct NetworkNode<N> {
     node: N,
     address: IpAddr,
     up: Wire,
@@ -124,7 +124,7 @@ struct Event {
 pub struct Network<N> {
     now_ns: u64,
     seed: u64,
-    places: Vec<Place<N>>,
+    places: Vec<NetworkNode<N>>,
     by_address: HashMap<IpAddr, usize>,
     events: BinaryHeap<Reverse<Event>>,
     order: u64,
@@ -166,7 +166,7 @@ impl<N: Node> Network<N> {
         let at = self.places.len();
         // Each link draws for itself: one more node changes nothing for the others.
         let seed = |way: u64| self.seed ^ (2 * at as u64 + way + 1).wrapping_mul(0xd134_2543_de82_ef95);
-        self.places.push(Place {
+        self.places.push(NetworkNode {
             node,
             address,
             up: Wire::new(link, seed(0)),

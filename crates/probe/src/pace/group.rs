@@ -10,7 +10,7 @@ use clock::Clock;
 use model::worker::{ProbeTask, Target};
 use model::{Event, Finding, FindingId, PgmCarrier, PgmEnd, PgmReport, PgmSpec};
 use pgm::{Gsi, Tsi};
-use pgm_io::{Ends, EventKind, EventNote, Way, WayCounts, WayOptions};
+use pgm_io::{Ends, EventKind, EventNote, PgmSocket, PgmSocketCounts, PgmSocketOptions};
 use record::{Paced, RepairFigures, RepairNote};
 use std::time::Duration;
 use wire::{PgmRequest, StopReport, Tier, data};
@@ -23,7 +23,7 @@ const CLOSE: Duration = Duration::from_millis(300);
 /// The PGM transport.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub way: Way,
+    pub way: PgmSocket,
     /// What all messages carry.
     pub tag: u64,
     spec: PgmSpec,
@@ -32,7 +32,7 @@ pub(crate) struct Group {
 /// A finished pass and its reports.
 pub(super) struct PgmPass<'a> {
     /// The counts when it began.
-    pub before: WayCounts,
+    pub before: PgmSocketCounts,
     pub clock: Clock,
     /// Tick of the first intended send.
     pub begin: u64,
@@ -90,7 +90,7 @@ pub(super) fn open(
             remedy: "name an endpoint's address".to_owned(),
         });
     };
-    let options = WayOptions::of(&Ends {
+    let options = PgmSocketOptions::of(&Ends {
         spec: pgm,
         end: &spec.initiator,
         ttl: spec.socket.ttl,
@@ -100,7 +100,7 @@ pub(super) fn open(
         subscribe: (pgm.reply_group(), sources.len()),
         clock,
     })?;
-    let mut way = Way::open(&options)?;
+    let mut way = PgmSocket::open(&options)?;
     way.set_peers(&sources)?;
     let local = std::net::SocketAddr::new(way.local(), if pgm.carrier == PgmCarrier::Udp { pgm.udp_port } else { 0 });
     let mut remotes = Vec::with_capacity(asked.len());
@@ -119,7 +119,7 @@ pub(super) fn open(
 
 impl Group {
     /// A pass begins.
-    pub(super) fn begin(&mut self) -> WayCounts {
+    pub(super) fn begin(&mut self) -> PgmSocketCounts {
         self.way.clear_log();
         self.way.counts()
     }

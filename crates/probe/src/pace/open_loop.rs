@@ -18,7 +18,7 @@ use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
 use net::{Fallback, PathOptions};
-use pgm_io::WayCounts;
+use pgm_io::PgmSocketCounts;
 use record::{Delivered, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts};
 use std::sync::atomic::AtomicBool;
 use wire::StopReport;
@@ -273,7 +273,7 @@ impl OpenLoop<'_> {
         pass: Pass,
         done: &PhaseDone,
         reports: &[Option<StopReport>],
-        before: Option<WayCounts>,
+        before: Option<PgmSocketCounts>,
         paced: &mut Paced,
     ) -> group::PgmOutcome {
         let (Some(group), Some(before)) = (&self.paths.group, before) else { return group::PgmOutcome::default() };

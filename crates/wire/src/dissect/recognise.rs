@@ -71,7 +71,7 @@ pub struct Recognised<'a> {
 
 /// What a flow was found to carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FlowKind {
     Unknown,
     Data,
     /// A flow of `stream`: datagrams with numbers, or a stream of bytes without.
@@ -95,7 +95,7 @@ struct Seen {
 struct Flow {
     id: FlowId,
     initiator: SocketAddr,
-    kind: Kind,
+    kind: FlowKind,
     tag: Option<u64>,
     /// By direction, then by point: leaving, arriving, not known.
     seen: [[Seen; 3]; 2],
@@ -139,7 +139,7 @@ impl Recogniser {
         let (from, to) = ends(packet);
         let key = if from <= to { (number, from, to) } else { (number, to, from) };
         if number == 17 {
-            let guess = self.flows.get(&key).is_none_or(|flow| flow.kind == Kind::Unknown);
+            let guess = self.flows.get(&key).is_none_or(|flow| flow.kind == FlowKind::Unknown);
             if let Some(found) = self.sources.look(packet, guess) {
                 return found.into();
             }
@@ -152,7 +152,7 @@ impl Recogniser {
         let flow = self.flows.entry(key).or_insert_with(|| Flow {
             id: FlowId(u32::try_from(known).unwrap_or(u32::MAX)),
             initiator: from,
-            kind: if named && number == 17 { Kind::Data } else { Kind::Unknown },
+            kind: if named && number == 17 { FlowKind::Data } else { FlowKind::Unknown },
             tag: None,
             seen: Default::default(),
         });
@@ -197,7 +197,7 @@ impl Flow {
             self.initiator = from;
             Message::Proof
         } else if let Some(names) = control_names(payload).filter(|_| matches!(packet.transport, Transport::Tcp(_))) {
-            self.kind = Kind::Control;
+            self.kind = FlowKind::Control;
             // The endpoint speaks first, and the capture may begin after the connection.
             match names.first().map(String::as_str) {
                 Some("server-hello" | "welcome" | "opened" | "proved" | "started" | "stopped" | "refused") => {
@@ -207,14 +207,14 @@ impl Flow {
             }
             Message::Control(names)
         } else {
-            if self.kind == Kind::Unknown {
+            if self.kind == FlowKind::Unknown {
                 self.guess(packet, from, point);
             }
             match self.kind {
-                Kind::Control => Message::Control(Vec::new()),
-                Kind::Bulk if matches!(packet.transport, Transport::Tcp(_)) => Message::More,
-                Kind::Data | Kind::Bulk => self.data(packet, from, point),
-                Kind::Unknown => Message::Foreign,
+                FlowKind::Control => Message::Control(Vec::new()),
+                FlowKind::Bulk if matches!(packet.transport, Transport::Tcp(_)) => Message::More,
+                FlowKind::Data | FlowKind::Bulk => self.data(packet, from, point),
+                FlowKind::Unknown => Message::Foreign,
             }
         };
         Recognised { flow: self.id, forward: from == self.initiator, message, again }
@@ -254,7 +254,7 @@ impl Flow {
         };
         seen.guess = Some((seq, tag, hits));
         if hits >= ENOUGH {
-            self.kind = Kind::Data;
+            self.kind = FlowKind::Data;
         }
     }
 
@@ -280,7 +280,7 @@ impl Flow {
         let seq = kept.map(|kept| data::expand(tier, kept, seen.highest));
         seen.highest = seen.highest.max(seq.unwrap_or(0));
         // A stream has its sender's time there.
-        let far = if from == self.initiator || self.kind == Kind::Bulk { None } else { far(payload) };
+        let far = if from == self.initiator || self.kind == FlowKind::Bulk { None } else { far(payload) };
         Message::Data { tier, seq, tag, far }
     }
 }
@@ -301,12 +301,12 @@ pub(super) fn far(payload: &[u8]) -> Option<FarStamps> {
 }
 
 /// What a flow carries when this packet is the proof that opens it.
-fn proves(packet: &Packet<'_>) -> Option<Kind> {
+fn proves(packet: &Packet<'_>) -> Option<FlowKind> {
     let is = |bytes, magic: &[u8]| packet.payload_bytes == bytes && packet.payload.starts_with(magic);
     if is(PROVE_BYTES, &PROVE_MAGIC) {
-        return Some(Kind::Data);
+        return Some(FlowKind::Data);
     }
-    is(stream::PROVE_BYTES, &stream::PROVE_MAGIC).then_some(Kind::Bulk)
+    is(stream::PROVE_BYTES, &stream::PROVE_MAGIC).then_some(FlowKind::Bulk)
 }
 
 /// Number and tag of a full header.

@@ -1,12 +1,12 @@
 //! What the writer writes is read back; what others write is read; what is damaged is named.
 
-use super::super::ring::{Addressed, Taken, Way};
+use super::super::ring::{Addressed, Direction, Taken};
 use super::super::write::{self, Interface, Statistics};
 use super::*;
 
 const TIME: u64 = 1_800_000_000_123_456_789;
 
-fn taken(frame: &[u8], way: Way, vlan: Option<(u16, u16)>) -> Taken<'_> {
+fn taken(frame: &[u8], way: Direction, vlan: Option<(u16, u16)>) -> Taken<'_> {
     Taken {
         time_ns: TIME,
         hardware: false,
@@ -25,9 +25,9 @@ fn file() -> Vec<u8> {
     let interface =
         Interface { link: 1, snap: 200, name: "eth0", speed_bps: Some(10_000_000_000), ..Interface::default() };
     write::interface(&mut bytes, &interface);
-    write::packet(&mut bytes, 0, &taken(&[7; 61], Way::Out, None));
+    write::packet(&mut bytes, 0, &taken(&[7; 61], Direction::Out, None));
     write::interface(&mut bytes, &Interface { link: 101, name: "eth0", description: "the NIC's clock", ..interface });
-    write::packet(&mut bytes, 1, &taken(&[9; 60], Way::In, Some((0x8100, 42))));
+    write::packet(&mut bytes, 1, &taken(&[9; 60], Direction::In, Some((0x8100, 42))));
     let statistics = Statistics { start_ns: TIME, end_ns: TIME, passed: 5, dropped: 3, written: 2 };
     write::statistics(&mut bytes, 0, &statistics);
     bytes

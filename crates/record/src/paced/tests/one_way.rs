@@ -23,10 +23,10 @@ impl FarClock {
 }
 
 /// Out, at the far end, and back.
-type Way = [u64; 3];
+type OneWayTicks = [u64; 3];
 
 /// Messages each ms whose ways are known.
-fn exchanges(clock: FarClock, ways: &[Way]) -> (PacedConfig, Vec<PacedSample>) {
+fn exchanges(clock: FarClock, ways: &[OneWayTicks]) -> (PacedConfig, Vec<PacedSample>) {
     let peer = PacedPeer { host: "far".to_owned(), clock: PeerClock::Other(clock.rate) };
     let config = PacedConfig { period_ns: MS, peers: vec![peer], ..config() };
     let samples = (0..).zip(ways).map(|(seq, &[out, there, back])| {
@@ -108,7 +108,7 @@ fn a_clock_that_wanders_is_followed() {
     assert!(off <= one_way.error_ns, "off by {off}: {one_way:?}");
 }
 
-fn any_way() -> impl Strategy<Value = Way> {
+fn any_way() -> impl Strategy<Value = OneWayTicks> {
     let leg = || prop_oneof![6 => 5_000_u64..30_000, 1 => 5_000_u64..3_000_000];
     (leg(), 500_u64..20_000, leg()).prop_map(|(out, there, back)| [out, there, back])
 }
@@ -126,7 +126,7 @@ proptest! {
     ) {
         let clock = FarClock { lead_ns, ppm, rate: TickRate::from_hz(ghz * 1e9) };
         // One direction takes longer throughout: the offset cannot know, the bound must.
-        let ways: Vec<Way> = ways.iter().map(|&[out, there, back]| [out + extra.0, there, back + extra.1]).collect();
+        let ways: Vec<OneWayTicks> = ways.iter().map(|&[out, there, back]| [out + extra.0, there, back + extra.1]).collect();
         let (config, samples) = exchanges(clock, &ways);
         let config = PacedConfig { outliers: model::OutlierRule { worst: 1000, over_ns: None }, ..config };
         let done = run(&config, samples);
@@ -289,7 +289,7 @@ proptest! {
         gaps in prop::collection::vec(0_u8..5, 1..40),
     ) {
         let clock = FarClock { lead_ns, ppm, rate: TickRate::NANOSECONDS };
-        let ways: Vec<Way> = ways.iter().map(|&[out, there, back]| [out + extra.0, there, back + extra.1]).collect();
+        let ways: Vec<OneWayTicks> = ways.iter().map(|&[out, there, back]| [out + extra.0, there, back + extra.1]).collect();
         let (config, samples) = exchanges(clock, &ways);
         let config = PacedConfig { outliers: model::OutlierRule { worst: 1000, over_ns: None }, stamps: Stamps::Kernel, ..config };
         let mut with = stamped(&samples, clock, &inner, later);

@@ -14,7 +14,7 @@ use model::{PgmCarrier, PgmSpec};
 use net::capture::{GroupCarrier, GroupFlow};
 use pgm::{Gsi, ReceiverConfig, SourceConfig, Sqn, Tsi};
 use pgm_io::spec::{self, PROTOCOL};
-use pgm_io::{PgmIoError, Way, WayOptions};
+use pgm_io::{PgmIoError, PgmSocket, PgmSocketOptions};
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -74,7 +74,7 @@ struct Hears<'a> {
 }
 
 /// Opens one end.
-fn open(flags: &GroupArgs, publishes: Option<&Publishes<'_>>, hears: Option<&Hears<'_>>) -> Result<Way, Failure> {
+fn open(flags: &GroupArgs, publishes: Option<&Publishes<'_>>, hears: Option<&Hears<'_>>) -> Result<PgmSocket, Failure> {
     let groups = [publishes.map(|publishes| publishes.group), hears.map(|hears| hears.group)];
     if let Some(group) = groups.into_iter().flatten().find(|group| !group.is_multicast()) {
         return Err(Failure::usage(anyhow!("{group} is no multicast group: use one of 224.0.0.0/4 or ff00::/8")));
@@ -83,7 +83,7 @@ fn open(flags: &GroupArgs, publishes: Option<&Publishes<'_>>, hears: Option<&Hea
     let (local, interface) = own(flags, group)?;
     let spec =
         flags.spec(group, publishes.map(|publishes| &publishes.flags.timers), hears.map(|hears| &hears.flags.timers));
-    let mut options = WayOptions::new(spec::carrier(&spec), local);
+    let mut options = PgmSocketOptions::new(spec::carrier(&spec), local);
     options.interface = interface;
     options.loopback = !flags.no_loop;
     options.ttl = flags.ttl;
@@ -93,7 +93,7 @@ fn open(flags: &GroupArgs, publishes: Option<&Publishes<'_>>, hears: Option<&Hea
     if let Some(hears) = hears {
         options.receiver = Some(receiver(&spec, hears)?);
     }
-    Way::open(&options).map_err(|error| match error {
+    PgmSocket::open(&options).map_err(|error| match error {
         PgmIoError::Source(_) | PgmIoError::Receiver(_) => asked(&error),
         PgmIoError::Memory { .. } => Failure::usage(error),
         PgmIoError::Family { .. } | PgmIoError::AddressInUse { .. } => Failure::usage(error),

@@ -5,7 +5,7 @@ use crate::cli::pgm::Ping;
 use crate::commands::signals;
 use crate::output::{Failure, Output, wrapped};
 use anyhow::anyhow;
-use pgm_io::WayCounts;
+use pgm_io::PgmSocketCounts;
 use pgm_io::hand::numbered::Fate;
 use pgm_io::hand::{self, PingOptions, Pinger};
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
     })
 }
 
-fn text(arguments: &Ping, pinger: &Pinger<'_>, counts: &WayCounts) -> String {
+fn text(arguments: &Ping, pinger: &Pinger<'_>, counts: &PgmSocketCounts) -> String {
     let mut text = format!(
         "{} messages of {} bytes to {}, answered by {}",
         pinger.sent,
@@ -99,7 +99,7 @@ fn text(arguments: &Ping, pinger: &Pinger<'_>, counts: &WayCounts) -> String {
     text
 }
 
-fn json(arguments: &Ping, pinger: &Pinger<'_>, counts: &WayCounts) -> Value {
+fn json(arguments: &Ping, pinger: &Pinger<'_>, counts: &PgmSocketCounts) -> Value {
     let reflectors: Vec<Value> = pinger
         .reflectors
         .iter()

@@ -7,7 +7,7 @@ use crate::output::{Failure, Output};
 use pgm::zmtp;
 use pgm_io::hand::numbered::Fate;
 use pgm_io::hand::{self, EndReason, HeardSource, MOST_BYTES, Received, SubscribeOptions, Subscribed};
-use pgm_io::{Delivered, WayCounts};
+use pgm_io::{Delivered, PgmSocketCounts};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -113,7 +113,7 @@ impl Printer<'_> {
     }
 }
 
-fn finish(arguments: &Recv, output: &Output, received: &Subscribed, counts: &WayCounts) -> Result<u8, Failure> {
+fn finish(arguments: &Recv, output: &Output, received: &Subscribed, counts: &PgmSocketCounts) -> Result<u8, Failure> {
     let sum = |pick: fn(&HeardSource) -> u64| received.sources.iter().map(pick).sum::<u64>();
     let (damaged, out_of_order) = (sum(|source| source.damaged), sum(|source| source.out_of_order));
     if arguments.form.get() == MessageForm::Json {
@@ -133,7 +133,7 @@ fn finish(arguments: &Recv, output: &Output, received: &Subscribed, counts: &Way
     })
 }
 
-fn summary_json(arguments: &Recv, received: &Subscribed, counts: &WayCounts) -> Value {
+fn summary_json(arguments: &Recv, received: &Subscribed, counts: &PgmSocketCounts) -> Value {
     let sources: Vec<Value> = received
         .sources
         .iter()
@@ -159,7 +159,7 @@ fn summary_json(arguments: &Recv, received: &Subscribed, counts: &WayCounts) -> 
     })
 }
 
-fn summary_text(arguments: &Recv, received: &Subscribed, counts: &WayCounts) -> String {
+fn summary_text(arguments: &Recv, received: &Subscribed, counts: &PgmSocketCounts) -> String {
     let receiver = &counts.receiver;
     let mut text = format!("{} messages in {:.3} s\n", received.messages, received.lasted.as_secs_f64());
     for source in &received.sources {

@@ -5,7 +5,7 @@ use crate::cli::pgm::Send;
 use crate::commands::signals;
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
-use pgm_io::WayCounts;
+use pgm_io::PgmSocketCounts;
 use pgm_io::hand::{self, MOST_BYTES, Next, PublishOptions, Published, numbered, serve};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
@@ -163,7 +163,7 @@ fn unhex(line: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
-fn text(messages: u64, bytes: u64, lasted: Duration, counts: &WayCounts) -> String {
+fn text(messages: u64, bytes: u64, lasted: Duration, counts: &PgmSocketCounts) -> String {
     let source = &counts.source;
     format!(
         "{messages} messages, {bytes} bytes sent in {:.3} s as {} packets; {} NAKs asked for {} packets, {} repairs sent{}",
@@ -176,7 +176,7 @@ fn text(messages: u64, bytes: u64, lasted: Duration, counts: &WayCounts) -> Stri
     )
 }
 
-fn json(messages: u64, bytes: u64, lasted: Duration, finished: bool, counts: &WayCounts) -> String {
+fn json(messages: u64, bytes: u64, lasted: Duration, finished: bool, counts: &PgmSocketCounts) -> String {
     let summary = serde_json::json!({
         "type": "summary", "messages": messages, "bytes": bytes, "seconds": lasted.as_secs_f64(), "finished": finished,
         "source": super::tell::source_counts(&counts.source), "unsent": counts.unsent,

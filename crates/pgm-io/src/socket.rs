@@ -1,8 +1,8 @@
 //! One end of a conversation.
 
 use crate::receiving::{Got, Parts, Receiving, Until};
-use crate::sending::{PublishError, Sending, Shared, Step};
-use crate::{EventNote, PgmIoError, RepairNote, WayLog, WayOptions};
+use crate::sending::{PublishError, PublishStep, Sending, Shared};
+use crate::{EventNote, PgmIoError, PgmSocketLog, PgmSocketOptions, RepairNote};
 use clock::Clock;
 use net::NetError;
 use net::group::{Carrier, GroupOptions, GroupSocket, GroupWait, ReceiveBatch, SendBatch, interface_of};
@@ -49,7 +49,7 @@ pub struct Delivered {
     pub stack_ns: u64,
 }
 
-/// What [`Way::receive`] brought.
+/// What [`PgmSocket::receive`] brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Incoming {
@@ -72,7 +72,7 @@ pub struct Closed {
 
 /// What a way counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WayCounts {
+pub struct PgmSocketCounts {
     /// By the own source.
     pub source: SourceCounts,
     /// By the receiver.
@@ -90,7 +90,7 @@ pub struct WayCounts {
 
 /// One end: an optional source on one group, an optional receiver on one group, and their sockets.
 #[derive(Debug)]
-pub struct Way {
+pub struct PgmSocket {
     shared: Shared,
     receiving: Receiving,
     wait: GroupWait,
@@ -103,12 +103,12 @@ pub struct Way {
     heard_ns: u64,
 }
 
-impl Way {
+impl PgmSocket {
     /// Opens the sockets, joins, and takes all memory. A source announces itself with the first call that drives it.
     ///
     /// # Errors
     /// Parameters that make no sense, sockets that are refused, or an address that another end has.
-    pub fn open(options: &WayOptions) -> Result<Self, PgmIoError> {
+    pub fn open(options: &PgmSocketOptions) -> Result<Self, PgmIoError> {
         if options.source.is_none() && options.receiver.is_none() {
             return Err(PgmIoError::Nothing);
         }
@@ -140,7 +140,7 @@ impl Way {
         let (own, local) = own(&group, options.source.is_some())?;
         let mtu = net::interface::mtu(&net::interface::name_of(interface)?)?;
         let room = options.carrier.room(mtu, local.is_ipv6(), options.router_alert);
-        let log = Arc::new(WayLog::new(options.notes));
+        let log = Arc::new(PgmSocketLog::new(options.notes));
         let mut payload_bytes = None;
         let now = clock.ns(clock.now());
         let sending = match &options.source {
@@ -240,7 +240,7 @@ impl Way {
         let mut taken = None;
         loop {
             let until = match self.shared.publish(message, &mut taken) {
-                Ok(Step::Sent) => {
+                Ok(PublishStep::Sent) => {
                     // A caller who is always late would serve nobody.
                     let now = self.shared.now();
                     if now.saturating_sub(self.heard_ns) >= HEAR_NS {
@@ -249,7 +249,7 @@ impl Way {
                     }
                     return Ok(taken.unwrap_or_default());
                 }
-                Ok(Step::Taken { until_ns } | Step::Full { until_ns }) => until_ns,
+                Ok(PublishStep::Taken { until_ns } | PublishStep::Full { until_ns }) => until_ns,
                 Err(PublishError::Path(net::PathError::Interrupted)) => continue,
                 Err(PublishError::Path(error)) => return Err(error.into()),
                 Err(PublishError::Send(error)) => return Err(PgmIoError::Send(error)),
@@ -300,7 +300,7 @@ impl Way {
     }
 
     /// Ends the own session: sends what waits, announces the end, and repairs until nobody has asked for
-    /// [`WayOptions::linger`]; at most for `within`. After it the way can still be driven, to repair. Returns early after a
+    /// [`PgmSocketOptions::linger`]; at most for `within`. After it the way can still be driven, to repair. Returns early after a
     /// signal. Without a source there is nothing to end.
     ///
     /// # Errors
@@ -336,10 +336,10 @@ impl Way {
 
     /// What was counted so far.
     #[must_use]
-    pub fn counts(&self) -> WayCounts {
+    pub fn counts(&self) -> PgmSocketCounts {
         let (source, unsent) =
             self.shared.lock().map_or_else(Default::default, |sending| (sending.source.counts(), sending.lost()));
-        WayCounts {
+        PgmSocketCounts {
             source,
             receiver: self.receiving.receiver.as_ref().map(Receiver::counts).unwrap_or_default(),
             foreign: self.receiving.foreign(),
@@ -351,7 +351,7 @@ impl Way {
 
     /// The log, to be read from any thread while the way is used.
     #[must_use]
-    pub fn log(&self) -> Arc<WayLog> {
+    pub fn log(&self) -> Arc<PgmSocketLog> {
         Arc::clone(&self.shared.log)
     }
 

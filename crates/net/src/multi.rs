@@ -5,15 +5,15 @@ use crate::NetError;
 use crate::address::RawAddress;
 use crate::duplex::Outbox;
 use crate::path::PathError;
-use crate::socket::{DataSocket, Kind};
+use crate::socket::{DataSocket, SocketKind};
 use crate::stamps::{self, Origin, Passed, Stamping};
 use crate::sys;
-use crate::transport::{Connected, Step, Stream, Transport, Unconnected, failed_receive};
+use crate::transport::{Connected, ReceiveStep, Stream, Transport, Unconnected, failed_receive};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// One socket, read with recvmsg(2).
-pub(crate) struct Member {
+pub(crate) struct SocketReceiver {
     fd: RawFd,
     stream: bool,
     /// Number of its first peer.
@@ -30,18 +30,18 @@ pub(crate) struct Member {
     foreign: u64,
 }
 
-impl Member {
+impl SocketReceiver {
     /// `by_readiness`: it is waited for with poll(2) and the like.
     pub(crate) fn new(socket: &DataSocket, first: u16, by_readiness: bool) -> Result<Self, NetError> {
         let stamping = socket.stamps.as_ref();
         let from = match socket.kind() {
-            Kind::Unconnected => socket.sources()?,
-            Kind::Connected | Kind::Stream => Vec::new(),
-            Kind::Pipe => return Err(NetError::NoPeer),
+            SocketKind::Unconnected => socket.sources()?,
+            SocketKind::Connected | SocketKind::Stream => Vec::new(),
+            SocketKind::Pipe => return Err(NetError::NoPeer),
         };
         Ok(Self {
             fd: socket.read_fd(),
-            stream: socket.kind() == Kind::Stream,
+            stream: socket.kind() == SocketKind::Stream,
             first,
             from,
             source: RawAddress::EMPTY,
@@ -75,39 +75,39 @@ impl Member {
     }
 
     #[inline]
-    fn datagram(&mut self, buffer: &mut [u8], wait: bool) -> Step {
+    fn datagram(&mut self, buffer: &mut [u8], wait: bool) -> ReceiveStep {
         let flags = if wait { libc::MSG_TRUNC } else { libc::MSG_TRUNC | libc::MSG_DONTWAIT };
         match usize::try_from(self.take(buffer, flags)) {
             Err(_) => failed_receive("recvmsg"),
-            Ok(bytes) if self.known() => Step::Whole(bytes),
+            Ok(bytes) if self.known() => ReceiveStep::Whole(bytes),
             Ok(_) => {
                 self.foreign += 1;
-                Step::More
+                ReceiveStep::More
             }
         }
     }
 
     #[inline]
-    fn part(&mut self, buffer: &mut [u8], wait: bool) -> Step {
+    fn part(&mut self, buffer: &mut [u8], wait: bool) -> ReceiveStep {
         let length = buffer.len();
         let rest = buffer.get_mut(self.filled..).unwrap_or_default();
         let result = self.take(rest, if wait { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT });
         match usize::try_from(result) {
             Err(_) => failed_receive("recvmsg"),
-            Ok(0) if length > 0 => Step::Broken(PathError::Closed),
+            Ok(0) if length > 0 => ReceiveStep::Broken(PathError::Closed),
             Ok(bytes) => {
                 self.filled += bytes;
                 if self.filled < length {
-                    return Step::More;
+                    return ReceiveStep::More;
                 }
                 self.filled = 0;
-                Step::Whole(length)
+                ReceiveStep::Whole(length)
             }
         }
     }
 }
 
-impl Transport for Member {
+impl Transport for SocketReceiver {
     fn read_fd(&self) -> RawFd {
         self.fd
     }
@@ -122,10 +122,10 @@ impl Transport for Member {
     }
 
     #[inline]
-    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let step = if self.stream { self.part(buffer, WAIT) } else { self.datagram(buffer, WAIT) };
         if !WAIT
-            && matches!(step, Step::Nothing)
+            && matches!(step, ReceiveStep::Nothing)
             && let (Some(passed), Some(reader)) = (&self.passed, &self.stamped)
         {
             passed.collect(self.fd, reader);
@@ -144,29 +144,30 @@ impl Transport for Member {
 }
 
 /// A socket for each of several peers, waited for with poll(2).
-pub(crate) struct Many {
-    members: Vec<(Member, Vec<u8>)>,
+pub(crate) struct MultiReceiver {
+    members: Vec<(SocketReceiver, Vec<u8>)>,
     set: Vec<libc::pollfd>,
     /// The next member to look at of those that the last poll(2) found ready.
     at: usize,
     last: usize,
 }
 
-impl Many {
+impl MultiReceiver {
     /// `by_readiness`: it waits with poll(2), and does not only look.
     pub(crate) fn new(sockets: &[DataSocket], by_readiness: bool) -> Result<Self, NetError> {
         let mut members = Vec::with_capacity(sockets.len());
         for (at, socket) in sockets.iter().enumerate() {
             let first = u16::try_from(at).map_err(|_| NetError::NoPeer)?;
-            members.push((Member::new(socket, first, by_readiness)?, Vec::new()));
+            members.push((SocketReceiver::new(socket, first, by_readiness)?, Vec::new()));
         }
-        let entry = |(member, _): &(Member, Vec<u8>)| libc::pollfd { fd: member.fd, events: libc::POLLIN, revents: 0 };
+        let entry =
+            |(member, _): &(SocketReceiver, Vec<u8>)| libc::pollfd { fd: member.fd, events: libc::POLLIN, revents: 0 };
         let set = members.iter().map(entry).collect();
         Ok(Self { at: members.len(), members, set, last: 0 })
     }
 
     /// From the next member that is ready.
-    fn next(&mut self, buffer: &mut [u8]) -> Step {
+    fn next(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         while let Some((member, own)) = self.members.get_mut(self.at) {
             let ready = self.set.get(self.at).is_some_and(|entry| entry.revents != 0);
             self.last = self.at;
@@ -179,22 +180,22 @@ impl Many {
                 // Once a size, in the untimed part.
                 own.resize(buffer.len(), 0);
                 let step = member.receive::<false>(own);
-                if matches!(step, Step::Whole(_)) {
+                if matches!(step, ReceiveStep::Whole(_)) {
                     buffer.copy_from_slice(own);
                 }
                 step
             } else {
                 member.receive::<false>(buffer)
             };
-            if !matches!(step, Step::Nothing) {
+            if !matches!(step, ReceiveStep::Nothing) {
                 return step;
             }
         }
-        Step::Nothing
+        ReceiveStep::Nothing
     }
 }
 
-impl Transport for Many {
+impl Transport for MultiReceiver {
     fn read_fd(&self) -> RawFd {
         self.members.first().map_or(-1, |(member, _)| member.fd)
     }
@@ -209,18 +210,18 @@ impl Transport for Many {
     }
 
     #[inline]
-    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> Step {
+    fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let step = self.next(buffer);
-        if !matches!(step, Step::Nothing) {
+        if !matches!(step, ReceiveStep::Nothing) {
             return step;
         }
         match sys::poll(&mut self.set, if WAIT { -1 } else { 0 }) {
-            0 => Step::Nothing,
+            0 => ReceiveStep::Nothing,
             1.. => {
                 self.at = 0;
                 match self.next(buffer) {
                     // Something was ready and held nothing for us; a wait goes on.
-                    Step::Nothing if WAIT => Step::More,
+                    ReceiveStep::Nothing if WAIT => ReceiveStep::More,
                     step => step,
                 }
             }
@@ -245,24 +246,24 @@ enum Sending {
 }
 
 /// The sending halves of several sockets.
-pub(crate) struct Everyone(Vec<Sending>);
+pub(crate) struct FanoutSender(Vec<Sending>);
 
-impl Everyone {
+impl FanoutSender {
     pub(crate) fn new(sockets: &[DataSocket]) -> Result<Self, NetError> {
         let half = |socket: &DataSocket| {
             let fd = socket.write_fd();
             Ok(match socket.kind() {
-                Kind::Connected => Sending::Connected(Connected::new(fd)),
-                Kind::Unconnected => Sending::Unconnected(Unconnected::new(fd, socket.addressing()?)),
-                Kind::Stream => Sending::Stream(Stream::new(fd)),
-                Kind::Pipe => return Err(NetError::NoPeer),
+                SocketKind::Connected => Sending::Connected(Connected::new(fd)),
+                SocketKind::Unconnected => Sending::Unconnected(Unconnected::new(fd, socket.addressing()?)),
+                SocketKind::Stream => Sending::Stream(Stream::new(fd)),
+                SocketKind::Pipe => return Err(NetError::NoPeer),
             })
         };
         sockets.iter().map(half).collect::<Result<_, _>>().map(Self)
     }
 }
 
-impl Outbox for Everyone {
+impl Outbox for FanoutSender {
     #[inline]
     fn send(&mut self, to: u16, message: &[u8]) -> Result<(), PathError> {
         match self.0.get_mut(usize::from(to)) {
