@@ -324,38 +324,8 @@ impl<'a> Options<'a> {
 
     /// Whether there is nothing to write behind the body.
     fn has_no_extension(&self) -> bool {
-        // Every packet that is written asks: all fields are named, so that none is forgotten.
-        let Self {
-            fragment,
-            encoded_fragment,
-            nak_list,
-            join,
-            nak_back_off,
-            nak_back_off_range,
-            redirect,
-            parity_parameters,
-            parity_group,
-            current_group_size,
-            neighbour_unreachable,
-            syn,
-            fin,
-            reset,
-            unknown: _,
-            parity: _,
-            variable_length: _,
-        } = self;
-        fragment.is_none()
-            && encoded_fragment.is_none()
-            && nak_list.is_empty()
-            && join.is_none()
-            && nak_back_off.is_none()
-            && nak_back_off_range.is_none()
-            && redirect.is_none()
-            && parity_parameters.is_none()
-            && parity_group.is_none()
-            && current_group_size.is_none()
-            && !(*neighbour_unreachable || *syn || *fin)
-            && reset.is_none()
+        // What is in the header, and what is not written.
+        Self { unknown: 0, parity: false, variable_length: false, ..*self } == Self::default()
     }
 
     /// The header's field. What is for routers depends on the packet for one option (section 11.8.3).
