@@ -47,7 +47,7 @@ pub mod spec;
 mod stamps;
 
 pub use error::PgmIoError;
-pub use log::{EventKind, EventNote, PgmSocketLog, RepairNote};
+pub use log::{EventKind, EventNote, Numbers, PgmSocketLog, RepairNote};
 pub use net::group::Carrier;
 pub use options::PgmSocketOptions;
 pub use socket::{Closed, Delivered, Incoming, PgmSocket, PgmSocketCounts};

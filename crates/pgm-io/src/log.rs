@@ -36,45 +36,28 @@ pub struct EventNote {
     pub what: EventKind,
 }
 
+/// The numbers of a NAK or an NCF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    /// The first.
+    pub first: Sqn,
+    /// How many; with parity, of how many groups.
+    pub count: u32,
+    /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
+    pub parity: bool,
+}
+
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// Numbers were asked for.
-    NakSent {
-        /// The first.
-        first: Sqn,
-        /// How many; with parity, of how many groups.
-        count: u32,
-        /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
-        parity: bool,
-    },
+    NakSent(Numbers),
     /// Somebody asks the own source for numbers.
-    NakReceived {
-        /// The first.
-        first: Sqn,
-        /// How many; with parity, of how many groups.
-        count: u32,
-        /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
-        parity: bool,
-    },
+    NakReceived(Numbers),
     /// The own source confirmed that.
-    NcfSent {
-        /// The first.
-        first: Sqn,
-        /// How many; with parity, of how many groups.
-        count: u32,
-        /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
-        parity: bool,
-    },
+    NcfSent(Numbers),
     /// A source confirmed a NAK, whoever sent it.
-    NcfReceived {
-        /// The first.
-        first: Sqn,
-        /// How many; with parity, of how many groups.
-        count: u32,
-        /// Whether it is about parity: then each number is a group's, and its low bits are how many packets less one.
-        parity: bool,
-    },
+    NcfReceived(Numbers),
     /// The own source repaired.
     RepairSent {
         /// The number.
@@ -122,11 +105,12 @@ impl EventNote {
 
     fn words(&self) -> [u64; EVENT_WORDS] {
         let mark = |parity: bool| if parity { Self::PARITY } else { 0 };
+        let of = |kind: u64, numbers: Numbers| (kind | mark(numbers.parity), numbers.first.0, numbers.count);
         let (kind, first, count) = match self.what {
-            EventKind::NakSent { first, count, parity } => (mark(parity), first.0, count),
-            EventKind::NakReceived { first, count, parity } => (1 | mark(parity), first.0, count),
-            EventKind::NcfSent { first, count, parity } => (2 | mark(parity), first.0, count),
-            EventKind::NcfReceived { first, count, parity } => (3 | mark(parity), first.0, count),
+            EventKind::NakSent(numbers) => of(0, numbers),
+            EventKind::NakReceived(numbers) => of(1, numbers),
+            EventKind::NcfSent(numbers) => of(2, numbers),
+            EventKind::NcfReceived(numbers) => of(3, numbers),
             EventKind::RepairSent { sqn, parity } => (4 | mark(parity), sqn.0, 1),
             EventKind::RepairReceived { sqn, parity } => (5 | mark(parity), sqn.0, 1),
             EventKind::Lost { first, count } => (6, first.0, count),
@@ -140,14 +124,15 @@ impl EventNote {
         [self.at_ns, kind | u64::from(self.from) << 8, u64::from(first) << 32 | u64::from(count)]
     }
 
-    fn read([at_ns, kind, numbers]: [u64; EVENT_WORDS]) -> Self {
-        let (first, count) = (Sqn(high(numbers)), low(numbers));
+    fn read([at_ns, kind, range]: [u64; EVENT_WORDS]) -> Self {
+        let (first, count) = (Sqn(high(range)), low(range));
         let parity = kind & Self::PARITY != 0;
+        let numbers = Numbers { first, count, parity };
         let what = match kind & 0x7f {
-            0 => EventKind::NakSent { first, count, parity },
-            1 => EventKind::NakReceived { first, count, parity },
-            2 => EventKind::NcfSent { first, count, parity },
-            3 => EventKind::NcfReceived { first, count, parity },
+            0 => EventKind::NakSent(numbers),
+            1 => EventKind::NakReceived(numbers),
+            2 => EventKind::NcfSent(numbers),
+            3 => EventKind::NcfReceived(numbers),
             4 => EventKind::RepairSent { sqn: first, parity },
             5 => EventKind::RepairReceived { sqn: first, parity },
             6 => EventKind::Lost { first, count },
@@ -352,10 +337,10 @@ mod tests {
         assert!(log.repairs_from(7).is_empty());
         let first = Sqn(u32::MAX);
         let all = [
-            EventKind::NakSent { first, count: 63, parity: true },
-            EventKind::NakReceived { first, count: 1, parity: false },
-            EventKind::NcfSent { first, count: 2, parity: true },
-            EventKind::NcfReceived { first, count: 3, parity: false },
+            EventKind::NakSent(Numbers { first, count: 63, parity: true }),
+            EventKind::NakReceived(Numbers { first, count: 1, parity: false }),
+            EventKind::NcfSent(Numbers { first, count: 2, parity: true }),
+            EventKind::NcfReceived(Numbers { first, count: 3, parity: false }),
             EventKind::RepairSent { sqn: first, parity: false },
             EventKind::RepairReceived { sqn: first, parity: true },
             EventKind::Lost { first, count: u32::MAX },

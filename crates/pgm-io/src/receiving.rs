@@ -1,7 +1,7 @@
 //! The receiving half: datagrams into the engine, messages out of it, NAKs out, and the own source's timers on the way.
 
 use crate::log::HEAD;
-use crate::sending::{AHEAD_NS, Numbers, Shared, numbers};
+use crate::sending::{AHEAD_NS, Shared, numbers};
 use crate::stamps::StampRing;
 use crate::{Delivered, EventKind, EventNote, RepairNote};
 use net::PathError;
@@ -425,8 +425,8 @@ impl Receiving {
                 }
             }
             NCF => {
-                if let Some(Numbers { first, count, parity }) = numbers(datagram.bytes) {
-                    let what = EventKind::NcfReceived { first, count, parity };
+                if let Some(numbers) = numbers(datagram.bytes) {
+                    let what = EventKind::NcfReceived(numbers);
                     shared.log.received(EventNote { at_ns: now, from, what });
                 }
             }
@@ -495,10 +495,10 @@ impl Receiving {
                 let bytes = place.get(..out.length).unwrap_or_default();
                 let glanced = glance(bytes);
                 if let Some((NAK, tsi)) = glanced
-                    && let Some(Numbers { first, count, parity }) = numbers(bytes)
+                    && let Some(numbers) = numbers(bytes)
                 {
                     let from = self.peers.number_of(tsi);
-                    let what = EventKind::NakSent { first, count, parity };
+                    let what = EventKind::NakSent(numbers);
                     shared.log.received(EventNote { at_ns: now, from, what });
                 }
                 let is_nak = glanced.is_some_and(|(kind, _)| kind == NAK);

@@ -1,6 +1,6 @@
 //! The own source: what both halves share.
 
-use crate::{EventKind, EventNote, PgmSocketLog};
+use crate::{EventKind, EventNote, Numbers, PgmSocketLog};
 use clock::Clock;
 use net::PathError;
 use net::group::{Extra, GroupSocket, SendBatch, Target};
@@ -74,9 +74,9 @@ impl Sending {
         // What is no packet is counted there.
         let _ = self.source.handle_datagram(self.engine_ns.max(now_ns), bytes);
         if self.source.counts().naks != before
-            && let Some(Numbers { first, count, parity }) = numbers(bytes)
+            && let Some(numbers) = numbers(bytes)
         {
-            let what = EventKind::NakReceived { first, count, parity };
+            let what = EventKind::NakReceived(numbers);
             self.log.sent(EventNote { at_ns: now_ns, from, what });
         }
     }
@@ -90,9 +90,7 @@ impl Sending {
 #[cold]
 fn told(class: Class, bytes: &[u8]) -> Option<EventKind> {
     match class {
-        Class::Ncf => {
-            numbers(bytes).map(|Numbers { first, count, parity }| EventKind::NcfSent { first, count, parity })
-        }
+        Class::Ncf => numbers(bytes).map(EventKind::NcfSent),
         Class::Rdata => {
             let packet = Packet::parse(bytes).ok()?;
             packet.sqn().map(|sqn| EventKind::RepairSent { sqn, parity: packet.options.parity })
@@ -101,14 +99,7 @@ fn told(class: Class, bytes: &[u8]) -> Option<EventKind> {
     }
 }
 
-/// The numbers of a NAK or an NCF.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Numbers {
-    pub(crate) first: Sqn,
-    pub(crate) count: u32,
-    pub(crate) parity: bool,
-}
-
+/// The numbers of a NAK or an NCF; nothing of another packet.
 pub(crate) fn numbers(bytes: &[u8]) -> Option<Numbers> {
     let packet = Packet::parse(bytes).ok()?;
     let (Body::Nak(nak) | Body::Ncf(nak)) = packet.body else { return None };

@@ -10,7 +10,7 @@ use clock::Clock;
 use model::worker::{ProbeTask, Target};
 use model::{Event, Finding, FindingId, PgmCarrier, PgmEnd, PgmReport, PgmSpec};
 use pgm::{Gsi, Tsi};
-use pgm_io::{Ends, EventKind, EventNote, PgmSocket, PgmSocketCounts, PgmSocketOptions};
+use pgm_io::{Ends, EventKind, EventNote, Numbers, PgmSocket, PgmSocketCounts, PgmSocketOptions};
 use record::{Paced, RepairFigures, RepairNote};
 use std::time::Duration;
 use wire::{PgmRequest, StopReport, Tier, data};
@@ -256,14 +256,16 @@ fn event(note: &EventNote, begin_ns: u64, remotes: &[Remote], several: bool) -> 
         (true, _) => format!("parity of {count} groups"),
     };
     let (kind, detail) = match note.what {
-        EventKind::NakSent { count, parity, .. } => {
+        EventKind::NakSent(Numbers { count, parity, .. }) => {
             ("nak", format!("asked for {} of the answers", numbers(count, parity)))
         }
-        EventKind::NakReceived { count, parity, .. } => {
+        EventKind::NakReceived(Numbers { count, parity, .. }) => {
             ("nak", format!("asked for {} of ours", numbers(count, parity)))
         }
-        EventKind::NcfSent { count, parity, .. } => ("ncf", format!("confirmed {} of ours", numbers(count, parity))),
-        EventKind::NcfReceived { count, parity, .. } => {
+        EventKind::NcfSent(Numbers { count, parity, .. }) => {
+            ("ncf", format!("confirmed {} of ours", numbers(count, parity)))
+        }
+        EventKind::NcfReceived(Numbers { count, parity, .. }) => {
             ("ncf", format!("{} of the answers confirmed", numbers(count, parity)))
         }
         EventKind::RepairSent { parity: true, .. } => ("repair", "parity sent for one of our groups".to_owned()),
@@ -289,11 +291,11 @@ mod tests {
     #[test]
     fn naks_are_counted_by_reflector_unless_one_of_them_is_nobodys() {
         let note = |from, what| EventNote { at_ns: 1, from, what };
-        let nak = EventKind::NakReceived { first: Sqn(4), count: 2, parity: false };
+        let nak = EventKind::NakReceived(Numbers { first: Sqn(4), count: 2, parity: false });
         let mut notes = vec![note(1, nak), note(0, nak), note(1, nak)];
         // What the initiator itself did is no NAK of a reflector.
-        notes.push(note(0, EventKind::NakSent { first: Sqn(4), count: 2, parity: false }));
-        notes.push(note(u16::MAX, EventKind::NcfSent { first: Sqn(4), count: 2, parity: false }));
+        notes.push(note(0, EventKind::NakSent(Numbers { first: Sqn(4), count: 2, parity: false })));
+        notes.push(note(u16::MAX, EventKind::NcfSent(Numbers { first: Sqn(4), count: 2, parity: false })));
         assert_eq!(heard(&notes, 3), Some(vec![1, 2, 0]));
         notes.push(note(u16::MAX, nak));
         assert_eq!(heard(&notes, 3), None);
@@ -302,20 +304,20 @@ mod tests {
     #[test]
     fn events_are_told_from_the_first_message_on() {
         let note = |at_ns, what| EventNote { at_ns, from: 0, what };
-        let nak = EventKind::NakReceived { first: Sqn(4), count: 2, parity: false };
+        let nak = EventKind::NakReceived(Numbers { first: Sqn(4), count: 2, parity: false });
         assert_eq!(event(&note(99, nak), 100, &[], false), None, "before the first message");
         let told = event(&note(350, nak), 100, &[], false).unwrap();
         assert_eq!(
             (told.kind.as_str(), told.at_ns, told.detail.as_str()),
             ("nak", Some(250), "asked for 2 packets of ours")
         );
-        let groups = EventKind::NcfReceived { first: Sqn(9), count: 1, parity: true };
+        let groups = EventKind::NcfReceived(Numbers { first: Sqn(9), count: 1, parity: true });
         assert_eq!(
             event(&note(100, groups), 100, &[], false).unwrap().detail,
             "parity of 1 group of the answers confirmed"
         );
         for (what, kind) in [
-            (EventKind::NcfReceived { first: Sqn(1), count: 1, parity: false }, Some("ncf")),
+            (EventKind::NcfReceived(Numbers { first: Sqn(1), count: 1, parity: false }), Some("ncf")),
             (EventKind::RepairSent { sqn: Sqn(1), parity: false }, Some("repair")),
             (EventKind::Lost { first: Sqn(1), count: 3 }, Some("lost")),
             (EventKind::SourceFound, None),
