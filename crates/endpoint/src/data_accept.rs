@@ -1,9 +1,11 @@
-//! The connections of a TCP data path: those that show the session's token are taken, whatever else connects meanwhile.
+//! The proof of a data path: connections that show the session's token are taken, whatever else connects meanwhile, and
+//! datagram sockets get the peer whose datagram shows it.
 //!
 //! All that wait are looked at together, so that silent ones cost the others no time.
 
 use crate::reflector::{Client, Failure, SessionLink, failed, late};
-use net::{DataListener, DataSocket};
+use net::{DataListener, DataSocket, NetError};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
 use std::collections::VecDeque;
@@ -84,4 +86,61 @@ fn look(listener: &DataListener, waiting: &VecDeque<DataSocket>) -> (bool, Vec<b
     let found = poll(&mut set, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO)).unwrap_or(0) > 0;
     let mut any = set.iter().map(|fd| found && fd.any().unwrap_or(false));
     (any.next().unwrap_or(false), any.collect())
+}
+
+/// Waits for a datagram with a proof at each socket; `place` gives the socket that a proof is for. Everything else is ignored
+/// and nothing is answered. So no stranger can make this host send anything, and answers longer than their requests (`rr`)
+/// go only where they were asked for. `false` when the session ended meanwhile.
+pub(crate) fn prove<const BYTES: usize>(
+    sockets: &mut [DataSocket],
+    client: Client,
+    deadline: Instant,
+    link: &SessionLink,
+    place: impl Fn(&[u8; BYTES]) -> Option<usize>,
+) -> Result<bool, Failure> {
+    let mut proved = vec![false; sockets.len()];
+    // One byte more than a proof, so that a longer datagram is not taken for one.
+    let mut datagram = vec![0; BYTES + 1];
+    while !link.halt.is_over() {
+        if proved.iter().all(|done| *done) {
+            return Ok(true);
+        }
+        if Instant::now() >= deadline {
+            return Err(late());
+        }
+        for number in readable(sockets, &proved)? {
+            let Some(socket) = sockets.get_mut(number) else { continue };
+            let received = match socket.receive_once(&mut datagram, Duration::ZERO) {
+                Ok(received) => received,
+                // A report of an ICMP error, which anybody may cause.
+                Err(NetError::Exchange { .. }) => {
+                    std::thread::sleep(REST);
+                    continue;
+                }
+                Err(error) => return Err(failed(error)),
+            };
+            let Some((bytes, Some(from))) = received else { continue };
+            let shown = datagram.get(..bytes).and_then(|shown| shown.try_into().ok());
+            if shown.and_then(&place) == Some(number) && client.may_use(from.ip()) {
+                socket.set_peer(from).map_err(failed)?;
+                proved[number] = true;
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// The sockets that something waits at, of those not proved yet.
+fn readable(sockets: &[DataSocket], proved: &[bool]) -> Result<Vec<usize>, Failure> {
+    let waiting: Vec<usize> = (0..sockets.len()).filter(|number| !proved[*number]).collect();
+    let mut set: Vec<PollFd<'_>> =
+        waiting.iter().map(|number| PollFd::new(sockets[*number].as_fd(), PollFlags::POLLIN)).collect();
+    let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+    match poll(&mut set, timeout) {
+        Ok(_) => {}
+        Err(Errno::EINTR) => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    }
+    let ready = waiting.iter().zip(&set).filter(|(_, one)| one.any().unwrap_or(false));
+    Ok(ready.map(|(number, _)| *number).collect())
 }

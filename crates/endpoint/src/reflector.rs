@@ -28,8 +28,6 @@ use wire::{OpenRequest, Opened, RefuseCode, StopReport, Token};
 
 /// A data path that is not proved by then is given up.
 pub(crate) const PROVE: Duration = Duration::from_secs(10);
-/// Between two looks whether the session still wants the proof.
-const LOOK: Duration = Duration::from_millis(50);
 /// How long the end of a session waits for its reflector.
 const END: Duration = Duration::from_secs(5);
 /// Stack of the thread, all of it locked where memory is; what the loop needs is touched before it begins.
@@ -79,7 +77,7 @@ pub(crate) enum ReflectorEvent {
     /// A second of a stream is over.
     Interval(StreamInterval),
     /// Data of the client's stream came in the last second.
-    Fed,
+    DataArrived,
     Stopped(Box<StopReport>),
     /// It gave up, and its thread has ended.
     Failed(RefuseCode, String),
@@ -139,8 +137,8 @@ impl Reflector {
         self.halt.halt(timeout)
     }
 
-    /// The next thing it says.
-    pub(crate) fn hear(&mut self) -> Option<ReflectorEvent> {
+    /// Its next event.
+    pub(crate) fn next_event(&mut self) -> Option<ReflectorEvent> {
         // First the bells, then the report: one that rings in between is heard the next time.
         let mut bells = [0; 16];
         while matches!((&self.wake).read(&mut bells), Ok(1..)) {}
@@ -364,6 +362,7 @@ fn open(
         DataSource::Network { local, peer, anywhere } => (local, Client { address: peer, anywhere }),
     };
     let deadline = Instant::now() + PROVE;
+    let place = |shown: &[u8; PROVE_BYTES]| (read_prove(shown).as_ref() == Some(token)).then_some(0);
     let proved = if request.socket.protocol.is_connection() {
         let bind = if request.connect_each { DataListener::bind_for_transactions } else { DataListener::bind };
         let listener = bind(&request.socket, &request.end, local).map_err(failed)?;
@@ -376,7 +375,6 @@ fn open(
             link.report(ReflectorEvent::Proved(None));
             return Ok(Some(DataPath::Transactions { listener, client: client.address }));
         }
-        let place = |shown: &[u8; PROVE_BYTES]| (read_prove(shown).as_ref() == Some(token)).then_some(0);
         data_accept::accept(&listener, client, 1, deadline, link, place)?.and_then(|sockets| sockets.into_iter().next())
     } else {
         let mut local = local;
@@ -385,7 +383,8 @@ fn open(
         place_thread(request, longest)?;
         let port = socket.local_address().map_or(0, |address| address.port());
         opened(port);
-        prove(&mut socket, client, token, deadline, link)?.map(|()| socket)
+        let sockets = std::slice::from_mut(&mut socket);
+        data_accept::prove(sockets, client, deadline, link, place)?.then_some(socket)
     };
     let Some(socket) = proved else { return Ok(None) };
     link.report(ReflectorEvent::Proved(socket.peer_address()));
@@ -440,38 +439,4 @@ pub(crate) fn late() -> Failure {
     let seconds = PROVE.as_secs();
     let reason = format!("the data path was not proved within {seconds} s: check the route and the firewall for it");
     (RefuseCode::TimedOut, reason)
-}
-
-/// Waits for the datagram with the token; everything else is ignored and nothing is answered. So no stranger can make
-/// this host send anything, and answers longer than their requests (`rr`) go only where they were asked for.
-fn prove(
-    socket: &mut DataSocket,
-    client: Client,
-    token: &Token,
-    deadline: Instant,
-    link: &SessionLink,
-) -> Result<Option<()>, Failure> {
-    // One byte more than a proof, so that a longer datagram is not taken for one.
-    let mut datagram = [0; PROVE_BYTES + 1];
-    while !link.halt.is_over() {
-        if Instant::now() >= deadline {
-            return Err(late());
-        }
-        let received = match socket.receive_once(&mut datagram, LOOK) {
-            Ok(received) => received,
-            // A report of an ICMP error, which anybody may cause.
-            Err(NetError::Exchange { .. }) => {
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
-            }
-            Err(error) => return Err(failed(error)),
-        };
-        let Some((bytes, Some(from))) = received else { continue };
-        let shown = datagram.get(..bytes).and_then(read_prove);
-        if shown.as_ref() == Some(token) && client.may_use(from.ip()) {
-            socket.set_peer(from).map_err(failed)?;
-            return Ok(Some(()));
-        }
-    }
-    Ok(None)
 }

@@ -65,12 +65,12 @@ enum SessionEnd {
     /// To be sent to the client.
     Refuse(RefuseCode, String),
     /// The protocol machine has informed the client.
-    Told(SessionError),
+    Reported(SessionError),
 }
 
 impl From<SessionError> for SessionEnd {
     fn from(error: SessionError) -> Self {
-        Self::Told(error)
+        Self::Reported(error)
     }
 }
 
@@ -193,7 +193,7 @@ impl<C: Connection> Session<'_, C> {
                 return Err(SessionEnd::Refuse(RefuseCode::Stopping, "the reflector is being stopped".to_owned()));
             }
             if ready.reflector {
-                self.hear_reflector()?;
+                self.handle_reports()?;
             }
             if ready.control {
                 match self.connection.read(&mut portion) {
@@ -229,7 +229,7 @@ impl<C: Connection> Session<'_, C> {
                 self.machine.refuse(code, &reason);
                 Err(EndpointError::Refused { reason })
             }
-            Err(SessionEnd::Told(error)) => Err(EndpointError::Session(error)),
+            Err(SessionEnd::Reported(error)) => Err(EndpointError::Session(error)),
         };
         let _ = self.flush();
         outcome
@@ -359,14 +359,14 @@ impl<C: Connection> Session<'_, C> {
         self.shared.unlocked.iter().map(note).collect()
     }
 
-    fn hear_reflector(&mut self) -> Result<(), SessionEnd> {
-        while let Some(report) = self.reflector.as_mut().and_then(Reflector::hear) {
+    fn handle_reports(&mut self) -> Result<(), SessionEnd> {
+        while let Some(report) = self.reflector.as_mut().and_then(Reflector::next_event) {
             match report {
                 ReflectorEvent::Opened(opened) => self.machine.opened(opened)?,
                 ReflectorEvent::Proved(address) => self.machine.proved(address)?,
                 ReflectorEvent::Started => self.machine.started()?,
                 ReflectorEvent::Interval(interval) => self.machine.interval(interval)?,
-                ReflectorEvent::Fed => self.alive = Instant::now(),
+                ReflectorEvent::DataArrived => self.alive = Instant::now(),
                 ReflectorEvent::Stopped(report) if self.running => self.early = Some(report),
                 ReflectorEvent::Stopped(report) => self.machine.stopped(*report)?,
                 ReflectorEvent::Failed(code, reason) => return Err(SessionEnd::Refuse(code, reason)),

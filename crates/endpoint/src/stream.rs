@@ -25,7 +25,7 @@ use wire::{OpenRequest, RefuseCode, StopReport, StreamEnd, StreamRequest};
 /// Between two looks of the manager.
 const LOOK: Duration = Duration::from_millis(5);
 const SECOND: Duration = Duration::from_secs(1);
-/// How often the session gets [`ReflectorEvent::Fed`]: more often than its silence limit.
+/// How often the session gets [`ReflectorEvent::DataArrived`]: more often than its silence limit.
 const FED: Duration = Duration::from_millis(250);
 /// One stream, ready to be started.
 struct Stream<'a> {
@@ -128,7 +128,7 @@ impl Stream<'_> {
                 let received = so_far(flows, spec).received;
                 if received > fed {
                     fed = received;
-                    link.report(ReflectorEvent::Fed);
+                    link.report(ReflectorEvent::DataArrived);
                 }
             }
             if began.elapsed() < SECOND * (seconds + 1) {

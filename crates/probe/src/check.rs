@@ -5,7 +5,8 @@ use model::worker::ProbeTask;
 use model::{Gap, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Receive, Stamps};
 use wire::data;
 
-fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ProbeError> {
+/// Refuses a task that contradicts what this machine or the peer is.
+pub(crate) fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ProbeError> {
     Err(ProbeError::Conflict { what: what.into(), remedy: remedy.to_owned() })
 }
 

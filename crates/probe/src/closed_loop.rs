@@ -1,6 +1,6 @@
 //! The closed loop: `pingpong`, `rr` and `ping` measure size after size against one peer. A thread of its own measures.
 
-use crate::document::{self, Figures, Parts, Timed};
+use crate::document::{self, Figures, Parts, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::echo::{self, EchoPath};
 use crate::peer::{DataPath, Peer};
@@ -95,7 +95,7 @@ impl Engine for ClosedLoop<'_> {
             stop,
         };
         let (mut done, fallback) = run_on_path(spec, data_path, &options, size, visitor)?;
-        self.number = rounds.next_number();
+        self.number = rounds.next_number;
         done.counters.socket_overflow = data_path.dropped().saturating_sub(dropped_before);
         if pass.first {
             self_cost.startup_ns = Some(driver::startup_ns(context, self.clock, done.first_message));
@@ -103,7 +103,7 @@ impl Engine for ClosedLoop<'_> {
         let Collected { reports, failure } = self.collect_reports(size, &done, ended, recorder.received());
         let recorded = recorder.finish(Some(&done.map));
         let mut found = self.found.clone();
-        found.extend(overrun(rounds.unmatched().overrun));
+        found.extend(overrun(rounds.unmatched.overrun));
         found.extend(driver::fell_back(fallback));
         if let Some(session) = &self.peer.session {
             found
@@ -111,10 +111,15 @@ impl Engine for ClosedLoop<'_> {
         }
         let (lost, sent) = (recorded.messages.lost, rounds.rounds_sent().saturating_mul(u64::from(spec.pings)));
         let scope = "warm-up included, ";
-        found.extend(driver::loss_by_direction(spec, lost, sent, rounds.answers(), &reports, scope));
+        found.extend(driver::loss_by_direction(spec, lost, sent, rounds.answers, &reports, scope));
         let vanished = driver::vanished(failure.as_ref(), &mut found);
-        let timed =
-            Timed { recorded, rates: done.rates, width_percent: done.width_percent, pgm: None, events: Vec::new() };
+        let timed = TimedResult {
+            recorded,
+            rates: done.rates,
+            width_percent: done.width_percent,
+            pgm: None,
+            events: Vec::new(),
+        };
         let parts = Parts {
             path_info: self.peer.path_info.clone(),
             map: done.map,
@@ -193,7 +198,7 @@ impl ClosedLoop<'_> {
     ) -> Collected {
         let name = self.peer.name();
         if done.end == PassEnd::Done && self.peer.session.is_none() && rounds_answered == 0 {
-            return Collected { failure: Some(ProbeError::NoEcho { address: name }), ..Collected::default() };
+            return Collected { failure: Some(ProbeError::NoEcho(name)), ..Collected::default() };
         }
         driver::collect_reports(self.peer.session.iter_mut(), &name, size, done.end, ended.map(|error| (0, error)))
     }

@@ -114,8 +114,8 @@ impl LiveSink {
         Self(Arc::new(take))
     }
 
-    /// Tells an interval.
-    pub fn tell(&self, interval: LiveInterval) {
+    /// Reports an interval.
+    pub fn report(&self, interval: LiveInterval) {
         (self.0)(interval);
     }
 }

@@ -40,13 +40,13 @@ pub(crate) struct Parts {
 /// What a pass measured.
 pub(crate) enum Figures {
     /// Timed messages.
-    Timed(Box<Timed>),
+    Timed(Box<TimedResult>),
     /// Bulk data.
-    Stream(Box<crate::stream::Streamed>),
+    Stream(Box<crate::stream::StreamResult>),
 }
 
 /// Timed messages, of a closed or an open loop.
-pub(crate) struct Timed {
+pub(crate) struct TimedResult {
     pub recorded: Recorded,
     /// Answered transactions a second of each repetition of `rr`.
     pub rates: Vec<f64>,
@@ -191,7 +191,7 @@ fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) 
     }
 }
 
-impl Timed {
+impl TimedResult {
     /// Fills in the figures of timed messages.
     fn fill(self, measured: &mut Measured, spec: &ProbeSpec, size: u32, rate: TickRate) {
         let Self { mut recorded, rates, pgm, events, .. } = self;
@@ -295,7 +295,7 @@ mod tests {
         let map = MapRecorder::new(clock).finish();
         let factors = BTreeMap::from([("load".to_owned(), "none".into()), ("size".to_owned(), 1.into())]);
         let task = ProbeTask { factors, ..ProbeTask::new(spec, Target::default()) };
-        let timed = Timed {
+        let timed = TimedResult {
             recorded: recorder.finish(Some(&map)),
             rates: rates.to_vec(),
             width_percent: None,

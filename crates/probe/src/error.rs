@@ -40,23 +40,14 @@ pub enum ProbeError {
     #[error(transparent)]
     Pgm(#[from] pgm_io::PgmIoError),
     /// A system without random numbers.
-    #[error("the system gives no random numbers: {cause}")]
-    Random {
-        /// The system's words.
-        cause: String,
-    },
+    #[error("the system gives no random numbers: {0}")]
+    Random(getrandom::Error),
     /// The control connection was refused.
-    #[error("nothing listens at {address}: start `windhover serve` there")]
-    NothingListens {
-        /// Where.
-        address: String,
-    },
+    #[error("nothing listens at {0}: start `windhover serve` there")]
+    NothingListens(String),
     /// The control connection was not answered.
-    #[error("{address} does not answer: check the address and that no firewall drops its TCP port")]
-    NoAnswer {
-        /// Where.
-        address: String,
-    },
+    #[error("{0} does not answer: check the address and that no firewall drops its TCP port")]
+    NoAnswer(String),
     /// No route to the endpoint.
     #[error(
         "there is no route to {address} ({cause}): check the address, 'ip route get' and that the link is up, on both hosts"
@@ -102,11 +93,8 @@ pub enum ProbeError {
         seconds: u64,
     },
     /// The data path is broken, and the control connection is silent as well.
-    #[error("the control connection to {address} is silent too: look at the link and the other host")]
-    SilentToo {
-        /// Where.
-        address: String,
-    },
+    #[error("the control connection to {0} is silent too: look at the link and the other host")]
+    SilentToo(String),
     /// The endpoint answered something else.
     #[error("{address} answered out of order while {during}: use the same windhover at both ends")]
     OutOfOrder {
@@ -124,11 +112,8 @@ pub enum ProbeError {
         protocol: Protocol,
     },
     /// No ICMP echo was answered. The count of those sent is kept.
-    #[error("{address} answered no echo: check the address, and that no firewall drops ICMP between the hosts")]
-    NoEcho {
-        /// Where.
-        address: String,
-    },
+    #[error("{0} answered no echo: check the address, and that no firewall drops ICMP between the hosts")]
+    NoEcho(String),
     /// The peer ended, or all of a sudden nothing came back any more. What was measured before is kept.
     #[error(
         "the endpoint at {address} vanished while measuring {size} bytes: {why}; see whether it still runs and can be reached"
@@ -198,7 +183,7 @@ impl ProbeError {
     #[must_use]
     pub fn is_lost_host(&self) -> bool {
         match self {
-            Self::PeerVanished { .. } | Self::SilentToo { .. } | Self::Control { .. } => true,
+            Self::PeerVanished { .. } | Self::SilentToo(_) | Self::Control { .. } => true,
             Self::Silent { during, .. } => *during != HANDSHAKE,
             Self::Session { cause: SessionError::Closed { .. }, .. } => true,
             Self::Session { cause: SessionError::Refused { code, .. }, .. } => *code == RefuseCode::Stopping,
@@ -217,7 +202,7 @@ impl ProbeError {
                 "it hung up".to_owned()
             }
             Self::Control { cause, .. } => format!("its control connection broke: {cause}"),
-            Self::Silent { .. } | Self::SilentToo { .. } => "its control connection is silent too".to_owned(),
+            Self::Silent { .. } | Self::SilentToo(_) => "its control connection is silent too".to_owned(),
             Self::PeerVanished { why, .. } => why.clone(),
             other => other.to_string(),
         }

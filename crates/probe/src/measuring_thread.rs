@@ -59,7 +59,7 @@ pub(crate) fn run_on_measuring_thread<T: Send>(
                     if let Some(live) = &context.live
                         && let Some(interval) = context.progress.since(&mut before)
                     {
-                        live.tell(interval);
+                        live.report(interval);
                     }
                     if let Some(thread) = measuring.filter(|_| context.stopping()) {
                         thread.interrupt();

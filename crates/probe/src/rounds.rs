@@ -106,7 +106,8 @@ pub(crate) struct Rounds<'a> {
     matcher: RoundMatcher,
     out: Vec<u8>,
     input: Vec<u8>,
-    samples: Vec<Sample>,
+    /// Samples of the last batch, in the order that their rounds ended.
+    pub samples: Vec<Sample>,
     first_number: u64,
     /// Ticks between two intended sends; 0: no schedule.
     interval: u64,
@@ -114,16 +115,19 @@ pub(crate) struct Rounds<'a> {
     first_due: u64,
     /// Whether a gap is due before the next round.
     gap_due: bool,
-    number: u64,
-    seq: u64,
-    /// Messages of rounds in flight that came in time.
-    taken: u64,
-    unmatched: UnmatchedCounts,
+    /// The number that the next round would have on the wire.
+    pub next_number: u64,
+    /// Timed rounds so far, lost ones included.
+    pub timed_rounds: u64,
+    /// Messages that came in time for their round, those of untimed rounds included.
+    pub answers: u64,
+    /// What came and belongs to no round.
+    pub unmatched: UnmatchedCounts,
     /// Rounds lost in a row, and when the first of them was sent.
     unanswered: u32,
     unanswered_since: u64,
-    /// Rounds lost in this batch.
-    lost: u64,
+    /// Rounds lost in the last batch.
+    pub lost_in_batch: u64,
 }
 
 /// A path that makes batches of rounds over itself. Only a batch is compiled for each kind of path; what decides on batches
@@ -179,49 +183,19 @@ impl<'a> Rounds<'a> {
             interval: clock.ticks(plan.interval_ns),
             first_due: 0,
             gap_due: false,
-            number: first_number,
-            seq: 0,
-            taken: 0,
+            next_number: first_number,
+            timed_rounds: 0,
+            answers: 0,
             unmatched: UnmatchedCounts::default(),
             unanswered: 0,
             unanswered_since: 0,
-            lost: 0,
+            lost_in_batch: 0,
         }
-    }
-
-    /// Samples of the last batch, in the order that their rounds ended.
-    pub(crate) fn samples(&self) -> &[Sample] {
-        &self.samples
     }
 
     /// Rounds begun so far, untimed ones included.
     pub(crate) fn rounds_sent(&self) -> u64 {
-        self.number - self.first_number
-    }
-
-    /// Messages that came in time for their round, those of untimed rounds included.
-    pub(crate) fn answers(&self) -> u64 {
-        self.taken
-    }
-
-    /// Rounds lost in the last batch.
-    pub(crate) fn lost_in_batch(&self) -> u64 {
-        self.lost
-    }
-
-    /// The number that the next round would have on the wire.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.number
-    }
-
-    /// Timed rounds so far, lost ones included.
-    pub(crate) fn timed_rounds(&self) -> u64 {
-        self.seq
-    }
-
-    /// What came and belongs to no round.
-    pub(crate) fn unmatched(&self) -> UnmatchedCounts {
-        self.unmatched
+        self.next_number - self.first_number
     }
 
     /// Makes rounds until `limit`. The samples of the batch before are forgotten.
@@ -230,7 +204,7 @@ impl<'a> Rounds<'a> {
     /// How the pass ends here. The samples up to then are kept; a round in flight is not among them.
     pub(crate) fn batch<P: Path>(&mut self, path: &mut P, limit: Limit, phase: Phase) -> Result<(), PassEnd> {
         self.samples.clear();
-        self.lost = 0;
+        self.lost_in_batch = 0;
         self.progress.arm();
         let ended = self.rounds(path, limit, phase);
         self.progress.disarm();
@@ -252,15 +226,15 @@ impl<'a> Rounds<'a> {
                 if self.first_due == 0 {
                     self.first_due = self.clock.now().saturating_add(self.interval);
                 }
-                self.wait_until(self.intended(self.seq, 0).min(limit.end))?;
+                self.wait_until(self.intended(self.timed_rounds, 0).min(limit.end))?;
                 if self.clock.now() >= limit.end {
                     break;
                 }
             }
-            let before = self.seq;
+            let before = self.timed_rounds;
             let round = self.round(path, timed);
             if round.is_err() {
-                self.seq = before;
+                self.timed_rounds = before;
             }
             let now = match round? {
                 Round::Answered(now) => now,
@@ -280,10 +254,10 @@ impl<'a> Rounds<'a> {
 
     #[inline(always)]
     fn round<P: Path>(&mut self, path: &mut P, timed: bool) -> Result<Round, PassEnd> {
-        let number = self.number;
-        self.number += 1;
-        let seq = self.seq;
-        self.seq += u64::from(timed);
+        let number = self.next_number;
+        self.next_number += 1;
+        let seq = self.timed_rounds;
+        self.timed_rounds += u64::from(timed);
         self.matcher.begin(number, seq, self.plan.pongs, timed);
         data::write(number, self.plan.tag, &mut self.out);
         let mut flags = if timed { SampleFlags::default() } else { SampleFlags::WARMUP };
@@ -353,11 +327,11 @@ impl<'a> Rounds<'a> {
         };
         match self.matcher.answer(number) {
             Answer::Whole => {
-                self.taken += 1;
+                self.answers += 1;
                 true
             }
             Answer::Part => {
-                self.taken += 1;
+                self.answers += 1;
                 false
             }
             other => {
@@ -375,7 +349,7 @@ impl<'a> Rounds<'a> {
                 Sample { seq, intended: self.intended(seq, sent), sent, received, flags, ..Sample::default() }
             }
             Answer::Duplicate => Sample {
-                seq: self.seq.saturating_sub(1),
+                seq: self.timed_rounds.saturating_sub(1),
                 intended: received,
                 sent: received,
                 received,
@@ -406,7 +380,7 @@ impl<'a> Rounds<'a> {
             return Err(self.silent());
         }
         self.matcher.lose(sent);
-        self.lost += 1;
+        self.lost_in_batch += 1;
         // The signal that ended the wait is ours; the round has no latency that it could falsify.
         let flags = SampleFlags(flags.0 & !SampleFlags::INTERRUPTED.0).with(SampleFlags::LOST);
         let intended = self.intended(seq, sent);

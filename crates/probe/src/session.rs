@@ -2,10 +2,11 @@
 //!
 //! Nothing here runs while messages are measured: the connection stays quiet between `start` and `stop`.
 
-use crate::ProbeError;
 use crate::error::HANDSHAKE;
+use crate::{ProbeError, check};
 use model::stream::StreamInterval;
 use model::{Limits, Protocol};
+use socket2::Socket;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -24,40 +25,11 @@ const LAST_REPORT: Duration = Duration::from_millis(500);
 /// The step in which a data path is asked for.
 pub(crate) const OPENING: &str = "opening the data path";
 
-#[derive(Debug)]
-enum ControlStream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl ControlStream {
-    fn set_read_timeout(&self, timeout: Duration) -> std::io::Result<()> {
-        let timeout = Some(timeout.max(Duration::from_millis(1)));
-        match self {
-            Self::Tcp(stream) => stream.set_read_timeout(timeout),
-            Self::Unix(stream) => stream.set_read_timeout(timeout),
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(buffer),
-            Self::Unix(stream) => stream.read(buffer),
-        }
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.write_all(bytes),
-            Self::Unix(stream) => stream.write_all(bytes),
-        }
-    }
-}
-
 /// An open control session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    stream: ControlStream,
+    /// A TCP connection, or one end of a pair to a child.
+    stream: Socket,
     machine: ClientSession,
     /// The endpoint as people write it, for errors.
     name: String,
@@ -74,8 +46,8 @@ impl Session {
     pub(crate) fn connect(address: SocketAddr, key: Option<Key>) -> Result<Self, ProbeError> {
         let name = address.to_string();
         let failed = |cause: std::io::Error| match cause.kind() {
-            ErrorKind::ConnectionRefused => ProbeError::NothingListens { address: name.clone() },
-            ErrorKind::TimedOut | ErrorKind::WouldBlock => ProbeError::NoAnswer { address: name.clone() },
+            ErrorKind::ConnectionRefused => ProbeError::NothingListens(name.clone()),
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => ProbeError::NoAnswer(name.clone()),
             ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable | ErrorKind::NetworkDown => {
                 ProbeError::NoRoute { address: name.clone(), cause }
             }
@@ -84,24 +56,19 @@ impl Session {
         let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
         let configured = stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         configured.map_err(|cause| ProbeError::Connect { address: name.clone(), cause })?;
-        Self::greet(ControlStream::Tcp(stream), name, Some(address), key)
+        Self::greet(stream.into(), name, Some(address), key)
     }
 
     /// Makes the handshake with a reflector that was started as a child.
     pub(crate) fn over(stream: UnixStream, name: String) -> Result<Self, ProbeError> {
         let configured = stream.set_write_timeout(Some(PATIENCE));
         configured.map_err(|cause| ProbeError::Connect { address: name.clone(), cause })?;
-        Self::greet(ControlStream::Unix(stream), name, None, None)
+        Self::greet(stream.into(), name, None, None)
     }
 
-    fn greet(
-        stream: ControlStream,
-        name: String,
-        peer: Option<SocketAddr>,
-        key: Option<Key>,
-    ) -> Result<Self, ProbeError> {
+    fn greet(stream: Socket, name: String, peer: Option<SocketAddr>, key: Option<Key>) -> Result<Self, ProbeError> {
         let mut nonce = [0; 32];
-        getrandom::fill(&mut nonce).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
+        getrandom::fill(&mut nonce).map_err(ProbeError::Random)?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
         let mut session = Self { stream, machine, name, host: None, peer, limits: Limits::default() };
         let hung_up = |address: &str| ProbeError::Connect {
@@ -140,10 +107,7 @@ impl Session {
 
     /// Our end of the control connection; absent for a child.
     pub(crate) fn own_address(&self) -> Option<SocketAddr> {
-        match &self.stream {
-            ControlStream::Tcp(stream) => stream.local_addr().ok(),
-            ControlStream::Unix(_) => None,
-        }
+        self.stream.local_addr().ok()?.as_socket()
     }
 
     /// Says beforehand that data from an address would not be answered.
@@ -154,17 +118,17 @@ impl Session {
         if allowed || data.is_unspecified() || own == data {
             return Ok(());
         }
-        Err(ProbeError::Conflict {
-            what: format!(
+        check::conflict(
+            format!(
                 "our control connection to {} comes from {own} and our data from {data}, which it does not answer",
                 self.name
             ),
-            remedy: "leave --bind out, or start the endpoint with --allow-other-addresses and a key".to_owned(),
-        })
+            "leave --bind out, or start the endpoint with --allow-other-addresses and a key",
+        )
     }
 
     /// The endpoint's report of one second of an upstream; none within `patience` (at least 1 ms).
-    pub(crate) fn hear_interval(&mut self, patience: Duration) -> Result<Option<StreamInterval>, ProbeError> {
+    pub(crate) fn receive_interval(&mut self, patience: Duration) -> Result<Option<StreamInterval>, ProbeError> {
         match self.wait(patience)? {
             Some(ClientEvent::Interval(interval)) => Ok(Some(interval)),
             Some(_) => Err(self.out_of_order("streaming")),
@@ -242,7 +206,7 @@ impl Session {
         match event {
             Some(ClientEvent::Stopped(report)) => Ok(*report),
             Some(_) => Err(self.out_of_order("stopping a size")),
-            None if broken => Err(ProbeError::SilentToo { address: self.name.clone() }),
+            None if broken => Err(ProbeError::SilentToo(self.name.clone())),
             None => Err(self.silent("stopping a size")),
         }
     }
@@ -296,7 +260,9 @@ impl Session {
     /// Reads what there is, waiting at most `patience` (at least 1 ms); returns whether something came.
     fn read_once(&mut self, patience: Duration) -> Result<bool, ProbeError> {
         let control = |name: &str, cause| ProbeError::Control { address: name.to_owned(), cause };
-        self.stream.set_read_timeout(patience).map_err(|cause| control(&self.name, cause))?;
+        self.stream
+            .set_read_timeout(Some(patience.max(Duration::from_millis(1))))
+            .map_err(|cause| control(&self.name, cause))?;
         let mut buffer = [0; 4096];
         match self.stream.read(&mut buffer) {
             Ok(0) => self.machine.handle_end().map(|()| false).map_err(|cause| self.failed(cause)),

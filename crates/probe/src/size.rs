@@ -94,7 +94,7 @@ impl SizeLoop<'_, '_> {
         let mut left = u64::from(warmup.count);
         let mut lost = 0;
         while left > 0 || self.clock.now() < end {
-            let before = self.rounds.next_number();
+            let before = self.rounds.next_number;
             let limit = Limit {
                 rounds: if left > 0 { left.min(BATCH_ROUNDS) } else { BATCH_ROUNDS },
                 until: self.batch_end(),
@@ -103,9 +103,9 @@ impl SizeLoop<'_, '_> {
             // With the count reached, only the time is left to wait for.
             let limit = if left == 0 { Limit { until: limit.until.min(end), ..limit } } else { limit };
             self.batch(path, limit, Phase::WarmUp)?;
-            left = left.saturating_sub(self.rounds.next_number() - before);
+            left = left.saturating_sub(self.rounds.next_number - before);
             // Each loss takes a whole time-out: a path like this one does not get warmer by its count.
-            lost += self.rounds.lost_in_batch();
+            lost += self.rounds.lost_in_batch;
             if lost >= WARM_UP_LOSSES {
                 left = 0;
             }
@@ -204,7 +204,7 @@ impl SizeLoop<'_, '_> {
             }
             let until = self.clock.now().saturating_add(self.clock.ticks(ns));
             let outcome = self.batch(path, Limit { rounds, until, end }, phase);
-            let (count, ticks) = span(self.rounds.samples());
+            let (count, ticks) = span(&self.rounds.samples);
             // An extra round would come between two of a schedule.
             let paused = self.spec.gap != Gap::default() || self.spec.interval_us.is_some();
             chilled = !paused && count >= BRISK_ROUNDS;
@@ -217,7 +217,7 @@ impl SizeLoop<'_, '_> {
                 live.update(self.rounds_of(phase), self.recorder.lost(), elapsed_ns);
             }
             outcome?;
-            if self.rounds.lost_in_batch() > 0 && (self.peer_ended)() {
+            if self.rounds.lost_in_batch > 0 && (self.peer_ended)() {
                 return Err(PassEnd::PeerEnded);
             }
         }
@@ -225,13 +225,13 @@ impl SizeLoop<'_, '_> {
     }
 
     fn rounds_of(&self, phase: Phase) -> u64 {
-        if phase == Phase::Timed { self.rounds.timed_rounds() } else { self.rounds.rounds_sent() }
+        if phase == Phase::Timed { self.rounds.timed_rounds } else { self.rounds.rounds_sent() }
     }
 
     /// One batch, recorded also when it ends badly.
     fn batch(&mut self, path: &mut dyn Batches, limit: Limit, phase: Phase) -> Result<(), PassEnd> {
         let outcome = path.batch(self.rounds, limit, phase);
-        self.recorder.ingest(self.rounds.samples());
+        self.recorder.ingest(&self.rounds.samples);
         outcome
     }
 }

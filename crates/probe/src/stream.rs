@@ -13,10 +13,11 @@ mod pinger;
 use crate::document::{Figures, Parts};
 use crate::driver::{self, Engine, Pass, PassDone};
 use crate::measuring_thread::AffinityGuard;
+use crate::pace::ring::Consumer;
 use crate::session::Session;
 use crate::{Context, Outcome, ProbeError};
 use clock::{Clock, MapRecorder};
-pub(crate) use document::Streamed;
+pub(crate) use document::StreamResult;
 use flow::{EndCounts, FlowControl, FlowProgress, FlowResult, FlowTask};
 use host::CounterSampler;
 use model::result::SelfCost;
@@ -26,7 +27,7 @@ use model::{Finding, Latency, LiveInterval, StreamSpec};
 use net::bulk::{self, TcpWatch};
 use net::{DataSocket, Fallback};
 use open::OpenStream;
-use pinger::{Pinger, RecentRtts};
+use pinger::{Pinger, recent_rtts};
 use stats::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -125,7 +126,8 @@ impl Stream<'_> {
         let shared = FlowControl::default();
         // Lets the ping-pong beside the stream go on.
         let pinging = AtomicBool::new(true);
-        let recent_rtts = RecentRtts::default();
+        let mut recent_rtts = recent_rtts();
+        let (pushed, recent_rtts) = recent_rtts.ends();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let senders: Vec<&DataSocket> =
             sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(socket, _)| socket).collect();
@@ -154,9 +156,8 @@ impl Stream<'_> {
             session.start(size, size)?;
             std::thread::scope(|scope| {
                 let pings = pinger.is_some();
-                let (pinging, recent_rtts) = (&pinging, &recent_rtts);
-                let beside =
-                    pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging, recent_rtts)));
+                let pinging = &pinging;
+                let beside = pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging, pushed)));
                 done.started_ns = clock::realtime_ns();
                 shared.go.store(true, Ordering::Release);
                 let attended = StreamWatch {
@@ -167,10 +168,15 @@ impl Stream<'_> {
                     spec,
                     asked_pps: record::stream::asked(spec, size, datagrams).1,
                     flows: &flows,
-                    recent_rtts: pings.then_some(recent_rtts),
                     longest: longest(task),
                 }
-                .watch_flows(session, &mut watch, &mut map, &mut done.intervals);
+                .watch_flows(
+                    session,
+                    &mut watch,
+                    &mut map,
+                    &mut done.intervals,
+                    pings.then_some(recent_rtts),
+                );
                 pinging.store(false, Ordering::Release);
                 shared.stop_sending.store(true, Ordering::Release);
                 done.vanished = attended.err().map(|error| error.last_words());
@@ -236,17 +242,15 @@ struct StreamWatch<'a> {
     spec: &'a StreamSpec,
     asked_pps: Option<f64>,
     flows: &'a [FlowProgress],
-    /// The round trips of the ping-pong beside.
-    recent_rtts: Option<&'a RecentRtts>,
     longest: Duration,
 }
 
 /// What the live view has got so far.
 #[derive(Debug, Default)]
-struct LiveState {
+struct LiveState<'a> {
     before: FlowTotals,
-    /// Round trips of the ping-pong that were reported.
-    rounds: u64,
+    /// The round trips of the ping-pong beside.
+    recent_rtts: Option<Consumer<'a, 1>>,
     /// A second that was reported before the endpoint's report of it had come.
     unsettled: Option<LiveInterval>,
 }
@@ -258,32 +262,33 @@ impl StreamWatch<'_> {
         session: &mut Session,
         watch: &mut TcpWatch<'_>,
         map: &mut MapRecorder,
-        told: &mut Vec<StreamInterval>,
+        intervals: &mut Vec<StreamInterval>,
+        recent_rtts: Option<Consumer<'_, 1>>,
     ) -> Result<(), ProbeError> {
         let began = Instant::now();
         let mut seconds = 0_u32;
-        let mut before = LiveState::default();
-        let mut recent_rtts = 0;
+        let mut before = LiveState { recent_rtts, ..LiveState::default() };
+        let mut heartbeats = 0;
         while began.elapsed() < self.longest && !self.context.stopping() {
             if self.flows.iter().all(FlowProgress::has_ended) {
                 break;
             }
             let patience = LOOK.min(self.longest.saturating_sub(began.elapsed()));
-            if let Some(interval) = session.hear_interval(patience)? {
-                told.push(interval);
+            if let Some(interval) = session.receive_interval(patience)? {
+                intervals.push(interval);
                 if self.spec.goes_up() {
-                    self.tell(began, &mut before, interval);
+                    self.report_second(began, &mut before, interval);
                 }
             }
-            if began.elapsed() >= Duration::from_millis(u64::from(HEARTBEAT_MS)) * (recent_rtts + 1) {
-                recent_rtts += 1;
+            if began.elapsed() >= Duration::from_millis(u64::from(HEARTBEAT_MS)) * (heartbeats + 1) {
+                heartbeats += 1;
                 session.alive()?;
             }
             map.push_if_due(self.clock.now());
             if self.spec.goes_up() && before.unsettled.is_none() && began.elapsed() >= before.next() + SECOND / 2 {
                 // The endpoint's report shares a path with the data, which may be full; the live view does not wait for it.
                 let second = self.second_so_far(began, &mut before);
-                self.say(second.clone());
+                self.report_live(second.clone());
                 before.unsettled = Some(second);
             }
             if began.elapsed() >= SECOND * (seconds + 1) {
@@ -300,29 +305,29 @@ impl StreamWatch<'_> {
         // The far end's last second is over a moment later.
         let ended = Instant::now();
         while self.spec.goes_up() && ended.elapsed() < LAST {
-            if let Some(interval) = session.hear_interval(LOOK)? {
-                told.push(interval);
-                self.tell(began, &mut before, interval);
+            if let Some(interval) = session.receive_interval(LOOK)? {
+                intervals.push(interval);
+                self.report_second(began, &mut before, interval);
             }
         }
         Ok(())
     }
 
     /// A second is over at this end.
-    fn second(&self, began: Instant, before: &mut LiveState, watch: &mut TcpWatch<'_>) {
+    fn second(&self, began: Instant, before: &mut LiveState<'_>, watch: &mut TcpWatch<'_>) {
         watch.sample();
         if !self.spec.goes_up() {
-            self.tell(began, before, StreamInterval::default());
+            self.report_second(began, before, StreamInterval::default());
         }
     }
 
-    /// Tells who watches: what came down here, and what the far end says came up there.
-    fn tell(&self, began: Instant, told: &mut LiveState, up: StreamInterval) {
-        let second = match told.unsettled.take() {
+    /// Reports what came down here, and what the endpoint says came up there.
+    fn report_second(&self, began: Instant, state: &mut LiveState<'_>, up: StreamInterval) {
+        let second = match state.unsettled.take() {
             Some(second) => second,
-            None => self.second_so_far(began, told),
+            None => self.second_so_far(began, state),
         };
-        self.say(LiveInterval {
+        self.report_live(LiveInterval {
             received: second.received + up.received,
             lost: second.lost + up.lost,
             bytes: second.bytes.map(|bytes| bytes + up.bytes),
@@ -331,17 +336,22 @@ impl StreamWatch<'_> {
         });
     }
 
-    fn say(&self, second: LiveInterval) {
+    fn report_live(&self, second: LiveInterval) {
         if let Some(live) = self.context.live.as_ref().filter(|_| self.live) {
-            live.tell(second);
+            live.report(second);
         }
     }
 
     /// What this end knows of the time since the last second.
-    fn second_so_far(&self, began: Instant, told: &mut LiveState) -> LiveInterval {
-        let (before, now) = (told.before, FlowTotals::of(self.flows, self.spec, began));
-        told.before = now;
-        let rtt = self.recent_rtts.map(|recent_rtts| recent_rtts.since(&mut told.rounds));
+    fn second_so_far(&self, began: Instant, state: &mut LiveState<'_>) -> LiveInterval {
+        let (before, now) = (state.before, FlowTotals::of(self.flows, self.spec, began));
+        state.before = now;
+        let rtt = state.recent_rtts.as_mut().map(|recent| {
+            let mut rtts = Histogram::new();
+            let until = recent.written();
+            std::iter::from_fn(|| recent.pop(until)).for_each(|[rtt_ns]| rtts.record(rtt_ns));
+            rtts
+        });
         let at = |q: f64| rtt.as_ref().and_then(|rtt| rtt.quantile(q));
         LiveInterval {
             size: self.size,
@@ -361,7 +371,7 @@ impl StreamWatch<'_> {
     }
 }
 
-impl LiveState {
+impl LiveState<'_> {
     /// The end of the second that is reported next.
     fn next(&self) -> Duration {
         Duration::from_nanos(self.before.at_ns) + SECOND
@@ -424,7 +434,7 @@ impl StreamRun {
             }
             (None, None) => None,
         };
-        let streamed = Streamed {
+        let streamed = StreamResult {
             spec: spec.clone(),
             size,
             datagrams: opened.datagrams,

@@ -290,7 +290,7 @@ fn intervals_are_told_while_it_runs() {
     let (sink, seen) = (context.live.take().unwrap(), Arc::clone(&when));
     context.live = Some(LiveSink::new(move |interval| {
         seen.lock().unwrap().push(began.elapsed());
-        sink.tell(interval);
+        sink.report(interval);
     }));
     let (all, outcome) = common::run_with(&wanted, &context);
     outcome.unwrap();

@@ -10,7 +10,7 @@ mod report;
 mod sink;
 
 pub use merge::{from_intervals, merge};
-pub use report::{Sides, asked, findings, flow_report, series};
+pub use report::{FlowEnds, asked, findings, flow_report, series};
 pub use sink::FlowSink;
 
 use model::stream::{StreamInterval, StreamReceived};
@@ -74,7 +74,7 @@ impl Jitter {
 }
 
 /// Counts one flow at its receiving end. All memory is taken in [`FlowCounter::new`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FlowCounter {
     window: Box<[u64]>,
     /// `passed` is one more than the highest number seen; what is known at the end alone is filled in then.
@@ -102,16 +102,11 @@ impl FlowCounter {
         Self {
             window: vec![0; WORDS].into_boxed_slice(),
             counts: StreamReceived { interval_ns: SECOND_NS, ..StreamReceived::default() },
-            jitter: Jitter::default(),
             joined,
-            stamped: false,
-            first_ns: None,
-            last_ns: 0,
-            now_ns: 0,
             end_ns: u64::MAX,
             closed: crate::outliers::touched(most),
             most,
-            open: Slot::default(),
+            ..Self::default()
         }
     }
 

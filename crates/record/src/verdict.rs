@@ -103,7 +103,7 @@ fn ends<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = End<'a>> {
         .filter_map(|(name, end)| end.map(|evidence| End { name, evidence }))
 }
 
-fn ms(ns: u64) -> f64 {
+pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 

@@ -58,12 +58,12 @@ impl<'a> PhaseCounter<'a> {
         }
     }
 
-    /// Tells who watches the intervals that are over.
-    fn tell(&mut self, seen: PhaseProgress) {
+    /// Reports the intervals that are over.
+    fn report(&mut self, seen: PhaseProgress) {
         let (Some(paced), Some(live)) = (&mut self.paced, self.live) else { return };
         paced.look(seen.now, seen.known, seen.all_sent);
         for interval in paced.intervals() {
-            live.tell(interval);
+            live.report(interval);
         }
     }
 
@@ -113,7 +113,7 @@ impl<'a> PhaseCounter<'a> {
 
     /// Called every few milliseconds; what it returns ends the phase.
     pub(crate) fn look(&mut self, seen: PhaseProgress) -> Option<PassEnd> {
-        self.tell(seen);
+        self.report(seen);
         if self.context.stopping() {
             Some(PassEnd::Stopped)
         } else if self.is_silent(seen) {

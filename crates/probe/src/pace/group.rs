@@ -5,7 +5,7 @@ use super::open::Remote;
 use crate::document::PathInfo;
 use crate::peer::{self, UnprovedPath};
 use crate::session::OPENING;
-use crate::{Context, ProbeError};
+use crate::{Context, ProbeError, check};
 use clock::Clock;
 use model::worker::{ProbeTask, Target};
 use model::{Event, Finding, FindingId, PgmCarrier, PgmEnd, PgmReport, PgmSpec};
@@ -62,13 +62,10 @@ pub(super) fn open(
 ) -> Result<(Group, Vec<Remote>), ProbeError> {
     let spec = &task.spec;
     let Some(pgm) = &spec.socket.pgm else {
-        return Err(ProbeError::Conflict {
-            what: "pgm needs a group".to_owned(),
-            remedy: "use pace pgm GROUP PEER".to_owned(),
-        });
+        return check::conflict("pgm needs a group", "use pace pgm GROUP PEER");
     };
     let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
+    getrandom::fill(&mut random).map_err(ProbeError::Random)?;
     let [a, b, c, d, e, f, high, low, tag @ ..] = random;
     let own = Tsi { gsi: Gsi([a, b, c, d, e, f]), port: u16::from_be_bytes([high, low]).max(1) };
     let tag = u64::from_ne_bytes(tag);
@@ -85,10 +82,7 @@ pub(super) fn open(
         sources.push(Tsi::from(opened.source.ok_or_else(|| session.out_of_order(OPENING))?));
     }
     let Some(control) = asked.first().and_then(|first| first.session.own_address()) else {
-        return Err(ProbeError::Conflict {
-            what: "pgm needs a network".to_owned(),
-            remedy: "name an endpoint's address".to_owned(),
-        });
+        return check::conflict("pgm needs a network", "name an endpoint's address");
     };
     let options = PgmSocketOptions::of(&Ends {
         spec: pgm,
@@ -140,10 +134,10 @@ impl Group {
         let (repairs_dropped, events_dropped) = self.way.log().dropped();
         let mut counts = self.way.counts().since(&pass.before);
         counts.unlogged += repairs_dropped + events_dropped;
-        let mut told = PgmOutcome::default();
+        let mut outcome = PgmOutcome::default();
         let there = pass.reports.iter().map(|report| Some(report.as_ref()?.pgm.as_ref()?.counts.naks_received));
         let naks_heard = there.sum::<Option<u64>>();
-        told.ends.push(PgmEnd { host: "initiator".to_owned(), counts, naks_heard });
+        outcome.ends.push(PgmEnd { host: "initiator".to_owned(), counts, naks_heard });
         for note in self.way.repairs() {
             let seq = data::read(Tier::Tagged, self.tag, &note.head).and_then(|number| pass.seq(number));
             if let (Some(repair), Some(seq)) = (note.repair, seq) {
@@ -161,8 +155,8 @@ impl Group {
         let several = pass.remotes.len() > 1;
         let begin_ns = pass.clock.ns(pass.begin);
         let notes = self.way.events();
-        told.events.extend(notes.iter().filter_map(|note| event(note, begin_ns, pass.remotes, several)));
-        let heard = if events_dropped == 0 { heard(&notes, pass.remotes.len()) } else { None };
+        outcome.events.extend(notes.iter().filter_map(|note| event(note, begin_ns, pass.remotes, several)));
+        let heard = if events_dropped == 0 { naks_by_reflector(&notes, pass.remotes.len()) } else { None };
         for (at, (remote, report)) in pass.remotes.iter().zip(pass.reports).enumerate() {
             let reflector = u16::try_from(at).unwrap_or(u16::MAX);
             let naks_heard = heard.as_ref().and_then(|heard| heard.get(at).copied());
@@ -182,18 +176,18 @@ impl Group {
                     }
                 }
                 let same = pass.same_ticks.get(at).copied().unwrap_or(false);
-                told.events.extend(there.losses.iter().map(|(tick, count)| Event {
+                outcome.events.extend(there.losses.iter().map(|(tick, count)| Event {
                     at_ns: tick.checked_sub(pass.begin).filter(|_| same).map(|ticks| pass.clock.ns(ticks)),
                     host: Some(end.host.clone()),
                     detail: format!("{count} of our packets given up there"),
                     ..blank("lost")
                 }));
             }
-            told.ends.push(end);
+            outcome.ends.push(end);
         }
-        told.events.sort_by_key(|event| event.at_ns);
-        told.found.extend(told.ends.iter().filter_map(|end| self.unrecoverable(end)));
-        told
+        outcome.events.sort_by_key(|event| event.at_ns);
+        outcome.found.extend(outcome.ends.iter().filter_map(|end| self.unrecoverable(end)));
+        outcome
     }
 
     /// What was lost for good. That the messages are missing is counted elsewhere; this says why.
@@ -239,7 +233,7 @@ fn blank(kind: &str) -> Event {
 }
 
 /// The NAKs that came from each reflector; nothing where it is not known of all of them.
-fn heard(notes: &[EventNote], reflectors: usize) -> Option<Vec<u64>> {
+fn naks_by_reflector(notes: &[EventNote], reflectors: usize) -> Option<Vec<u64>> {
     let mut heard = vec![0; reflectors];
     for note in notes.iter().filter(|note| matches!(note.what, EventKind::NakReceived { .. })) {
         *heard.get_mut(usize::from(note.from))? += 1;
@@ -296,9 +290,9 @@ mod tests {
         // What the initiator itself did is no NAK of a reflector.
         notes.push(note(0, EventKind::NakSent(Numbers { first: Sqn(4), count: 2, parity: false })));
         notes.push(note(u16::MAX, EventKind::NcfSent(Numbers { first: Sqn(4), count: 2, parity: false })));
-        assert_eq!(heard(&notes, 3), Some(vec![1, 2, 0]));
+        assert_eq!(naks_by_reflector(&notes, 3), Some(vec![1, 2, 0]));
         notes.push(note(u16::MAX, nak));
-        assert_eq!(heard(&notes, 3), None);
+        assert_eq!(naks_by_reflector(&notes, 3), None);
     }
 
     #[test]
@@ -306,9 +300,9 @@ mod tests {
         let note = |at_ns, what| EventNote { at_ns, from: 0, what };
         let nak = EventKind::NakReceived(Numbers { first: Sqn(4), count: 2, parity: false });
         assert_eq!(event(&note(99, nak), 100, &[], false), None, "before the first message");
-        let told = event(&note(350, nak), 100, &[], false).unwrap();
+        let outcome = event(&note(350, nak), 100, &[], false).unwrap();
         assert_eq!(
-            (told.kind.as_str(), told.at_ns, told.detail.as_str()),
+            (outcome.kind.as_str(), outcome.at_ns, outcome.detail.as_str()),
             ("nak", Some(250), "asked for 2 packets of ours")
         );
         let groups = EventKind::NcfReceived(Numbers { first: Sqn(9), count: 1, parity: true });

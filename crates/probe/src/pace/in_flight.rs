@@ -11,7 +11,7 @@ const MOST: usize = 1 << 21;
 const EARLY: usize = 4096;
 
 /// Settings of [`InFlight`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct InFlightConfig {
     /// Number of the first message on the wire.
     pub first_number: u64,
@@ -55,8 +55,25 @@ struct Slot {
 
 const FREE: Slot = Slot { seq: u64::MAX, intended: 0, sent: 0, sent_ns: 0, driver_ns: 0, held: 0, state: State::Free };
 
+/// Messages by what became of them, each reflector counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InFlightCounts {
+    /// Given up, and answers dropped, because there was no room.
+    pub overrun: u64,
+    /// Answers to no message of this run, or to one that asked for none.
+    pub unmatched: u64,
+    /// Answered in time.
+    pub answered: u64,
+    /// Lost so far.
+    pub lost: u64,
+    /// May still be answered.
+    pub waiting: u64,
+    /// Answered after their time.
+    pub late: u64,
+}
+
 /// The messages of one run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct InFlight {
     config: InFlightConfig,
     slots: Vec<Slot>,
@@ -74,16 +91,10 @@ pub(crate) struct InFlight {
     early_stamps: VecDeque<(u64, u64, u64)>,
     /// From this message on the kernel's time stamp ids are unreliable.
     uncounted_from: u64,
-    /// Messages given up and answers dropped because there was no room.
-    overrun: u64,
-    /// Answers that belong to no message of this run.
-    unmatched: u64,
-    answered: u64,
-    lost: u64,
-    waiting: u64,
-    /// Answers that came after their time.
-    late: u64,
-    last_sent: u64,
+    /// Messages by what became of them.
+    pub counts: InFlightCounts,
+    /// When the last message was sent, in ticks; 0 before the first.
+    pub last_sent: u64,
     last_intended: u64,
 }
 
@@ -96,20 +107,12 @@ impl InFlight {
             config,
             slots: vec![FREE; held * peers],
             held: held as u64,
-            tail: 0,
             heads: vec![0; peers],
             newest: vec![None; peers],
             early: VecDeque::with_capacity(EARLY),
             early_stamps: VecDeque::with_capacity(EARLY),
             uncounted_from: u64::MAX,
-            overrun: 0,
-            unmatched: 0,
-            answered: 0,
-            lost: 0,
-            waiting: 0,
-            late: 0,
-            last_sent: 0,
-            last_intended: 0,
+            ..Self::default()
         }
     }
 
@@ -136,7 +139,7 @@ impl InFlight {
         let whom = whom & !UNCOUNTED;
         while seq >= self.tail + self.held {
             // The oldest must go although its time is not over.
-            self.overrun += self.give_up(self.tail, out);
+            self.counts.overrun += self.give_up(self.tail, out);
             self.tail += 1;
         }
         let asked = number.is_multiple_of(self.config.every.max(1));
@@ -151,7 +154,7 @@ impl InFlight {
             if let Some(head) = self.heads.get_mut(usize::from(peer)) {
                 *head = (*head).max(seq + 1);
             }
-            self.waiting += u64::from(asked);
+            self.counts.waiting += u64::from(asked);
             if !asked {
                 out.push(self.sample(&slot, peer, 0, SampleFlags::UNASKED));
             }
@@ -195,20 +198,20 @@ impl InFlight {
     pub(crate) fn on_answer(&mut self, entry: &ReceivedEntry, out: &mut Vec<PacedSample>) {
         let [number, peer, received, ..] = *entry;
         let (Some(seq), Ok(peer)) = (number.checked_sub(self.config.first_number), u16::try_from(peer)) else {
-            self.unmatched += 1;
+            self.counts.unmatched += 1;
             return;
         };
         if self.heads.get(usize::from(peer)).is_some_and(|head| seq >= *head) {
             if self.early.len() < EARLY {
                 self.early.push_back(*entry);
             } else {
-                self.overrun += 1;
+                self.counts.overrun += 1;
             }
             return;
         }
         let (timeout, newest) = (self.config.timeout, self.newest.get(usize::from(peer)).copied().flatten());
         let Some(slot) = self.slot(seq, peer) else {
-            self.unmatched += 1;
+            self.counts.unmatched += 1;
             return;
         };
         let found = *slot;
@@ -218,27 +221,27 @@ impl InFlight {
         match found.state {
             State::Waiting if in_time => {
                 slot.state = State::Answered;
-                self.answered += 1;
-                self.waiting -= 1;
+                self.counts.answered += 1;
+                self.counts.waiting -= 1;
                 out.push(self.stamped(&found, peer, entry, order));
             }
             State::Waiting => {
                 // Nobody looked in time; it was lost all the same.
                 slot.state = State::Late;
-                self.lost += 1;
-                self.late += 1;
-                self.waiting -= 1;
+                self.counts.lost += 1;
+                self.counts.late += 1;
+                self.counts.waiting -= 1;
                 out.push(self.given_up(&found, peer));
                 out.push(self.stamped(&found, peer, entry, order.with(SampleFlags::LATE)));
             }
             State::Lost => {
                 slot.state = State::Late;
-                self.late += 1;
+                self.counts.late += 1;
                 out.push(self.stamped(&found, peer, entry, order.with(SampleFlags::LATE)));
             }
             State::Answered | State::Late => out.push(self.stamped(&found, peer, entry, SampleFlags::DUPLICATE)),
             // An answer to a message that asked for none.
-            State::Unasked | State::Free => self.unmatched += 1,
+            State::Unasked | State::Free => self.counts.unmatched += 1,
         }
         if let Some(newest) = self.newest.get_mut(usize::from(peer)).filter(|_| found.state != State::Unasked) {
             *newest = Some(newest.map_or(seq, |newest| newest.max(seq)));
@@ -252,7 +255,7 @@ impl InFlight {
             let Some(entry) = self.early.pop_front() else { break };
             let head = usize::try_from(entry[1]).ok().and_then(|peer| self.heads.get(peer)).copied();
             if end && head.is_none_or(|head| entry[0].saturating_sub(self.config.first_number) >= head) {
-                self.unmatched += 1;
+                self.counts.unmatched += 1;
             } else {
                 self.on_answer(&entry, out);
             }
@@ -290,8 +293,8 @@ impl InFlight {
             given_up += 1;
             out.push(self.given_up(&found, peer));
         }
-        self.lost += given_up;
-        self.waiting -= given_up;
+        self.counts.lost += given_up;
+        self.counts.waiting -= given_up;
         given_up
     }
 
@@ -329,29 +332,9 @@ impl InFlight {
         sample
     }
 
-    /// Messages that may still be answered.
-    pub(crate) fn waiting(&self) -> u64 {
-        self.waiting
-    }
-
     /// Answers that have not come at all: a stream still holds them.
     pub(crate) fn missing(&self) -> u64 {
-        (self.waiting + self.lost).saturating_sub(self.late)
-    }
-
-    /// Messages answered in time, each reflector counted.
-    pub(crate) fn answered(&self) -> u64 {
-        self.answered
-    }
-
-    /// Messages lost so far, each reflector counted.
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    /// When the last message was sent, in ticks; 0 before the first.
-    pub(crate) fn last_sent(&self) -> u64 {
-        self.last_sent
+        (self.counts.waiting + self.counts.lost).saturating_sub(self.counts.late)
     }
 
     /// Reflectors that a send entry addresses.
@@ -366,16 +349,6 @@ impl InFlight {
             (slot.seq == self.tail && slot.state != State::Free).then_some(slot.intended)
         });
         oldest.unwrap_or(self.last_intended)
-    }
-
-    /// What found no room.
-    pub(crate) fn overrun(&self) -> u64 {
-        self.overrun
-    }
-
-    /// Answers to no message of this run, or to one that asked for none.
-    pub(crate) fn unmatched(&self) -> u64 {
-        self.unmatched
     }
 }
 

@@ -15,7 +15,7 @@ mod loops;
 mod open;
 mod open_loop;
 mod phase;
-mod ring;
+pub(crate) mod ring;
 mod schedule;
 mod threads;
 mod usage;

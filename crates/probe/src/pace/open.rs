@@ -4,7 +4,7 @@ use super::group::Group;
 use crate::document::PathInfo;
 use crate::peer::{self, DataPath, Peer, UnprovedPath};
 use crate::session::Session;
-use crate::{Context, ProbeError, local};
+use crate::{Context, ProbeError, check, local};
 use clock::Clock;
 use model::worker::{ProbeTask, Target};
 use model::{ProbeSpec, Protocol, StampClock, Stamps};
@@ -153,10 +153,10 @@ pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<
         }
         let Peer { session, data_path, tag, path_info, _child } = peer::open_at(spec, target, context, request)?;
         let (Some(session), DataPath::Data(socket)) = (session, data_path) else {
-            return Err(ProbeError::Conflict {
-                what: "pace needs a reflector and one way for all messages".to_owned(),
-                remedy: "use udp or tcp, without --connect-each".to_owned(),
-            });
+            return check::conflict(
+                "pace needs a reflector and one way for all messages",
+                "use udp or tcp, without --connect-each",
+            );
         };
         list.push(*socket);
         tags.push(group.as_ref().map_or(tag, Token::tag));
@@ -180,13 +180,10 @@ fn join(
     let UnprovedPath { mut session, opened, address, one_machine } =
         peer::request_path(spec, target, context, request)?;
     if !socket.also_from(address)? {
-        return Err(ProbeError::Conflict {
-            what: format!(
-                "two reflectors of the group have one address, {}, so their answers look the same",
-                address.ip()
-            ),
-            remedy: "give each one an address of its own (serve --bind)".to_owned(),
-        });
+        return check::conflict(
+            format!("two reflectors of the group have one address, {}, so their answers look the same", address.ip()),
+            "give each one an address of its own (serve --bind)",
+        );
     }
     let proof = data::prove(&opened.token);
     // To the group: those who are proved already take it for a message of another size.
@@ -203,7 +200,7 @@ fn join(
 /// its messages.
 fn group_port() -> Result<(u16, Token), ProbeError> {
     let mut random = [0; 18];
-    getrandom::fill(&mut random).map_err(|cause| ProbeError::Random { cause: cause.to_string() })?;
+    getrandom::fill(&mut random).map_err(ProbeError::Random)?;
     let [low, high, token @ ..] = random;
     Ok((49_152 + u16::from_ne_bytes([low, high]) % 16_384, Token(token)))
 }

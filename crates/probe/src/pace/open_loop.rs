@@ -9,7 +9,7 @@ use super::open::{PacePaths, Remote};
 use super::phase::{Phase, PhaseDone};
 use super::schedule::{self, Schedule};
 use super::threads::ThreadPlacement;
-use crate::document::{Figures, Parts, Timed};
+use crate::document::{Figures, Parts, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd, RT_SLACK};
 use crate::measuring_thread::AffinityGuard;
 use crate::{Context, Outcome, ProbeError};
@@ -154,7 +154,7 @@ impl OpenLoop<'_> {
         let done = self.send_and_receive(pass, schedule, length_ns, paced.as_deref_mut(), flags, &mut ended)?;
         if let (Some(paced), Some(live)) = (paced, live) {
             paced.close_intervals();
-            paced.intervals().into_iter().for_each(|interval| live.tell(interval));
+            paced.intervals().into_iter().for_each(|interval| live.report(interval));
         }
         let name = self.paths.remotes.first().map_or_else(String::new, Remote::name);
         let sessions = self.paths.remotes.iter_mut().map(|remote| &mut remote.session);
@@ -327,7 +327,7 @@ impl OpenLoop<'_> {
                 .collect();
             // Of the same size.
             let before = self.before.filter(|(size, _)| *size == pass.size).map(|(_, delivered)| delivered);
-            recorded.judge_rate(&RateEvidence { initiator: &done.counters, far: &ends, before });
+            recorded.judge_rate(&RateEvidence { initiator: &done.counters, remotes: &ends, before });
         }
         self.before = Delivered::of(&recorded).map(|delivered| (pass.size, delivered));
         let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
@@ -346,7 +346,7 @@ impl OpenLoop<'_> {
             found.extend(notes.map(|note| Finding { detail: format!("{name}: {}", note.detail), ..note.clone() }));
         }
         let vanished = driver::vanished(failure.as_ref(), &mut found);
-        let timed = Timed { recorded, rates: Vec::new(), width_percent: None, pgm, events: of_group.events };
+        let timed = TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm, events: of_group.events };
         let parts = Parts {
             path_info: remotes.first().map(|remote| remote.path_info.clone()).unwrap_or_default(),
             map: done.map,

@@ -29,7 +29,7 @@ const NUDGE: Duration = Duration::from_millis(1);
 /// From the moment that both threads are ready to the first message, so that the first is no later than the others.
 const LEAD_NS: u64 = 3_000_000;
 /// Grace for the entry of an answer that came in time: its receiver may have been preempted.
-const TELL_NS: u64 = 50_000_000;
+const GRACE_NS: u64 = 50_000_000;
 /// Samples passed on at once, about.
 const SAMPLES: usize = 16_384;
 
@@ -136,7 +136,7 @@ impl Phase<'_> {
             received: received_out,
             in_flight: InFlight::new(in_flight_config),
             samples: Vec::with_capacity(2 * SAMPLES),
-            tell: clock.ticks(TELL_NS),
+            grace: clock.ticks(GRACE_NS),
             timeout: in_flight_config.timeout,
             held: stream.then(|| clock.ticks(HELD_NS)),
             counter,
@@ -182,7 +182,7 @@ impl Phase<'_> {
         });
         let ((send, receive, usage), end, begin) = outcome?;
         let broken = [send.ended, receive.ended].into_iter().find_map(Ended::broken);
-        let overrun = collector.in_flight.overrun() + send.dropped + receive.dropped;
+        let overrun = collector.in_flight.counts.overrun + send.dropped + receive.dropped;
         Ok(PhaseDone {
             send,
             end: broken.map_or(end, PassEnd::Broken),
@@ -190,9 +190,9 @@ impl Phase<'_> {
             counters: counters.finish(),
             map: map.finish(),
             overrun,
-            unmatched: collector.in_flight.unmatched() + receive.foreign,
+            unmatched: collector.in_flight.counts.unmatched + receive.foreign,
             begin,
-            answered: collector.in_flight.answered(),
+            answered: collector.in_flight.counts.answered,
         })
     }
 }
@@ -331,7 +331,7 @@ struct Collector<'a> {
     received: Consumer<'a, RECEIVED_WORDS>,
     in_flight: InFlight,
     samples: Vec<PacedSample>,
-    tell: u64,
+    grace: u64,
     timeout: u64,
     /// Of streams: how much longer what they hold is waited for.
     held: Option<u64>,
@@ -347,23 +347,23 @@ impl Collector<'_> {
             let (all_sent, lost_the_path) = (threads.have_sent(work), threads.have_lost_the_path());
             self.collect();
             let now = self.clock.now();
-            self.in_flight.expire(now.saturating_sub(self.tell), &mut self.samples);
+            self.in_flight.expire(now.saturating_sub(self.grace), &mut self.samples);
             self.hand_over();
             map.push_if_due(now);
-            let (waiting, all_known) = (self.in_flight.waiting(), all_sent && self.in_flight.waiting() == 0);
+            let (waiting, all_known) = (self.in_flight.counts.waiting, all_sent && self.in_flight.counts.waiting == 0);
             let known = if all_known { u64::MAX } else { self.in_flight.known_before() };
             let early = self.counter.look(PhaseProgress {
                 now,
-                answered: self.in_flight.answered(),
-                lost: self.in_flight.lost(),
+                answered: self.in_flight.counts.answered,
+                lost: self.in_flight.counts.lost,
                 known,
                 all_sent,
             });
             if early.is_some() || lost_the_path {
                 break early.unwrap_or(PassEnd::Done);
             }
-            let waited = now.saturating_sub(self.in_flight.last_sent());
-            let enough = self.timeout.saturating_add(self.tell);
+            let waited = now.saturating_sub(self.in_flight.last_sent);
+            let enough = self.timeout.saturating_add(self.grace);
             let (open, enough) = match self.held {
                 Some(held) => (self.in_flight.missing(), enough.saturating_add(held)),
                 None => (waiting, enough),
@@ -385,7 +385,7 @@ impl Collector<'_> {
         self.in_flight.retry(true, &mut self.samples);
         // What is still open was not given the time that it may take; only a whole wait makes a message lost.
         let now = self.clock.now();
-        let horizon = if end == PassEnd::Done { now.saturating_sub(self.tell) } else { now };
+        let horizon = if end == PassEnd::Done { now.saturating_sub(self.grace) } else { now };
         self.in_flight.expire(horizon, &mut self.samples);
         self.hand_over();
         end

@@ -45,7 +45,7 @@ pub(crate) fn place_thread(placement: &ThreadPlacement, role: ThreadRole) -> Res
 }
 
 /// Common start of the measuring threads and the counting thread; at the end it interrupts the former.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct StartBarrier {
     expected: u32,
     attending: AtomicU32,
@@ -58,14 +58,7 @@ pub(crate) struct StartBarrier {
 
 impl StartBarrier {
     pub(crate) fn new(expected: u32) -> Self {
-        Self {
-            expected,
-            attending: AtomicU32::new(0),
-            failed: AtomicBool::new(false),
-            cancelled: AtomicBool::new(false),
-            begin: AtomicU64::new(0),
-            interrupters: [OnceLock::new(), OnceLock::new()],
-        }
+        Self { expected, ..Self::default() }
     }
 
     /// A measuring thread is ready. Returns the tick at which the schedule begins, or nothing when the phase was

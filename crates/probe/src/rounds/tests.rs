@@ -125,7 +125,7 @@ impl Bench {
             ..RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, 1000)
         };
         let mut recorder = Recorder::new(config);
-        recorder.ingest(rounds.samples());
+        recorder.ingest(&rounds.samples);
         recorder.finish(None).messages
     }
 }
@@ -137,7 +137,7 @@ fn run(bytes: usize, rounds: u64, fates: &[(usize, Fate)]) -> Messages {
     let mut path = Script::new(fates);
     let ended = loop_.batch(&mut path, Limit { rounds, until: u64::MAX, end: u64::MAX }, Phase::Timed);
     assert_eq!(ended, Ok(()));
-    assert_eq!(loop_.timed_rounds(), rounds);
+    assert_eq!(loop_.timed_rounds, rounds);
     bench.count(plan, &loop_)
 }
 
@@ -222,7 +222,7 @@ fn late_answers_without_numbers_are_drained() {
         .batch(&mut Late(&mut path, &mut first), Limit { rounds: 3, until: u64::MAX, end: u64::MAX }, Phase::Timed)
         .unwrap();
     assert_eq!(path.drained, 1, "the late answer was thrown away");
-    let flags: Vec<bool> = rounds.samples().iter().map(|sample| sample.flags.has(SampleFlags::LOST)).collect();
+    let flags: Vec<bool> = rounds.samples.iter().map(|sample| sample.flags.has(SampleFlags::LOST)).collect();
     assert_eq!(flags, [true, false, false]);
 }
 
@@ -259,7 +259,7 @@ fn several_pings_and_pongs_are_one_round() {
     let mut path = ThreeToTwo(Vec::new(), 0, 0);
     rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed).unwrap();
     assert_eq!((path.1, path.2), (30, 0));
-    assert_eq!((rounds.samples().len(), rounds.answers(), rounds.rounds_sent()), (10, 20, 10));
+    assert_eq!((rounds.samples.len(), rounds.answers, rounds.rounds_sent()), (10, 20, 10));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_silent_stream_is_broken_and_keeps_its_samples() {
     let mut path = Script::new(&[(4, Fate::Vanish)]);
     let ended = rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed);
     assert_eq!(ended, Err(PassEnd::Silent(plan(32).timeout_ns / 1_000_000)));
-    assert_eq!(rounds.samples().len(), 4);
+    assert_eq!(rounds.samples.len(), 4);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn strays_of_another_size_or_session_are_no_answers() {
     rounds
         .batch(&mut Noisy(Script::new(&[])), Limit { rounds: 6, until: u64::MAX, end: u64::MAX }, Phase::Timed)
         .unwrap();
-    assert_eq!(rounds.unmatched().foreign, 12);
+    assert_eq!(rounds.unmatched.foreign, 12);
     let messages = bench.count(plan, &rounds);
     assert_eq!((messages.received, messages.lost, messages.duplicated), (6, 0, Some(0)));
 }
@@ -310,7 +310,7 @@ fn a_request_to_end_stops_without_a_half_round() {
     let mut path = Script::new(&[(0, Fate::Vanish)]);
     let ended = rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed);
     assert_eq!(ended, Err(PassEnd::Stopped));
-    assert_eq!((rounds.samples().len(), rounds.timed_rounds()), (0, 0));
+    assert_eq!((rounds.samples.len(), rounds.timed_rounds), (0, 0));
 }
 
 #[test]
@@ -321,11 +321,11 @@ fn untimed_rounds_are_flagged_and_take_no_number_of_the_timed_ones() {
     let mut path = Script::new(&[(1, Fate::Vanish), (3, Fate::Before(1))]);
     let limit = |rounds| Limit { rounds, until: u64::MAX, end: u64::MAX };
     rounds.batch(&mut path, limit(2), Phase::WarmUp).unwrap();
-    assert!(rounds.samples().iter().all(|sample| sample.flags.has(SampleFlags::WARMUP)));
+    assert!(rounds.samples.iter().all(|sample| sample.flags.has(SampleFlags::WARMUP)));
     assert_eq!(bench.count(plan, &rounds).sent, 0, "a loss in the warm-up is not counted");
     rounds.batch(&mut path, limit(5), Phase::Timed).unwrap();
-    assert_eq!(rounds.timed_rounds(), 5);
-    let seqs: Vec<u64> = rounds.samples().iter().map(|sample| sample.seq).collect();
+    assert_eq!(rounds.timed_rounds, 5);
+    let seqs: Vec<u64> = rounds.samples.iter().map(|sample| sample.seq).collect();
     assert_eq!(seqs, [0, 1, 1, 2, 3, 4], "the second timed round was lost and answered late");
 }
 
@@ -334,7 +334,7 @@ fn samples_are_in_the_order_of_time() {
     let bench = Bench::new();
     let mut rounds = bench.rounds(plan(16));
     rounds.batch(&mut Script::new(&[]), Limit { rounds: 64, until: u64::MAX, end: u64::MAX }, Phase::Timed).unwrap();
-    let samples = rounds.samples();
+    let samples = &rounds.samples;
     assert!(samples.iter().all(|sample| sample.sent <= sample.received && sample.intended == sample.sent));
     assert!(samples.windows(2).all(|pair| pair[0].received <= pair[1].sent));
     assert!(samples.iter().enumerate().all(|(at, sample)| sample.seq == at as u64));
@@ -346,7 +346,7 @@ fn a_time_limit_ends_a_batch_after_the_round_that_passed_it() {
     let mut rounds = bench.rounds(plan(16));
     let limit = Limit { rounds: 64, until: bench.clock.now(), end: u64::MAX };
     rounds.batch(&mut Script::new(&[]), limit, Phase::Timed).unwrap();
-    assert_eq!(rounds.samples().len(), 1);
+    assert_eq!(rounds.samples.len(), 1);
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn a_flood_of_doubles_ends_in_a_count_and_not_in_memory() {
     rounds.batch(&mut Flood(0), Limit { rounds: 1, until: u64::MAX, end: u64::MAX }, Phase::Timed).unwrap();
     assert_eq!(rounds.samples.capacity(), room);
     // 4999 doubles and the round itself.
-    assert_eq!(rounds.unmatched().overrun + rounds.samples().len() as u64, 5000);
+    assert_eq!(rounds.unmatched.overrun + rounds.samples.len() as u64, 5000);
 }
 
 /// Ticks of the raw clock are ns.
@@ -393,7 +393,7 @@ fn a_schedule_is_fixed_by_its_start() {
     let mut samples = Vec::new();
     for size in [5, 10] {
         assert_eq!(rounds.batch(&mut path, limit(size), Phase::Timed), Ok(()));
-        samples.extend_from_slice(rounds.samples());
+        samples.extend_from_slice(&rounds.samples);
     }
     let first = samples[0].intended;
     assert!(first >= before + INTERVAL_NS, "the first one comes an interval after the warm-up");
@@ -415,9 +415,9 @@ fn a_schedule_ends_with_the_time_and_with_the_program() {
     let mut rounds = bench.rounds(plan);
     let limit = Limit { rounds: 5, until: u64::MAX, end: bench.clock.now() + INTERVAL_NS };
     assert_eq!(rounds.batch(&mut Script::new(&[]), limit, Phase::Timed), Ok(()));
-    assert!(bench.clock.now() >= limit.end && rounds.samples().is_empty());
+    assert!(bench.clock.now() >= limit.end && rounds.samples.is_empty());
     bench.stop.store(true, Ordering::Relaxed);
     let limit = Limit { end: u64::MAX, ..limit };
     assert_eq!(rounds.batch(&mut Script::new(&[]), limit, Phase::Timed), Err(PassEnd::Stopped));
-    assert!(rounds.samples().is_empty());
+    assert!(rounds.samples.is_empty());
 }

@@ -3,11 +3,11 @@
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::worker::Measured;
 use model::{Direction, EndUsage, Finding, Latency, Messages, StreamReport, StreamSpec};
-use record::stream::Sides;
+use record::stream::FlowEnds;
 use wire::{StopReport, StreamEnd};
 
 /// What a stream of one size measured.
-pub(crate) struct Streamed {
+pub(crate) struct StreamResult {
     pub(super) spec: StreamSpec,
     pub(super) size: u32,
     pub(super) datagrams: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Streamed {
     pub(super) hlog: String,
 }
 
-impl Streamed {
+impl StreamResult {
     /// Takes the endpoint's counts. An endpoint that vanished has left its reports of each second.
     pub(crate) fn add_endpoint(&mut self, report: Option<&mut StopReport>, vanished: bool) {
         self.endpoint = report.and_then(|report| report.stream.take()).unwrap_or_default();
@@ -35,8 +35,8 @@ impl Streamed {
     }
 
     /// Both ends' counts of each direction.
-    fn sides(&self) -> Vec<Sides<'_>> {
-        let side = |direction, sent, received| Sides {
+    fn sides(&self) -> Vec<FlowEnds<'_>> {
+        let side = |direction, sent, received| FlowEnds {
             direction,
             spec: &self.spec,
             size: self.size,
@@ -61,7 +61,7 @@ impl Streamed {
             return Messages::default();
         }
         let sides = self.sides();
-        let sum = |count: fn(&Sides<'_>) -> u64| sides.iter().map(count).sum::<u64>();
+        let sum = |count: fn(&FlowEnds<'_>) -> u64| sides.iter().map(count).sum::<u64>();
         let received = sum(|side| side.received.map_or(0, |received| received.received));
         let lost = sum(|side| side.lost().unwrap_or(0));
         Messages {

@@ -5,6 +5,7 @@
 //! one question at a time would see.
 
 use crate::ProbeError;
+use crate::pace::ring::{Producer, Ring};
 use crate::peer::{self, SHOW};
 use crate::session::{OPENING, Session};
 use clock::{Clock, MapRecorder};
@@ -13,8 +14,7 @@ use model::{EndSpec, Latency, LatencyKind, Probe, Protocol, Sample, SampleFlags,
 use net::bulk::Exchange;
 use net::{DataSocket, PathError};
 use record::{Recorder, RecorderConfig};
-use stats::Histogram;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wire::{Key, OpenRequest, Tier, data};
 
@@ -30,46 +30,14 @@ const LONGEST_NS: u64 = 4_000_000_000;
 /// A round without an answer is lost after this time.
 const TIMEOUT_NS: u64 = 500_000_000;
 /// Rounds kept for the live view: four seconds of them.
-const BEATS: usize = 4096;
+const RECENT: usize = 4096;
 
-/// The latest round trips, for the live view: one thread writes, one reads, neither waits. Values overwritten before they
-/// were read are lost.
-pub(super) struct RecentRtts {
-    slots: Box<[AtomicU64]>,
-    written: AtomicU64,
-}
+/// The round trips in ns that the live view has not got yet.
+pub(super) type RecentRtts = Ring<1>;
 
-impl Default for RecentRtts {
-    fn default() -> Self {
-        Self { slots: (0..BEATS).map(|_| AtomicU64::new(0)).collect(), written: AtomicU64::new(0) }
-    }
-}
-
-impl RecentRtts {
-    fn slot(&self, number: u64) -> Option<&AtomicU64> {
-        self.slots.get(usize::try_from(number % BEATS as u64).unwrap_or(0))
-    }
-
-    fn push(&self, rtt_ns: u64) {
-        let number = self.written.load(Ordering::Relaxed);
-        if let Some(slot) = self.slot(number) {
-            slot.store(rtt_ns, Ordering::Relaxed);
-        }
-        self.written.store(number + 1, Ordering::Release);
-    }
-
-    /// What came since `read`, which goes on.
-    pub(super) fn since(&self, read: &mut u64) -> Histogram {
-        let written = self.written.load(Ordering::Acquire);
-        let mut histogram = Histogram::new();
-        for number in (*read).max(written.saturating_sub(BEATS as u64))..written {
-            if let Some(slot) = self.slot(number) {
-                histogram.record(slot.load(Ordering::Relaxed));
-            }
-        }
-        *read = written;
-        histogram
-    }
+/// Room for those of some seconds.
+pub(super) fn recent_rtts() -> RecentRtts {
+    Ring::new(RECENT)
 }
 
 /// The ping-pong.
@@ -126,14 +94,14 @@ impl Pinger {
     pub(super) fn measure_idle(&mut self, stop: &AtomicBool) -> Result<Latency, ProbeError> {
         let end = self.clock.now().saturating_add(self.clock.ticks(LONGEST_NS));
         let goes_on = |now, answered| now < end && answered < ENOUGH && !stop.load(Ordering::Relaxed);
-        Ok(self.measure(goes_on, &RecentRtts::default())?.0)
+        Ok(self.measure(goes_on, RecentRtts::new(1).ends().0)?.0)
     }
 
     /// Measures as long as a flag says so. Gives the interval log too.
     pub(super) fn measure_until(
         &mut self,
         going: &AtomicBool,
-        recent_rtts: &RecentRtts,
+        recent_rtts: Producer<'_, 1>,
     ) -> Result<(Latency, String), ProbeError> {
         self.measure(|_, _| going.load(Ordering::Relaxed), recent_rtts)
     }
@@ -141,7 +109,7 @@ impl Pinger {
     fn measure(
         &mut self,
         goes_on: impl Fn(u64, u64) -> bool,
-        recent_rtts: &RecentRtts,
+        mut recent_rtts: Producer<'_, 1>,
     ) -> Result<(Latency, String), ProbeError> {
         let exchange = Exchange::new(&self.socket)?;
         let config = RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, self.longest_ms);
@@ -182,7 +150,7 @@ impl Pinger {
             }
             recorder.ingest(&[sample]);
             if sample.flags == SampleFlags::default() {
-                recent_rtts.push(self.clock.ns(sample.received.saturating_sub(sent)));
+                recent_rtts.push([self.clock.ns(sample.received.saturating_sub(sent))]);
             }
             due = (due + period).max(sample.received);
         }

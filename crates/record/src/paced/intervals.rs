@@ -16,7 +16,7 @@ const MOST_SLOTS: u64 = 72_000;
 /// Open intervals at most; beyond, the oldest is closed whatever may still come.
 const MOST_OPEN: u64 = 72_000;
 /// Intervals not yet asked for at most; beyond, the oldest is forgotten.
-const MOST_TOLD: usize = 600;
+const MOST_REPORTS: usize = 600;
 /// Intervals with late messages that are kept apart at most; beyond, the oldest gets its line.
 const MOST_STRAGGLERS: usize = 16;
 /// The log gets a line an interval up to so many bytes; from there, and from each further step, a line covers twice as many.
@@ -53,7 +53,7 @@ pub(super) struct IntervalMessage {
 }
 
 /// An interval that may still get messages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OpenInterval {
     tallies: Option<Box<[Tallies]>>,
     /// Messages sent in it, whatever is known of them, each reflector counted: for the live view.
@@ -62,28 +62,13 @@ struct OpenInterval {
     received: u64,
     lost: u64,
     /// When the first of the messages due in it was sent, in ticks, as far as seen.
-    first_sent: u64,
+    first_sent: Option<u64>,
     rtt_max_ns: u64,
-    least_late_ns: u64,
-}
-
-impl Default for OpenInterval {
-    fn default() -> Self {
-        Self {
-            tallies: None,
-            begun: 0,
-            sent: 0,
-            received: 0,
-            lost: 0,
-            first_sent: u64::MAX,
-            rtt_max_ns: 0,
-            least_late_ns: u64::MAX,
-        }
-    }
+    least_late_ns: Option<u64>,
 }
 
 /// A closed interval of the series.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct ClosedInterval {
     sent: u64,
     received: u64,
@@ -96,21 +81,13 @@ struct ClosedInterval {
     /// Messages due in it, and their lateness.
     due: u64,
     lateness_p99_ns: u64,
-    least_late_ns: u64,
+    least_late_ns: Option<u64>,
 }
 
-const EMPTY_INTERVAL: ClosedInterval = ClosedInterval {
-    sent: 0,
-    received: 0,
-    lost: 0,
-    answers: 0,
-    rtt_p50_ns: 0,
-    rtt_p99_ns: 0,
-    rtt_max_ns: 0,
-    due: 0,
-    lateness_p99_ns: 0,
-    least_late_ns: u64::MAX,
-};
+/// The smaller one that there is.
+fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).min()
+}
 
 /// The mean of two quantiles weighted by messages, as that of all lies between them.
 fn between(a: u64, of_a: u64, b: u64, of_b: u64) -> u64 {
@@ -127,7 +104,7 @@ impl ClosedInterval {
         self.rtt_p99_ns = between(self.rtt_p99_ns, self.answers, next.rtt_p99_ns, next.answers);
         self.rtt_max_ns = self.rtt_max_ns.max(next.rtt_max_ns);
         self.lateness_p99_ns = between(self.lateness_p99_ns, self.due, next.lateness_p99_ns, next.due);
-        self.least_late_ns = self.least_late_ns.min(next.least_late_ns);
+        self.least_late_ns = least(self.least_late_ns, next.least_late_ns);
         self.answers += next.answers;
         self.due += next.due;
     }
@@ -159,9 +136,9 @@ pub(super) struct Intervals {
     log_bytes: usize,
     log_step: usize,
     stragglers: BTreeMap<u64, Box<[Tallies]>>,
-    told: VecDeque<LiveInterval>,
-    /// The first interval that was not told yet, and those that were told before all was known of them.
-    untold: u64,
+    reports: VecDeque<LiveInterval>,
+    /// The first interval that was not report yet, and those that were report before all was known of them.
+    next_report: u64,
     unsettled: VecDeque<u64>,
     /// The interval that messages are being sent in, and its end in ns.
     sending: (u64, u64),
@@ -213,8 +190,8 @@ impl Intervals {
             log_bytes: LOG_BYTES,
             log_step: LOG_STEP,
             stragglers: BTreeMap::new(),
-            told: VecDeque::new(),
-            untold: 0,
+            reports: VecDeque::new(),
+            next_report: 0,
             unsettled: VecDeque::new(),
             sending: (0, 0),
             scratch: Tallies::default(),
@@ -250,15 +227,14 @@ impl Intervals {
             self.straggle(due, message);
             return;
         };
-        if message.sent < open.first_sent {
-            let is_first = open.first_sent == u64::MAX;
-            open.first_sent = message.sent;
+        if open.first_sent.is_none_or(|first| message.sent < first) {
+            let is_first = open.first_sent.replace(message.sent).is_none();
             if is_first && at > Some(0) {
                 self.set_close();
             }
         }
         let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return };
-        open.least_late_ns = open.least_late_ns.min(message.lateness_ns);
+        open.least_late_ns = least(open.least_late_ns, Some(message.lateness_ns));
         let each = open.tallies.get_or_insert_with(|| self.spare.pop().unwrap_or_else(|| tallies(peers)));
         if let Some(of_peer) = each.get_mut(message.peer) {
             of_peer[2].record(message.lateness_ns);
@@ -335,7 +311,7 @@ impl Intervals {
     fn straggle(&mut self, index: u64, message: &IntervalMessage) {
         let peers = self.tags.len();
         let slot = self.slot(index);
-        slot.least_late_ns = slot.least_late_ns.min(message.lateness_ns);
+        slot.least_late_ns = least(slot.least_late_ns, Some(message.lateness_ns));
         if let MessageOutcome::Answered { rtt_ns, .. } = message.outcome {
             slot.rtt_max_ns = slot.rtt_max_ns.max(rtt_ns);
             slot.rtt_p50_ns = between(slot.rtt_p50_ns, slot.answers, rtt_ns, 1);
@@ -377,7 +353,7 @@ impl Intervals {
         }
         let at = usize::try_from(index / self.joined).unwrap_or(0);
         if self.slots.len() <= at {
-            self.slots.resize(at + 1, EMPTY_INTERVAL);
+            self.slots.resize(at + 1, ClosedInterval::default());
         }
         &mut self.slots[at]
     }
@@ -385,7 +361,7 @@ impl Intervals {
     /// Finds out when the oldest open interval is complete: messages leave in the order that they are due, so once
     /// something due later was sent, all of the interval were.
     fn set_close(&mut self) {
-        let later = self.open.iter().skip(1).map(|open| open.first_sent).find(|&sent| sent != u64::MAX);
+        let later = self.open.iter().skip(1).find_map(|open| open.first_sent);
         self.close_from = later.map_or(u64::MAX, |sent| sent.saturating_add(self.wait));
     }
 
@@ -407,22 +383,22 @@ impl Intervals {
             lost: open.lost,
             rtt_max_ns: open.rtt_max_ns,
             least_late_ns: open.least_late_ns,
-            ..EMPTY_INTERVAL
+            ..ClosedInterval::default()
         };
-        let told = LiveInterval { settled: true, ..self.view(index, &open) };
+        let report = LiveInterval { settled: true, ..self.view(index, &open) };
         if let Some(each) = open.tallies {
             (slot.answers, slot.due) = (answers(&each), due(&each));
-            slot.rtt_p50_ns = told.rtt_p50_ns.unwrap_or(0);
-            slot.rtt_p99_ns = told.rtt_p99_ns.unwrap_or(0);
-            slot.lateness_p99_ns = told.lateness_p99_ns.unwrap_or(0);
+            slot.rtt_p50_ns = report.rtt_p50_ns.unwrap_or(0);
+            slot.rtt_p99_ns = report.rtt_p99_ns.unwrap_or(0);
+            slot.lateness_p99_ns = report.lateness_p99_ns.unwrap_or(0);
             self.log(index, each);
         }
         self.slot(index).join(&slot);
-        let was_told = index < self.untold;
-        if !was_told || self.unsettled.contains(&index) {
+        let was_reported = index < self.next_report;
+        if !was_reported || self.unsettled.contains(&index) {
             self.unsettled.retain(|&unsettled| unsettled != index);
-            self.untold = self.untold.max(index + 1);
-            self.tell(told);
+            self.next_report = self.next_report.max(index + 1);
+            self.report(report);
         }
         self.set_close();
     }
@@ -460,14 +436,14 @@ impl Intervals {
         view
     }
 
-    fn tell(&mut self, told: LiveInterval) {
-        if self.told.len() == MOST_TOLD {
-            self.told.pop_front();
+    fn report(&mut self, report: LiveInterval) {
+        if self.reports.len() == MOST_REPORTS {
+            self.reports.pop_front();
         }
-        self.told.push_back(told);
+        self.reports.push_back(report);
     }
 
-    /// A message was sent at `sent_ns`, later than those before, to so many reflectors; what becomes of it is told by
+    /// A message was sent at `sent_ns`, later than those before, to so many reflectors; what becomes of it is report by
     /// [`Intervals::take`].
     #[inline]
     pub(super) fn begin(&mut self, sent_ns: u64, messages: u64) {
@@ -483,34 +459,34 @@ impl Intervals {
     }
 
     /// Tells intervals that are over at `now_ns`, in ns since the first message was due: at once where all is known of
-    /// what was due before `known_ns`, else half an interval later; and those that were told so, once all is known. With
+    /// what was due before `known_ns`, else half an interval later; and those that were report so, once all is known. With
     /// `all_sent` nothing more will be sent.
     pub(super) fn look(&mut self, now_ns: u64, known_ns: u64, all_sent: bool) {
         let end = |index: u64, length_ns: u64| (index + 1).saturating_mul(length_ns);
         while self.unsettled.front().is_some_and(|&index| end(index, self.length_ns) <= known_ns) {
             if let Some(index) = self.unsettled.pop_front() {
-                self.tell_open(index, true);
+                self.report_open(index, true);
             }
         }
         let until = if all_sent { self.first + self.open.len() as u64 } else { u64::MAX };
-        while self.untold < until {
-            let index = self.untold;
+        while self.next_report < until {
+            let index = self.next_report;
             let end_ns = end(index, self.length_ns);
             let settled = end_ns <= known_ns;
             if now_ns < end_ns || !settled && now_ns - end_ns < self.length_ns / 2 {
                 break;
             }
-            self.untold += 1;
+            self.next_report += 1;
             if !settled {
                 self.unsettled.push_back(index);
             }
-            self.tell_open(index, settled);
+            self.report_open(index, settled);
         }
     }
 
-    fn tell_open(&mut self, index: u64, settled: bool) {
+    fn report_open(&mut self, index: u64, settled: bool) {
         let at = index.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        let mut told = match at.and_then(|at| self.open.get_mut(at)).map(std::mem::take) {
+        let mut report = match at.and_then(|at| self.open.get_mut(at)).map(std::mem::take) {
             Some(open) => {
                 let view = self.view(index, &open);
                 if let Some(place) = at.and_then(|at| self.open.get_mut(at)) {
@@ -525,8 +501,8 @@ impl Intervals {
                 ..LiveInterval::default()
             },
         };
-        told.settled = settled;
-        self.tell(told);
+        report.settled = settled;
+        self.report(report);
     }
 
     /// Adds an interval to the log, or to the line that is being gathered.
@@ -572,8 +548,8 @@ impl Intervals {
     }
 
     /// What was closed since the last call, oldest first.
-    pub(super) fn told(&mut self) -> impl Iterator<Item = LiveInterval> + '_ {
-        self.told.drain(..)
+    pub(super) fn take_reports(&mut self) -> impl Iterator<Item = LiveInterval> + '_ {
+        self.reports.drain(..)
     }
 
     /// Closes everything.
@@ -618,7 +594,7 @@ impl Intervals {
     /// After [`Intervals::end`]: smallest lateness of the intervals that messages were due in, in their order, and how
     /// long each lasts.
     pub(super) fn least_lateness(&self) -> (u64, impl DoubleEndedIterator<Item = u64> + '_) {
-        let due = self.slots.iter().filter(|slot| slot.due > 0).map(|slot| slot.least_late_ns);
+        let due = self.slots.iter().filter_map(|slot| slot.least_late_ns);
         (self.length_ns.saturating_mul(self.joined), due)
     }
 }

@@ -49,7 +49,7 @@ struct OutlierDetail {
 }
 
 /// What is kept for each reflector.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Peer {
     counts: MessageCounts,
     /// Where there are several: latency from the actual and from the intended time.
@@ -104,14 +104,10 @@ impl Paced {
         }
         let several = config.peers.len() > 1;
         let peer = |peer: &PacedPeer| Peer {
-            counts: MessageCounts::default(),
             own: several.then(Box::default),
             one_way: OneWayRecorder::new(peer.clock, config.stamps),
-            answered: 0,
             next_lost: u64::MAX,
-            run_length: 0,
-            gaps: 0,
-            longest_gap: 0,
+            ..Peer::default()
         };
         let hosts: Vec<String> = config.peers.iter().map(|peer| peer.host.clone()).collect();
         let wait_ns = config.timeout_ns.saturating_add(config.interval_ns);
@@ -381,7 +377,7 @@ impl Paced {
     /// told when they are closed, about a time-out after their end.
     pub fn intervals(&mut self) -> Vec<LiveInterval> {
         let (size, asked_pps) = (self.config.size, Some(self.config.asked_pps));
-        self.intervals.told().map(|told| LiveInterval { size, asked_pps, ..told }).collect()
+        self.intervals.take_reports().map(|report| LiveInterval { size, asked_pps, ..report }).collect()
     }
 
     /// How a message was repaired, as the receivers tell at the end; before [`Self::finish`].

@@ -163,25 +163,19 @@ impl RepairRecorder {
     pub(super) fn finish(&self, hosts: &[String], kind: LatencyKind) -> RepairFigures {
         let several = self.peers.len() > 1;
         let host = |at: usize| hosts.get(at).filter(|_| several).cloned();
-        let mut fates: Vec<PgmFate> = Vec::new();
-        let mut put = |of: &[FateTimes; 3], host: Option<&String>| {
-            for (name, fate) in FATES.iter().zip(of) {
-                fates.push(PgmFate {
-                    fate: (*name).to_owned(),
-                    host: host.cloned(),
-                    messages: fate.rtt.moments.count(),
-                    latency: summary(kind, &fate.rtt),
-                    latency_intended: summary(kind, &fate.intended),
-                    in_repair: summary(LatencyKind::OneWay, &fate.cost),
-                });
-            }
-        };
-        put(&self.all, None);
-        for (at, peer) in self.peers.iter().enumerate() {
-            if let Some(of) = &peer.fates {
-                put(of, host(at).as_ref());
-            }
-        }
+        let each = self.peers.iter().enumerate().filter_map(|(at, peer)| Some((peer.fates.as_deref()?, host(at))));
+        let all = std::iter::once((&self.all, None)).chain(each);
+        let fates = all.flat_map(|(of, host)| {
+            FATES.iter().zip(of).map(move |(name, fate)| PgmFate {
+                fate: (*name).to_owned(),
+                host: host.clone(),
+                messages: fate.rtt.moments.count(),
+                latency: summary(kind, &fate.rtt),
+                latency_intended: summary(kind, &fate.intended),
+                in_repair: summary(LatencyKind::OneWay, &fate.cost),
+            })
+        });
+        let fates = fates.collect();
         let mut steps = Vec::new();
         for (at, peer) in self.peers.iter().enumerate() {
             for (place, direction) in peer.directions.iter().enumerate() {

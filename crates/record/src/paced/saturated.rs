@@ -7,6 +7,7 @@
 
 use super::figures::PaceFigures;
 use crate::Recorded;
+use crate::verdict::{ms, percent};
 use model::{Counters, EndUsage, Saturated};
 
 /// One reflector's own counts.
@@ -29,8 +30,8 @@ pub struct RemoteEnd<'a> {
 pub struct RateEvidence<'a> {
     /// Where the initiator's host dropped messages.
     pub initiator: &'a Counters,
-    /// The far ends; those that vanished are left out.
-    pub far: &'a [RemoteEnd<'a>],
+    /// The other ends; those that vanished are left out.
+    pub remotes: &'a [RemoteEnd<'a>],
     /// What became of a lower rate of the same sweep, where there was one.
     pub before: Option<Delivered>,
 }
@@ -68,14 +69,6 @@ const SHARE_PERCENT: f64 = 1.0;
 const ARREARS_PERCENT: f64 = 20.0;
 /// Busy share from which a thread has no more to give.
 const BUSY_PERCENT: f64 = 90.0;
-
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole.max(1) as f64
-}
-
-fn ms(ns: u64) -> f64 {
-    ns as f64 / 1e6
-}
 
 impl RemoteEnd<'_> {
     fn busy_percent(&self) -> f64 {
@@ -122,10 +115,11 @@ fn fell_behind(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<
         sender.blocked,
         ms(sender.blocked_ns)
     ));
-    match evidence.far.iter().find(|far| far.busy_percent() >= BUSY_PERCENT) {
-        Some(far) => {
-            found("reflector", format!("{why}, and the {} was busy {:.0} % of the time", far.name, far.busy_percent()))
-        }
+    match evidence.remotes.iter().find(|remote| remote.busy_percent() >= BUSY_PERCENT) {
+        Some(remote) => found(
+            "reflector",
+            format!("{why}, and the {} was busy {:.0} % of the time", remote.name, remote.busy_percent()),
+        ),
         None => found("path", why + &line(pace)),
     }
 }
@@ -147,14 +141,14 @@ fn lost(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) ->
     let full = |counters: &Counters| counters.socket_overflow.max(counters.udp_receive_buffer_errors);
     let initiator = evidence.initiator;
     let mut causes: Vec<(u64, &str, String)> = Vec::new();
-    for far in evidence.far {
-        let name = far.name;
+    for remote in evidence.remotes {
+        let name = remote.name;
         causes.push((
-            far.over_rate,
+            remote.over_rate,
             "reflector",
-            format!("{} were over the limit that the {name} sets", far.over_rate),
+            format!("{} were over the limit that the {name} sets", remote.over_rate),
         ));
-        let count = full(far.counters);
+        let count = full(remote.counters);
         causes.push((count, "reflector", format!("{count} found the receive buffer of the {name} full")));
     }
     let count = full(initiator);
@@ -162,11 +156,11 @@ fn lost(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) ->
     let count = initiator.qdisc_drops.max(initiator.nic_send_drops).max(initiator.udp_send_buffer_errors);
     causes.push((count, "path", format!("{count} were dropped where the initiator's host sends")));
     let late = messages.late.unwrap_or(0);
-    if let Some(far) = evidence.far.iter().find(|far| far.busy_percent() >= BUSY_PERCENT) {
+    if let Some(remote) = evidence.remotes.iter().find(|remote| remote.busy_percent() >= BUSY_PERCENT) {
         let why = format!(
             "{late} came after the time-out, and the {} was busy {:.0} % of the time",
-            far.name,
-            far.busy_percent()
+            remote.name,
+            remote.busy_percent()
         );
         causes.push((late, "reflector", why));
     }
@@ -186,7 +180,10 @@ fn lost(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) ->
             now.delivered_pps, before.delivered_pps, before.asked_pps
         ),
     };
-    let reached: Vec<String> =
-        evidence.far.iter().map(|far| format!("; {} messages reached the {}", far.received, far.name)).collect();
+    let reached: Vec<String> = evidence
+        .remotes
+        .iter()
+        .map(|remote| format!("; {} messages reached the {}", remote.received, remote.name))
+        .collect();
     found("path", format!("{missing} and no buffer of either end was full{}{why}{line}", reached.concat()))
 }

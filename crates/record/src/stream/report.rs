@@ -6,7 +6,7 @@ use model::{Direction, Finding, FindingId, FlowReport, StreamSpec};
 
 /// Both ends' counts of one direction. An end that vanished has none.
 #[derive(Debug, Clone, Copy)]
-pub struct Sides<'a> {
+pub struct FlowEnds<'a> {
     /// Which way.
     pub direction: Direction,
     /// What was asked for.
@@ -24,7 +24,7 @@ pub struct Sides<'a> {
 /// A rate that is nearer to the one asked for than this is it.
 const REACHED: f64 = 0.99;
 
-impl Sides<'_> {
+impl FlowEnds<'_> {
     /// Datagrams that the sending end sent and that never came. Without its count, what the numbers tell.
     #[must_use]
     pub fn lost(&self) -> Option<u64> {
@@ -60,7 +60,7 @@ fn per_second(amount: f64, ns: u64) -> f64 {
 
 /// The figures of one direction.
 #[must_use]
-pub fn flow_report(sides: &Sides<'_>) -> FlowReport {
+pub fn flow_report(sides: &FlowEnds<'_>) -> FlowReport {
     let none = StreamReceived::default();
     let received = sides.received.unwrap_or(&none);
     let datagrams = |value: u64| sides.datagrams.then_some(value);
@@ -89,7 +89,7 @@ pub fn flow_report(sides: &Sides<'_>) -> FlowReport {
 /// The direction second by second, as the receiving end saw it; of TCP also what the sending end's kernel told. What was
 /// lost behind the last number that came is in the last interval.
 #[must_use]
-pub fn series(sides: &Sides<'_>) -> Vec<Series> {
+pub fn series(sides: &FlowEnds<'_>) -> Vec<Series> {
     let mut all = Vec::new();
     let Some(received) = sides.received.filter(|received| !received.intervals.is_empty()) else { return all };
     let mut intervals = received.intervals.clone();
@@ -143,7 +143,7 @@ pub fn asked(spec: &StreamSpec, size: u32, datagrams: bool) -> (Option<f64>, Opt
 
 /// What is worth knowing about one direction: a rate that was not reached, datagrams nobody could place.
 #[must_use]
-pub fn findings(sides: &Sides<'_>) -> Vec<Finding> {
+pub fn findings(sides: &FlowEnds<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let (Some(asked), _) = asked(sides.spec, sides.size, sides.datagrams) else { return found };
     let word = sides.direction.word();

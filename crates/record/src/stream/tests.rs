@@ -43,8 +43,8 @@ fn count(arrivals: &[u64], step_ns: u64) -> FlowCounted {
     counter.finish()
 }
 
-fn sides<'a>(sent: &'a StreamSent, received: &'a StreamReceived, spec: &'a StreamSpec) -> Sides<'a> {
-    Sides { direction: Direction::Up, spec, size: 100, datagrams: true, sent: Some(sent), received: Some(received) }
+fn sides<'a>(sent: &'a StreamSent, received: &'a StreamReceived, spec: &'a StreamSpec) -> FlowEnds<'a> {
+    FlowEnds { direction: Direction::Up, spec, size: 100, datagrams: true, sent: Some(sent), received: Some(received) }
 }
 
 /// What a network does to each datagram.
@@ -186,7 +186,7 @@ fn what_is_lost_at_the_end_is_lost_too() {
     let lost = series(&sides).into_iter().find(|series| series.quantity == "lost").unwrap();
     assert_eq!(lost.values, [Some(7.0)]);
     assert_eq!(lost.host, "reflector");
-    assert_eq!(Sides { sent: None, ..sides }.lost(), Some(0), "a sender that vanished tells nothing");
+    assert_eq!(FlowEnds { sent: None, ..sides }.lost(), Some(0), "a sender that vanished tells nothing");
 }
 
 #[test]

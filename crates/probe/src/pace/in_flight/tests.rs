@@ -146,7 +146,7 @@ fn duplicates_and_order() {
         told.take(),
         [(0, 0, 100, 0), (2, 0, 110, 0), (1, 0, 120, REORDERED), (2, 0, 130, DUPLICATE), (3, 0, 140, 0)]
     );
-    assert_eq!((told.in_flight.answered(), told.in_flight.waiting(), told.in_flight.lost()), (4, 0, 0));
+    assert_eq!((told.in_flight.counts.answered, told.in_flight.counts.waiting, told.in_flight.counts.lost), (4, 0, 0));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_message_is_lost_at_its_time_whoever_looks_when() {
     told.on_answer(0, 0, 50 + TIMEOUT);
     assert_eq!(told.take(), never_looked);
     assert_eq!(never_looked, [(0, 0, 50 + TIMEOUT, LOST), (0, 0, 50 + TIMEOUT, LATE)]);
-    assert_eq!((told.in_flight.lost(), told.in_flight.waiting(), told.in_flight.answered()), (1, 0, 0));
+    assert_eq!((told.in_flight.counts.lost, told.in_flight.counts.waiting, told.in_flight.counts.answered), (1, 0, 0));
     assert_eq!(told.in_flight.missing(), 0, "it came after all");
     told.on_answer(0, 0, 60 + TIMEOUT);
     assert_eq!(told.take(), [(0, 0, 60 + TIMEOUT, DUPLICATE)], "a late answer comes once");
@@ -179,7 +179,7 @@ fn losses_are_told_in_order_and_only_once() {
     told.take();
     told.in_flight.expire(52 + TIMEOUT, &mut told.out);
     assert_eq!(told.take(), [(0, 0, 50 + TIMEOUT, LOST), (2, 0, 52 + TIMEOUT, LOST)]);
-    assert_eq!((told.in_flight.waiting(), told.in_flight.missing()), (2, 4));
+    assert_eq!((told.in_flight.counts.waiting, told.in_flight.missing()), (2, 4));
     told.in_flight.expire(u64::MAX / 2, &mut told.out);
     told.in_flight.expire(u64::MAX / 2, &mut told.out);
     assert_eq!(told.take().iter().map(|one| one.0).collect::<Vec<_>>(), [3, 4]);
@@ -193,7 +193,11 @@ fn unasked_messages_come_at_once_and_are_never_lost() {
     assert_eq!(told.take(), [1, 2, 3, 4].map(|seq| (seq, 0, 0, UNASKED)));
     told.on_answer(0, 0, 70);
     told.on_answer(1, 0, 71);
-    assert_eq!((told.take(), told.in_flight.unmatched()), (vec![(0, 0, 70, 0)], 1), "an answer that nobody asked for");
+    assert_eq!(
+        (told.take(), told.in_flight.counts.unmatched),
+        (vec![(0, 0, 70, 0)], 1),
+        "an answer that nobody asked for"
+    );
     told.in_flight.expire(u64::MAX / 2, &mut told.out);
     assert_eq!(told.take(), [(5, 0, 55 + TIMEOUT, LOST)]);
 }
@@ -208,13 +212,13 @@ fn each_reflector_has_its_own_fate() {
     told.on_answer(0, 2, 71);
     told.on_answer(0, 1, 72);
     assert_eq!(told.take(), [(1, 2, 70, 0), (0, 2, 71, REORDERED), (0, 1, 72, 0)], "order is each one's own");
-    assert_eq!(told.in_flight.waiting(), 3);
+    assert_eq!(told.in_flight.counts.waiting, 3);
     told.in_flight.expire(60 + TIMEOUT, &mut told.out);
     assert_eq!(told.take(), [(0, 0, 50 + TIMEOUT, LOST)], "message 1 is still open for one of them");
     told.in_flight.expire(61 + TIMEOUT, &mut told.out);
     assert_eq!(told.take(), [(1, 0, 60 + TIMEOUT, LOST), (1, 1, 61 + TIMEOUT, LOST)]);
     told.on_answer(0, 7, 80);
-    assert_eq!(told.in_flight.unmatched(), 1, "there is no such reflector");
+    assert_eq!(told.in_flight.counts.unmatched, 1, "there is no such reflector");
 }
 
 #[test]
@@ -232,9 +236,9 @@ fn an_answer_may_be_told_before_its_message() {
     assert_eq!(told.take(), [(1, 0, 61, 0)]);
     told.on_answer(9, 0, 70);
     told.in_flight.retry(true, &mut told.out);
-    assert_eq!((told.take(), told.in_flight.unmatched()), (vec![], 1), "no such message was ever sent");
+    assert_eq!((told.take(), told.in_flight.counts.unmatched), (vec![], 1), "no such message was ever sent");
     told.in_flight.on_answer(&[99, 0, 70, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &mut told.out);
-    assert_eq!((told.take(), told.in_flight.unmatched()), (vec![], 2), "a straggler of the run before");
+    assert_eq!((told.take(), told.in_flight.counts.unmatched), (vec![], 2), "a straggler of the run before");
 }
 
 #[test]
@@ -244,9 +248,9 @@ fn what_has_no_room_is_given_up_and_counted() {
     let given_up = told.take();
     assert_eq!(given_up.len(), 6);
     assert!(given_up.iter().all(|one| one.3 == LOST));
-    assert_eq!((told.in_flight.overrun(), told.in_flight.lost()), (6, 6));
+    assert_eq!((told.in_flight.counts.overrun, told.in_flight.counts.lost), (6, 6));
     told.on_answer(3, 0, 2000);
-    assert_eq!((told.take(), told.in_flight.unmatched()), (vec![], 1), "its place is another one's now");
+    assert_eq!((told.take(), told.in_flight.counts.unmatched), (vec![], 1), "its place is another one's now");
 }
 
 #[test]
@@ -274,7 +278,7 @@ fn a_book_allocates_nothing_after_its_start() {
         }
     });
     assert_eq!(counted.count_total, 0);
-    assert!(told.in_flight.lost() > 30_000 && told.in_flight.overrun() == 0);
+    assert!(told.in_flight.counts.lost > 30_000 && told.in_flight.counts.overrun == 0);
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn count(
     }
     in_flight.retry(true, &mut samples);
     in_flight.expire(u64::MAX / 2, &mut samples);
-    assert_eq!((in_flight.overrun(), in_flight.unmatched()), (0, 0));
+    assert_eq!((in_flight.counts.overrun, in_flight.counts.unmatched), (0, 0));
     let peers = vec![record::PacedPeer::default(); usize::from(loop_config.peers)];
     let peers = peers.into_iter().enumerate().map(|(at, peer)| record::PacedPeer { host: at.to_string(), ..peer });
     let config = PacedConfig {

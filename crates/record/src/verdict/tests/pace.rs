@@ -97,7 +97,7 @@ fn a_path_that_takes_no_more_is_not_the_senders_fault() {
 fn judged(mut recorded: Recorded, initiator: &Counters, far: &Counters, over_rate: u64, busy: u64) -> Recorded {
     let usage = EndUsage { elapsed_ns: 100 * MS, process_system_ns: busy * MS, ..EndUsage::default() };
     let far = RemoteEnd { name: "reflector", received: 4900, over_rate, counters: far, usage: &usage };
-    recorded.judge_rate(&RateEvidence { initiator, far: &[far], before: None });
+    recorded.judge_rate(&RateEvidence { initiator, remotes: &[far], before: None });
     recorded
 }
 
@@ -179,7 +179,7 @@ fn a_higher_rate_that_brings_no_more_answers_is_not_reached() {
         let mut done = paced(config(), 5000, 0, lost);
         let counters = none();
         let far = RemoteEnd { name: "reflector", received: 4900, over_rate: 0, counters: &counters, usage: &usage };
-        done.judge_rate(&RateEvidence { initiator: &counters, far: &[far], before: Some(before) });
+        done.judge_rate(&RateEvidence { initiator: &counters, remotes: &[far], before: Some(before) });
         done
     };
     // 2 % are lost at half of the rate, and at the whole one.
