@@ -36,9 +36,6 @@ pub struct Context {
 ///
 /// Workers end with the thread that calls this (prctl(2), PR_SET_PDEATHSIG). `input` is read by a thread that lives on
 /// until it closes.
-///
-/// # Errors
-/// [`AgentError`].
 pub fn serve(input: impl Read + Send + 'static, output: impl Write, context: &Context) -> Result<(), AgentError> {
     let (sender, events) = std::sync::mpsc::channel();
     let signals = events::Signals::watch(&sender)?;

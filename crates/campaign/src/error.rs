@@ -29,11 +29,8 @@ pub enum CampaignError {
     #[error("the plan has no reflector: set roles.reflectors = [\"b\"]")]
     MissingReflector,
     /// The reflector's address is not known.
-    #[error("host '{host}' has no address to send messages to: set hosts.{host}.address")]
-    NoAddress {
-        /// The host.
-        host: String,
-    },
+    #[error("host '{0}' has no address to send messages to: set hosts.{0}.address")]
+    NoAddress(String),
     /// An agent was lost while the campaign ran.
     #[error("{cause}; its agent undoes its changes and ends when its pipe breaks; go on with 'windhover campaign resume {}'", .run.display())]
     AgentLost {
@@ -95,11 +92,8 @@ pub enum CampaignError {
         cell: String,
     },
     /// The system gives no random numbers.
-    #[error("cannot read /dev/urandom: {cause}")]
-    Random {
-        /// What the system says.
-        cause: io::Error,
-    },
+    #[error("cannot read /dev/urandom: {0}")]
+    Random(io::Error),
 }
 
 impl CampaignError {

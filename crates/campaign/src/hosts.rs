@@ -52,9 +52,6 @@ pub enum HostError {
 /// [`HostError::Interrupted`] comes back; the other calls are short and end by themselves.
 pub trait Hosts {
     /// What the machine and the host are.
-    ///
-    /// # Errors
-    /// [`HostError`].
     fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError>;
 
     /// The address that messages to this host are sent to, where one is known.
@@ -67,26 +64,17 @@ pub trait Hosts {
     }
 
     /// The agent that changes what is machine-wide on a host's machine: it is opened when there is none yet.
-    ///
-    /// # Errors
-    /// [`HostError`].
     fn machine_agent(&mut self, host: &str) -> Result<String, HostError> {
         Ok(host.to_owned())
     }
 
     /// Makes an agent keep this in force and nothing else. When it cannot, it has put everything back.
-    ///
-    /// # Errors
-    /// [`HostError`].
     fn prepare(&mut self, agent: &str, wanted: &Preparation) -> Result<Prepared, HostError> {
         let _ = wanted;
         Err(HostError::Failed { host: agent.to_owned(), why: "it changes no settings".to_owned() })
     }
 
     /// Makes an agent put back what it changed; gives back what it could not, one line each.
-    ///
-    /// # Errors
-    /// [`HostError`].
     fn restore(&mut self, agent: &str) -> Result<Vec<String>, HostError> {
         let _ = agent;
         Ok(Vec::new())
@@ -107,15 +95,9 @@ pub trait Hosts {
     ) -> Result<(), HostError>;
 
     /// Ends a load.
-    ///
-    /// # Errors
-    /// [`HostError`].
     fn stop_load(&mut self, host: &str, load: WorkerId) -> Result<LoadReport, HostError>;
 
     /// Starts an endpoint and waits until it listens; gives back the address and port of its control connection.
-    ///
-    /// # Errors
-    /// [`HostError`].
     fn start_endpoint(
         &mut self,
         host: &str,
@@ -124,9 +106,6 @@ pub trait Hosts {
     ) -> Result<(WorkerId, String), HostError>;
 
     /// Ends an endpoint.
-    ///
-    /// # Errors
-    /// [`HostError`].
     fn stop_endpoint(&mut self, host: &str, endpoint: WorkerId) -> Result<(), HostError>;
 
     /// Measures and waits for the end. `limit`: how long it may take before it counts as hung. `live` gets the intervals of

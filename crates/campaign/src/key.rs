@@ -6,9 +6,7 @@ use std::io::Read;
 
 fn random<const N: usize>() -> Result<[u8; N], CampaignError> {
     let mut bytes = [0; N];
-    File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut bytes))
-        .map_err(|cause| CampaignError::Random { cause })?;
+    File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).map_err(CampaignError::Random)?;
     Ok(bytes)
 }
 

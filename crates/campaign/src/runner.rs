@@ -250,7 +250,7 @@ fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[Step]) -> 
         }
         for name in &plan.roles.reflectors {
             known(name)?;
-            let address = hosts.address(name).ok_or_else(|| CampaignError::NoAddress { host: name.clone() })?;
+            let address = hosts.address(name).ok_or_else(|| CampaignError::NoAddress(name.clone()))?;
             reflectors.push((name.clone(), address));
         }
     }

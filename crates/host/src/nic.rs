@@ -24,13 +24,8 @@ pub enum NicError {
         known: String,
     },
     /// /sys shows another network namespace.
-    #[error(
-        "/sys does not show the network namespace that '{device}' is in: use `ip netns exec`, which mounts it anew"
-    )]
-    OtherNamespace {
-        /// As asked for.
-        device: String,
-    },
+    #[error("/sys does not show the network namespace that '{0}' is in: use `ip netns exec`, which mounts it anew")]
+    OtherNamespace(String),
 }
 
 /// An interrupt of a device.
@@ -110,7 +105,7 @@ impl NicMap {
         let index = match (listed, real) {
             (_, None) => return Err(NicError::Absent { device: device.to_owned(), known: known(machine) }),
             (listed, Some(real)) if listed != Some(real) => {
-                return Err(NicError::OtherNamespace { device: device.to_owned() });
+                return Err(NicError::OtherNamespace(device.to_owned()));
             }
             (_, Some(real)) => real,
         };

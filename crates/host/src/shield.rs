@@ -100,17 +100,11 @@ fn file(state: &StateDir) -> Result<PathBuf, UndoError> {
 /// Threads and processes that the thread starts afterwards are behind the shield too: start helpers before. In version 2
 /// of control groups a thread enters alone only within its shield's subtree, so its process joins the domain there
 /// first; what its old group counted or limited it counts and limits no more.
-///
-/// # Errors
-/// [`EnterError`].
 pub fn enter(cpus: &CpuList) -> Result<(), EnterError> {
     enter_of(&StateDir::usual(), cpus)
 }
 
 /// The same with another state directory than the usual one.
-///
-/// # Errors
-/// [`EnterError`].
 pub fn enter_of(state: &StateDir, cpus: &CpuList) -> Result<(), EnterError> {
     let Some(shield) = current(state) else { return Ok(()) };
     let Some(group) = shield.group.as_deref() else { return Ok(()) };

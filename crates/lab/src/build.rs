@@ -60,7 +60,7 @@ impl LabSpec {
             return Err(LabError::Ports { ports: self.ports.len(), hosts: self.hosts });
         }
         match self.ports.iter().enumerate().find(|(index, port)| self.ports[..*index].contains(port)) {
-            Some((_, port)) => Err(LabError::SamePort { port: port.clone() }),
+            Some((_, port)) => Err(LabError::SamePort(port.clone())),
             None => Ok(()),
         }
     }
@@ -73,7 +73,7 @@ impl LabSpec {
 pub fn check_name(name: &str) -> Result<(), LabError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 32 || !name.chars().all(plain) || name.starts_with('-') {
-        return Err(LabError::Name { name: name.to_owned() });
+        return Err(LabError::Name(name.to_owned()));
     }
     Ok(())
 }

@@ -6,11 +6,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A lab's name that cannot be part of a namespace's name.
-    #[error("lab name '{name}' cannot be used: take 1 to 32 lower-case letters, digits and '-'")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    #[error("lab name '{0}' cannot be used: take 1 to 32 lower-case letters, digits and '-'")]
+    Name(String),
     /// A number of hosts that a lab cannot have.
     #[error("a lab cannot have {given} hosts: use {accepted}")]
     Hosts {
@@ -28,23 +25,14 @@ pub enum LabError {
         hosts: u32,
     },
     /// A port that is not in the current network namespace.
-    #[error("port '{port}' does not exist here: see `ip link` for the names")]
-    NoPort {
-        /// Its name.
-        port: String,
-    },
+    #[error("port '{0}' does not exist here: see `ip link` for the names")]
+    NoPort(String),
     /// A port named twice.
-    #[error("port '{port}' is named twice: name another port for each host")]
-    SamePort {
-        /// Its name.
-        port: String,
-    },
+    #[error("port '{0}' is named twice: name another port for each host")]
+    SamePort(String),
     /// A port that no namespace but its own can have.
-    #[error("port '{port}' cannot be moved into a namespace: name a network card's port")]
-    PortFixed {
-        /// Its name.
-        port: String,
-    },
+    #[error("port '{0}' cannot be moved into a namespace: name a network card's port")]
+    PortFixed(String),
     /// A port that this host reaches others over. Routes would be lost with the move, so they are not put at risk.
     #[error("port '{port}' carries this host's route to {route}: name a port that nothing else needs")]
     PortInUse {
@@ -74,17 +62,11 @@ pub enum LabError {
         owner: String,
     },
     /// A namespace of that name is there without a lab.
-    #[error("network namespace '{netns}' exists and belongs to no lab: remove it with ip netns delete {netns}")]
-    NamespaceExists {
-        /// Its name.
-        netns: String,
-    },
+    #[error("network namespace '{0}' exists and belongs to no lab: remove it with ip netns delete {0}")]
+    NamespaceExists(String),
     /// No lab of that name.
-    #[error("there is no lab named '{name}': windhover lab list shows those that are up")]
-    NoLab {
-        /// The name.
-        name: String,
-    },
+    #[error("there is no lab named '{0}': windhover lab list shows those that are up")]
+    NoLab(String),
     /// No host of that name in the lab.
     #[error("lab '{lab}' has no host '{host}': it has {known}")]
     NoHost {

@@ -59,7 +59,7 @@ impl Lab {
         let ports = spec.ports.iter().map(|port| look_at_port(port)).collect::<Result<Vec<_>, _>>()?;
         let record = LabRecord::plan(spec, Some(registry.free_subnet()?), has_ipv6(), ports);
         if let Some(netns) = record.namespaces().find(|netns| namespace_exists(netns)) {
-            return Err(LabError::NamespaceExists { netns: netns.to_owned() });
+            return Err(LabError::NamespaceExists(netns.to_owned()));
         }
         let ours = matches!(&record.owner, Owner::Process { pid, .. } if *pid == std::process::id());
         let keeper = spec.keeper.as_ref().filter(|_| ours).map(|program| start_keeper(program, registry, &record));
@@ -80,7 +80,7 @@ impl Lab {
     /// # Errors
     /// [`LabError::NoLab`], and as [`Registry::get`].
     pub fn open(registry: &Registry, name: &str) -> Result<LabRecord, LabError> {
-        registry.get(name)?.ok_or_else(|| LabError::NoLab { name: name.to_owned() })
+        registry.get(name)?.ok_or_else(|| LabError::NoLab(name.to_owned()))
     }
 
     /// What it consists of.
@@ -167,7 +167,7 @@ pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
     // Looked at again under the lock: somebody else may have been faster.
     match registry.get(name) {
         Ok(Some(record)) => remove(registry, &lock, &record),
-        Ok(None) => Err(LabError::NoLab { name: name.to_owned() }),
+        Ok(None) => Err(LabError::NoLab(name.to_owned())),
         Err(LabError::Damaged { why, .. }) => remove_damaged(registry, &lock, name, why),
         Err(error) => Err(error),
     }
@@ -320,14 +320,14 @@ fn give_back(record: &LabRecord, port: &Port) -> Result<(), LabError> {
 /// What a port is before it is borrowed.
 fn look_at_port(name: &str) -> Result<Port, LabError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
-    let missing = || LabError::NoPort { port: name.to_owned() };
+    let missing = || LabError::NoPort(name.to_owned());
     if name.is_empty() || name.len() > 15 || !name.chars().all(plain) {
         return Err(missing());
     }
     let links = ip::ask(None, &["addr", "show", "dev", name])?.ok_or_else(missing)?;
     let link = links.first().ok_or_else(missing)?;
     if has_word(link, "flags", "LOOPBACK") {
-        return Err(LabError::PortFixed { port: name.to_owned() });
+        return Err(LabError::PortFixed(name.to_owned()));
     }
     for family in ["-4", "-6"] {
         let routes = ip::ask(None, &[family, "route", "show", "dev", name])?.unwrap_or_default();

@@ -18,8 +18,8 @@ pub(crate) fn read(cpus: &CpuList, buffer: &mut String) -> Result<CpuTimes, Load
     buffer.clear();
     std::fs::File::open("/proc/stat")
         .and_then(|mut file| file.read_to_string(buffer))
-        .map_err(|error| LoadError::CpuTimes { why: error.to_string() })?;
-    parse(buffer, cpus).ok_or_else(|| LoadError::CpuTimes { why: format!("it has no line for CPUs {cpus}") })
+        .map_err(|error| LoadError::CpuTimes(error.to_string()))?;
+    parse(buffer, cpus).ok_or_else(|| LoadError::CpuTimes(format!("it has no line for CPUs {cpus}")))
 }
 
 /// `None` when none of the CPUs has a line.

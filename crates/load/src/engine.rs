@@ -90,7 +90,7 @@ impl Load {
     /// [`LoadError`]: what cannot be used and what to do. Nothing is left running or on disk then.
     pub fn start(spec: &LoadSpec) -> Result<Self, LoadError> {
         if spec.command.is_some() && spec.profile != LoadProfile::Build {
-            return Err(LoadError::Command { profile: spec.profile });
+            return Err(LoadError::Command(spec.profile));
         }
         let cpus = match &spec.cpus {
             Some(cpus) => cpus.clone(),
@@ -148,7 +148,7 @@ impl Load {
                     shared.fail(error);
                 }
             })
-            .map_err(|cause| LoadError::Thread { cause })?;
+            .map_err(LoadError::Thread)?;
         self.threads.push(thread);
         Ok(())
     }

@@ -17,11 +17,8 @@ pub enum LoadError {
         most: u32,
     },
     /// A setting that the profile has no use for.
-    #[error("load {profile} takes no command: leave it out, or use load build")]
-    Command {
-        /// The profile asked for.
-        profile: model::LoadProfile,
-    },
+    #[error("load {0} takes no command: leave it out, or use load build")]
+    Command(model::LoadProfile),
     /// The folder for the load's files cannot be used.
     #[error("folder {} cannot be used for the load: {cause}; name another one that exists and is writable", path.display())]
     Folder {
@@ -42,11 +39,8 @@ pub enum LoadError {
     #[error(transparent)]
     Task(#[from] TaskError),
     /// A thread that could not be started.
-    #[error("a thread of the load cannot be started: {cause}; use fewer jobs")]
-    Thread {
-        /// The system's error.
-        cause: io::Error,
-    },
+    #[error("a thread of the load cannot be started: {0}; use fewer jobs")]
+    Thread(io::Error),
     /// A socket of the load that failed.
     #[error("the load's {what} over {path} failed: {cause}")]
     Socket {
@@ -68,11 +62,8 @@ pub enum LoadError {
         said: String,
     },
     /// The machine's CPU times cannot be read, so the load cannot be measured.
-    #[error("/proc/stat cannot be used: {why}; loads need procfs")]
-    CpuTimes {
-        /// What is wrong.
-        why: String,
-    },
+    #[error("/proc/stat cannot be used: {0}; loads need procfs")]
+    CpuTimes(String),
     /// A thread of the load that panicked: a defect of this program.
     #[error("a thread of the load broke off; this is a defect, please report it")]
     Broken,

@@ -92,7 +92,7 @@ impl Sampler {
                     }
                 }
             })
-            .map_err(|cause| LoadError::Thread { cause })?;
+            .map_err(LoadError::Thread)?;
         Ok(Self { shared: Arc::clone(shared), measure, looks, stop: Some(stop), thread: Some(thread) })
     }
 

@@ -28,20 +28,14 @@ pub enum KeeperError {
     #[error("/proc has no entry of this process: nobody could tell that it ended")]
     NoOwner,
     /// The program of this process cannot be found again.
-    #[error("the keeper's program cannot be found: {cause}")]
-    Program {
-        /// The kernel's answer.
-        cause: std::io::Error,
-    },
+    #[error("the keeper's program cannot be found: {0}")]
+    Program(std::io::Error),
     /// It cannot be started.
     #[error("the keeper cannot be started: {0}")]
     Start(#[from] TaskError),
     /// It ended at once.
-    #[error("the keeper {program} ended before it was ready: nothing was changed without one")]
-    NotReady {
-        /// The program that was started.
-        program: PathBuf,
-    },
+    #[error("the keeper {0} ended before it was ready: nothing was changed without one")]
+    NotReady(PathBuf),
 }
 
 /// The key of this process, to be named as owner of a set.
@@ -51,18 +45,12 @@ pub fn this_process() -> Option<TaskKey> {
 }
 
 /// Starts a keeper of a set that this process owns: after [`StateDir::begin`], before the first change.
-///
-/// # Errors
-/// [`KeeperError`].
 pub fn start(set: &SetId, state: &Path) -> Result<Keeper, KeeperError> {
-    let program = std::env::current_exe().map_err(|cause| KeeperError::Program { cause })?;
+    let program = std::env::current_exe().map_err(KeeperError::Program)?;
     start_program(&program, set, state, Path::new("/"))
 }
 
 /// The same with another program and another root of the system, for tests.
-///
-/// # Errors
-/// [`KeeperError`].
 pub fn start_program(program: &Path, set: &SetId, state: &Path, root: &Path) -> Result<Keeper, KeeperError> {
     let owner = this_process().ok_or(KeeperError::NoOwner)?;
     let mut launch = Launch::new(program)
@@ -74,7 +62,7 @@ pub fn start_program(program: &Path, set: &SetId, state: &Path, root: &Path) -> 
     if root != Path::new("/") {
         launch = launch.arg("--root").arg(root);
     }
-    Keeper::start(launch)?.ok_or_else(|| KeeperError::NotReady { program: program.to_owned() })
+    Keeper::start(launch)?.ok_or_else(|| KeeperError::NotReady(program.to_owned()))
 }
 
 /// What a keeper keeps.

@@ -195,7 +195,7 @@ impl Settings for Kernel {
 }
 
 fn absent(knob: &Knob) -> KnobError {
-    KnobError::Absent { knob: Box::new(knob.clone()) }
+    KnobError::Absent(Box::new(knob.clone()))
 }
 
 fn unsupported(knob: &Knob, why: &str) -> KnobError {

@@ -86,7 +86,7 @@ mod tests {
         fs::write(&path, b"before").unwrap();
         std::os::unix::fs::symlink("/dev/full", temporary(&path)).unwrap();
         let error = write(&path, b"after").unwrap_err();
-        assert!(matches!(&error, StoreError::DiskFull { path: named } if *named == path), "{error}");
+        assert!(matches!(&error, StoreError::DiskFull(named) if *named == path), "{error}");
         assert!(error.to_string().contains("disk full") && error.to_string().contains("run.json"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"before");
         assert!(!temporary(&path).exists());

@@ -8,17 +8,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A run directory is never overwritten.
-    #[error("run directory {} exists: give another --output or name, or go on with 'windhover campaign resume {}'", .path.display(), .path.display())]
-    Exists {
-        /// The directory.
-        path: PathBuf,
-    },
+    #[error("run directory {} exists: give another --output or name, or go on with 'windhover campaign resume {}'", .0.display(), .0.display())]
+    Exists(PathBuf),
     /// The file system is full, or the user's quota is used up. What was written before stays valid.
-    #[error("disk full while writing {}: free some space; a run that had begun goes on with 'windhover campaign resume'", .path.display())]
-    DiskFull {
-        /// The file that could not be written.
-        path: PathBuf,
-    },
+    #[error("disk full while writing {}: free some space; a run that had begun goes on with 'windhover campaign resume'", .0.display())]
+    DiskFull(PathBuf),
     /// A file or directory could not be made or written.
     #[error("cannot write {}: {cause}", .path.display())]
     Write {
@@ -36,23 +30,14 @@ pub enum StoreError {
         cause: io::Error,
     },
     /// There is no `run.json`.
-    #[error("{} is no run directory (it has no run.json): name one that 'windhover campaign list' shows", .path.display())]
-    NotARun {
-        /// The directory.
-        path: PathBuf,
-    },
+    #[error("{} is no run directory (it has no run.json): name one that 'windhover campaign list' shows", .0.display())]
+    NotARun(PathBuf),
     /// There is no `plan.toml`, which only a resume needs.
-    #[error("{} is missing, so the run cannot go on: put the plan back as plan.toml; 'windhover show' still works", .path.display())]
-    NoPlan {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{} is missing, so the run cannot go on: put the plan back as plan.toml; 'windhover show' still works", .0.display())]
+    NoPlan(PathBuf),
     /// Another process writes this run.
-    #[error("run {} is being written by another windhover: wait until it ends", .path.display())]
-    Busy {
-        /// The directory.
-        path: PathBuf,
-    },
+    #[error("run {} is being written by another windhover: wait until it ends", .0.display())]
+    Busy(PathBuf),
     /// A document is damaged or of a newer format; the text names the file.
     #[error(transparent)]
     Document(#[from] ModelError),
@@ -75,17 +60,11 @@ pub enum StoreError {
         why: String,
     },
     /// A run's name that is no file name.
-    #[error("run name '{name}': use letters, digits, '-', '_' and '.', and do not begin with '.'")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    #[error("run name '{0}': use letters, digits, '-', '_' and '.', and do not begin with '.'")]
+    Name(String),
     /// A time outside the years that have a text form.
-    #[error("time {ns} ns since 1970 has no calendar date: check the clock")]
-    Time {
-        /// The time.
-        ns: u64,
-    },
+    #[error("time {0} ns since 1970 has no calendar date: check the clock")]
+    Time(u64),
 }
 
 impl StoreError {
@@ -93,7 +72,7 @@ impl StoreError {
     pub(crate) fn writing(path: &Path, cause: io::Error) -> Self {
         let path = path.to_owned();
         match cause.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(path),
             _ => Self::Write { path, cause },
         }
     }

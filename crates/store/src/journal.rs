@@ -110,7 +110,7 @@ fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
             Err(TryLockError::Error(cause)) => return Err(StoreError::writing(path, cause)),
         }
     }
-    Err(StoreError::Busy { path: run.to_owned() })
+    Err(StoreError::Busy(run.to_owned()))
 }
 
 /// Whether a living process holds the journal's lock. A file that cannot be asked is taken as free.

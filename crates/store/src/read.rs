@@ -141,7 +141,7 @@ fn last_words(journal: &[JournalLine]) -> BTreeMap<u32, End<'_>> {
 pub(crate) fn read_run(path: &Path) -> Result<RunDocument, StoreError> {
     let file = path.join("run.json");
     let bytes = fs::read(&file).map_err(|cause| match cause.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreError::NotARun { path: path.to_owned() },
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreError::NotARun(path.to_owned()),
         _ => StoreError::reading(&file, cause),
     })?;
     parse_run(&file.display().to_string(), &bytes)

@@ -26,12 +26,12 @@ impl RunDir {
     pub fn create(parent: &Path, name: &str, utc_ns: u64) -> Result<Self, StoreError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-            return Err(StoreError::Name { name: name.to_owned() });
+            return Err(StoreError::Name(name.to_owned()));
         }
         let path = parent.join(format!("{name}-{}", utc_text(utc_ns)?));
         fs::create_dir_all(parent).map_err(|cause| StoreError::writing(parent, cause))?;
         fs::create_dir(&path).map_err(|cause| match cause.kind() {
-            io::ErrorKind::AlreadyExists => StoreError::Exists { path: path.clone() },
+            io::ErrorKind::AlreadyExists => StoreError::Exists(path.clone()),
             _ => StoreError::writing(&path, cause),
         })?;
         let filled = (|| {
@@ -58,13 +58,13 @@ impl RunDir {
     /// [`StoreError::Busy`] while another process writes it; else as [`Run::load`]. A missing plan is an error here.
     pub fn open_for_resume(path: &Path) -> Result<(Self, Run), StoreError> {
         if !path.join("run.json").exists() {
-            return Err(StoreError::NotARun { path: path.to_owned() });
+            return Err(StoreError::NotARun(path.to_owned()));
         }
         // Read before the lock too: a run that cannot be understood, or is of a newer format, must not be touched.
         Run::load(path)?;
         let plan = path.join("plan.toml");
         if !plan.is_file() {
-            return Err(StoreError::NoPlan { path: plan });
+            return Err(StoreError::NoPlan(plan));
         }
         // What somebody removed is measured again, as a killed run's missing cells are.
         let cells = path.join("cells");
@@ -115,7 +115,7 @@ impl RunDir {
     /// [`StoreError::Name`] for a name with a folder in it; [`StoreError::DiskFull`], [`StoreError::Write`].
     pub fn write_extra(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
-            return Err(StoreError::Name { name: name.to_owned() });
+            return Err(StoreError::Name(name.to_owned()));
         }
         atomic::write_synced(&self.path.join(name), bytes)
     }

@@ -8,7 +8,7 @@ use crate::StoreError;
 /// # Errors
 /// [`StoreError::Time`] for a time after the year 9999.
 pub fn utc_text(ns: u64) -> Result<String, StoreError> {
-    let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).map_err(|_| StoreError::Time { ns })?;
+    let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).map_err(|_| StoreError::Time(ns))?;
     let civil = jiff::tz::Offset::UTC.to_datetime(time);
     Ok(format!(
         "{:04}{:02}{:02}T{:02}{:02}{:02}Z",

@@ -180,7 +180,7 @@ pub fn set_timer_slack(slack: Duration) -> Result<(), TaskError> {
     if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) } == 0 {
         Ok(())
     } else {
-        Err(TaskError::TimerSlack { cause: io::Error::last_os_error() })
+        Err(TaskError::TimerSlack(io::Error::last_os_error()))
     }
 }
 

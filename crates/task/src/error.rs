@@ -9,12 +9,9 @@ use std::path::PathBuf;
 pub enum TaskError {
     /// A real-time policy that this user may not have.
     #[error(
-        "policy {policy} is not permitted: real-time policies need root, CAP_SYS_NICE or RLIMIT_RTPRIO of at least the priority (limits.conf(5): rtprio)"
+        "policy {0} is not permitted: real-time policies need root, CAP_SYS_NICE or RLIMIT_RTPRIO of at least the priority (limits.conf(5): rtprio)"
     )]
-    PolicyNotPermitted {
-        /// What was asked for.
-        policy: Policy,
-    },
+    PolicyNotPermitted(Policy),
     /// A policy that the kernel refused for another reason.
     #[error("policy {policy} cannot be set: {cause}")]
     Policy {
@@ -52,11 +49,8 @@ pub enum TaskError {
         cause: io::Error,
     },
     /// The timer slack cannot be set.
-    #[error("the timer slack cannot be set: {cause}")]
-    TimerSlack {
-        /// The system's error.
-        cause: io::Error,
-    },
+    #[error("the timer slack cannot be set: {0}")]
+    TimerSlack(io::Error),
     /// A CPU that the machine does not have.
     #[error("CPU {cpu} does not exist here: use {available}")]
     NoSuchCpu {
@@ -210,7 +204,7 @@ impl TaskError {
             Self::Policy { cause, .. }
             | Self::PolicyOf { cause, .. }
             | Self::Attributes { cause, .. }
-            | Self::TimerSlack { cause }
+            | Self::TimerSlack(cause)
             | Self::Affinity { cause, .. }
             | Self::OfThread { cause, .. }
             | Self::LockMemory { cause, .. }

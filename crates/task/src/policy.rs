@@ -55,7 +55,7 @@ pub fn apply_policy(policy: Policy) -> Result<(), TaskError> {
     let (number, priority) = raw(policy);
     set_raw(number, priority).map_err(|cause| {
         if cause.raw_os_error() == Some(libc::EPERM) && policy.is_real_time() {
-            TaskError::PolicyNotPermitted { policy }
+            TaskError::PolicyNotPermitted(policy)
         } else {
             TaskError::Policy { policy, cause }
         }

@@ -7,11 +7,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// No tracefs is mounted, and none may be.
-    #[error("no tracefs: it is not mounted at /sys/kernel/tracing and opening one failed ({cause}); it needs root")]
-    NoTracefs {
-        /// The kernel's answer.
-        cause: io::Error,
-    },
+    #[error("no tracefs: it is not mounted at /sys/kernel/tracing and opening one failed ({0}); it needs root")]
+    NoTracefs(io::Error),
     /// A step on a file of the instance failed.
     #[error("{path}: cannot {step}: {cause}")]
     Step {
@@ -23,9 +20,6 @@ pub enum TraceError {
         cause: io::Error,
     },
     /// None of the events that were asked for exists on this kernel.
-    #[error("this kernel has none of the trace events {events}")]
-    NoEvents {
-        /// What was asked for.
-        events: String,
-    },
+    #[error("this kernel has none of the trace events {0}")]
+    NoEvents(String),
 }

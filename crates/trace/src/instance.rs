@@ -86,7 +86,7 @@ impl Instance {
             }
         }
         if self.missing.len() == options.events.len() {
-            return Err(TraceError::NoEvents { events: options.events.join(", ") });
+            return Err(TraceError::NoEvents(options.events.join(", ")));
         }
         self.write("tracing_on", "1")
     }

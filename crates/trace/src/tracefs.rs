@@ -25,7 +25,7 @@ impl Tracefs {
         if let Some(path) = mounted {
             return Ok(Self { path: path.to_owned(), _mount: None });
         }
-        let mount = open(c"tracefs").map_err(|cause| TraceError::NoTracefs { cause })?;
+        let mount = open(c"tracefs").map_err(TraceError::NoTracefs)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
         Ok(Self { path, _mount: Some(mount) })
     }

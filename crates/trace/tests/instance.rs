@@ -20,7 +20,7 @@ fn an_instance_sees_the_tasks_that_run_on_its_cpu() {
     let cpu = pinned();
     let instance = match Instance::start(&Options::visitors([cpu].into_iter().collect())) {
         Ok(instance) => instance,
-        Err(TraceError::NoTracefs { cause }) => {
+        Err(TraceError::NoTracefs(cause)) => {
             eprintln!("SKIPPED an_instance_sees_the_tasks_that_run_on_its_cpu: no tracefs: {cause}");
             return;
         }

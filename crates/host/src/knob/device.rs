@@ -52,7 +52,7 @@ pub(super) fn read(machine: &Machine, knob: &Knob) -> Result<String, KnobError> 
         _ => Err(no_device()),
     };
     value.map_err(|trouble| match trouble {
-        Trouble::Absent => KnobError::Absent { knob: Box::new(knob.clone()) },
+        Trouble::Absent => KnobError::Absent(Box::new(knob.clone())),
         Trouble::Failed(cause) => KnobError::Read { knob: Box::new(knob.clone()), cause },
         Trouble::Unsupported(why) => KnobError::Unsupported { knob: Box::new(knob.clone()), why },
     })
@@ -68,7 +68,7 @@ pub(super) fn write(machine: &Machine, knob: &Knob, value: &str) -> Result<(), K
         _ => Err(no_device()),
     };
     done.map_err(|trouble| match trouble {
-        Trouble::Absent => KnobError::Absent { knob: Box::new(knob.clone()) },
+        Trouble::Absent => KnobError::Absent(Box::new(knob.clone())),
         Trouble::Failed(cause) => KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
         Trouble::Unsupported(why) => KnobError::Unsupported { knob: Box::new(knob.clone()), why },
     })

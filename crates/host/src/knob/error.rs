@@ -7,11 +7,8 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum KnobError {
     /// This system has no such setting.
-    #[error("{knob}: not on this system")]
-    Absent {
-        /// Which.
-        knob: Box<Knob>,
-    },
+    #[error("{0}: not on this system")]
+    Absent(Box<Knob>),
     /// It cannot be read.
     #[error("{knob}: cannot read: {cause}")]
     Read {
@@ -46,7 +43,7 @@ impl KnobError {
     pub fn reading(knob: &Knob, cause: io::Error) -> Self {
         let knob = Box::new(knob.clone());
         match cause.kind() {
-            io::ErrorKind::NotFound => Self::Absent { knob },
+            io::ErrorKind::NotFound => Self::Absent(knob),
             _ => Self::Read { knob, cause },
         }
     }
@@ -55,7 +52,7 @@ impl KnobError {
     #[must_use]
     pub fn writing(knob: &Knob, value: &str, cause: io::Error) -> Self {
         match cause.kind() {
-            io::ErrorKind::NotFound => Self::Absent { knob: Box::new(knob.clone()) },
+            io::ErrorKind::NotFound => Self::Absent(Box::new(knob.clone())),
             _ => Self::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
         }
     }

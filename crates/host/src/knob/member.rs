@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The directory of the group that a task is in.
 pub(super) fn read(machine: &Machine, knob: &Knob, hierarchy: &Path, task: &TaskKey) -> Result<String, KnobError> {
     if !task.lives(machine) {
-        return Err(KnobError::Absent { knob: Box::new(knob.clone()) });
+        return Err(KnobError::Absent(Box::new(knob.clone())));
     }
     let text = machine.text(format!("/proc/{}/cgroup", task.tid)).map_err(|cause| gone_or(knob, cause))?;
     let groups = tasks::parse_cgroup(&text);
@@ -24,7 +24,7 @@ pub(super) fn read(machine: &Machine, knob: &Knob, hierarchy: &Path, task: &Task
             why: "its control group lies outside this control group namespace".to_owned(),
         }),
         Some(line) => Ok(directory(hierarchy, &line.path).display().to_string()),
-        None => Err(KnobError::Absent { knob: Box::new(knob.clone()) }),
+        None => Err(KnobError::Absent(Box::new(knob.clone()))),
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn write(
     };
     // The look at the task comes right before the write: its number may have been given to another meanwhile.
     if !task.lives(machine) {
-        return Err(KnobError::Absent { knob: Box::new(knob.clone()) });
+        return Err(KnobError::Absent(Box::new(knob.clone())));
     }
     let id = task.tid.to_string();
     let moved = match machine.put(target.join(file), &id) {
@@ -68,9 +68,7 @@ pub(super) fn write(
     match moved {
         Ok(()) if machine.is_running() => Ok(()),
         Ok(()) => pretend(machine, hierarchy, task, target).map_err(|cause| failed(knob, value, cause)),
-        Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => {
-            Err(KnobError::Absent { knob: Box::new(knob.clone()) })
-        }
+        Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => Err(KnobError::Absent(Box::new(knob.clone()))),
         Err(cause) => Err(failed(knob, value, cause)),
     }
 }
@@ -82,7 +80,7 @@ fn failed(knob: &Knob, value: &str, cause: io::Error) -> KnobError {
 
 fn gone_or(knob: &Knob, cause: io::Error) -> KnobError {
     match cause.raw_os_error() {
-        Some(libc::ESRCH) => KnobError::Absent { knob: Box::new(knob.clone()) },
+        Some(libc::ESRCH) => KnobError::Absent(Box::new(knob.clone())),
         _ => KnobError::reading(knob, cause),
     }
 }

@@ -18,11 +18,8 @@ pub enum UndoError {
         cause: io::Error,
     },
     /// Another windhover changes this machine at the moment.
-    #[error("another windhover (process {holder}) is changing this machine: wait for it, or end it")]
-    Locked {
-        /// Who holds the lock, where known.
-        holder: String,
-    },
+    #[error("another windhover (process {0}) is changing this machine: wait for it, or end it")]
+    Locked(String),
     /// A log's line cannot be read.
     #[error("undo log {path}: line {line} cannot be read: {why}")]
     Line {
@@ -37,11 +34,8 @@ pub enum UndoError {
     #[error("/proc/sys/kernel/random/boot_id cannot be read: no settings are changed without it")]
     NoBootId,
     /// There is no such change set.
-    #[error("there is no change set {id} to undo: see `windhover undo --list`")]
-    NoSuchSet {
-        /// As asked for.
-        id: String,
-    },
+    #[error("there is no change set {0} to undo: see `windhover undo --list`")]
+    NoSuchSet(String),
     /// A change set belongs to another network namespace that still exists.
     #[error("change set {set} was made in another network namespace (inode {netns}): `windhover undo {set}` enters it")]
     OtherNamespace {

@@ -52,7 +52,7 @@ impl StateDir {
                     if Instant::now() >= deadline {
                         let holder = std::fs::read_to_string(&path).unwrap_or_default();
                         let holder = Some(holder.trim().to_owned()).filter(|holder| !holder.is_empty());
-                        return Err(UndoError::Locked { holder: holder.unwrap_or_else(|| "unknown".to_owned()) });
+                        return Err(UndoError::Locked(holder.unwrap_or_else(|| "unknown".to_owned())));
                     }
                     std::thread::sleep(LOOK.min(deadline.saturating_duration_since(Instant::now())));
                 }

@@ -76,9 +76,6 @@ impl StateDir {
     }
 
     /// The state directories of namespaces below this one that hold logs of this boot.
-    ///
-    /// # Errors
-    /// [`UndoError`].
     pub fn namespaces(&self) -> Result<Vec<Self>, UndoError> {
         let mut found = Vec::new();
         if private::check(self.path()).is_err() {

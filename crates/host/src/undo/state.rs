@@ -357,7 +357,7 @@ impl StateDir {
 
     /// The log of a set that exists.
     fn existing(&self, id: &SetId) -> Result<PathBuf, UndoError> {
-        let missing = || UndoError::NoSuchSet { id: id.to_string() };
+        let missing = || UndoError::NoSuchSet(id.to_string());
         let number = number_of(id).ok_or_else(missing)?;
         let path = self.trusted_folder()?.ok_or_else(missing)?.join(file_of(number));
         if path.is_file() { Ok(path) } else { Err(missing()) }

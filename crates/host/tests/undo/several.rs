@@ -122,7 +122,7 @@ fn two_at_once_come_one_after_the_other() {
     let _lock = state.lock(PATIENCE).unwrap();
     let refused = state.lock(Duration::from_millis(50));
     let own = std::process::id().to_string();
-    assert!(matches!(refused, Err(UndoError::Locked { holder }) if holder == own));
+    assert!(matches!(refused, Err(UndoError::Locked(holder)) if holder == own));
 }
 
 #[test]

@@ -76,9 +76,6 @@ impl Client {
     }
 
     /// What its machine and host are.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub fn facts(&mut self) -> Result<(MachineFacts, HostFacts), PipeError> {
         match self.ask("tell its facts", &Request::Facts, PROMPT)? {
             Reply::Facts { machine, host } => Ok((*machine, *host)),
@@ -89,9 +86,6 @@ impl Client {
     /// Makes its machine and host as asked for; what an earlier call changed and this one does not ask for is put back.
     /// When it fails everything is put back. `device`: what settings beginning with `nic.` mean.
     /// `shielded`: another agent of this run keeps a shield up on that machine.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub fn prepare(
         &mut self,
         shield: Option<&ShieldSpec>,
@@ -115,9 +109,6 @@ impl Client {
     }
 
     /// Puts back what [`Self::prepare`] changed; gives back what could not be, one line each.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub fn restore(&mut self) -> Result<Vec<String>, PipeError> {
         let step = "put settings back";
         match self.ask(step, &Request::Restore, SETTINGS)? {
@@ -127,9 +118,6 @@ impl Client {
     }
 
     /// Starts an endpoint and waits until it listens.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub fn start_endpoint(&mut self, task: &EndpointTask, launch: &LaunchSpec) -> Result<StartedEndpoint, PipeError> {
         let request = Request::StartEndpoint { task: task.clone(), launch: launch.clone() };
         match self.ask("start an endpoint", &request, PROMPT)? {
@@ -153,9 +141,6 @@ impl Client {
     /// `live` while it runs, where the task asks for them. `cancel` is looked
     /// at ten times a second; when it is set the probe is stopped, what it measured so far is given to `sink`, and the
     /// answer is [`PipeError::Failed`] with code 130.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub fn run_probe(
         &mut self,
         task: &ProbeTask,
@@ -197,9 +182,6 @@ impl Client {
     /// Starts a load and waits until it is steady, `timeout` at most. A load that is not steady by then runs all the
     /// same, and its answer says so. `cancel` is looked at ten times a second; when it is set the load is ended, and the
     /// answer is [`PipeError::Failed`] with code 130 unless the load was steady meanwhile.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub fn start_load(
         &mut self,
         spec: &LoadSpec,
@@ -230,9 +212,6 @@ impl Client {
     }
 
     /// Stops a load and takes its report.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub fn stop_load(&mut self, id: u32) -> Result<LoadReport, PipeError> {
         match self.ask("stop a load", &Request::StopLoad { id }, PROMPT)? {
             Reply::LoadReport { id: stopped, report } if stopped == id => Ok(*report),
@@ -241,9 +220,6 @@ impl Client {
     }
 
     /// Says good-bye and waits until the agent has stopped its workers and ended.
-    ///
-    /// # Errors
-    /// [`PipeError`].
     pub fn bye(mut self) -> Result<(), PipeError> {
         match self.ask("end", &Request::Bye, PROMPT)? {
             Reply::Bye => self.transport.close(),

@@ -169,7 +169,7 @@ pub fn probe_throttle(cpu: u32) -> Result<Throttle, MeasureError> {
     let clock = ::clock::Clock::calibrate()?;
     let spinner = move || crate::verify::spin(clock, cpu, PROBE, Policy::Fifo(1));
     let thread = std::thread::Builder::new().name("throttle-probe".to_owned()).spawn(spinner);
-    let failed = || crate::verify::SpinError::Thread { cpu };
+    let failed = || crate::verify::SpinError::Thread(cpu);
     let spun = thread.map_err(|_| failed())?.join().map_err(|_| failed())??;
     Ok(Throttle { cpu, duration_ns: spun.spun_ns, longest_ns: spun.longest.map_or(0, |gap| gap.ns) })
 }

@@ -59,9 +59,6 @@ impl Shielded {
 /// first one did. What fails half way is put back.
 ///
 /// With an `owner`, which must be this process, the shield goes when that ends, however it ends.
-///
-/// # Errors
-/// [`ShieldError`].
 pub fn apply(
     planned: &ShieldPlan,
     kernel: &Kernel,
@@ -73,9 +70,6 @@ pub fn apply(
 }
 
 /// Makes a shield that is up as it was, whosever it is.
-///
-/// # Errors
-/// [`ShieldError`].
 pub(super) fn repair(planned: &ShieldPlan, kernel: &Kernel, state: &StateDir) -> Result<Shielded, ShieldError> {
     make(planned, kernel, state, None, None)
 }
@@ -125,7 +119,7 @@ fn make(
     let made = fresh.extends.is_none();
     let keeper = if owned && made {
         let started = keeper::start(&set, state.path());
-        Some(started.map_err(|error| ShieldError::Keeper { why: error.to_string() })?)
+        Some(started.map_err(|error| ShieldError::Keeper(error.to_string()))?)
     } else {
         None
     };
@@ -206,7 +200,7 @@ fn not_anothers(
             return Err(ShieldError::Owned { cpus, owner: other.to_string(), command: header.command });
         }
         if is_up && owner.is_some() && header.owner.is_none() && plan.replaces.contains(&id) {
-            return Err(ShieldError::OtherIsUp { cpus });
+            return Err(ShieldError::OtherIsUp(cpus));
         }
     }
     Ok(())
@@ -270,7 +264,7 @@ impl Run<'_> {
         match changes.set(self.kernel, &step.change) {
             Ok(Done::Changed { .. }) => self.changed += 1,
             Ok(Done::Already) => {}
-            Err(UndoError::Knob(KnobError::Absent { knob })) if of_task(&knob) => {}
+            Err(UndoError::Knob(KnobError::Absent(knob))) if of_task(&knob) => {}
             Err(UndoError::ReadBack { knob, found, .. }) if v2::is_partition(&knob) => {
                 let Knob::File { path, .. } = *knob else { return Ok(()) };
                 return Err(Failure::NotIsolated { path, found });

@@ -26,12 +26,9 @@ pub enum ShieldError {
     },
     /// The boot CPU has duties that cannot be moved.
     #[error(
-        "CPU {cpu} is the boot CPU, which keeps duties that cannot be moved: choose another one, or add --allow-boot-cpu"
+        "CPU {0} is the boot CPU, which keeps duties that cannot be moved: choose another one, or add --allow-boot-cpu"
     )]
-    BootCpu {
-        /// Which one that is.
-        cpu: u32,
-    },
+    BootCpu(u32),
     /// Nothing else could run any more.
     #[error("no CPU would be left for {whom}: {asked} is to be shielded{gone}; leave at least one of {online} out")]
     NoHousekeeping {
@@ -55,11 +52,8 @@ pub enum ShieldError {
         nodes: CpuList,
     },
     /// Memory cannot be closed without its CPUs.
-    #[error("-m: memory is closed to others only together with its CPUs: add CPU {cpus} to -p")]
-    MemoryAlone {
-        /// CPUs that are missing in `-p`.
-        cpus: CpuList,
-    },
+    #[error("-m: memory is closed to others only together with its CPUs: add CPU {0} to -p")]
+    MemoryAlone(CpuList),
     /// Some CPUs were isolated at boot.
     #[error(
         "CPU {isolated} was isolated at boot (/sys/devices/system/cpu/isolated; isolcpus=), and backend {backend} must not be mixed with that: shield {isolated} alone with --backend isolcpus, or boot without isolcpus="
@@ -108,33 +102,21 @@ pub enum ShieldError {
     },
     /// Nothing can be kept on a CPU that the kernel closes.
     #[error(
-        "--keep {kept}: a v2 partition is closed to all but its members: use --backend v1 or affinity, or place it there by `windhover run -b`"
+        "--keep {0}: a v2 partition is closed to all but its members: use --backend v1 or affinity, or place it there by `windhover run -b`"
     )]
-    CannotKeep {
-        /// What was asked for.
-        kept: String,
-    },
+    CannotKeep(String),
     /// A network device cannot be looked at.
     #[error("a network device cannot be put onto the shield: {0}")]
     Nic(#[from] NicError),
     /// A device is to go onto the shield, and no CPU is shielded.
-    #[error("--nic {device}: no CPU is shielded that it could go to: add -p or -a LIST")]
-    NicWithoutCpus {
-        /// Which.
-        device: String,
-    },
+    #[error("--nic {0}: no CPU is shielded that it could go to: add -p or -a LIST")]
+    NicWithoutCpus(String),
     /// A flow is to go onto the shield, and no device is.
-    #[error("--flow '{rule}': no device is on the shield that could steer it: add --nic IF")]
-    FlowWithoutNic {
-        /// Which.
-        rule: String,
-    },
+    #[error("--flow '{0}': no device is on the shield that could steer it: add --nic IF")]
+    FlowWithoutNic(String),
     /// A flow rule that cannot be read.
-    #[error("--flow: {why}: write it as 'udp4 dst-port 7000'")]
-    FlowRule {
-        /// What is wrong.
-        why: String,
-    },
+    #[error("--flow: {0}: write it as 'udp4 dst-port 7000'")]
+    FlowRule(String),
     /// The kernel took the partition's CPUs, and then did not isolate them.
     #[error("{path} reads back '{found}' and not 'isolated': {remedy}; {undone}")]
     NotIsolated {
@@ -160,11 +142,8 @@ pub enum ShieldError {
         command: String,
     },
     /// A shield that stays would be lost by one that goes.
-    #[error("another shield, of CPU {cpus}, is up and is to stay: `windhover shield --reset` takes it down first")]
-    OtherIsUp {
-        /// What it shields.
-        cpus: CpuList,
-    },
+    #[error("another shield, of CPU {0}, is up and is to stay: `windhover shield --reset` takes it down first")]
+    OtherIsUp(CpuList),
     /// The shield that is up cannot be taken down.
     #[error(
         "the shield that is up (change set {set}) cannot be put back: {why}; see `windhover shield --reset --force`"
@@ -213,12 +192,9 @@ pub enum ShieldError {
     },
     /// The keeper, which undoes a shield when its owner vanishes, does not run.
     #[error(
-        "the process that would undo the shield when this one vanishes cannot be started: {why}; nothing was changed"
+        "the process that would undo the shield when this one vanishes cannot be started: {0}; nothing was changed"
     )]
-    Keeper {
-        /// One line.
-        why: String,
-    },
+    Keeper(String),
     /// The undo log.
     #[error(transparent)]
     Undo(#[from] UndoError),

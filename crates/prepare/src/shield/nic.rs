@@ -15,15 +15,15 @@ pub(super) fn maps(view: &super::view::View<'_>) -> Result<Vec<NicMap>, ShieldEr
     if let Some(device) = spec.nics.first()
         && target(spec).is_empty()
     {
-        return Err(ShieldError::NicWithoutCpus { device: device.clone() });
+        return Err(ShieldError::NicWithoutCpus(device.clone()));
     }
     if let Some(rule) = spec.flows.first()
         && spec.nics.is_empty()
     {
-        return Err(ShieldError::FlowWithoutNic { rule: rule.clone() });
+        return Err(ShieldError::FlowWithoutNic(rule.clone()));
     }
     for rule in &spec.flows {
-        with_queue(rule, 0).map_err(|why| ShieldError::FlowRule { why })?;
+        with_queue(rule, 0).map_err(ShieldError::FlowRule)?;
     }
     spec.nics.iter().map(|device| Ok(NicMap::of(view.machine(), device)?)).collect()
 }

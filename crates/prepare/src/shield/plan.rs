@@ -145,7 +145,7 @@ fn rules(view: &View<'_>) -> Result<(), ShieldError> {
         return Err(ShieldError::UnknownCpu { cpus: unknown, online });
     }
     if all.contains(topology.boot) && !spec.allow_boot_cpu {
-        return Err(ShieldError::BootCpu { cpu: topology.boot });
+        return Err(ShieldError::BootCpu(topology.boot));
     }
     if view.housekeeping.is_empty() && !spec.processes.is_empty() {
         let mut gone = String::new();
@@ -189,7 +189,7 @@ fn memory_rules(view: &View<'_>) -> Result<(), ShieldError> {
         return Err(ShieldError::NoMemoryLeft { asked: spec.memory.clone(), nodes });
     }
     if !spec.memory.is_within(&spec.processes) {
-        return Err(ShieldError::MemoryAlone { cpus: spec.memory.without(&spec.processes) });
+        return Err(ShieldError::MemoryAlone(spec.memory.without(&spec.processes)));
     }
     Ok(())
 }
@@ -202,7 +202,7 @@ fn backend_rules(view: &View<'_>, backend: ShieldBackend) -> Result<(), ShieldEr
         return Err(ShieldError::Backend { backend, why });
     }
     if backend == ShieldBackend::V2 && !spec.keep.is_empty() {
-        return Err(ShieldError::CannotKeep { kept: spec.keep.join(", ") });
+        return Err(ShieldError::CannotKeep(spec.keep.join(", ")));
     }
     let (root, ours) = match (backend, &view.layout) {
         (ShieldBackend::V2, Layout { v2: Ok(v2), .. }) => (&v2.root, vec![v2.shield()]),

@@ -67,9 +67,6 @@ fn what(name: &str) -> String {
 }
 
 /// The change sets of a profile, oldest first; of all profiles without a name.
-///
-/// # Errors
-/// [`UndoError`].
 pub fn applied(state: &StateDir, name: Option<&str>) -> Result<Vec<(SetId, SetHeader)>, UndoError> {
     let sets = match state.sets() {
         // Not even a directory to look into.
@@ -95,18 +92,12 @@ fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, Held>, UndoError>
 }
 
 /// Makes the changes of a plan, and no others. A change that is refused undoes all that were made before it.
-///
-/// # Errors
-/// [`TuneError`].
 pub fn apply(plan: &TunePlan, kernel: &Kernel, state: &StateDir, command: &str) -> Result<TuneReport, TuneError> {
     make(plan, kernel, state, None, command).map(|(report, _)| report)
 }
 
 /// As [`apply`], for as long as this process lives: a keeper, which is there before the first change, undoes the set when
 /// the process has ended, however that was.
-///
-/// # Errors
-/// [`TuneError`].
 pub fn apply_kept(
     plan: &TunePlan,
     kernel: &Kernel,
@@ -138,7 +129,7 @@ fn make(
     let mut changes = state.begin(&lock, &header)?;
     let keeper = if owned {
         let started = keeper::start(changes.id(), state.path());
-        Some(started.map_err(|error| TuneError::Keeper { why: error.to_string() })?)
+        Some(started.map_err(|error| TuneError::Keeper(error.to_string()))?)
     } else {
         None
     };
@@ -148,14 +139,14 @@ fn make(
             let cause = Box::new(cause);
             if changes.is_empty() {
                 drop(lock);
-                return Err(TuneError::Refused { cause });
+                return Err(TuneError::Refused(cause));
             }
             let undone = state.undo(&lock, kernel, changes.id(), false, PATIENCE);
             // The keeper needs the lock to see that nothing is left to do.
             drop(lock);
             let undone = undone?;
             if undone.is_clean() {
-                return Err(TuneError::Refused { cause });
+                return Err(TuneError::Refused(cause));
             }
             let left = undone.conflicts.iter().map(|conflict| conflict.knob.to_string()).chain(undone.failed.clone());
             let left = left.collect::<Vec<_>>().join(", ");
@@ -277,9 +268,6 @@ fn denied(path: &Path) -> bool {
 
 /// What is not as the profile has it: where it was applied, compared with what the undo log holds; what it leaves out,
 /// with the profile.
-///
-/// # Errors
-/// [`TuneError`].
 pub fn verify(
     profile: &Profile,
     device: Option<&str>,

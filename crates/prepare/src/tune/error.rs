@@ -60,11 +60,8 @@ pub enum TuneError {
         capabilities: String,
     },
     /// A change was refused; all that were made before it are undone.
-    #[error("{cause}; everything changed before it is put back")]
-    Refused {
-        /// What failed.
-        cause: Box<TuneError>,
-    },
+    #[error("{0}; everything changed before it is put back")]
+    Refused(Box<TuneError>),
     /// A change was refused, and what was made before it could not all be put back.
     #[error("{cause}; and not everything changed before it could be put back: {left}; try `windhover undo`")]
     RolledBackPartly {
@@ -76,11 +73,8 @@ pub enum TuneError {
         left: String,
     },
     /// Nobody would undo the settings when this process dies.
-    #[error("no keeper, so nothing was changed: {why}")]
-    Keeper {
-        /// One line.
-        why: String,
-    },
+    #[error("no keeper, so nothing was changed: {0}")]
+    Keeper(String),
     /// The undo log cannot be used.
     #[error(transparent)]
     Undo(#[from] UndoError),

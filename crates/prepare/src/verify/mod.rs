@@ -67,9 +67,6 @@ pub enum VerifyError {
 
 /// Spins on each CPU for `time` and tells what touched it. Without tracefs the gaps are found all the same, but nobody
 /// is named. The calling thread should be on another CPU.
-///
-/// # Errors
-/// [`VerifyError`].
 pub fn run(cpus: &CpuList, time: Duration, policy: Policy) -> Result<Evidence, VerifyError> {
     if cpus.is_empty() {
         return Err(VerifyError::NoCpu);

@@ -58,17 +58,11 @@ pub enum SpinError {
     #[error(transparent)]
     Enter(#[from] EnterError),
     /// It asks for more than ten minutes.
-    #[error("cannot spin for {asked} s: at most {most} s", most = LONGEST.as_secs())]
-    TooLong {
-        /// Asked for, in s.
-        asked: u64,
-    },
+    #[error("cannot spin for {0} s: at most {most} s", most = LONGEST.as_secs())]
+    TooLong(u64),
     /// The thread could not be started, or ended without an answer.
-    #[error("the spinning thread of CPU {cpu} failed")]
-    Thread {
-        /// The CPU.
-        cpu: u32,
-    },
+    #[error("the spinning thread of CPU {0} failed")]
+    Thread(u32),
 }
 
 /// What the loop keeps: plain numbers and a vector that never grows.
@@ -81,12 +75,9 @@ struct Tally {
 
 /// Spins on one CPU, in the calling thread. A real-time thread is limited to the time asked for and a second more
 /// (RLIMIT_RTTIME), so that it cannot hold the CPU if something goes wrong.
-///
-/// # Errors
-/// [`SpinError`].
 pub fn spin(clock: Clock, cpu: u32, time: Duration, policy: Policy) -> Result<Spin, SpinError> {
     if time > LONGEST {
-        return Err(SpinError::TooLong { asked: time.as_secs() });
+        return Err(SpinError::TooLong(time.as_secs()));
     }
     let place = |cause| SpinError::Place { cpu, cause };
     host::shield::enter(&[cpu].into_iter().collect())?;
@@ -160,8 +151,8 @@ pub(super) fn on_each(clock: Clock, cpus: &CpuList, time: Duration, policy: Poli
         .collect();
     let mut spins = Vec::new();
     for (cpu, thread) in started {
-        let joined = thread.map_err(|_| SpinError::Thread { cpu })?.join();
-        spins.push(joined.map_err(|_| SpinError::Thread { cpu })??);
+        let joined = thread.map_err(|_| SpinError::Thread(cpu))?.join();
+        spins.push(joined.map_err(|_| SpinError::Thread(cpu))??);
     }
     Ok(spins)
 }

@@ -205,7 +205,7 @@ fn explain(program: &str, step: Option<Step>, asked: Asked, cause: io::Error) ->
             cause,
         },
         (Some(Step::Policy), Asked { policy: Some(policy), .. }) if number == Some(libc::EPERM) => {
-            TaskError::PolicyNotPermitted { policy }
+            TaskError::PolicyNotPermitted(policy)
         }
         (Some(Step::Policy), Asked { policy: Some(policy), .. }) => TaskError::Policy { policy, cause },
         (Some(Step::Cpus), Asked { cpus: Some(cpus), .. }) => cpu::refused(&cpus, cause),

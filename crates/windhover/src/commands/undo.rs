@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
         states.extend(state.namespaces()?.into_iter().map(NamedState::of));
     }
     if let Some(unknown) = unknown(&arguments.ids, &states)? {
-        return Err(Failure::usage(host::undo::UndoError::NoSuchSet { id: unknown }));
+        return Err(Failure::usage(host::undo::UndoError::NoSuchSet(unknown)));
     }
     let mut all = UndoOutput::default();
     for directory in &states {

@@ -37,7 +37,7 @@ fn unknown_and_offline_cpus() {
 #[test]
 fn the_boot_cpu_needs_a_word() {
     let tree = v2();
-    assert!(matches!(refused(&tree, &all("0-1")), ShieldError::BootCpu { cpu: 0 }));
+    assert!(matches!(refused(&tree, &all("0-1")), ShieldError::BootCpu(0)));
     let allowed = ShieldSpec { allow_boot_cpu: true, ..all("0-1") };
     plan(&allowed, &tree.kernel(), &tree.state()).unwrap();
 }
