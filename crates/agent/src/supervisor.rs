@@ -7,7 +7,6 @@ use crate::{AgentError, Context};
 use model::{HostFacts, MachineFacts, WorkerEvent, WorkerSpec};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use wire::agent::{PROTOCOL, forward};
@@ -175,9 +174,9 @@ impl<'a, W: Write> Supervisor<'a, W> {
 
     fn facts(&mut self) -> &(MachineFacts, HostFacts) {
         self.facts.get_or_insert_with(|| {
-            let root = Path::new("/");
-            let (machine, mut host) = (host::facts::machine(root), host::facts::host(root));
-            let examined = prepare::doctor::record(&host::knob::Machine::running());
+            let here = host::knob::Machine::running();
+            let (machine, mut host) = (host::facts::machine(&here), host::facts::host(&here));
+            let examined = prepare::doctor::record(&here);
             host.environment = serde_json::to_value(examined).ok();
             (machine, host)
         })

@@ -2,6 +2,7 @@
 
 use crate::knob::Machine;
 use crate::tasks::parse_stat;
+use crate::usage::{parse_sched_migrations, parse_schedstat};
 use std::time::Duration;
 
 /// A process that has ended. What is of its first thread only says so in its name; the sums over all threads come from
@@ -24,13 +25,12 @@ impl Ended {
     #[must_use]
     pub fn of(machine: &Machine, pid: u32) -> Self {
         let file = |name: &str| machine.text(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        let (waited, turns) = schedstat(&file("schedstat"));
+        let [_, waited, turns] = parse_schedstat(&file("schedstat"));
         let real_time = parse_stat(&file("stat")).is_some_and(|stat| stat.is_real_time());
-        Self { real_time, waited, turns, migrations: migrations(&file("sched")) }
+        let migrations = parse_sched_migrations(&file("sched"));
+        Self { real_time, waited: waited.map(Duration::from_nanos), turns, migrations }
     }
-}
 
-impl Ended {
     /// What came after an earlier reading of the same process.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
@@ -41,29 +41,5 @@ impl Ended {
             turns: count(self.turns, before.turns),
             migrations: count(self.migrations, before.migrations),
         }
-    }
-}
-
-/// `ran waited turns`, the first two in ns (Documentation/scheduler/sched-stats.rst).
-fn schedstat(text: &str) -> (Option<Duration>, Option<u64>) {
-    let numbers: Vec<u64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
-    (numbers.get(1).copied().map(Duration::from_nanos), numbers.get(2).copied())
-}
-
-fn migrations(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
-    line.trim_start().strip_prefix(':')?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_files_say() {
-        assert_eq!(schedstat("1871673 250 2\n"), (Some(Duration::from_nanos(250)), Some(2)));
-        assert_eq!(schedstat(""), (None, None));
-        assert_eq!(migrations("x\nse.nr_migrations                   :                 17\n"), Some(17));
-        assert_eq!(migrations("nr_switches : 3\n"), None);
     }
 }

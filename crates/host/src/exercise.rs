@@ -8,7 +8,7 @@ pub fn qdisc(bytes: &[u8]) {
     let _ = qdisc::parse_dump(bytes);
 }
 
-/// What the kernel answers about NAPI instances and queues over netlink.
+/// What the kernel answers about NAPI instances over netlink.
 pub fn napi(bytes: &[u8]) {
     knob::napi::exercise(bytes);
 }

@@ -31,8 +31,8 @@ pub struct Holder {
 /// All holders: those of root and of the caller. Others cannot open the device.
 #[must_use]
 pub fn find(machine: &Machine) -> Vec<Holder> {
-    let names = machine.names("/proc").unwrap_or_default();
-    names.iter().filter_map(|name| holder(machine, name.parse().ok()?)).collect()
+    let ids = machine.numbers("/proc", "").into_iter();
+    ids.filter_map(|pid| holder(machine, i32::try_from(pid).ok()?)).collect()
 }
 
 fn holder(machine: &Machine, pid: i32) -> Option<Holder> {

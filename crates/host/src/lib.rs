@@ -12,6 +12,7 @@ pub mod ended;
 pub mod exercise;
 pub mod facts;
 pub mod holders;
+pub mod irqs;
 pub mod knob;
 pub mod netns;
 pub mod nic;

@@ -5,12 +5,12 @@
 //! netlink is asked of the running system alone. /sys shows the network namespace that it was mounted in: a device of
 //! the calling thread's namespace that is not the one there is refused.
 
+use crate::irqs::Irq;
 use crate::knob::{Form, Knob, Machine, Settings, napi};
 use model::CpuList;
-use nix::fcntl::OFlag;
 use std::path::{Path, PathBuf};
 
-pub use napi::{Napi, QueueOwner};
+pub use napi::Napi;
 
 /// Why a device cannot be looked at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,29 +28,6 @@ pub enum NicError {
     OtherNamespace(String),
 }
 
-/// An interrupt of a device.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NicIrq {
-    /// Its number.
-    pub number: u32,
-    /// Names of what handles it (`eth0-rx-0`); empty while the device is down.
-    pub actions: Vec<String>,
-    /// CPUs that it may go to.
-    pub cpus: Option<CpuList>,
-    /// CPUs that it goes to. The kernel moves it at its next occurrence only.
-    pub effective: Option<CpuList>,
-    /// Whether its CPUs can be set: not those that a driver had spread over all CPUs (managed).
-    pub movable: bool,
-}
-
-impl NicIrq {
-    /// Its mask, to be set through the undo log.
-    #[must_use]
-    pub fn knob(&self) -> Knob {
-        Knob::file(format!("/proc/irq/{}/smp_affinity_list", self.number), Form::CpuList)
-    }
-}
-
 /// A queue of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicQueue {
@@ -61,8 +38,6 @@ pub struct NicQueue {
     /// CPUs that share the work of receiving from it (RPS), or that send through it (XPS); absent where the kernel does
     /// not offer that, as with XPS of a single queue.
     pub steering: Option<CpuList>,
-    /// The NAPI instance that polls it, where the kernel tells.
-    pub napi: Option<u32>,
     device: String,
 }
 
@@ -80,7 +55,7 @@ pub struct NicMap {
     /// Its name.
     pub device: String,
     /// Its interrupts, ascending.
-    pub irqs: Vec<NicIrq>,
+    pub irqs: Vec<Irq>,
     /// Its queues: those that receive, then those that send, ascending.
     pub queues: Vec<NicQueue>,
     /// Its NAPI instances by id; on kernels without netlink family `netdev` only those that have a thread.
@@ -100,7 +75,7 @@ impl NicMap {
         let running = machine.is_running();
         let class = class(device);
         let plain = !device.is_empty() && !device.contains('/') && !device.starts_with('.');
-        let listed = read(machine, &class.join("ifindex")).filter(|_| plain).and_then(|text| text.parse::<u32>().ok());
+        let listed = number(machine, &class.join("ifindex")).filter(|_| plain);
         let real = if running { nix::net::if_::if_nametoindex(device).ok() } else { listed };
         let index = match (listed, real) {
             (_, None) => return Err(NicError::Absent { device: device.to_owned(), known: known(machine) }),
@@ -111,29 +86,21 @@ impl NicMap {
         };
         let mut napis = if running { napi::napis(index) } else { Vec::new() };
         add_threads(machine, device, index, &mut napis);
-        let owners = if running { napi::queues(index) } else { Vec::new() };
         let mut queues = Vec::new();
         for (transmits, prefix) in [(false, "rx-"), (true, "tx-")] {
-            for number in numbers(machine, &class.join("queues"), prefix) {
-                let owner = owners.iter().find(|owner| (owner.transmits, owner.number) == (transmits, number));
-                let mut queue = NicQueue {
-                    transmits,
-                    number,
-                    steering: None,
-                    napi: owner.and_then(|owner| owner.napi),
-                    device: device.to_owned(),
-                };
+            for number in machine.numbers(class.join("queues"), prefix) {
+                let mut queue = NicQueue { transmits, number, steering: None, device: device.to_owned() };
                 queue.steering = machine.read(&queue.knob()).ok().and_then(|text| CpuList::from_mask(&text));
                 queues.push(queue);
             }
         }
         Ok(Self {
             device: device.to_owned(),
-            irqs: irqs(machine, &class, &napis),
+            irqs: irq_numbers(machine, device, &napis).into_iter().map(|number| Irq::of(machine, number)).collect(),
             queues,
             napis,
-            numa_node: read(machine, &class.join("device/numa_node")).and_then(|text| text.parse().ok()),
-            local_cpus: local_cpus(machine, &class),
+            numa_node: number(machine, &class.join("device/numa_node")),
+            local_cpus: local_cpus(machine, device),
         })
     }
 
@@ -177,54 +144,38 @@ fn queue_file(device: &str, transmits: bool, number: u32) -> PathBuf {
     class(device).join(format!("queues/{queue}-{number}/{file}"))
 }
 
-fn read(machine: &Machine, path: &Path) -> Option<String> {
-    machine.text(path).ok().map(|text| text.trim().to_owned())
+fn number(machine: &Machine, path: &Path) -> Option<u32> {
+    machine.trimmed(path).ok()?.parse().ok()
 }
 
-/// Numbers of the entries that begin with a prefix, ascending.
-fn numbers(machine: &Machine, folder: &Path, prefix: &str) -> Vec<u32> {
-    let names = machine.names(folder).unwrap_or_default();
-    let mut found: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
-    found.sort_unstable();
-    found
+/// CPUs near a device; `None` where the bus does not tell.
+#[must_use]
+pub fn local_cpus(machine: &Machine, device: &str) -> Option<CpuList> {
+    ["device/local_cpulist", "device/../local_cpulist"]
+        .iter()
+        .find_map(|file| machine.cpu_list(class(device).join(file)))
 }
 
-/// Those of the function on the bus (MSI-X, then the one line of old), else those that NAPI instances name.
-fn irqs(machine: &Machine, class: &Path, napis: &[Napi]) -> Vec<NicIrq> {
-    let device = class.join("device");
-    let mut found = numbers(machine, &device.join("msi_irqs"), "");
-    let virtio = read(machine, &device.join("modalias")).is_some_and(|alias| alias.starts_with("virtio:"));
+/// The interrupts of a device: those of the function on the bus (MSI-X, then the one line of old), else those that NAPI
+/// instances name.
+#[must_use]
+pub fn irq_numbers(machine: &Machine, device: &str, napis: &[Napi]) -> Vec<u32> {
+    let device = class(device).join("device");
+    let mut found = machine.numbers(device.join("msi_irqs"), "");
+    let virtio = machine.trimmed(device.join("modalias")).is_ok_and(|alias| alias.starts_with("virtio:"));
     if found.is_empty() && virtio {
         // The function on the bus is one level up. Not so for others, where that is a bridge with interrupts of its own.
-        found = numbers(machine, &device.join("../msi_irqs"), "");
+        found = machine.numbers(device.join("../msi_irqs"), "");
     }
     if found.is_empty() {
-        let line = read(machine, &device.join("irq")).and_then(|text| text.parse::<u32>().ok());
-        found.extend(line.filter(|&number| number != 0));
+        found.extend(number(machine, &device.join("irq")).filter(|&number| number != 0));
     }
     if found.is_empty() {
         found.extend(napis.iter().filter_map(|napi| napi.irq));
         found.sort_unstable();
         found.dedup();
     }
-    found.into_iter().map(|number| irq(machine, number)).collect()
-}
-
-fn irq(machine: &Machine, number: u32) -> NicIrq {
-    let proc = PathBuf::from(format!("/proc/irq/{number}"));
-    let list = |file: &str| read(machine, &proc.join(file)).and_then(|text| text.parse().ok());
-    let actions = read(machine, &PathBuf::from(format!("/sys/kernel/irq/{number}/actions"))).unwrap_or_default();
-    NicIrq {
-        number,
-        actions: actions.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(),
-        cpus: list("smp_affinity_list"),
-        effective: list("effective_affinity_list"),
-        // The kernel takes the write bits away from masks that it will not have changed.
-        movable: machine
-            .open(&proc.join("smp_affinity_list"), OFlag::O_PATH)
-            .and_then(|file| file.metadata())
-            .is_ok_and(|data| !data.permissions().readonly()),
-    }
+    found
 }
 
 /// Threads by their names, `napi/eth0-8193`, for kernels that do not tell them over netlink.
@@ -232,10 +183,8 @@ fn add_threads(machine: &Machine, device: &str, device_index: u32, napis: &mut V
     if napis.iter().any(|napi| napi.threaded.is_some()) {
         return;
     }
-    for pid in numbers(machine, Path::new("/proc"), "") {
-        let Some(name) = read(machine, &PathBuf::from(format!("/proc/{pid}/comm"))) else { continue };
+    for (pid, name) in crate::tasks::processes(machine) {
         let Some(id) = thread_of(&name, device) else { continue };
-        let Ok(pid) = i32::try_from(pid) else { continue };
         match napis.iter_mut().find(|napi| napi.id == id) {
             Some(napi) => napi.pid = Some(pid),
             None => napis.push(Napi { device_index, id, pid: Some(pid), ..Napi::default() }),
@@ -245,12 +194,6 @@ fn add_threads(machine: &Machine, device: &str, device_index: u32, napis: &mut V
 
 fn thread_of(name: &str, device: &str) -> Option<u32> {
     name.strip_prefix("napi/")?.strip_prefix(device)?.strip_prefix('-')?.parse().ok()
-}
-
-fn local_cpus(machine: &Machine, class: &Path) -> Option<CpuList> {
-    ["device/local_cpulist", "device/../local_cpulist"]
-        .iter()
-        .find_map(|file| read(machine, &class.join(file))?.parse().ok())
 }
 
 #[cfg(test)]

@@ -12,8 +12,6 @@ use std::sync::OnceLock;
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Flag of a thread whose CPUs user space may not change (PF_NO_SETAFFINITY).
 const NO_SET_AFFINITY: u64 = 0x0400_0000;
-/// Flag of a kernel thread that works for a workqueue (PF_WQ_WORKER).
-const WORKQUEUE_WORKER: u64 = 0x0000_0020;
 
 /// What one line of /proc/PID/stat says (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -60,8 +58,13 @@ impl Stat {
     /// Whether it is in SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
     #[must_use]
     pub fn is_real_time(&self) -> bool {
-        matches!(self.policy, 1 | 2 | 6)
+        is_real_time(self.policy)
     }
+}
+
+/// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
+fn is_real_time(policy: u32) -> bool {
+    matches!(policy, 1 | 2 | 6)
 }
 
 /// A line of /proc/PID/cgroup (cgroups(7)).
@@ -99,8 +102,6 @@ pub struct Task {
     pub kernel: bool,
     /// Whether the kernel forbids to change its CPUs (per-CPU kernel threads).
     pub fixed: bool,
-    /// Whether it works for a workqueue.
-    pub worker: bool,
     /// The CPUs that it may run on; absent where /proc does not say.
     pub allowed: Option<CpuList>,
     /// The CPU that it ran on last.
@@ -114,10 +115,24 @@ pub struct Task {
 }
 
 impl Task {
-    /// Whether it is the first thread of its process.
+    /// Whether it is in SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
     #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.key.tid == self.process
+    pub fn is_real_time(&self) -> bool {
+        is_real_time(self.policy)
+    }
+
+    /// Its policy in words, with its priority: `fifo:50`.
+    #[must_use]
+    pub fn policy_words(&self) -> String {
+        match self.policy {
+            0 => "other".to_owned(),
+            1 => format!("fifo:{}", self.priority),
+            2 => format!("rr:{}", self.priority),
+            3 => "batch".to_owned(),
+            5 => "idle".to_owned(),
+            6 => "deadline".to_owned(),
+            number => format!("policy {number}"),
+        }
     }
 
     /// Whether it handles an interrupt (`irq/N-name`). Such a thread must never be moved as a task: its CPUs follow its
@@ -213,23 +228,30 @@ impl TaskKey {
 /// All threads, by process and thread id. Those that end meanwhile are left out.
 #[must_use]
 pub fn list(machine: &Machine) -> Vec<Task> {
-    let mut processes = numbers(machine, "/proc");
-    processes.sort_unstable();
     let mut tasks = Vec::new();
-    for process in processes {
+    for process in ids(machine, "/proc") {
         let folder = format!("/proc/{process}/task");
-        let mut threads = numbers(machine, &folder);
-        threads.sort_unstable();
+        let threads = ids(machine, &folder);
+        if threads.is_empty() {
+            // Trees of files may show processes alone.
+            tasks.extend(task(machine, "/proc", process, process));
+        }
         tasks.extend(threads.into_iter().filter_map(|tid| task(machine, &folder, process, tid)));
     }
     tasks
+}
+
+/// Ids and names of all processes; the kernel cuts names at 15 bytes.
+pub fn processes(machine: &Machine) -> impl Iterator<Item = (i32, String)> + '_ {
+    let name = move |id: i32| Some((id, machine.trimmed(format!("/proc/{id}/comm")).ok()?));
+    ids(machine, "/proc").into_iter().filter_map(name)
 }
 
 /// A thread by its id alone; `None` when it is gone.
 #[must_use]
 pub fn of(machine: &Machine, tid: i32) -> Option<Task> {
     let status = machine.text(format!("/proc/{tid}/status")).ok()?;
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
+    let process = status_field(&status, "Tgid")?.parse().ok()?;
     task(machine, "/proc", process, tid)
 }
 
@@ -247,7 +269,6 @@ fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task>
         parent: stat.parent,
         kernel,
         fixed,
-        worker: stat.flags & WORKQUEUE_WORKER != 0,
         allowed: parse_allowed(&status),
         cpu: stat.cpu,
         policy: stat.policy,
@@ -257,8 +278,8 @@ fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task>
     })
 }
 
-fn numbers(machine: &Machine, path: &str) -> Vec<i32> {
-    machine.names(path).unwrap_or_default().iter().filter_map(|name| name.parse().ok()).collect()
+fn ids(machine: &Machine, path: &str) -> Vec<i32> {
+    machine.numbers(path, "").into_iter().filter_map(|number| i32::try_from(number).ok()).collect()
 }
 
 /// Reads /proc/PID/stat. The name ends at the last parenthesis of the line: it may hold others.
@@ -298,11 +319,23 @@ pub fn parse_cgroup(text: &str) -> Vec<GroupLine> {
     text.lines().filter_map(line).collect()
 }
 
+/// The value of a line `Name:\tvalue` (/proc/PID/status, /proc/meminfo). A task's name has its newlines escaped, so no
+/// name can fake a line.
+#[must_use]
+pub fn status_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
+}
+
 /// Reads `Cpus_allowed_list` of /proc/PID/status.
 #[must_use]
 pub fn parse_allowed(status: &str) -> Option<CpuList> {
-    // The name comes in the first line and has its newlines escaped, so no name can fake this line.
-    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().parse().ok()
+    status_field(status, "Cpus_allowed_list")?.parse().ok()
+}
+
+/// Reads the effective capabilities of /proc/PID/status: one bit each (capabilities(7), linux/capability.h).
+#[must_use]
+pub fn parse_capabilities(status: &str) -> Option<u64> {
+    u64::from_str_radix(status_field(status, "CapEff")?, 16).ok()
 }
 
 /// Reads a mount table.
@@ -420,7 +453,7 @@ mod tests {
         assert!(key.lives(&machine));
         assert!(!TaskKey { started: key.started + 1, ..key.clone() }.lives(&machine));
         let task = list(&machine).into_iter().find(|task| task.key == key).unwrap();
-        assert!(!task.kernel && task.is_leader());
+        assert!(!task.kernel && task.process == process);
         assert!(!task.allowed.unwrap().is_empty());
     }
 }

@@ -101,13 +101,20 @@ fn cpu_ticks<'a>(mut words: impl Iterator<Item = &'a str>) -> CpuTicks {
     }
 }
 
+/// Time run, time ready but not running, both in ns, and how often the thread was given a CPU, from the text of schedstat
+/// (Documentation/scheduler/sched-stats.rst).
+#[must_use]
+pub fn parse_schedstat(text: &str) -> [Option<u64>; 3] {
+    let mut words = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).fuse();
+    std::array::from_fn(|_| words.next())
+}
+
 /// Time that the thread was ready but not running, in ns, from the text of schedstat. `None` where the kernel does not
 /// count it: it then writes three zeros, though a running thread cannot have run for 0 ns.
 #[must_use]
 pub fn parse_schedstat_wait(text: &str) -> Option<u64> {
-    let mut words = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
-    let (ran, waited) = (words.next()??, words.next()??);
-    (ran > 0).then_some(waited)
+    let [ran, waited, _] = parse_schedstat(text);
+    waited.filter(|_| ran > Some(0))
 }
 
 /// The time that one thread was ready to run and had no CPU (/proc/PID/task/TID/schedstat), for a measured loop: the file

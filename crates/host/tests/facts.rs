@@ -1,10 +1,11 @@
 //! Facts of a prepared server, of a small guest, and of this machine.
 
 use std::path::Path;
+use windhover_host::knob::Machine;
 use windhover_host::{facts, netns, stack};
 
-fn tree(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+fn tree(name: &str) -> Machine {
+    Machine::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name))
 }
 
 #[test]
@@ -63,11 +64,11 @@ fn nothing_at_all_is_no_error() {
 
 #[test]
 fn this_machine() {
-    let facts = facts::machine(Path::new("/"));
+    let facts = facts::machine(&Machine::running());
     assert_eq!(facts.boot_id.len(), 36);
     assert!(facts.preemption.is_some());
     assert!(facts.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
-    let host = facts::host(Path::new("/"));
+    let host = facts::host(&Machine::running());
     assert_eq!(host.netns, netns::inode());
     assert!(host.nics.iter().any(|nic| nic.name == "lo"));
 }

@@ -262,19 +262,6 @@ fn the_instances_of_a_veth_device_get_threads_over_netlink() {
 }
 
 #[test]
-fn queues_name_instances_of_their_own_device() {
-    let machine = Machine::running();
-    for device in host::nic::devices(&machine) {
-        // Devices may come and go meanwhile: other tests make some.
-        let Ok(map) = NicMap::of(&machine, &device) else { continue };
-        for queue in &map.queues {
-            let known = map.napis.iter().any(|napi| Some(napi.id) == queue.napi);
-            assert!(known || queue.napi.is_none() || map.napis.is_empty(), "{queue:?} of {map:?}");
-        }
-    }
-}
-
-#[test]
 fn queues_of_a_veth_device_are_steered() {
     if !namespace("queues_of_a_veth_device_are_steered") {
         return;

@@ -1,7 +1,7 @@
 //! Parsers against what several kernels write.
 
 use host::counters::{Totals, parse_net_dev, parse_snmp, parse_snmp6, parse_softnet_drops};
-use host::usage::{parse_proc_stat, parse_sched_migrations, parse_schedstat_wait};
+use host::usage::{parse_proc_stat, parse_sched_migrations, parse_schedstat, parse_schedstat_wait};
 use model::Counters;
 use windhover_host as host;
 
@@ -71,9 +71,12 @@ fn run_queue_wait_and_migrations() {
     assert_eq!(parse_schedstat_wait("689915 42 1\n"), Some(42));
     assert_eq!(parse_schedstat_wait("0 0 0\n"), None);
     assert_eq!(parse_schedstat_wait(""), None);
+    assert_eq!(parse_schedstat("1871673 250 2\n"), [Some(1_871_673), Some(250), Some(2)]);
+    assert_eq!(parse_schedstat("7 x 2"), [Some(7), None, None]);
     assert_eq!(parse_sched_migrations(fixture!("usage/sched-linux-6.18")), Some(12));
     assert_eq!(parse_sched_migrations(fixture!("usage/sched-linux-4.18")), Some(3));
     assert_eq!(parse_sched_migrations("probe (77)\n"), None);
+    assert_eq!(parse_sched_migrations("x\nse.nr_migrations                   :                 17\n"), Some(17));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The operating system's name and the kernel's preemption model.
 
-use super::Tree;
+use super::read;
+use crate::knob::Machine;
 
 /// PRETTY_NAME from the text of os-release(5), else NAME.
 #[must_use]
@@ -84,10 +85,10 @@ pub fn preemption(evidence: &PreemptionEvidence<'_>) -> String {
     }
 }
 
-pub(crate) fn architecture(tree: Tree<'_>) -> Option<String> {
+pub(crate) fn architecture(machine: &Machine) -> Option<String> {
     // The file came with Linux 6.1.
-    tree.read("proc/sys/kernel/arch").or_else(|| {
-        let uname = tree.is_this_machine().then(nix::sys::utsname::uname)?.ok()?;
+    read(machine, "/proc/sys/kernel/arch").or_else(|| {
+        let uname = machine.is_running().then(nix::sys::utsname::uname)?.ok()?;
         Some(uname.machine().to_string_lossy().into_owned())
     })
 }

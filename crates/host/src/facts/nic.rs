@@ -3,8 +3,9 @@
 //! Asked for by system calls and not in /sys/class/net, which shows the namespace it was mounted in. Only what hangs on
 //! the bus (NUMA node, PCI numbers) is read there, by the bus address that the driver names.
 
-use super::Tree;
+use super::read;
 use crate::ethtool::Ethtool;
+use crate::knob::Machine;
 use crate::qdisc;
 use model::NicFacts;
 use nix::ifaddrs::getifaddrs;
@@ -12,12 +13,12 @@ use nix::net::if_::if_nameindex;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-pub(crate) fn all(tree: Tree<'_>) -> Vec<NicFacts> {
+pub(crate) fn all(machine: &Machine) -> Vec<NicFacts> {
     let Ok(interfaces) = if_nameindex() else { return Vec::new() };
     let mut addresses = addresses();
     let roots = qdisc::roots();
     let ethtool = Ethtool::open();
-    let pci_ids = ["usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids"].iter().find_map(|path| tree.read(path));
+    let pci_ids = ["/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"].iter().find_map(|path| read(machine, path));
     let mut nics: Vec<NicFacts> = interfaces
         .iter()
         .map(|interface| {
@@ -31,8 +32,8 @@ pub(crate) fn all(tree: Tree<'_>) -> Vec<NicFacts> {
                 ask(ethtool, &name, &mut nic);
             }
             if let Some(bus) = &nic.bus {
-                nic.numa_node = bus_file(tree, bus, "numa_node").and_then(|text| text.parse().ok());
-                nic.model = model(tree, bus, pci_ids.as_deref());
+                nic.numa_node = bus_file(machine, bus, "numa_node").and_then(|text| text.parse().ok());
+                nic.model = model(machine, bus, pci_ids.as_deref());
             }
             nic.name = name;
             nic
@@ -79,16 +80,18 @@ fn addresses() -> BTreeMap<String, Vec<String>> {
 }
 
 /// A file of the device on its bus. Addresses of PCI devices are names of folders; others are followed no further.
-fn bus_file(tree: Tree<'_>, bus: &str, file: &str) -> Option<String> {
+fn bus_file(machine: &Machine, bus: &str, file: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || ":._-".contains(c);
     if bus.is_empty() || !bus.chars().all(plain) || bus.starts_with('.') {
         return None;
     }
-    ["pci", "virtio", "usb", "vmbus"].iter().find_map(|kind| tree.read(&format!("sys/bus/{kind}/devices/{bus}/{file}")))
+    ["pci", "virtio", "usb", "vmbus"]
+        .iter()
+        .find_map(|kind| read(machine, &format!("/sys/bus/{kind}/devices/{bus}/{file}")))
 }
 
-fn model(tree: Tree<'_>, bus: &str, pci_ids: Option<&str>) -> Option<String> {
-    let number = |file: &str| bus_file(tree, bus, file)?.strip_prefix("0x").map(str::to_owned);
+fn model(machine: &Machine, bus: &str, pci_ids: Option<&str>) -> Option<String> {
+    let number = |file: &str| bus_file(machine, bus, file)?.strip_prefix("0x").map(str::to_owned);
     let (vendor, device) = (number("vendor")?, number("device")?);
     let named = pci_ids.and_then(|text| parse_pci_ids(text, &vendor, &device));
     Some(named.unwrap_or_else(|| format!("{vendor}:{device}")))
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_loopback_device_is_among_them_with_its_address() {
-        let nics = all(Tree("/".as_ref()));
+        let nics = all(&Machine::running());
         let lo = nics.iter().find(|nic| nic.name == "lo").unwrap();
         assert!(lo.addresses.contains(&"127.0.0.1/8".to_owned()), "{lo:?}");
         assert_eq!(lo.link, Some(true));

@@ -1,6 +1,7 @@
 //! Services that move interrupts, tasks, frequencies or clocks about.
 
-use super::Tree;
+use super::read;
+use crate::knob::Machine;
 
 /// Names as the kernel keeps them, cut at 15 bytes, and as people know them.
 const KNOWN: [(&str, &str); 14] = [
@@ -20,15 +21,11 @@ const KNOWN: [(&str, &str); 14] = [
     ("cpuguard", "cpuguard"),
 ];
 
-pub(crate) fn running(tree: Tree<'_>) -> Vec<String> {
-    let mut found: Vec<String> = tree
-        .names("proc")
-        .into_iter()
-        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter_map(|pid| {
-            let comm = tree.read(&format!("proc/{pid}/comm"))?;
+pub(crate) fn running(machine: &Machine) -> Vec<String> {
+    let mut found: Vec<String> = crate::tasks::processes(machine)
+        .filter_map(|(_, comm)| {
             let (_, name) = KNOWN.iter().find(|(cut, _)| *cut == comm)?;
-            let profile = (*name == "tuned").then(|| tree.read("etc/tuned/active_profile")).flatten();
+            let profile = (*name == "tuned").then(|| read(machine, "/etc/tuned/active_profile")).flatten();
             Some(profile.map_or_else(|| (*name).to_owned(), |profile| format!("{name} ({profile})")))
         })
         .collect();

@@ -1,6 +1,7 @@
 //! Settings that matter for latency.
 
-use super::Tree;
+use super::read;
+use crate::knob::{Form, Machine};
 use crate::netns;
 use nix::sched::{CloneFlags, setns};
 use std::collections::BTreeMap;
@@ -87,28 +88,28 @@ const HOST: [&str; 23] = [
 
 /// Files that are no sysctls and are listed with them, by the name given here.
 const FILES: [(&str, &str); 5] = [
-    ("transparent_hugepage", "sys/kernel/mm/transparent_hugepage/enabled"),
-    ("transparent_hugepage.defrag", "sys/kernel/mm/transparent_hugepage/defrag"),
-    ("ksm.run", "sys/kernel/mm/ksm/run"),
-    ("sched.fair_server.cpu0.runtime_ns", "sys/kernel/debug/sched/fair_server/cpu0/runtime"),
-    ("workqueue.cpumask", "sys/devices/virtual/workqueue/cpumask"),
+    ("transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled"),
+    ("transparent_hugepage.defrag", "/sys/kernel/mm/transparent_hugepage/defrag"),
+    ("ksm.run", "/sys/kernel/mm/ksm/run"),
+    ("sched.fair_server.cpu0.runtime_ns", "/sys/kernel/debug/sched/fair_server/cpu0/runtime"),
+    ("workqueue.cpumask", "/sys/devices/virtual/workqueue/cpumask"),
 ];
 
-pub(crate) fn machine(tree: Tree<'_>) -> BTreeMap<String, String> {
-    let mut found = read_all(tree, &MACHINE);
+pub(crate) fn machine(machine: &Machine) -> BTreeMap<String, String> {
+    let mut found = read_all(machine, &MACHINE);
     for (name, path) in FILES {
-        if let Some(value) = tree.read(path) {
-            found.insert(name.to_owned(), chosen(&value));
+        if let Some(value) = read(machine, path) {
+            found.insert(name.to_owned(), Form::Choice.value(&value));
         }
     }
-    let inside_another = tree.is_this_machine() && netns::is_initial() == Some(false);
-    let network = if inside_another { from_initial_namespace() } else { Some(read_all(tree, &INITIAL_NETWORK)) };
+    let inside_another = machine.is_running() && netns::is_initial() == Some(false);
+    let network = if inside_another { from_initial_namespace() } else { Some(read_all(machine, &INITIAL_NETWORK)) };
     found.extend(network.unwrap_or_default());
     found
 }
 
-pub(crate) fn host(tree: Tree<'_>) -> BTreeMap<String, String> {
-    read_all(tree, &HOST)
+pub(crate) fn host(machine: &Machine) -> BTreeMap<String, String> {
+    read_all(machine, &HOST)
 }
 
 /// /proc/sys/net shows the reader's own network namespace, so a thread of its own enters the initial one and ends. Process
@@ -119,36 +120,18 @@ fn from_initial_namespace() -> Option<BTreeMap<String, String>> {
         let namespace = File::open(format!("/proc/{process}/ns/net")).ok()?;
         let reader = std::thread::Builder::new().name("initial-netns".to_owned()).spawn(move || {
             setns(namespace, CloneFlags::CLONE_NEWNET).ok()?;
-            (netns::is_initial() == Some(true)).then(|| read_all(Tree("/".as_ref()), &INITIAL_NETWORK))
+            (netns::is_initial() == Some(true)).then(|| read_all(&Machine::running(), &INITIAL_NETWORK))
         });
         reader.ok()?.join().ok()?
     })
 }
 
-fn read_all(tree: Tree<'_>, names: &[&str]) -> BTreeMap<String, String> {
+fn read_all(machine: &Machine, names: &[&str]) -> BTreeMap<String, String> {
     names
         .iter()
         .filter_map(|name| {
-            let value = tree.read(&format!("proc/sys/{}", name.replace('.', "/")))?;
+            let value = read(machine, &format!("/proc/sys/{}", name.replace('.', "/")))?;
             Some(((*name).to_owned(), value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")))
         })
         .collect()
-}
-
-/// The word in brackets of a list of choices (`always [madvise] never`), or the whole text.
-fn chosen(text: &str) -> String {
-    let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
-    inner.unwrap_or(text).to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn choices_show_the_one_that_holds() {
-        assert_eq!(chosen("always [madvise] never"), "madvise");
-        assert_eq!(chosen("950000000"), "950000000");
-        assert_eq!(chosen("a ] b ["), "a ] b [");
-    }
 }

@@ -1,6 +1,7 @@
 //! Whether the machine is a guest, and of what.
 
-use super::{CpuInfo, Tree};
+use super::{CpuInfo, read};
+use crate::knob::Machine;
 
 /// Words in DMI's vendor and product strings, and the hypervisor they stand for. The first match counts: clouds put
 /// their own names into KVM's and Xen's tables.
@@ -20,9 +21,9 @@ const DMI: [(&str, &str); 12] = [
 ];
 
 /// The hypervisor's name, `none` on bare metal, `None` when nothing tells.
-pub(crate) fn name(tree: Tree<'_>, cpu: &CpuInfo) -> Option<String> {
+pub(crate) fn name(machine: &Machine, cpu: &CpuInfo) -> Option<String> {
     // Xen's dom0 has the same file: it is the host's own kernel and no less under the hypervisor.
-    if let Some(kind) = tree.read("sys/hypervisor/type").filter(|kind| !kind.is_empty()) {
+    if let Some(kind) = read(machine, "/sys/hypervisor/type").filter(|kind| !kind.is_empty()) {
         return Some(kind);
     }
     // On bare metal DMI may name a vendor that also makes hypervisors, so the CPU's own word goes first.
@@ -31,18 +32,19 @@ pub(crate) fn name(tree: Tree<'_>, cpu: &CpuInfo) -> Option<String> {
     }
     let strings: Vec<String> = ["sys_vendor", "product_name", "product_version", "bios_vendor", "board_vendor"]
         .iter()
-        .filter_map(|name| tree.read(&format!("sys/class/dmi/id/{name}")))
+        .filter_map(|name| read(machine, &format!("/sys/class/dmi/id/{name}")))
         .collect();
     let by_dmi = DMI.iter().find(|(word, _)| strings.iter().any(|string| string.contains(word)));
     if let Some((_, name)) = by_dmi {
         return Some((*name).to_owned());
     }
     // ARM guests of QEMU have a device tree and no flags.
-    if let Some(compatible) = tree.read("proc/device-tree/hypervisor/compatible") {
+    if let Some(compatible) = read(machine, "/proc/device-tree/hypervisor/compatible") {
         return Some(compatible.split([',', '\0']).next_back().unwrap_or_default().to_owned());
     }
     // A clock source of a hypervisor says whose guest this is where DMI is empty (small virtual machine monitors).
-    let clocks = tree.read("sys/devices/system/clocksource/clocksource0/available_clocksource").unwrap_or_default();
+    let clocks =
+        read(machine, "/sys/devices/system/clocksource/clocksource0/available_clocksource").unwrap_or_default();
     let by_clock = [("kvm-clock", "kvm"), ("hyperv_clocksource", "hyper-v"), ("xen", "xen")];
     if let Some((_, name)) = by_clock.iter().find(|(clock, _)| clocks.contains(clock)) {
         return Some((*name).to_owned());
@@ -51,13 +53,13 @@ pub(crate) fn name(tree: Tree<'_>, cpu: &CpuInfo) -> Option<String> {
 }
 
 /// Vendor, product and board.
-pub(crate) fn product(tree: Tree<'_>) -> Option<String> {
-    let id = |name: &str| tree.read(&format!("sys/class/dmi/id/{name}")).filter(|text| !text.is_empty());
+pub(crate) fn product(machine: &Machine) -> Option<String> {
+    let id = |name: &str| read(machine, &format!("/sys/class/dmi/id/{name}")).filter(|text| !text.is_empty());
     let system: Vec<String> = [id("sys_vendor"), id("product_name")].into_iter().flatten().collect();
     let board: Vec<String> = [id("board_vendor"), id("board_name")].into_iter().flatten().collect();
     let (system, board) = (system.join(" "), board.join(" "));
     match (system.is_empty(), board.is_empty()) {
-        (true, true) => tree.read("proc/device-tree/model").filter(|model| !model.is_empty()),
+        (true, true) => read(machine, "/proc/device-tree/model").filter(|model| !model.is_empty()),
         (false, true) => Some(system),
         (true, false) => Some(board),
         (false, false) => Some(if system == board { system } else { format!("{system} ({board})") }),

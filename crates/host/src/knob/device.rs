@@ -52,9 +52,9 @@ pub(super) fn read(machine: &Machine, knob: &Knob) -> Result<String, KnobError> 
         _ => Err(no_device()),
     };
     value.map_err(|trouble| match trouble {
-        Trouble::Absent => KnobError::Absent(Box::new(knob.clone())),
+        Trouble::Absent => KnobError::absent(knob),
         Trouble::Failed(cause) => KnobError::Read { knob: Box::new(knob.clone()), cause },
-        Trouble::Unsupported(why) => KnobError::Unsupported { knob: Box::new(knob.clone()), why },
+        Trouble::Unsupported(why) => KnobError::unsupported(knob, why),
     })
 }
 
@@ -68,9 +68,9 @@ pub(super) fn write(machine: &Machine, knob: &Knob, value: &str) -> Result<(), K
         _ => Err(no_device()),
     };
     done.map_err(|trouble| match trouble {
-        Trouble::Absent => KnobError::Absent(Box::new(knob.clone())),
+        Trouble::Absent => KnobError::absent(knob),
         Trouble::Failed(cause) => KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
-        Trouble::Unsupported(why) => KnobError::Unsupported { knob: Box::new(knob.clone()), why },
+        Trouble::Unsupported(why) => KnobError::unsupported(knob, why),
     })
 }
 

@@ -38,6 +38,18 @@ pub enum KnobError {
 }
 
 impl KnobError {
+    /// This system has no such setting.
+    #[must_use]
+    pub fn absent(knob: &Knob) -> Self {
+        Self::Absent(Box::new(knob.clone()))
+    }
+
+    /// It cannot be set here; why, on one line.
+    #[must_use]
+    pub fn unsupported(knob: &Knob, why: impl Into<String>) -> Self {
+        Self::Unsupported { knob: Box::new(knob.clone()), why: why.into() }
+    }
+
     /// A failed read: what is not there is [`Self::Absent`].
     #[must_use]
     pub fn reading(knob: &Knob, cause: io::Error) -> Self {

@@ -1,6 +1,7 @@
 //! The running system, or a tree of files that looks like one.
 
 use super::{Form, Knob, KnobError, Settings, device, group, member};
+use model::CpuList;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag};
 use nix::sys::stat::Mode;
 use std::fs::File;
@@ -59,6 +60,41 @@ impl Machine {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         })
+    }
+
+    /// The content of a file without white space and zero bytes around it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn trimmed(&self, path: impl AsRef<Path>) -> io::Result<String> {
+        Ok(self.text(path)?.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
+    }
+
+    /// A CPU list in a file; `None` where there is none. A kernel without an option prints `(null)`.
+    #[must_use]
+    pub fn cpu_list(&self, path: impl AsRef<Path>) -> Option<CpuList> {
+        match self.trimmed(path).ok()?.as_str() {
+            "(null)" => Some(CpuList::default()),
+            text => text.parse().ok(),
+        }
+    }
+
+    /// Numbers of the entries of a directory whose names are `prefix` and a number, ascending; none where it cannot be read.
+    #[must_use]
+    pub fn numbers(&self, path: impl AsRef<Path>, prefix: &str) -> Vec<u32> {
+        let names = self.names(path).unwrap_or_default();
+        let mut found: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Version and patch level of the kernel: `6.18.44-x` is (6, 18).
+    #[must_use]
+    pub fn kernel_version(&self) -> Option<(u32, u32)> {
+        let release = self.trimmed("/proc/sys/kernel/osrelease").ok()?;
+        let (major, rest) = release.split_once('.')?;
+        let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        Some((major.parse().ok()?, minor.parse().ok()?))
     }
 
     /// Writes a file that exists with a single write(2) of the value and a newline, as echo(1) does: the kernel parses
@@ -142,7 +178,7 @@ impl Settings for Machine {
             Knob::Member { hierarchy, task } => member::read(self, knob, hierarchy, task),
             Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => device::read(self, knob),
             Knob::CpuLatency => Ok(crate::holders::allowed(self)),
-            Knob::Affinity { .. } | Knob::Scheduling { .. } | Knob::Service { .. } => Err(unsupported(knob)),
+            Knob::Affinity { .. } | Knob::Service { .. } => Err(unsupported(knob)),
         }
     }
 
@@ -159,9 +195,7 @@ impl Settings for Machine {
             }
             Knob::Member { hierarchy, task } => member::write(self, knob, hierarchy, task, value),
             Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => device::write(self, knob, value),
-            Knob::Affinity { .. } | Knob::Scheduling { .. } | Knob::Service { .. } | Knob::CpuLatency => {
-                Err(unsupported(knob))
-            }
+            Knob::Affinity { .. } | Knob::Service { .. } | Knob::CpuLatency => Err(unsupported(knob)),
         }
     }
 
@@ -188,5 +222,5 @@ fn no_setting() -> io::Error {
 }
 
 fn unsupported(knob: &Knob) -> KnobError {
-    KnobError::Unsupported { knob: Box::new(knob.clone()), why: "it is not a setting of this kind".to_owned() }
+    KnobError::unsupported(knob, "it is not a setting of this kind")
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The directory of the group that a task is in.
 pub(super) fn read(machine: &Machine, knob: &Knob, hierarchy: &Path, task: &TaskKey) -> Result<String, KnobError> {
     if !task.lives(machine) {
-        return Err(KnobError::Absent(Box::new(knob.clone())));
+        return Err(KnobError::absent(knob));
     }
     let text = machine.text(format!("/proc/{}/cgroup", task.tid)).map_err(|cause| gone_or(knob, cause))?;
     let groups = tasks::parse_cgroup(&text);
@@ -19,12 +19,11 @@ pub(super) fn read(machine: &Machine, knob: &Knob, hierarchy: &Path, task: &Task
             .find(|line| line.hierarchy != 0 && line.controllers.iter().any(|controller| names.contains(controller))),
     };
     match found {
-        Some(line) if line.path.starts_with("/..") => Err(KnobError::Unsupported {
-            knob: Box::new(knob.clone()),
-            why: "its control group lies outside this control group namespace".to_owned(),
-        }),
+        Some(line) if line.path.starts_with("/..") => {
+            Err(KnobError::unsupported(knob, "its control group lies outside this control group namespace"))
+        }
         Some(line) => Ok(directory(hierarchy, &line.path).display().to_string()),
-        None => Err(KnobError::Absent(Box::new(knob.clone()))),
+        None => Err(KnobError::absent(knob)),
     }
 }
 
@@ -38,9 +37,8 @@ pub(super) fn write(
     value: &str,
 ) -> Result<(), KnobError> {
     let target = Path::new(value);
-    let refused = |why: &str| KnobError::Unsupported { knob: Box::new(knob.clone()), why: why.to_owned() };
     if !target.starts_with(hierarchy) || target.components().any(|part| part == std::path::Component::ParentDir) {
-        return Err(refused(&format!("{value} is no group below {}", hierarchy.display())));
+        return Err(KnobError::unsupported(knob, format!("{value} is no group below {}", hierarchy.display())));
     }
     let now = read(machine, knob, hierarchy, task)?;
     let file = if !group::is_v2(machine, hierarchy) {
@@ -52,7 +50,7 @@ pub(super) fn write(
     };
     // The look at the task comes right before the write: its number may have been given to another meanwhile.
     if !task.lives(machine) {
-        return Err(KnobError::Absent(Box::new(knob.clone())));
+        return Err(KnobError::absent(knob));
     }
     let id = task.tid.to_string();
     let moved = match machine.put(target.join(file), &id) {
@@ -68,7 +66,7 @@ pub(super) fn write(
     match moved {
         Ok(()) if machine.is_running() => Ok(()),
         Ok(()) => pretend(machine, hierarchy, task, target).map_err(|cause| failed(knob, value, cause)),
-        Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => Err(KnobError::Absent(Box::new(knob.clone()))),
+        Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => Err(KnobError::absent(knob)),
         Err(cause) => Err(failed(knob, value, cause)),
     }
 }
@@ -80,7 +78,7 @@ fn failed(knob: &Knob, value: &str, cause: io::Error) -> KnobError {
 
 fn gone_or(knob: &Knob, cause: io::Error) -> KnobError {
     match cause.raw_os_error() {
-        Some(libc::ESRCH) => KnobError::Absent(Box::new(knob.clone())),
+        Some(libc::ESRCH) => KnobError::absent(knob),
         _ => KnobError::reading(knob, cause),
     }
 }

@@ -53,11 +53,6 @@ pub enum Knob {
         /// Which thread.
         task: TaskKey,
     },
-    /// A thread's policy and priority, as [`model::Policy`] writes it (sched_setscheduler(2)).
-    Scheduling {
-        /// Which thread.
-        task: TaskKey,
-    },
     /// The longest time that waking a CPU may take, in µs, as a process of ours asks for (PM QoS, /dev/cpu_dma_latency);
     /// `none` without such a process.
     CpuLatency,
@@ -233,7 +228,6 @@ impl fmt::Display for Knob {
             Self::File { path, .. } | Self::Group { path } => write!(f, "{}", path.display()),
             Self::Member { task, .. } => write!(f, "control group of {task}"),
             Self::Affinity { task } => write!(f, "CPUs of {task}"),
-            Self::Scheduling { task } => write!(f, "policy of {task}"),
             Self::CpuLatency => f.write_str("/dev/cpu_dma_latency"),
             Self::Service { unit } => write!(f, "service {unit}"),
             Self::Ethtool { device, part, name } => write!(f, "{device} {} {name}", part.word()),

@@ -1,4 +1,4 @@
-//! NAPI instances and queues over the netlink family `netdev` (Documentation/networking/napi.rst,
+//! NAPI instances over the netlink family `netdev` (Documentation/networking/napi.rst,
 //! Documentation/netlink/specs/netdev.yaml), in the calling thread's network namespace.
 
 use super::device::Trouble;
@@ -6,7 +6,6 @@ use super::generic::{Family, objects};
 use netlink::{Asks, Attributes, number, uint};
 use std::io;
 
-const QUEUE_GET: u8 = 10;
 const NAPI_GET: u8 = 11;
 const NAPI_SET: u8 = 14;
 
@@ -19,11 +18,6 @@ const NAPI_GRO_FLUSH_TIMEOUT: u16 = 6;
 const NAPI_IRQ_SUSPEND_TIMEOUT: u16 = 7;
 const NAPI_THREADED: u16 = 8;
 
-const QUEUE_ID: u16 = 1;
-const QUEUE_IFINDEX: u16 = 2;
-const QUEUE_TYPE: u16 = 3;
-const QUEUE_NAPI: u16 = 4;
-
 /// The settings by the names that knobs have, with their attributes.
 const SETTINGS: [(&str, u16); 4] = [
     ("threaded", NAPI_THREADED),
@@ -35,7 +29,8 @@ const SETTINGS: [(&str, u16); 4] = [
 const THREADED: [&str; 3] = ["off", "on", "busy-poll"];
 
 /// A NAPI instance: what polls one or more queues of a device.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Napi {
     /// Index of its device.
     pub device_index: u32,
@@ -55,22 +50,9 @@ pub struct Napi {
     pub threaded: Option<u64>,
 }
 
-/// A queue of a device and what polls it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueOwner {
-    /// Index of its device.
-    pub device_index: u32,
-    /// Its number.
-    pub number: u32,
-    /// Whether it sends.
-    pub transmits: bool,
-    /// Its NAPI instance, where it has one.
-    pub napi: Option<u32>,
-}
-
-/// The instances and queues in one datagram of an answer, for fuzzers.
+/// The instances in one datagram of an answer, for fuzzers.
 pub(crate) fn exercise(bytes: &[u8]) {
-    let _ = (objects(bytes, napi_of), objects(bytes, queue_of));
+    let _ = objects(bytes, napi_of);
 }
 
 fn napi_of(attributes: Attributes<'_>) -> Option<Napi> {
@@ -90,21 +72,6 @@ fn napi_of(attributes: Attributes<'_>) -> Option<Napi> {
         }
     }
     (napi.id != 0).then_some(napi)
-}
-
-fn queue_of(attributes: Attributes<'_>) -> Option<QueueOwner> {
-    let (mut id, mut device, mut kind_of_queue, mut napi) = (None, None, None, None);
-    for (kind, payload) in attributes {
-        let value = number(payload).and_then(|value| u32::try_from(value).ok());
-        match kind {
-            QUEUE_ID => id = value,
-            QUEUE_IFINDEX => device = value,
-            QUEUE_TYPE => kind_of_queue = value,
-            QUEUE_NAPI => napi = value,
-            _ => {}
-        }
-    }
-    Some(QueueOwner { device_index: device?, number: id?, transmits: kind_of_queue? == 1, napi })
 }
 
 /// The family; absent on kernels before 6.3 or so.
@@ -130,18 +97,6 @@ pub(crate) fn napis(device_index: u32) -> Vec<Napi> {
     }
     found.retain(|napi| napi.device_index == device_index);
     found.sort_by_key(|napi| napi.id);
-    found
-}
-
-/// The queues of a device by its index, with their NAPI instances; empty where the kernel does not tell.
-#[must_use]
-pub(crate) fn queues(device_index: u32) -> Vec<QueueOwner> {
-    let mut found = Vec::new();
-    if let Ok(family) = family() {
-        let request = family.request(QUEUE_GET, Asks::All).with(QUEUE_IFINDEX, &device_index.to_ne_bytes());
-        let _ = family.exchange(request, |attributes| found.extend(queue_of(attributes)));
-    }
-    found.retain(|queue| queue.device_index == device_index);
     found
 }
 
@@ -222,19 +177,5 @@ mod tests {
             threaded: Some(1),
         };
         assert_eq!(objects(&bytes, napi_of), [expected]);
-    }
-
-    #[test]
-    fn queues_name_their_direction_and_instance() {
-        let queue = |number: u32, direction: u32| {
-            Request::new(0x1c, Asks::One, &[QUEUE_GET, 1, 0, 0])
-                .with(QUEUE_ID, &number.to_ne_bytes())
-                .with(QUEUE_TYPE, &direction.to_ne_bytes())
-                .with(QUEUE_IFINDEX, &2_u32.to_ne_bytes())
-        };
-        let mut bytes = queue(0, 0).with(QUEUE_NAPI, &8193_u32.to_ne_bytes()).finish();
-        bytes.extend(queue(1, 1).finish());
-        let owner = |number, transmits, napi| QueueOwner { device_index: 2, number, transmits, napi };
-        assert_eq!(objects(&bytes, queue_of), [owner(0, false, Some(8193)), owner(1, true, None)]);
     }
 }

@@ -19,17 +19,10 @@ pub(super) fn running(machine: &Machine, knob: &Knob) -> Option<String> {
         Knob::File { path, .. } if path.starts_with("/sys/class/net") => DEVICES,
         Knob::File { .. } => SYSCTLS,
         Knob::Group { .. } | Knob::Member { .. } => GROUPS,
-        Knob::Affinity { .. } | Knob::Scheduling { .. } => TASKS,
+        Knob::Affinity { .. } => TASKS,
         Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => DEVICES,
         Knob::Service { .. } | Knob::CpuLatency => return None,
     };
-    machine.names("/proc").ok()?.into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find_map(
-        |id| {
-            let name = machine.text(format!("/proc/{id}/comm")).ok()?;
-            let name = name.trim();
-            known
-                .contains(&name)
-                .then(|| format!("perhaps {name} (process {id}), which runs and changes such settings"))
-        },
-    )
+    let (id, name) = crate::tasks::processes(machine).find(|(_, name)| known.contains(&name.as_str()))?;
+    Some(format!("perhaps {name} (process {id}), which runs and changes such settings"))
 }

@@ -81,8 +81,7 @@ impl Changes {
     pub fn set(&mut self, settings: &dyn Settings, change: &Change) -> Result<Done, UndoError> {
         let knob = &change.knob;
         if !knob.is_possible() {
-            let why = "it is no setting of the kernel".to_owned();
-            return Err(KnobError::Unsupported { knob: Box::new(knob.clone()), why }.into());
+            return Err(KnobError::unsupported(knob, "it is no setting of the kernel").into());
         }
         let before = settings.read(knob)?;
         if knob.same(&before, &change.wanted) {

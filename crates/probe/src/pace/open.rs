@@ -11,7 +11,6 @@ use model::{ProbeSpec, Protocol, StampClock, Stamps};
 use net::DataSocket;
 use net::stamps::SentStamps;
 use std::net::SocketAddr;
-use std::path::Path;
 use wire::{OpenRequest, Token, data};
 
 /// Reflectors at most: each has a session, and a slot for each message in flight.
@@ -210,7 +209,7 @@ fn link(spec: &ProbeSpec, socket: &DataSocket) -> Option<Link> {
     let peer: SocketAddr = socket.peer_address()?;
     let route = net::route::lookup(peer).ok().filter(|route| !route.local)?;
     let name = spec.initiator.device.clone().or(route.interface)?;
-    let nic = host::facts::host(Path::new("/")).nics.into_iter().find(|nic| nic.name == name)?;
+    let nic = host::facts::host(&host::knob::Machine::running()).nics.into_iter().find(|nic| nic.name == name)?;
     // A veth or a bridge reports a speed that nothing keeps it to.
     nic.bus.as_ref()?;
     let speed = f64::from(nic.speed_mbps.filter(|speed| *speed > 0)?);

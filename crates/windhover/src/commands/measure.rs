@@ -12,7 +12,6 @@ use crate::output::{Failure, Output};
 use anyhow::anyhow;
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{Family, ResultDocument, WorkerEvent, WorkerSpec};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) fn pingpong(arguments: &Pingpong, output: &Output, started: Instant) -> Result<u8, Failure> {
@@ -271,7 +270,7 @@ fn sfnt_facts(percentile: f64) -> report::SfntFacts {
     report::SfntFacts {
         command_line: Some(std::env::args().collect::<Vec<_>>().join(" ")),
         version: Some(format!("windhover {}", identity::VERSION)),
-        machine: Some(host::facts::machine(Path::new("/"))),
+        machine: Some(host::facts::machine(&host::knob::Machine::running())),
         percentile: Some(percentile),
     }
 }

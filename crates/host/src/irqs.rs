@@ -1,0 +1,69 @@
+//! Device interrupts: who handles them, where they may go, and whether that can be changed.
+
+use crate::knob::{Form, Knob, Machine};
+use model::CpuList;
+use nix::fcntl::OFlag;
+use std::fmt;
+use std::path::Path;
+
+/// A device interrupt.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Irq {
+    /// Its number.
+    pub number: u32,
+    /// Names of what handles it (`eth0-rx-0`); empty while nobody does.
+    pub actions: Vec<String>,
+    /// CPUs that it may go to.
+    pub cpus: Option<CpuList>,
+    /// CPUs that it goes to. The kernel moves it at its next occurrence only.
+    pub effective: Option<CpuList>,
+    /// Whether its CPUs can be set: the kernel takes the write bits from those that a driver spread over all CPUs (managed).
+    pub movable: bool,
+}
+
+impl Irq {
+    /// An interrupt by its number.
+    #[must_use]
+    pub fn of(machine: &Machine, number: u32) -> Self {
+        let folder = format!("/proc/irq/{number}");
+        let mask = Path::new(&folder).join("smp_affinity_list");
+        let actions = machine.trimmed(format!("/sys/kernel/irq/{number}/actions")).unwrap_or_default();
+        let mut actions: Vec<String> =
+            actions.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if actions.is_empty() {
+            // Its handlers have folders here.
+            actions = machine.names(&folder).unwrap_or_default();
+            actions.retain(|name| machine.is_directory(format!("{folder}/{name}")));
+        }
+        let movable = machine.open(&mask, OFlag::O_PATH).and_then(|file| file.metadata());
+        Self {
+            number,
+            actions,
+            cpus: machine.cpu_list(&mask),
+            effective: machine.cpu_list(format!("{folder}/effective_affinity_list")),
+            movable: movable.is_ok_and(|data| !data.permissions().readonly()),
+        }
+    }
+
+    /// Its mask, to be set through the undo log.
+    #[must_use]
+    pub fn knob(&self) -> Knob {
+        Knob::file(format!("/proc/irq/{}/smp_affinity_list", self.number), Form::CpuList)
+    }
+}
+
+impl fmt::Display for Irq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.actions.as_slice() {
+            [] => write!(f, "{}", self.number),
+            names => write!(f, "{} {}", self.number, names.join("+")),
+        }
+    }
+}
+
+/// All interrupts that have a mask, ascending.
+#[must_use]
+pub fn list(machine: &Machine) -> Vec<Irq> {
+    let all = machine.numbers("/proc/irq", "").into_iter().map(|number| Irq::of(machine, number));
+    all.filter(|irq| irq.cpus.is_some()).collect()
+}
