@@ -102,8 +102,8 @@ pub struct Task {
     pub kernel: bool,
     /// Whether the kernel forbids to change its CPUs (per-CPU kernel threads).
     pub fixed: bool,
-    /// The CPUs that it may run on; absent where /proc does not say.
-    pub allowed: Option<CpuList>,
+    /// The CPUs that it may run on; empty where /proc does not say.
+    pub allowed: CpuList,
     /// The CPU that it ran on last.
     pub cpu: Option<u32>,
     /// Number of its policy (SCHED_*).
@@ -269,7 +269,7 @@ fn task(machine: &Machine, folder: &str, process: i32, tid: i32) -> Option<Task>
         parent: stat.parent,
         kernel,
         fixed,
-        allowed: parse_allowed(&status),
+        allowed: parse_allowed(&status).unwrap_or_default(),
         cpu: stat.cpu,
         policy: stat.policy,
         priority: stat.priority,
@@ -454,6 +454,6 @@ mod tests {
         assert!(!TaskKey { started: key.started + 1, ..key.clone() }.lives(&machine));
         let task = list(&machine).into_iter().find(|task| task.key == key).unwrap();
         assert!(!task.kernel && task.process == process);
-        assert!(!task.allowed.unwrap().is_empty());
+        assert!(!task.allowed.is_empty());
     }
 }

@@ -1,16 +1,14 @@
 //! All knobs of the running system: files and devices through `host`, tasks and services through `task`.
 
 use host::knob::{Knob, KnobError, Machine, Settings, TaskKey};
-use model::{CpuList, Policy};
+use model::CpuList;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use task::TaskError;
 
 /// How long systemctl(1) may take.
 const SERVICE_TIME: Duration = Duration::from_secs(30);
-/// Follows a policy whose thread resets it in its children.
-const RESET: &str = " reset-on-fork";
 
 /// The running system, or a tree of files for tests.
 #[derive(Debug, Clone)]
@@ -27,8 +25,8 @@ impl Kernel {
         Self::at(Machine::running())
     }
 
-    /// Knobs below a root. Below another root than `/` the CPUs of tasks are what the tree's `/proc/TID/status` says, their
-    /// policies cannot be set, and services need [`Kernel::with_systemctl`].
+    /// Knobs below a root. Below another root than `/` the CPUs of tasks are what the tree's `/proc/TID/status` says, and
+    /// services need [`Kernel::with_systemctl`].
     #[must_use]
     pub fn at(machine: Machine) -> Self {
         Self { machine, systemctl: None, windhover: None }
@@ -52,9 +50,21 @@ impl Kernel {
         &self.machine
     }
 
+    /// Whether the calling thread has a capability (capabilities(7)).
+    pub(crate) fn may(&self, capability: u32) -> bool {
+        let status = self.machine.text("/proc/thread-self/status").unwrap_or_default();
+        host::tasks::parse_capabilities(&status).is_some_and(|mask| mask >> capability & 1 == 1)
+    }
+
+    /// Whether opening a file for writing is refused. Opening alone changes nothing: no setting is a regular file.
+    pub(crate) fn denies(&self, path: &Path) -> bool {
+        let opened = std::fs::OpenOptions::new().write(true).open(self.machine.path(path));
+        opened.is_err_and(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     fn require(&self, knob: &Knob, task: &TaskKey) -> Result<(), KnobError> {
         // Its number may have been given to another.
-        if task.lives(&self.machine) { Ok(()) } else { Err(absent(knob)) }
+        if task.lives(&self.machine) { Ok(()) } else { Err(KnobError::absent(knob)) }
     }
 
     fn read_affinity(&self, knob: &Knob, task: &TaskKey) -> Result<String, KnobError> {
@@ -64,7 +74,7 @@ impl Kernel {
         }
         let status = self.machine.text(format!("/proc/{}/status", task.tid));
         let status = status.map_err(|cause| KnobError::reading(knob, cause))?;
-        host::tasks::parse_allowed(&status).map(|cpus| cpus.to_string()).ok_or_else(|| absent(knob))
+        host::tasks::parse_allowed(&status).map(|cpus| cpus.to_string()).ok_or_else(|| KnobError::absent(knob))
     }
 
     fn write_affinity(&self, knob: &Knob, task: &TaskKey, value: &str) -> Result<(), KnobError> {
@@ -84,51 +94,33 @@ impl Kernel {
         self.machine.put(&file, &status.join("\n")).map_err(failed)
     }
 
-    fn read_scheduling(&self, knob: &Knob, task: &TaskKey) -> Result<String, KnobError> {
-        self.require_running(knob)?;
-        self.require(knob, task)?;
-        let now = task::scheduling_of(task.tid).map_err(|error| reading(knob, error))?;
-        match now.policy {
-            Some(policy) => Ok(format!("{policy}{}", if now.reset_on_fork { RESET } else { "" })),
-            None => Err(unsupported(knob, "it has a policy that cannot be put back (SCHED_DEADLINE or unknown)")),
-        }
-    }
-
-    fn write_scheduling(&self, knob: &Knob, task: &TaskKey, value: &str) -> Result<(), KnobError> {
-        let (word, reset) = value.strip_suffix(RESET).map_or((value, false), |word| (word, true));
-        let policy: Policy = word.parse().map_err(|error| invalid(knob, value, error))?;
-        self.require_running(knob)?;
-        self.require(knob, task)?;
-        task::set_scheduling_of(task.tid, policy, reset).map_err(|error| writing(knob, value, error))
-    }
-
     fn require_running(&self, knob: &Knob) -> Result<(), KnobError> {
         if self.machine.is_running() {
             Ok(())
         } else {
-            Err(unsupported(knob, "it is known of the running system only"))
+            Err(KnobError::unsupported(knob, "it is known of the running system only"))
         }
     }
 
     /// The program to ask, where a systemd runs (sd_booted(3)).
     fn systemctl(&self, knob: &Knob, unit: &str) -> Result<PathBuf, KnobError> {
         if unit.is_empty() || unit.starts_with('-') {
-            return Err(unsupported(knob, "that is no name of a unit"));
+            return Err(KnobError::unsupported(knob, "that is no name of a unit"));
         }
         if !self.machine.is_directory("/run/systemd/system") {
-            return Err(absent(knob));
+            return Err(KnobError::absent(knob));
         }
         if let Some(program) = &self.systemctl {
             return Ok(program.clone());
         }
         if !self.machine.is_running() {
-            return Err(absent(knob));
+            return Err(KnobError::absent(knob));
         }
         let places = std::env::var_os("PATH").unwrap_or_default();
         let found = std::env::split_paths(&places)
             .map(|place| place.join("systemctl"))
             .find(|program| program.is_absolute() && program.is_file());
-        found.ok_or_else(|| absent(knob))
+        found.ok_or_else(|| KnobError::absent(knob))
     }
 
     fn write_latency(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
@@ -147,7 +139,7 @@ impl Kernel {
         match (word.as_str(), answer.status.code()) {
             ("active" | "activating" | "reloading" | "refreshing", _) => Ok("active".to_owned()),
             // 4: there is no such unit (systemctl(1), "Exit status").
-            ("" | "unknown", _) | (_, Some(4)) => Err(absent(knob)),
+            ("" | "unknown", _) | (_, Some(4)) => Err(KnobError::absent(knob)),
             _ => Ok("inactive".to_owned()),
         }
     }
@@ -173,7 +165,6 @@ impl Settings for Kernel {
     fn read(&self, knob: &Knob) -> Result<String, KnobError> {
         match knob {
             Knob::Affinity { task } => self.read_affinity(knob, task),
-            Knob::Scheduling { task } => self.read_scheduling(knob, task),
             Knob::Service { unit } => self.read_service(knob, unit),
             _ => self.machine.read(knob),
         }
@@ -182,7 +173,6 @@ impl Settings for Kernel {
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
         match knob {
             Knob::Affinity { task } => self.write_affinity(knob, task, value),
-            Knob::Scheduling { task } => self.write_scheduling(knob, task, value),
             Knob::Service { unit } => self.write_service(knob, unit, value),
             Knob::CpuLatency => self.write_latency(knob, value),
             _ => self.machine.write(knob, value),
@@ -194,32 +184,24 @@ impl Settings for Kernel {
     }
 }
 
-fn absent(knob: &Knob) -> KnobError {
-    KnobError::Absent(Box::new(knob.clone()))
-}
-
-fn unsupported(knob: &Knob, why: &str) -> KnobError {
-    KnobError::Unsupported { knob: Box::new(knob.clone()), why: why.to_owned() }
-}
-
 /// A task that ended between the look and the call is one that is gone.
-fn reading(knob: &Knob, error: TaskError) -> KnobError {
+fn cause_of(error: TaskError) -> io::Error {
     match error.into_cause() {
-        cause if cause.raw_os_error() == Some(ESRCH) => absent(knob),
-        cause => KnobError::Read { knob: Box::new(knob.clone()), cause },
+        cause if cause.raw_os_error() == Some(ESRCH) => io::ErrorKind::NotFound.into(),
+        cause => cause,
     }
+}
+
+fn reading(knob: &Knob, error: TaskError) -> KnobError {
+    KnobError::reading(knob, cause_of(error))
 }
 
 fn writing(knob: &Knob, value: &str, error: TaskError) -> KnobError {
-    match error.into_cause() {
-        cause if cause.raw_os_error() == Some(ESRCH) => absent(knob),
-        cause => KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
-    }
+    KnobError::writing(knob, value, cause_of(error))
 }
 
 fn invalid(knob: &Knob, value: &str, why: impl std::fmt::Display) -> KnobError {
-    let cause = io::Error::new(io::ErrorKind::InvalidInput, why.to_string());
-    KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause }
+    KnobError::writing(knob, value, io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))
 }
 
 /// "No such process" (errno(3)); the same on all architectures.
@@ -245,10 +227,6 @@ mod tests {
         kernel.write(&knob, &first).unwrap();
         assert_eq!(kernel.read(&knob).unwrap(), first);
         kernel.write(&knob, &before).unwrap();
-
-        let policy = Knob::Scheduling { task: key.clone() };
-        kernel.write(&policy, "batch reset-on-fork").unwrap();
-        assert_eq!(kernel.read(&policy).unwrap(), "batch reset-on-fork");
 
         // The same number with another start is another task: it is never touched.
         let other = Knob::Affinity { task: TaskKey { started: key.started + 2, ..key } };

@@ -224,3 +224,35 @@ fn no_setting() -> io::Error {
 fn unsupported(knob: &Knob) -> KnobError {
     KnobError::unsupported(knob, "it is not a setting of this kind")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_files_of_a_tree_say() {
+        let tree = tempfile::tempdir().unwrap();
+        let machine = Machine::at(tree.path());
+        let put = |path: &str, content: &str| {
+            let path = tree.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        };
+        assert_eq!(machine.kernel_version(), None);
+        for (release, version) in [("6.18.44-fc\n", Some((6, 18))), ("4.18.0-372.el8", Some((4, 18))), ("x", None)] {
+            put("proc/sys/kernel/osrelease", release);
+            assert_eq!(machine.kernel_version(), version, "{release}");
+        }
+        put("list", "0-2,7\n");
+        put("none", "(null)\n");
+        assert_eq!(machine.cpu_list("/list"), "0-2,7".parse().ok());
+        assert_eq!(machine.cpu_list("/none"), Some(CpuList::default()));
+        assert_eq!(machine.cpu_list("/absent"), None);
+        for name in ["rx-10", "rx-9", "rx-x", "tx-1"] {
+            put(&format!("queues/{name}/file"), "");
+        }
+        assert_eq!(machine.numbers("/queues", "rx-"), [9, 10]);
+        put("word", " \0text\0\n");
+        assert_eq!(machine.trimmed("/word").unwrap(), "text");
+    }
+}

@@ -1,8 +1,11 @@
 //! The applications that run in real-time classes now, and what only a comparison or a run can tell.
 
-use super::check::{Answer, Check, Evidence, note, ok, some_of, warning};
+use super::check::Evidence::{Kernel, Papers};
+use super::check::Make::Once;
+use super::check::{Answer, Check, note, ok, some_of, warning};
 use super::sched;
-use super::subject::{Skip, Subject, Task};
+use super::subject::{Skip, Subject};
+use host::tasks::{Task, status_field};
 use std::collections::BTreeMap;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -11,39 +14,39 @@ pub(super) const CHECKS: &[Check] = &[
         reads: "RLIMIT_MEMLOCK, CAP_IPC_LOCK",
         when: "memory may not be locked",
         why: "`--mlock` fails, and pages that are not locked may be taken away",
-        evidence: &[Evidence::Kernel("mlock(2)")],
-        make: sched::locks_memory,
+        evidence: &[Kernel("mlock(2)")],
+        make: Once(sched::locks_memory),
     },
     Check {
         id: "app.mlock",
         reads: "VmLck of processes in a real-time class",
         when: "such a process has locked no memory",
         why: "its first touch of a page, or of one that was taken away, is a page fault",
-        evidence: &[Evidence::Kernel("mlock(2)")],
-        make: mlock,
+        evidence: &[Kernel("mlock(2)")],
+        make: Once(mlock),
     },
     Check {
         id: "app.faults",
         reads: "page faults of processes in a real-time class while measuring",
         when: "they have some",
         why: "a page fault takes microseconds, a major one a disk access",
-        evidence: &[Evidence::Kernel("mlock(2)")],
-        make: faults,
+        evidence: &[Kernel("mlock(2)")],
+        make: Once(faults),
     },
     Check {
         id: "peer.match",
         reads: "two saved documents",
         when: "kernel, settings, NIC firmware or findings of the two ends differ",
         why: "half of each round trip is the other end's: both must be prepared alike",
-        evidence: &[Evidence::Papers],
-        make: peer,
+        evidence: &[Papers],
+        make: Once(peer),
     },
 ];
 
 fn real_time<'a>(s: &'a Subject<'_>) -> Vec<&'a Task> {
     let mut processes: BTreeMap<i32, &Task> = BTreeMap::new();
-    for task in s.tasks().iter().filter(|task| !task.is_kernel() && task.is_real_time()) {
-        processes.entry(task.pid).or_insert(task);
+    for task in s.tasks().iter().filter(|task| !task.kernel && task.is_real_time()) {
+        processes.entry(task.process).or_insert(task);
     }
     processes.into_values().collect()
 }
@@ -53,13 +56,19 @@ fn mlock(s: &Subject<'_>) -> Answer {
     if found.is_empty() {
         return Err(Skip::not_here("no process runs in a real-time class now"));
     }
-    let loose: Vec<&Task> = found.iter().copied().filter(|task| task.locked_kb == Some(0)).collect();
+    let locked = |task: &Task| {
+        let status = s.maybe(&format!("/proc/{}/status", task.process))?;
+        status_field(&status, "VmLck").map(str::to_owned)
+    };
+    let loose: Vec<&Task> =
+        found.into_iter().filter(|task| locked(task).is_some_and(|size| size.starts_with("0 "))).collect();
     Ok(vec![match loose.first() {
         None => ok("all processes in real-time classes have locked memory"),
         Some(first) => {
-            let names = loose.iter().map(|task| format!("{} ({}, {})", task.name(), task.pid, task.policy()));
+            let names =
+                loose.iter().map(|task| format!("{} ({}, {})", task.key.name, task.process, task.policy_words()));
             warning(format!("in a real-time class without locked memory: {}", some_of(names, 3)))
-                .read(format!("/proc/{}/status VmLck", first.pid), "0 kB")
+                .read(format!("/proc/{}/status VmLck", first.process), "0 kB")
                 .command("windhover run --mlock -s fifo -P 1 -- COMMAND")
         }
     }])

@@ -2,7 +2,9 @@
 
 use super::document::{Finding, Reading, Remedy, Severity, Skipped};
 use super::subject::{Skip, Subject};
-use model::CpuList;
+use host::tasks::Task;
+use model::{CpuList, NicFacts};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What the doctor examines, one row of its table.
@@ -18,7 +20,15 @@ pub struct Check {
     pub why: &'static str,
     /// On what this rests.
     pub evidence: &'static [Evidence],
-    pub(super) make: fn(&Subject<'_>) -> Answer,
+    pub(super) make: Make,
+}
+
+/// The function that makes a check.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Make {
+    Once(fn(&Subject<'_>) -> Answer),
+    /// For each network device in question; skipped when it is skipped for all of them.
+    EachNic(fn(&Subject<'_>, &NicFacts) -> Answer),
 }
 
 /// On what a check rests.
@@ -50,6 +60,12 @@ impl fmt::Display for Evidence {
 
 /// What a check says: observations, or why it was not made.
 pub(super) type Answer = Result<Vec<Observation>, Skip>;
+
+/// What was found, or `otherwise` where that is nothing.
+#[expect(clippy::unnecessary_wraps, reason = "the last line of a check")]
+pub(super) fn found_or(found: Vec<Observation>, otherwise: impl FnOnce() -> Observation) -> Answer {
+    Ok(if found.is_empty() { vec![otherwise()] } else { found })
+}
 
 /// One thing that a check saw.
 #[derive(Debug, Clone)]
@@ -86,15 +102,33 @@ impl Observation {
         self
     }
 
-    pub(super) fn tune(mut self, key: &str, value: impl fmt::Display) -> Self {
-        let setting = model::Setting { key: key.to_owned(), value: value.to_string() };
-        self.remedies.push(Remedy::Tune { setting, nic: None });
-        self
+    /// The name of a process.
+    pub(super) fn read_name(self, task: &Task) -> Self {
+        self.read(format!("/proc/{}/comm", task.process), &task.key.name)
     }
 
-    pub(super) fn tune_nic(mut self, nic: &str, key: &str, value: impl fmt::Display) -> Self {
+    /// The CPUs that a task may run on.
+    pub(super) fn read_allowed(self, task: &Task) -> Self {
+        let thread = if task.key.tid == task.process { String::new() } else { format!("/task/{}", task.key.tid) };
+        self.read(format!("/proc/{}{thread}/status Cpus_allowed_list", task.process), &task.allowed)
+    }
+
+    /// The policy of a process.
+    pub(super) fn read_policy(self, task: &Task) -> Self {
+        self.read(format!("/proc/{}/stat policy", task.process), task.policy_words())
+    }
+
+    pub(super) fn tune(self, key: &str, value: impl fmt::Display) -> Self {
+        self.setting(None, key, &value)
+    }
+
+    pub(super) fn tune_nic(self, nic: &str, key: &str, value: impl fmt::Display) -> Self {
+        self.setting(Some(nic.to_owned()), key, &value)
+    }
+
+    fn setting(mut self, nic: Option<String>, key: &str, value: &dyn fmt::Display) -> Self {
         let setting = model::Setting { key: key.to_owned(), value: value.to_string() };
-        self.remedies.push(Remedy::Tune { setting, nic: Some(nic.to_owned()) });
+        self.remedies.push(Remedy::Tune { setting, nic });
         self
     }
 
@@ -131,7 +165,11 @@ impl Observation {
 impl Check {
     /// Makes the check.
     pub(super) fn run(&self, subject: &Subject<'_>, findings: &mut Vec<Finding>, skipped: &mut Vec<Skipped>) {
-        match (self.make)(subject) {
+        let answer = match self.make {
+            Make::Once(make) => make(subject),
+            Make::EachNic(make) => each_nic(subject, make),
+        };
+        match answer {
             Ok(observations) => findings.extend(observations.into_iter().map(|observation| Finding {
                 id: self.id.to_owned(),
                 severity: observation.severity,
@@ -154,6 +192,18 @@ impl Check {
     }
 }
 
+/// What the devices give; the last reason when none gives anything.
+fn each_nic(subject: &Subject<'_>, make: fn(&Subject<'_>, &NicFacts) -> Answer) -> Answer {
+    let (mut found, mut reason) = (Vec::new(), None);
+    for nic in subject.nics()? {
+        match make(subject, nic) {
+            Ok(more) => found.extend(more),
+            Err(skip) => reason = Some(skip),
+        }
+    }
+    reason.filter(|_| found.is_empty()).map_or(Ok(found), Err)
+}
+
 /// Text on one line, of a bearable length, without control characters.
 fn one_line(text: &str) -> String {
     const MOST: usize = 300;
@@ -164,6 +214,23 @@ fn one_line(text: &str) -> String {
         line.push('…');
     }
     line
+}
+
+/// `1 thread`, `2 threads`.
+pub(super) fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// Names of tasks, the most frequent first: `cc1 ×7, make, sh and 3 more`.
+pub(crate) fn names_of(tasks: &[&Task], most: usize) -> String {
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for task in tasks {
+        *counts.entry(&task.key.name).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, u32)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let word = |(name, count): (&str, u32)| if count > 1 { format!("{name} ×{count}") } else { name.to_owned() };
+    some_of(counts.into_iter().map(word), most)
 }
 
 /// A few of many names: `a, b, c and 12 more`.

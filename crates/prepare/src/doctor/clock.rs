@@ -1,6 +1,8 @@
 //! Clocks: what time is read from, and who bends it.
 
-use super::check::{Answer, Check, Evidence, bad, note, ok, some_of, warning};
+use super::check::Evidence::{Kernel, Practice, Tuned};
+use super::check::Make::Once;
+use super::check::{Answer, Check, bad, note, ok, some_of, warning};
 use super::subject::{Skip, Subject};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -9,24 +11,24 @@ pub(super) const CHECKS: &[Check] = &[
         reads: "clocksource0/current_clocksource",
         when: "it is not the CPU's own counter",
         why: "reading HPET or the ACPI timer takes about a microsecond and a trip over the bus; every time stamp pays it",
-        evidence: &[Evidence::Tuned, Evidence::Kernel("admin-guide/kernel-parameters, tsc=")],
-        make: source,
+        evidence: &[Tuned, Kernel("admin-guide/kernel-parameters, tsc=")],
+        make: Once(source),
     },
     Check {
         id: "clock.tsc",
         reads: "constant_tsc and nonstop_tsc in /proc/cpuinfo",
         when: "the time stamp counter changes its rate or stops",
         why: "Windhover then reads the kernel's clock, which costs more",
-        evidence: &[Evidence::Practice],
-        make: tsc,
+        evidence: &[Practice],
+        make: Once(tsc),
     },
     Check {
         id: "clock.sync",
         reads: "running processes: chronyd, ntpd, ptp4l, phc2sys, systemd-timesyncd",
         when: "always recorded",
         why: "a step of the clock in the middle of a run breaks one-way times; round trips do not use it",
-        evidence: &[Evidence::Practice],
-        make: sync,
+        evidence: &[Practice],
+        make: Once(sync),
     },
 ];
 
@@ -62,9 +64,7 @@ fn tsc(s: &Subject<'_>) -> Answer {
 }
 
 fn sync(s: &Subject<'_>) -> Answer {
-    if s.tasks().is_empty() {
-        return Err(Skip::not_here("/proc shows no processes"));
-    }
+    s.processes()?;
     let found: Vec<&str> = ["chronyd", "ntpd", "ntpsec", "ptp4l", "phc2sys", "systemd-timesyncd"]
         .into_iter()
         .filter(|name| s.running(name).is_some())

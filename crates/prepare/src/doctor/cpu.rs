@@ -1,10 +1,12 @@
 //! Who may run on a CPU.
 
-use super::check::{Answer, Check, Evidence, Observation, bad, note, ok, some_of, warning};
+use super::check::Evidence::{Kernel, Measured, Papers, Tuned};
+use super::check::Make::Once;
+use super::check::{Answer, Check, Observation, bad, count, found_or, names_of, note, ok, some_of, warning};
 use super::parse;
-use super::subject::{Skip, Subject, Task};
+use super::subject::{Skip, Subject};
+use host::tasks::Task;
 use model::CpuList;
-use std::collections::BTreeMap;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -13,10 +15,10 @@ pub(super) const CHECKS: &[Check] = &[
         when: "no CPU would be left for everything else, or a partition overlaps isolcpus=",
         why: "everything that leaves the measured CPUs needs another to run on; a kernel whose last housekeeping CPU was isolated crashed",
         evidence: &[
-            Evidence::Measured("4 crashes in 4 boots of 6.12 with isolcpus= and the remaining CPUs isolated"),
-            Evidence::Kernel("admin-guide/cpu-isolation.rst"),
+            Measured("4 crashes in 4 boots of 6.12 with isolcpus= and the remaining CPUs isolated"),
+            Kernel("admin-guide/cpu-isolation.rst"),
         ],
-        make: housekeeping,
+        make: Once(housekeeping),
     },
     Check {
         id: "cpu.partition",
@@ -24,29 +26,26 @@ pub(super) const CHECKS: &[Check] = &[
         when: "one does not read exactly 'isolated', 'root' or 'member'",
         why: "the kernel accepts the write and says only in the read-back that the partition does not hold",
         evidence: &[
-            Evidence::Measured("a sibling's change made a valid partition invalid without an error to us"),
-            Evidence::Kernel("admin-guide/cgroup-v2.rst"),
+            Measured("a sibling's change made a valid partition invalid without an error to us"),
+            Kernel("admin-guide/cgroup-v2.rst"),
         ],
-        make: partition,
+        make: Once(partition),
     },
     Check {
         id: "cpu.cgroup-version",
         reads: "/proc/mounts, /proc/cgroups, cgroup.controllers",
         when: "the cpuset controller is nowhere",
         why: "only a cpuset keeps new tasks off a CPU; without one a shield has to chase them",
-        evidence: &[Evidence::Measured("both hierarchies tried")],
-        make: cgroup_version,
+        evidence: &[Measured("both hierarchies tried")],
+        make: Once(cgroup_version),
     },
     Check {
         id: "cpu.foreign-tasks",
         reads: "/proc/PID/task/*/status Cpus_allowed_list",
         when: "processes that were not placed there may run on the CPUs to measure on",
         why: "under load, p99.99 of a pinned ping-pong was 280 to 340 times higher without a shield",
-        evidence: &[
-            Evidence::Measured("p99.99 7787 and 6301 µs without, 23 and 22 µs with a shield"),
-            Evidence::Papers,
-        ],
-        make: foreign_tasks,
+        evidence: &[Measured("p99.99 7787 and 6301 µs without, 23 and 22 µs with a shield"), Papers],
+        make: Once(foreign_tasks),
     },
     Check {
         id: "cpu.kthreads",
@@ -54,18 +53,18 @@ pub(super) const CHECKS: &[Check] = &[
         when: "they may run on the CPUs to measure on",
         why: "rcu, kswapd, kcompactd and their like run when they please",
         evidence: &[
-            Evidence::Measured("19 of about 60 kernel threads could be moved"),
-            Evidence::Kernel("admin-guide/kernel-per-CPU-kthreads.rst"),
+            Measured("19 of about 60 kernel threads could be moved"),
+            Kernel("admin-guide/kernel-per-CPU-kthreads.rst"),
         ],
-        make: kthreads,
+        make: Once(kthreads),
     },
     Check {
         id: "cpu.workqueue",
         reads: "workqueue/cpumask and workqueue/writeback/cpumask",
         when: "unbound kernel work may run on the CPUs to measure on",
         why: "kworkers of unbound queues run wherever their mask allows",
-        evidence: &[Evidence::Measured("writing the mask moved all unbound workers"), Evidence::Tuned],
-        make: workqueue,
+        evidence: &[Measured("writing the mask moved all unbound workers"), Tuned],
+        make: Once(workqueue),
     },
     Check {
         id: "cpu.tick",
@@ -73,10 +72,10 @@ pub(super) const CHECKS: &[Check] = &[
         when: "the local timer still ticks on the CPUs to measure on",
         why: "each tick takes 4 to 16 µs from whoever runs, 100 to 1000 times a second",
         evidence: &[
-            Evidence::Measured("721 ticks in 3 s in an isolated partition, 6 with nohz_full="),
-            Evidence::Kernel("timers/no_hz.rst"),
+            Measured("721 ticks in 3 s in an isolated partition, 6 with nohz_full="),
+            Kernel("timers/no_hz.rst"),
         ],
-        make: tick,
+        make: Once(tick),
     },
     Check {
         id: "cpu.rcu",
@@ -84,96 +83,76 @@ pub(super) const CHECKS: &[Check] = &[
         when: "RCU callbacks run on the CPUs to measure on",
         why: "callbacks queued by a CPU run on it in softirq context unless they are offloaded",
         evidence: &[
-            Evidence::Measured("about 130 RCU softirqs a second on a shielded CPU"),
-            Evidence::Kernel("admin-guide/kernel-parameters, rcu_nocbs"),
+            Measured("about 130 RCU softirqs a second on a shielded CPU"),
+            Kernel("admin-guide/kernel-parameters, rcu_nocbs"),
         ],
-        make: rcu,
+        make: Once(rcu),
     },
     Check {
         id: "cpu.smt",
         reads: "topology/thread_siblings_list, smt/active",
         when: "a sibling thread of a CPU to measure on does other work",
         why: "hardware threads of a core share its execution units and caches",
-        evidence: &[Evidence::Kernel("admin-guide/cpu-isolation.rst"), Evidence::Papers],
-        make: smt,
+        evidence: &[Kernel("admin-guide/cpu-isolation.rst"), Papers],
+        make: Once(smt),
     },
 ];
-
-fn minus(all: &CpuList, less: &CpuList) -> CpuList {
-    all.iter().filter(|cpu| !less.contains(*cpu)).collect()
-}
-
-pub(super) fn common(a: &CpuList, b: &CpuList) -> CpuList {
-    a.iter().filter(|cpu| b.contains(*cpu)).collect()
-}
 
 fn housekeeping(s: &Subject<'_>) -> Answer {
     let online = s.list("/sys/devices/system/cpu/online")?;
     let isolated = s.list("/sys/devices/system/cpu/isolated").unwrap_or_default();
     let partitioned = s.partitioned();
-    let taken: CpuList = isolated.iter().chain(partitioned.iter()).chain(s.scope.cpus.iter()).collect();
-    let left = minus(&online, &taken);
+    let left = online.without(&isolated).without(&partitioned).without(&s.scope.cpus);
     let mut found = Vec::new();
-    let both = common(&isolated, &partitioned);
+    let read_online = |answer: Observation| answer.read("/sys/devices/system/cpu/online", &online);
+    let both = isolated.common(&partitioned);
     if !both.is_empty() {
         found.push(
             bad(format!("CPU {both} is isolated at boot and in an isolated partition too"))
                 .read("/sys/devices/system/cpu/isolated", &isolated)
                 .read("cpuset.cpus.isolated", &partitioned)
-                .advice("give up one of the two: remove isolcpus= from the kernel's command line, or the partition"),
+                .advice("remove isolcpus= from the kernel's command line, or remove the partition"),
         );
     }
-    let missing = minus(&s.scope.cpus, &online);
+    let missing = s.scope.cpus.without(&online);
     if !missing.is_empty() {
-        found.push(bad(format!("CPU {missing} is not online")).read("/sys/devices/system/cpu/online", &online));
+        found.push(read_online(bad(format!("CPU {missing} is not online"))));
     }
     if online.len() == 1 {
-        found.push(
-            warning("there is one CPU: nothing can be kept off it")
-                .read("/sys/devices/system/cpu/online", &online)
-                .advice("measure on a machine with two CPUs or more"),
-        );
+        let answer = read_online(warning("there is one CPU: nothing can be kept off it"));
+        found.push(answer.advice("measure on a machine with two CPUs or more"));
     } else if left.is_empty() {
-        let answer = bad(format!("of CPUs {online} none is left for everything else"))
-            .read("/sys/devices/system/cpu/online", &online)
-            .read("/sys/devices/system/cpu/isolated", &isolated);
+        let answer = read_online(bad(format!("no CPU of {online} is left for everything else")));
+        let answer = answer.read("/sys/devices/system/cpu/isolated", &isolated);
         found.push(answer.advice("leave out at least one CPU, best the boot CPU (0)"));
-    } else if found.is_empty() {
-        found.push(ok(format!("CPU {left} of {online} keeps house")).read("/sys/devices/system/cpu/online", &online));
     }
-    Ok(found)
+    found_or(found, || read_online(ok(format!("CPU {left} of {online} runs everything else"))))
 }
 
 fn partition(s: &Subject<'_>) -> Answer {
-    let Some(root) = s.unified() else {
-        return Err(Skip::not_here("no unified control groups (version 2) are mounted"));
-    };
+    /// The most groups that are looked at, and how deep they may lie.
+    const MOST_GROUPS: usize = 4096;
+    const DEPTH: u32 = 6;
+    let root = s.unified().ok_or_else(|| Skip::not_here("no unified control groups (version 2) are mounted"))?;
     if !s.cpuset_is_unified() {
-        return Err(Skip::not_here(
-            "the cpuset controller is not in the unified hierarchy, so there are no partitions",
-        ));
+        return Err(Skip::not_here("the cpuset controller is not in the unified hierarchy: there are no partitions"));
     }
-    let mut found = Vec::new();
-    let mut valid = 0_u32;
+    let (mut found, mut valid, mut seen) = (Vec::new(), 0_u32, 0);
     let mut waiting = vec![(root.to_owned(), 0_u32)];
-    let mut seen = 0;
-    while let Some((folder, depth)) = waiting.pop() {
+    while let Some((folder, depth)) = waiting.pop().filter(|_| seen < MOST_GROUPS) {
         seen += 1;
-        if seen > 4096 {
-            break;
-        }
         let path = format!("{folder}/cpuset.cpus.partition");
         match s.maybe(&path).as_deref() {
             None | Some("member") => {}
             Some("isolated" | "root") => valid += 1,
             Some(value) => {
-                let answer = bad(format!("the partition {folder} does not hold: {value}"));
+                let answer = bad(format!("the partition {folder} is not valid: {value}"));
                 found.push(answer.read(path, value).unshield().advice(
-                    "give the CPUs back to the others, or set cpuset.cpus.exclusive on the parents too, then shield again",
+                    "give the CPUs back to the other groups, or set cpuset.cpus.exclusive on the parents too, then shield again",
                 ));
             }
         }
-        if depth < 6 {
+        if depth < DEPTH {
             let below = s.names(&folder).into_iter().map(|name| format!("{folder}/{name}"));
             waiting
                 .extend(below.filter(|path| s.exists(&format!("{path}/cgroup.procs"))).map(|path| (path, depth + 1)));
@@ -190,10 +169,7 @@ fn partition(s: &Subject<'_>) -> Answer {
     if found.is_empty() && valid == 0 {
         return Err(Skip::not_here("no control group is a partition"));
     }
-    if found.is_empty() {
-        found.push(ok(format!("{valid} partitions, all valid")).read("cpuset.cpus.isolated", s.partitioned()));
-    }
-    Ok(found)
+    found_or(found, || ok(format!("{valid} partitions, all valid")).read("cpuset.cpus.isolated", s.partitioned()))
 }
 
 fn cgroup_version(s: &Subject<'_>) -> Answer {
@@ -211,7 +187,7 @@ fn cgroup_version(s: &Subject<'_>) -> Answer {
         ]);
     }
     let listed = s.maybe("/proc/cgroups").is_some_and(|text| text.lines().any(|line| line.starts_with("cpuset")));
-    let answer = warning("no cpuset controller is mounted: a shield can only chase tasks by their affinity");
+    let answer = warning("no cpuset controller is mounted: a shield can only move tasks again and again");
     let answer = answer.read("/proc/cgroups", if listed { "cpuset is known" } else { "no cpuset" });
     Ok(vec![if listed {
         answer.advice("mount it: mount -t cgroup -o cpuset none /sys/fs/cgroup/cpuset")
@@ -222,44 +198,22 @@ fn cgroup_version(s: &Subject<'_>) -> Answer {
 
 /// Whether a task may come to these CPUs without having been placed on them alone.
 pub(super) fn may_stray(task: &Task, cpus: &CpuList) -> bool {
-    let inside = common(&task.cpus, cpus);
-    !inside.is_empty() && inside.len() < task.cpus.len()
-}
-
-fn names_of(tasks: &[&Task]) -> String {
-    let mut names: BTreeMap<&str, u32> = BTreeMap::new();
-    for task in tasks {
-        *names.entry(task.name()).or_default() += 1;
-    }
-    let mut names: Vec<(&str, u32)> = names.into_iter().collect();
-    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    some_of(
-        names.iter().map(|(name, count)| if *count > 1 { format!("{name} ×{count}") } else { (*name).to_owned() }),
-        4,
-    )
-}
-
-fn status_path(task: &Task) -> String {
-    if task.tid == task.pid {
-        format!("/proc/{}/status Cpus_allowed_list", task.pid)
-    } else {
-        format!("/proc/{}/task/{}/status Cpus_allowed_list", task.pid, task.tid)
-    }
+    task.allowed.meets(cpus) && !task.allowed.is_within(cpus)
 }
 
 fn foreign_tasks(s: &Subject<'_>) -> Answer {
     let cpus = s.cpus()?;
     let redhawk = s.redhawk("procs");
-    let cpus = minus(cpus, &redhawk);
+    let cpus = cpus.without(&redhawk);
     if cpus.is_empty() {
         return Ok(vec![ok("RedHawk's shield keeps processes off").read("/proc/shield/procs", &redhawk)]);
     }
-    let user: Vec<&Task> = s.tasks().iter().filter(|task| !task.is_kernel()).collect();
+    let user: Vec<&Task> = s.tasks().iter().filter(|task| !task.kernel).collect();
     if user.is_empty() {
         return Err(Skip::not_here("/proc shows no processes"));
     }
     let foreign: Vec<&Task> = user.iter().copied().filter(|task| may_stray(task, &cpus)).collect();
-    let placed: Vec<&Task> = user.iter().copied().filter(|task| minus(&task.cpus, &cpus).is_empty()).collect();
+    let placed: Vec<&Task> = user.iter().copied().filter(|task| task.allowed.is_within(&cpus)).collect();
     let mut found = Vec::new();
     let came: Vec<String> = s
         .snapshot
@@ -280,28 +234,21 @@ fn foreign_tasks(s: &Subject<'_>) -> Answer {
     if let Some(first) = foreign.first() {
         // A group of tasks placed on all the CPUs in question looks the same as one that may go anywhere.
         found.push(
-            bad(format!("{} may run on CPU {cpus}: {}", count(foreign.len(), "thread"), names_of(&foreign)))
-                .read(status_path(first), &first.cpus)
+            bad(format!("{} may run on CPU {cpus}: {}", count(foreign.len(), "thread"), names_of(&foreign, 4)))
+                .read_allowed(first)
                 .shield(&cpus, ""),
         );
     }
     if !placed.is_empty() {
-        let text = format!("{} placed on CPU {cpus}: {}", count(placed.len(), "thread"), names_of(&placed));
-        found.push(placed.iter().take(3).fold(note(text), |answer, task| answer.read(status_path(task), &task.cpus)));
+        let text = format!("{} placed on CPU {cpus}: {}", count(placed.len(), "thread"), names_of(&placed, 4));
+        found.push(placed.iter().take(3).fold(note(text), |answer, task| answer.read_allowed(task)));
     }
-    if found.is_empty() {
-        found.push(ok(format!("no process may run on CPU {cpus} by chance")));
-    }
-    Ok(found)
-}
-
-pub(super) fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    found_or(found, || ok(format!("no process may run on CPU {cpus} that was not placed there")))
 }
 
 fn kthreads(s: &Subject<'_>) -> Answer {
     let cpus = s.cpus()?;
-    let kernel: Vec<&Task> = s.tasks().iter().filter(|task| task.is_kernel()).collect();
+    let kernel: Vec<&Task> = s.tasks().iter().filter(|task| task.kernel).collect();
     if kernel.is_empty() {
         return Err(Skip::not_here("/proc shows no kernel threads (a container's own process namespace)"));
     }
@@ -310,7 +257,7 @@ fn kthreads(s: &Subject<'_>) -> Answer {
     let movable: Vec<&Task> = kernel
         .into_iter()
         .filter(|task| {
-            !task.is_fixed() && !task.name().starts_with("irq/") && task.name() != "kthreadd" && may_stray(task, cpus)
+            !task.fixed && !task.key.name.starts_with("irq/") && task.key.name != "kthreadd" && may_stray(task, cpus)
         })
         .collect();
     Ok(vec![match movable.first() {
@@ -319,9 +266,9 @@ fn kthreads(s: &Subject<'_>) -> Answer {
             let text = format!(
                 "{} that can be moved may run on CPU {cpus}: {}",
                 count(movable.len(), "kernel thread"),
-                names_of(&movable)
+                names_of(&movable, 4)
             );
-            warning(text).read(status_path(first), &first.cpus).shield(cpus, "")
+            warning(text).read_allowed(first).shield(cpus, "")
         }
     }])
 }
@@ -329,24 +276,15 @@ fn kthreads(s: &Subject<'_>) -> Answer {
 fn workqueue(s: &Subject<'_>) -> Answer {
     let cpus = s.cpus()?;
     let root = "/sys/devices/virtual/workqueue";
-    let own = format!("{root}/cpumask");
-    let mask = s.mask(&own)?;
+    s.mask(&format!("{root}/cpumask"))?;
     let mut found = Vec::new();
-    for (path, mask) in
-        [(own, Some(mask)), (format!("{root}/writeback/cpumask"), s.mask(&format!("{root}/writeback/cpumask")).ok())]
-    {
-        let Some(mask) = mask else { continue };
-        let inside = common(&mask, cpus);
-        if !inside.is_empty() {
-            let what = if path.contains("writeback") { "writeback" } else { "unbound kernel work" };
-            let text = format!("{what} may run on CPU {inside}");
-            found.push(warning(text).read(path, mask.to_mask()).shield(cpus, ""));
-        }
+    for (file, what) in [("cpumask", "unbound kernel work"), ("writeback/cpumask", "writeback")] {
+        let path = format!("{root}/{file}");
+        let Some(mask) = s.mask(&path).ok().filter(|mask| mask.meets(cpus)) else { continue };
+        let text = format!("{what} may run on CPU {}", mask.common(cpus));
+        found.push(warning(text).read(path, mask.to_mask()).shield(cpus, ""));
     }
-    if found.is_empty() {
-        found.push(ok(format!("unbound kernel work stays off CPU {cpus}")));
-    }
-    Ok(found)
+    found_or(found, || ok(format!("unbound kernel work stays off CPU {cpus}")))
 }
 
 fn tick(s: &Subject<'_>) -> Answer {
@@ -377,7 +315,7 @@ fn tick(s: &Subject<'_>) -> Answer {
         return Ok(vec![mend(answer.read(path, s.maybe(path).unwrap_or_else(|| "absent".to_owned())))]);
     }
     let full = s.list(path)?;
-    let ticking = minus(cpus, &full);
+    let ticking = cpus.without(&full);
     Ok(vec![if ticking.is_empty() {
         ok(format!("CPU {cpus} has no tick while one thread runs")).read(path, &full)
     } else {
@@ -389,27 +327,21 @@ fn tick(s: &Subject<'_>) -> Answer {
 fn rcu(s: &Subject<'_>) -> Answer {
     let cpus = s.cpus()?;
     let line = s.command_line();
-    let offloaded: CpuList = ["rcu_nocbs", "nohz_full"]
-        .iter()
-        .filter_map(|name| parse::boot_value(line, name))
-        .flat_map(|value| {
-            if value == "all" { s.online() } else { value.parse::<CpuList>().unwrap_or_default() }
-                .iter()
-                .collect::<Vec<_>>()
-        })
-        .collect();
-    let missing = minus(cpus, &offloaded);
+    let booted = |name: &str| match parse::boot_value(line, name) {
+        Some("all") => s.online(),
+        value => value.and_then(|list| list.parse().ok()).unwrap_or_default(),
+    };
+    let missing = cpus.without(&booted("rcu_nocbs")).without(&booted("nohz_full"));
     let mut found = Vec::new();
     if !missing.is_empty() {
         let measured = s.snapshot.measured.as_ref().filter(|measured| missing.contains(measured.cpu));
         let rate = measured.map(|measured| measured.per_second(measured.rcu));
         let boot = format!("rcu_nocbs={cpus}");
         found.push(match rate {
-            Some(rate) if rate > 100.0 => warning(format!("{rate:.0} RCU softirqs a second on CPU {missing}"))
-                .read("/proc/softirqs RCU", format!("{rate:.0}/s"))
-                .boot(boot),
             Some(rate) => {
-                ok(format!("{rate:.0} RCU softirqs a second")).read("/proc/softirqs RCU", format!("{rate:.0}/s"))
+                let text = format!("{rate:.0} RCU softirqs a second on CPU {missing}");
+                let answer = if rate > 100.0 { warning(text).boot(boot) } else { ok(text) };
+                answer.read("/proc/softirqs RCU", format!("{rate:.0}/s"))
             }
             None => note(format!("RCU callbacks of CPU {missing} run on it")).read("/proc/cmdline", line).boot(boot),
         });
@@ -417,20 +349,13 @@ fn rcu(s: &Subject<'_>) -> Answer {
     let strays: Vec<&Task> = s
         .tasks()
         .iter()
-        .filter(|task| task.is_kernel() && task.name().starts_with("rcuo") && may_stray(task, cpus))
+        .filter(|task| task.kernel && task.key.name.starts_with("rcuo") && may_stray(task, cpus))
         .collect();
     if let Some(first) = strays.first() {
         let text = format!("{} that run RCU callbacks may run on CPU {cpus}", count(strays.len(), "thread"));
-        found.push(warning(text).read(status_path(first), &first.cpus).shield(cpus, ""));
+        found.push(warning(text).read_allowed(first).shield(cpus, ""));
     }
-    if found.is_empty() {
-        found.push(ok(format!("RCU callbacks of CPU {cpus} run elsewhere")).read("/proc/cmdline", line));
-    }
-    Ok(found)
-}
-
-fn siblings(s: &Subject<'_>, cpu: u32) -> Result<CpuList, Skip> {
-    s.list(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
+    found_or(found, || ok(format!("RCU callbacks of CPU {cpus} run elsewhere")).read("/proc/cmdline", line))
 }
 
 fn smt(s: &Subject<'_>) -> Answer {
@@ -445,19 +370,15 @@ fn smt(s: &Subject<'_>) -> Answer {
     let mut found = Vec::new();
     for cpu in cpus.iter() {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-        let online = s.online();
-        let others: CpuList =
-            siblings(s, cpu)?.iter().filter(|other| online.contains(*other) && !cpus.contains(*other)).collect();
+        let siblings = s.list(&path)?;
+        let others = siblings.common(&s.online()).without(cpus);
         if !others.is_empty() {
             found.push(
                 warning(format!("CPU {others} is a hardware thread of the same core as CPU {cpu}"))
-                    .read(path, siblings(s, cpu)?)
+                    .read(path, siblings)
                     .shield(cpus, &format!(",sibling:{cpu}")),
             );
         }
     }
-    if found.is_empty() {
-        found.push(ok(format!("CPU {cpus} shares its cores with no other CPU")));
-    }
-    Ok(found)
+    found_or(found, || ok(format!("CPU {cpus} shares its cores with no other CPU")))
 }

@@ -1,8 +1,10 @@
 //! Interrupts: which come to the CPUs to measure on, and which can be kept away.
 
-use super::check::{Answer, Check, Evidence, bad, note, ok, some_of, warning};
-use super::cpu::{common, count};
-use super::subject::{Irq, Skip, Subject, Task};
+use super::check::Evidence::{Kernel, Measured, Papers};
+use super::check::Make::Once;
+use super::check::{Answer, Check, bad, count, found_or, note, ok, some_of, warning};
+use super::subject::{Irq, Skip, Subject};
+use host::tasks::Task;
 use model::CpuList;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -12,11 +14,11 @@ pub(super) const CHECKS: &[Check] = &[
         when: "interrupts of other devices come to the CPUs to measure on",
         why: "an interrupt stops whatever runs, real-time tasks too",
         evidence: &[
-            Evidence::Measured("counted by /proc/interrupts while spinning"),
-            Evidence::Kernel("core-api/irq/irq-affinity.rst"),
-            Evidence::Papers,
+            Measured("counted by /proc/interrupts while spinning"),
+            Kernel("core-api/irq/irq-affinity.rst"),
+            Papers,
         ],
-        make: on_shield,
+        make: Once(on_shield),
     },
     Check {
         id: "irq.managed",
@@ -24,42 +26,42 @@ pub(super) const CHECKS: &[Check] = &[
         when: "interrupts that nobody can move come to the CPUs to measure on",
         why: "drivers of disks spread one queue over each CPU and keep its interrupt there",
         evidence: &[
-            Evidence::Measured("virtio-blk: the file's mode is 0444, writing it gives EPERM"),
-            Evidence::Kernel("admin-guide/kernel-parameters, isolcpus=managed_irq"),
+            Measured("virtio-blk: the file's mode is 0444, writing it gives EPERM"),
+            Kernel("admin-guide/kernel-parameters, isolcpus=managed_irq"),
         ],
-        make: managed,
+        make: Once(managed),
     },
     Check {
         id: "irq.effective",
         reads: "smp_affinity_list against effective_affinity_list",
         when: "an interrupt goes elsewhere than asked for",
         why: "a new affinity holds only from the interrupt's next move, so the mask alone proves nothing",
-        evidence: &[Evidence::Measured("after writing 0 the effective CPU stayed 1")],
-        make: effective,
+        evidence: &[Measured("after writing 0 the effective CPU stayed 1")],
+        make: Once(effective),
     },
     Check {
         id: "irq.default",
         reads: "/proc/irq/default_smp_affinity",
         when: "interrupts yet to come may use the CPUs to measure on",
         why: "a device that is opened later gets its interrupts by this mask",
-        evidence: &[Evidence::Measured("read and written here")],
-        make: default_mask,
+        evidence: &[Measured("read and written here")],
+        make: Once(default_mask),
     },
     Check {
         id: "irq.balance",
         reads: "running processes: irqbalance; IRQBALANCE_BANNED_CPU*",
         when: "it runs and may use the CPUs to measure on",
         why: "it moves interrupts every 10 s, also back onto a shield",
-        evidence: &[Evidence::Papers],
-        make: balance,
+        evidence: &[Papers],
+        make: Once(balance),
     },
     Check {
         id: "irq.threads",
         reads: "policy, priority and CPUs of irq/N-* threads",
         when: "a thread may run elsewhere than its interrupt, or is outranked by our real-time tasks",
         why: "with threaded interrupts (PREEMPT_RT, threadirqs) the NIC's work is done by these threads",
-        evidence: &[Evidence::Measured("moving them as tasks widened their CPUs until set by hand")],
-        make: threads,
+        evidence: &[Measured("moving them as tasks widened their CPUs until set by hand")],
+        make: Once(threads),
     },
 ];
 
@@ -70,10 +72,8 @@ fn invited(s: &Subject<'_>) -> Vec<u32> {
 
 fn seen<'a>(s: &'a Subject<'_>) -> Result<&'a [Irq], Skip> {
     s.text("/proc/interrupts")?;
-    if s.irqs().is_empty() {
-        return Err(Skip::not_here("no interrupt in /proc/irq has an affinity"));
-    }
-    Ok(s.irqs())
+    let all = s.irqs();
+    if all.is_empty() { Err(Skip::not_here("no interrupt in /proc/irq has an affinity")) } else { Ok(all) }
 }
 
 fn named(irqs: &[&Irq]) -> String {
@@ -85,13 +85,13 @@ fn on_shield(s: &Subject<'_>) -> Answer {
     let invited = invited(s);
     let all = seen(s)?;
     let redhawk = s.redhawk("irqs");
-    if !redhawk.is_empty() && cpus.iter().all(|cpu| redhawk.contains(cpu)) {
+    if !redhawk.is_empty() && cpus.is_within(&redhawk) {
         return Ok(vec![ok("RedHawk's shield keeps interrupts off").read("/proc/shield/irqs", &redhawk)]);
     }
     let came: Vec<&Irq> = all
         .iter()
-        .filter(|irq| !irq.managed && !invited.contains(&irq.number) && irq.total() > 0)
-        .filter(|irq| !common(irq.cpus(), cpus).is_empty() && !common(&irq.asked, cpus).is_empty())
+        .filter(|irq| !irq.managed && !invited.contains(&irq.number) && irq.total > 0)
+        .filter(|irq| irq.cpus().meets(cpus) && irq.asked.meets(cpus))
         .collect();
     let mut found = Vec::new();
     if let Some(measured) = s.snapshot.measured.as_ref().filter(|measured| cpus.contains(measured.cpu)) {
@@ -121,18 +121,15 @@ fn on_shield(s: &Subject<'_>) -> Answer {
             format!("{} of other devices may come to CPU {cpus}: {}", count(came.len(), "interrupt"), named(&came));
         found.push(warning(text).read(first.path(), first.cpus()).shield(cpus, ""));
     }
-    if found.is_empty() {
-        found.push(ok(format!("no device in use that could be elsewhere interrupts CPU {cpus}")));
-    }
-    Ok(found)
+    found_or(found, || ok(format!("no interrupt that can be moved comes to CPU {cpus}")))
 }
 
 fn managed(s: &Subject<'_>) -> Answer {
     let cpus = s.cpus()?;
     let stuck: Vec<&Irq> =
-        seen(s)?.iter().filter(|irq| irq.managed && irq.total() > 0 && !common(irq.cpus(), cpus).is_empty()).collect();
+        seen(s)?.iter().filter(|irq| irq.managed && irq.total > 0 && irq.cpus().meets(cpus)).collect();
     Ok(vec![match stuck.first() {
-        None => ok(format!("no interrupt that nobody can move comes to CPU {cpus}")),
+        None => ok(format!("no fixed interrupt comes to CPU {cpus}")),
         Some(first) => {
             let text =
                 format!("{} that cannot be moved, on CPU {cpus}: {}", count(stuck.len(), "interrupt"), named(&stuck));
@@ -148,15 +145,13 @@ fn effective(s: &Subject<'_>) -> Answer {
     if all.iter().all(|irq| irq.effective.is_none()) {
         return Err(Skip::not_here("this kernel does not show effective affinities"));
     }
-    let differs = |irq: &&Irq| {
-        irq.effective.as_ref().is_some_and(|cpus| !cpus.is_empty() && cpus.iter().any(|cpu| !irq.asked.contains(cpu)))
-    };
+    let differs = |irq: &&Irq| irq.effective.as_ref().is_some_and(|cpus| !cpus.is_within(&irq.asked));
     let wrong: Vec<&Irq> = all.iter().filter(differs).collect();
     Ok(vec![match wrong.first() {
         None => ok("all interrupts go where they were asked to"),
         Some(first) => {
             let text = format!("not yet where asked for: {}: {}", count(wrong.len(), "interrupt"), named(&wrong));
-            let here = wrong.iter().any(|irq| !s.is_scoped() || !common(irq.cpus(), &s.scope.cpus).is_empty());
+            let here = wrong.iter().any(|irq| !s.is_scoped() || irq.cpus().meets(&s.scope.cpus));
             let answer = if here { warning(text) } else { note(text) };
             answer
                 .read(first.asked_path(), &first.asked)
@@ -170,22 +165,19 @@ fn default_mask(s: &Subject<'_>) -> Answer {
     let path = "/proc/irq/default_smp_affinity";
     let mask = s.mask(path)?;
     let cpus = s.cpus()?;
-    let inside = common(&mask, cpus);
+    let inside = mask.common(cpus);
     Ok(vec![if inside.is_empty() {
-        ok(format!("interrupts yet to come stay off CPU {cpus}")).read(path, mask.to_mask())
+        ok(format!("new interrupts stay off CPU {cpus}")).read(path, mask.to_mask())
     } else {
-        warning(format!("interrupts yet to come may use CPU {inside}")).read(path, mask.to_mask()).shield(cpus, "")
+        warning(format!("new interrupts may use CPU {inside}")).read(path, mask.to_mask()).shield(cpus, "")
     }])
 }
 
 fn balance(s: &Subject<'_>) -> Answer {
-    if s.tasks().is_empty() {
-        return Err(Skip::not_here("/proc shows no processes"));
-    }
+    s.processes()?;
     let Some(task) = s.running("irqbalance") else { return Ok(vec![ok("irqbalance does not run")]) };
-    let comm = format!("/proc/{}/comm", task.pid);
     let places = [
-        format!("/proc/{}/environ", task.pid),
+        format!("/proc/{}/environ", task.process),
         "/etc/default/irqbalance".to_owned(),
         "/etc/sysconfig/irqbalance".to_owned(),
     ];
@@ -204,25 +196,19 @@ fn balance(s: &Subject<'_>) -> Answer {
     });
     let banned = ban.as_ref().map(|(_, cpus)| cpus.clone()).unwrap_or_default();
     // It leaves isolated CPUs and those without a tick alone by itself.
-    let spared: CpuList = ["isolated", "nohz_full"]
-        .iter()
-        .flat_map(|file| {
-            s.list(&format!("/sys/devices/system/cpu/{file}")).unwrap_or_default().iter().collect::<Vec<_>>()
-        })
-        .chain(banned.iter())
-        .collect();
-    let open: CpuList = s.scope.cpus.iter().filter(|cpu| !spared.contains(*cpu)).collect();
+    let list = |file: &str| s.list(&format!("/sys/devices/system/cpu/{file}")).unwrap_or_default();
+    let open = s.scope.cpus.without(&banned).without(&list("isolated")).without(&list("nohz_full"));
     let read = ban.map_or_else(
         || ("IRQBALANCE_BANNED_CPULIST".to_owned(), "not set".to_owned()),
         |(path, cpus)| (path, cpus.to_string()),
     );
     Ok(vec![if !s.is_scoped() {
-        note("irqbalance runs and moves interrupts").read(comm, "irqbalance").tune("service.irqbalance", "stopped")
+        note("irqbalance runs and moves interrupts").read_name(task).tune("service.irqbalance", "stopped")
     } else if open.is_empty() {
         ok(format!("irqbalance runs and leaves CPU {} alone", s.scope.cpus)).read(read.0, read.1)
     } else {
         bad(format!("irqbalance runs and may put interrupts on CPU {open}"))
-            .read(comm, "irqbalance")
+            .read_name(task)
             .read(read.0, read.1)
             .tune("service.irqbalance", "stopped")
     }])
@@ -230,51 +216,46 @@ fn balance(s: &Subject<'_>) -> Answer {
 
 fn threads(s: &Subject<'_>) -> Answer {
     let threads: Vec<&Task> =
-        s.tasks().iter().filter(|task| task.is_kernel() && task.name().starts_with("irq/")).collect();
+        s.tasks().iter().filter(|task| task.kernel && task.key.name.starts_with("irq/")).collect();
     let Some(first) = threads.first() else { return Err(Skip::not_here("no interrupt has a thread")) };
     let mut found = Vec::new();
-    let ours =
-        s.tasks().iter().filter(|task| !task.is_kernel() && task.is_real_time()).map(|task| task.stat.priority).max();
-    let number = |task: &Task| task.name().strip_prefix("irq/")?.split('-').next()?.parse::<u32>().ok();
-    let wide: Vec<&Task> = threads
+    let ours = s.tasks().iter().filter(|task| !task.kernel && task.is_real_time()).map(|task| task.priority).max();
+    let irq_of = |task: &Task| {
+        let number: u32 = task.key.name.strip_prefix("irq/")?.split('-').next()?.parse().ok()?;
+        s.irqs().iter().find(|irq| irq.number == number)
+    };
+    // It follows the interrupt, which may not have moved yet.
+    let is_wide = |task: &Task, irq: &Irq| !task.allowed.is_within(&irq.asked.union(irq.cpus()));
+    let wide: Vec<(&Task, &Irq)> = threads
         .iter()
-        .copied()
-        .filter(|task| {
-            let irq = number(task).and_then(|number| s.irqs().iter().find(|irq| irq.number == number));
-            // It follows the interrupt, which may not have moved yet.
-            irq.is_some_and(|irq| task.cpus.iter().any(|cpu| !irq.asked.contains(cpu) && !irq.cpus().contains(cpu)))
-        })
+        .filter_map(|task| Some((*task, irq_of(task)?)))
+        .filter(|(task, irq)| is_wide(task, irq))
         .collect();
-    if let Some(task) = wide.first() {
+    if let Some((task, irq)) = wide.first() {
         let text = format!(
             "{} may run where the interrupt may not: {}",
             count(wide.len(), "interrupt thread"),
-            some_of(wide.iter().map(|task| task.name()), 3)
+            some_of(wide.iter().map(|(task, _)| &task.key.name), 3)
         );
-        let asked = number(task)
-            .and_then(|number| s.irqs().iter().find(|irq| irq.number == number))
-            .map(|irq| irq.asked.clone())
-            .unwrap_or_default();
         found.push(
             warning(text)
-                .read(format!("/proc/{}/status Cpus_allowed_list", task.pid), &task.cpus)
-                .command(format!("echo {asked} > /proc/irq/{}/smp_affinity_list", number(task).unwrap_or(0)))
+                .read_allowed(task)
+                .command(format!("echo {} > {}", irq.asked, irq.asked_path()))
                 .advice("the thread follows when its interrupt next comes; never move it as a task"),
         );
     }
-    let lowest = threads.iter().map(|task| task.stat.priority).min().unwrap_or(0);
+    let lowest = threads.iter().map(|task| task.priority).min().unwrap_or(0);
     if let Some(ours) = ours.filter(|ours| *ours > lowest) {
         found.push(
             note(format!("a real-time task of priority {ours} outranks interrupt threads of priority {lowest}"))
-                .read(format!("/proc/{}/stat policy", first.pid), first.policy())
+                .read_policy(first)
                 .advice(
                     "give the NIC's interrupt threads the higher priority (chrt -f -p), or the application a lower one",
                 ),
         );
     }
-    if found.is_empty() {
-        let text = format!("{}, the first with {}", count(threads.len(), "interrupt thread"), first.policy());
-        found.push(ok(text).read(format!("/proc/{}/stat policy", first.pid), first.policy()));
-    }
-    Ok(found)
+    found_or(found, || {
+        let text = format!("{}, the first with {}", count(threads.len(), "interrupt thread"), first.policy_words());
+        ok(text).read_policy(first)
+    })
 }

@@ -1,8 +1,11 @@
 //! The links of network devices: to the wire and to the machine.
 
-use super::check::{Answer, Check, Evidence, bad, note, ok, some_of, warning};
-use super::nic::{device, each, folder};
+use super::check::Evidence::{Kernel, Practice};
+use super::check::Make::EachNic;
+use super::check::{Answer, Check, bad, found_or, note, ok, some_of, warning};
+use super::nic::{device, folder};
 use super::subject::{Skip, Subject};
+use host::knob::Form;
 use model::NicFacts;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -11,176 +14,141 @@ pub(super) const CHECKS: &[Check] = &[
         reads: "carrier, speed, duplex",
         when: "there is no link, or half duplex",
         why: "speed is part of every figure, and half duplex waits for the other side",
-        evidence: &[Evidence::Practice],
-        make: link,
+        evidence: &[Practice],
+        make: EachNic(link),
     },
     Check {
         id: "nic.pause",
         reads: "ethtool -a",
         when: "pause frames are obeyed",
         why: "a busy receiver elsewhere on the switch can then stop this sender",
-        evidence: &[Evidence::Practice],
-        make: pause,
+        evidence: &[Practice],
+        make: EachNic(pause),
     },
     Check {
         id: "nic.eee",
         reads: "ethtool --show-eee",
         when: "Energy-Efficient Ethernet is on",
         why: "the link sleeps between packets and takes microseconds to wake",
-        evidence: &[Evidence::Practice],
-        make: eee,
+        evidence: &[Practice],
+        make: EachNic(eee),
     },
     Check {
         id: "nic.pcie",
         reads: "current_link_{speed,width} against max_link_*, pcie_aspm policy",
         when: "the slot is slower than the card, or the link may sleep",
         why: "a sleeping or narrow PCIe link delays every descriptor",
-        evidence: &[Evidence::Practice],
-        make: pcie,
+        evidence: &[Practice],
+        make: EachNic(pcie),
     },
     Check {
         id: "nic.ipoib",
         reads: "type, mode, mtu, driver",
         when: "always recorded on InfiniBand and Omni-Path",
         why: "datagram and connected mode differ in MTU, offloads and latency: both ends must have the same",
-        evidence: &[Evidence::Kernel("infiniband/ipoib.rst")],
-        make: ipoib,
+        evidence: &[Kernel("infiniband/ipoib.rst")],
+        make: EachNic(ipoib),
     },
 ];
 
-fn link(s: &Subject<'_>) -> Answer {
-    let one = |nic: &NicFacts| {
-        let carrier = s.maybe(&format!("{}/carrier", folder(nic)));
-        let down = nic.link == Some(false) || carrier.as_deref() == Some("0");
-        let path = format!("{}/carrier", folder(nic));
-        if down {
-            return Ok(vec![
-                bad(format!("{} has no link", nic.name))
-                    .read(path, carrier.unwrap_or_else(|| "0".to_owned()))
-                    .advice("check the cable, and: ip link set up"),
-            ]);
-        }
-        let duplex = s.maybe(&format!("{}/duplex", folder(nic))).unwrap_or_default();
-        if duplex == "half" {
-            return Ok(vec![
-                bad(format!("{} runs at half duplex", nic.name))
-                    .read(format!("{}/duplex", folder(nic)), duplex)
-                    .advice("let both sides negotiate the speed"),
-            ]);
-        }
-        let speed = nic.speed_mbps.map_or_else(|| "speed unknown".to_owned(), |speed| format!("{speed} Mbit/s"));
-        let driver = nic.driver.clone().unwrap_or_else(|| "no driver known".to_owned());
-        Ok(vec![
-            ok(format!("{}: {speed}, {driver}", nic.name)).read(path, carrier.unwrap_or_else(|| "unknown".to_owned())),
-        ])
-    };
-    each(s, one)
+fn link(s: &Subject<'_>, nic: &NicFacts) -> Answer {
+    let path = format!("{}/carrier", folder(nic));
+    let carrier = s.maybe(&path);
+    if nic.link == Some(false) || carrier.as_deref() == Some("0") {
+        return Ok(vec![
+            bad(format!("{} has no link", nic.name))
+                .read(path, carrier.unwrap_or_else(|| "0".to_owned()))
+                .advice("check the cable, and: ip link set up"),
+        ]);
+    }
+    let duplex = s.maybe(&format!("{}/duplex", folder(nic))).unwrap_or_default();
+    if duplex == "half" {
+        return Ok(vec![
+            bad(format!("{} runs at half duplex", nic.name))
+                .read(format!("{}/duplex", folder(nic)), duplex)
+                .advice("let both sides negotiate the speed"),
+        ]);
+    }
+    let speed = nic.speed_mbps.map_or_else(|| "speed unknown".to_owned(), |speed| format!("{speed} Mbit/s"));
+    let driver = nic.driver.clone().unwrap_or_else(|| "no driver known".to_owned());
+    Ok(vec![ok(format!("{}: {speed}, {driver}", nic.name)).read(path, carrier.unwrap_or_else(|| "unknown".to_owned()))])
 }
 
-fn pause(s: &Subject<'_>) -> Answer {
-    let one = |nic: &NicFacts| {
-        let Some(told) = device(s, nic).map(|device| &device.pause).filter(|told| !told.is_empty()) else {
-            return Err(Skip::not_here(format!(
-                "{} does not tell whether it obeys pause frames (ethtool -a)",
-                nic.name
-            )));
-        };
-        let on = told.get("rx") == Some(&true);
-        let path = format!("{} pause rx", nic.name);
-        Ok(vec![if on {
-            note(format!("{} stops sending when a pause frame comes", nic.name)).read(path, "on").tune_nic(
-                &nic.name,
-                "nic.pause.rx",
-                "off",
-            )
-        } else {
-            ok(format!("{} obeys no pause frames", nic.name)).read(path, "off")
-        }])
+fn pause(s: &Subject<'_>, nic: &NicFacts) -> Answer {
+    let Some(told) = device(s, nic).map(|device| &device.pause).filter(|told| !told.is_empty()) else {
+        return Err(Skip::not_here(format!("{} does not tell whether it obeys pause frames (ethtool -a)", nic.name)));
     };
-    each(s, one)
+    let on = told.get("rx") == Some(&true);
+    let answer = if on {
+        note(format!("{} stops sending when a pause frame comes", nic.name)).tune_nic(&nic.name, "nic.pause.rx", "off")
+    } else {
+        ok(format!("{} obeys no pause frames", nic.name))
+    };
+    Ok(vec![answer.read(format!("{} pause rx", nic.name), on_off(on))])
 }
 
-fn eee(s: &Subject<'_>) -> Answer {
-    let one = |nic: &NicFacts| {
-        let Some(on) = device(s, nic).and_then(|device| device.eee) else {
-            return Err(Skip::not_here(format!("{} does not tell about Energy-Efficient Ethernet", nic.name)));
-        };
-        let path = format!("{} eee", nic.name);
-        Ok(vec![if on {
-            warning(format!("the link of {} sleeps between packets", nic.name))
-                .read(path, "on")
-                .tune_nic(&nic.name, "nic.eee", "off")
-        } else {
-            ok(format!("the link of {} does not sleep", nic.name)).read(path, "off")
-        }])
+fn eee(s: &Subject<'_>, nic: &NicFacts) -> Answer {
+    let Some(on) = device(s, nic).and_then(|device| device.eee) else {
+        return Err(Skip::not_here(format!("{} does not tell about Energy-Efficient Ethernet", nic.name)));
     };
-    each(s, one)
+    let answer = if on {
+        warning(format!("the link of {} sleeps between packets", nic.name)).tune_nic(&nic.name, "nic.eee", "off")
+    } else {
+        ok(format!("the link of {} does not sleep", nic.name))
+    };
+    Ok(vec![answer.read(format!("{} eee", nic.name), on_off(on))])
 }
 
-fn pcie(s: &Subject<'_>) -> Answer {
+fn pcie(s: &Subject<'_>, nic: &NicFacts) -> Answer {
     let policy_path = "/sys/module/pcie_aspm/parameters/policy";
-    let policy = s.maybe(policy_path);
-    let policy = policy.as_deref().map(super::parse::chosen).unwrap_or_default().to_owned();
-    let one = |nic: &NicFacts| {
-        let device = format!("{}/device", folder(nic));
-        let device = if s.exists(&format!("{device}/current_link_speed")) { device } else { format!("{device}/..") };
-        let speed = s.text(&format!("{device}/current_link_speed"))?;
-        let most = s.text(&format!("{device}/max_link_speed"))?;
-        let width = s.number(&format!("{device}/current_link_width"))?;
-        let widest = s.number(&format!("{device}/max_link_width"))?;
-        let gigatransfers =
-            |text: &str| text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
-        let mut found = Vec::new();
-        if width < widest || gigatransfers(&speed) < gigatransfers(&most) {
-            found.push(
-                warning(format!("{} runs at PCIe {speed} x{width}, it could at {most} x{widest}", nic.name))
-                    .read(format!("{device}/current_link_speed"), &speed)
-                    .read(format!("{device}/current_link_width"), width)
-                    .advice("put the card into a slot of its width and generation"),
-            );
-        }
-        if policy.starts_with("powersave") || policy.starts_with("powersuper") {
-            found.push(
-                warning(format!("the PCIe link of {} may sleep", nic.name))
-                    .read(policy_path, &policy)
-                    .boot("pcie_aspm=off"),
-            );
-        }
-        if found.is_empty() {
-            found.push(
-                ok(format!("{} runs at PCIe {speed} x{width}", nic.name))
-                    .read(format!("{device}/current_link_width"), width),
-            );
-        }
-        Ok(found)
-    };
-    each(s, one)
+    let policy = s.maybe(policy_path).map(|text| Form::Choice.value(&text)).unwrap_or_default();
+    let device = format!("{}/device", folder(nic));
+    let device = if s.exists(&format!("{device}/current_link_speed")) { device } else { format!("{device}/..") };
+    let speed = s.text(&format!("{device}/current_link_speed"))?;
+    let most = s.text(&format!("{device}/max_link_speed"))?;
+    let width = s.number(&format!("{device}/current_link_width"))?;
+    let widest = s.number(&format!("{device}/max_link_width"))?;
+    let gigatransfers = |text: &str| text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
+    let mut found = Vec::new();
+    if width < widest || gigatransfers(&speed) < gigatransfers(&most) {
+        found.push(
+            warning(format!("{} runs at PCIe {speed} x{width}, it could at {most} x{widest}", nic.name))
+                .read(format!("{device}/current_link_speed"), &speed)
+                .read(format!("{device}/current_link_width"), width)
+                .advice("put the card into a slot of its width and generation"),
+        );
+    }
+    if policy.starts_with("powersave") || policy.starts_with("powersuper") {
+        found.push(
+            warning(format!("the PCIe link of {} may sleep", nic.name))
+                .read(policy_path, &policy)
+                .boot("pcie_aspm=off"),
+        );
+    }
+    found_or(found, || {
+        ok(format!("{} runs at PCIe {speed} x{width}", nic.name)).read(format!("{device}/current_link_width"), width)
+    })
 }
 
-fn ipoib(s: &Subject<'_>) -> Answer {
+fn ipoib(s: &Subject<'_>, nic: &NicFacts) -> Answer {
     /// ARPHRD_INFINIBAND of if_arp.h.
     const INFINIBAND: &str = "32";
-    let nics: Vec<&NicFacts> = s
-        .nics()?
-        .into_iter()
-        .filter(|nic| s.maybe(&format!("{}/type", folder(nic))).as_deref() == Some(INFINIBAND))
-        .collect();
-    if nics.is_empty() {
+    if s.maybe(&format!("{}/type", folder(nic))).as_deref() != Some(INFINIBAND) {
         return Err(Skip::not_here("no InfiniBand or Omni-Path device in question"));
     }
-    let mut found = Vec::new();
-    for nic in nics {
-        let path = format!("{}/mode", folder(nic));
-        let mode = s.maybe(&path).unwrap_or_else(|| "unknown".to_owned());
-        let driver = nic.driver.clone().unwrap_or_default();
-        let mtu = nic.mtu.map(|mtu| format!(", MTU {mtu}")).unwrap_or_default();
-        let fabric = if s.names("/sys/class/infiniband").iter().any(|name| name.starts_with("hfi1")) {
-            "Omni-Path"
-        } else {
-            "InfiniBand"
-        };
-        found.push(note(format!("{}: IP over {fabric}, {mode} mode{mtu} ({driver})", nic.name)).read(path, mode));
-    }
-    let fabric = s.names("/sys/class/infiniband");
-    Ok(found.into_iter().map(|answer| answer.read("/sys/class/infiniband", some_of(&fabric, 4))).collect())
+    let path = format!("{}/mode", folder(nic));
+    let mode = s.maybe(&path).unwrap_or_else(|| "unknown".to_owned());
+    let driver = nic.driver.clone().unwrap_or_default();
+    let mtu = nic.mtu.map(|mtu| format!(", MTU {mtu}")).unwrap_or_default();
+    let adapters = s.names("/sys/class/infiniband");
+    let fabric = if adapters.iter().any(|name| name.starts_with("hfi1")) { "Omni-Path" } else { "InfiniBand" };
+    Ok(vec![
+        note(format!("{}: IP over {fabric}, {mode} mode{mtu} ({driver})", nic.name))
+            .read(path, mode)
+            .read("/sys/class/infiniband", some_of(&adapters, 4)),
+    ])
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }

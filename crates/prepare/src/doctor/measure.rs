@@ -1,7 +1,6 @@
 //! What a CPU loses to others, measured: threads of `verify` spin on it for a second or two and look for gaps.
 
 use super::parse;
-use super::subject;
 use host::knob::Machine;
 use model::{CpuList, Policy};
 use std::collections::BTreeMap;
@@ -185,17 +184,12 @@ struct Counts {
 
 impl Counts {
     fn read(machine: &Machine, cpu: u32) -> Self {
-        let rows = |path: &str| subject::text(machine, path).map(|text| parse::interrupts(&text)).unwrap_or_default();
+        let rows = |path: &str| machine.text(path).map(|text| parse::interrupts(&text)).unwrap_or_default();
         let of = |row: &parse::Row| row.counts.get(&cpu).copied().unwrap_or(0);
         let mut faults = BTreeMap::new();
-        for pid in subject::names(machine, "/proc").iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        {
-            let Some(stat) = subject::text(machine, &format!("/proc/{pid}/stat"))
-                .ok()
-                .and_then(|text| host::tasks::parse_stat(&text))
-            else {
-                continue;
-            };
+        for pid in machine.numbers("/proc", "") {
+            let stat = machine.text(format!("/proc/{pid}/stat")).ok();
+            let Some(stat) = stat.and_then(|text| host::tasks::parse_stat(&text)) else { continue };
             // Kernel threads have no faults.
             if stat.is_real_time() && !stat.is_kernel() {
                 faults.insert(format!("{} ({pid})", stat.name), stat.minor_faults.saturating_add(stat.major_faults));

@@ -1,10 +1,12 @@
 //! Memory: what makes a page fault or a compaction in the middle of a measurement.
 
-use super::check::{Answer, Check, Evidence, note, ok, some_of, warning};
-use super::cpu::common;
-use super::parse;
+use super::check::Evidence::{Measured, Practice, Tuned};
+use super::check::Make::{EachNic, Once};
+use super::check::{Answer, Check, ok, warning};
 use super::subject::{Skip, Subject};
-use model::CpuList;
+use host::knob::Form;
+use host::tasks::status_field;
+use model::{CpuList, NicFacts};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -12,77 +14,73 @@ pub(super) const CHECKS: &[Check] = &[
         reads: "transparent_hugepage/enabled",
         when: "always",
         why: "khugepaged and compaction stop tasks to make huge pages",
-        evidence: &[Evidence::Tuned],
-        make: thp,
+        evidence: &[Tuned],
+        make: Once(thp),
     },
     Check {
         id: "mem.ksm",
         reads: "ksm/run",
         when: "1",
         why: "ksmd scans memory, and a merged page faults when it is written",
-        evidence: &[Evidence::Tuned],
-        make: ksm,
+        evidence: &[Tuned],
+        make: Once(ksm),
     },
     Check {
         id: "mem.swap",
         reads: "SwapTotal in /proc/meminfo, vm.swappiness",
         when: "there is swap and swappiness is over 10",
         why: "a page that was swapped out costs a disk access when it is touched",
-        evidence: &[Evidence::Tuned],
-        make: swap,
+        evidence: &[Tuned],
+        make: Once(swap),
     },
     Check {
         id: "mem.vmstat",
         reads: "vm.stat_interval",
         when: "under 10 s",
         why: "each CPU that touched memory runs vmstat_update once per interval",
-        evidence: &[Evidence::Measured("vmstat_update seen on a shielded CPU"), Evidence::Tuned],
-        make: vmstat,
+        evidence: &[Measured("vmstat_update seen on a shielded CPU"), Tuned],
+        make: Once(vmstat),
     },
     Check {
         id: "mem.compaction",
         reads: "vm.compact_unevictable_allowed",
         when: "1",
         why: "compaction moves locked pages too, and a task that touches one meanwhile faults and waits",
-        evidence: &[Evidence::Measured(
+        evidence: &[Measured(
             "page faults in 2 of 20 runs of 20,000 messages, memory locked, while the kernel compacted all the time",
         )],
-        make: compaction,
+        make: Once(compaction),
     },
     Check {
         id: "mem.numa",
         reads: "the NIC's numa_node, node*/cpulist",
         when: "the CPUs to measure on are on another node than the NIC",
         why: "every packet then crosses between the nodes",
-        evidence: &[Evidence::Practice],
-        make: numa,
+        evidence: &[Practice],
+        make: EachNic(numa),
     },
 ];
 
 fn thp(s: &Subject<'_>) -> Answer {
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
     let text = s.text(path)?;
-    let value = parse::chosen(&text);
-    Ok(vec![if value == "always" {
-        warning("transparent huge pages are made for all").read(path, &text).tune("memory.thp", "madvise")
+    let value = Form::Choice.value(&text);
+    let answer = if value == "always" {
+        warning("transparent huge pages are made for all").tune("memory.thp", "madvise")
     } else {
-        ok(format!("transparent huge pages: {value}")).read(path, &text)
-    }])
+        ok(format!("transparent huge pages: {value}"))
+    };
+    Ok(vec![answer.read(path, &text)])
 }
 
 fn ksm(s: &Subject<'_>) -> Answer {
-    let path = "/sys/kernel/mm/ksm/run";
-    let value = s.number(path)?;
-    Ok(vec![if value == 1 {
-        warning("same pages are merged").read(path, value).tune("memory.ksm", 0)
-    } else {
-        ok("no pages are merged").read(path, value)
-    }])
+    let other = warning("same pages are merged").tune("memory.ksm", 0);
+    s.judge("/sys/kernel/mm/ksm/run", |value| value != 1, "no pages are merged", other)
 }
 
 fn swap(s: &Subject<'_>) -> Answer {
     let memory = s.text("/proc/meminfo")?;
-    let kb = |name: &str| parse::field(&memory, name).and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    let kb = |name: &str| status_field(&memory, name).and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
     let total = kb("SwapTotal").unwrap_or(0);
     let used = total.saturating_sub(kb("SwapFree").unwrap_or(total));
     let path = "/proc/sys/vm/swappiness";
@@ -101,26 +99,18 @@ fn swap(s: &Subject<'_>) -> Answer {
 fn vmstat(s: &Subject<'_>) -> Answer {
     let path = "/proc/sys/vm/stat_interval";
     let value = s.number(path)?;
-    Ok(vec![if value >= 10 {
-        ok(format!("memory is counted every {value} s")).read(path, value)
-    } else {
-        let text = format!("memory is counted every {value} s on each CPU");
-        let answer = if s.is_scoped() { warning(text) } else { note(text) };
-        answer.read(path, value).tune("sysctl.vm.stat_interval", 10)
-    }])
+    let text = format!("each CPU counts its memory every {value} s");
+    let other = s.scoped(&text).tune("sysctl.vm.stat_interval", 10);
+    s.judge(path, |value| value >= 10, text, other)
 }
 
 fn compaction(s: &Subject<'_>) -> Answer {
+    let other = warning("compaction may move locked pages").tune("sysctl.vm.compact_unevictable_allowed", 0);
     let path = "/proc/sys/vm/compact_unevictable_allowed";
-    let value = s.number(path)?;
-    Ok(vec![if value == 0 {
-        ok("compaction leaves locked pages where they are").read(path, value)
-    } else {
-        warning("compaction may move locked pages").read(path, value).tune("sysctl.vm.compact_unevictable_allowed", 0)
-    }])
+    s.judge(path, |value| value == 0, "compaction leaves locked pages where they are", other)
 }
 
-fn numa(s: &Subject<'_>) -> Answer {
+fn numa(s: &Subject<'_>, nic: &NicFacts) -> Answer {
     let root = "/sys/devices/system/node";
     let nodes: Vec<(i32, CpuList)> = s
         .names(root)
@@ -134,21 +124,14 @@ fn numa(s: &Subject<'_>) -> Answer {
         return Err(Skip::not_here("there is one memory node"));
     }
     let cpus = s.cpus()?;
-    let mut found = Vec::new();
-    for nic in s.nics()? {
-        let Some((node, near)) = nodes.iter().find(|(node, _)| nic.numa_node == Some(*node)) else { continue };
-        let inside = common(cpus, near);
-        let path = format!("/sys/class/net/{}/device/numa_node", nic.name);
-        found.push(if inside.len() == cpus.len() {
-            ok(format!("{} and CPU {cpus} are both on node {node}", nic.name)).read(path, node)
-        } else {
-            warning(format!("{} is on node {node} (CPU {near}), CPU {cpus} is not", nic.name))
-                .read(path, node)
-                .advice(format!("measure on CPUs near it: {}", some_of([near], 1)))
-        });
-    }
-    if found.is_empty() {
+    let Some((node, near)) = nodes.iter().find(|(node, _)| nic.numa_node == Some(*node)) else {
         return Err(Skip::not_here("no device says on which memory node it is"));
-    }
-    Ok(found)
+    };
+    let answer = if cpus.is_within(near) {
+        ok(format!("{} and CPU {cpus} are both on node {node}", nic.name))
+    } else {
+        warning(format!("{} is on node {node} (CPU {near}), CPU {cpus} is not", nic.name))
+            .advice(format!("measure on CPUs near it: {near}"))
+    };
+    Ok(vec![answer.read(format!("/sys/class/net/{}/device/numa_node", nic.name), node)])
 }

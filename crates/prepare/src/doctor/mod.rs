@@ -27,13 +27,14 @@ mod subject;
 mod substrate;
 mod table;
 
+pub(crate) use check::names_of;
 pub use check::{Check, Evidence, some_of};
 pub use diff::{Comparison, Difference, compare};
 pub use document::{
     Document, FORMAT, Finding, Reading, Remedy, Scope, ScopeOrigin, Severity, SkipKind, Skipped, Substrate, shell_word,
 };
 pub use measure::{MeasureError, Measured, Throttle, Visitor, measure, probe_throttle};
-pub use snapshot::{Device, Napi, SNAPSHOT_FILE, Snapshot};
+pub use snapshot::{Device, SNAPSHOT_FILE, Snapshot};
 pub use table::table_markdown;
 
 use host::knob::Machine;
@@ -97,8 +98,8 @@ pub fn scope_of(machine: &Machine, options: &DoctorOptions) -> CpuList {
 /// Examines a machine with a snapshot that was taken before, for instance with measurements in it.
 #[must_use]
 pub fn examine_with(machine: &Machine, options: &DoctorOptions, snapshot: Snapshot) -> Document {
-    let facts = host::facts::machine(machine.root());
-    let realtime = host::facts::realtime_variants(machine.root());
+    let facts = host::facts::machine(machine);
+    let realtime = host::facts::realtime_variants(machine, &facts);
     let (cpus, from) = subject::scope(machine, &options.cpus);
     let scope = Scope { cpus, from, nic: options.nic.clone(), only: options.only.clone() };
     let names = realtime.iter().map(|variant| variant.name.clone()).collect();

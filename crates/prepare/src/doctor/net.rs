@@ -1,7 +1,10 @@
 //! What the network stack does with each packet on its way.
 
-use super::check::{Answer, Check, Evidence, Observation, note, ok, warning};
+use super::check::Evidence::{Papers, Practice};
+use super::check::Make::{EachNic, Once};
+use super::check::{Answer, Check, found_or, note, ok, warning};
 use super::subject::{Skip, Subject};
+use model::NicFacts;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -9,43 +12,39 @@ pub(super) const CHECKS: &[Check] = &[
         reads: "running processes: firewalld; /proc/net/ip*_tables_names; nf_tables in /proc/modules",
         when: "rules are looked at for each packet",
         why: "each rule costs time at every packet",
-        evidence: &[Evidence::Papers],
-        make: firewall,
+        evidence: &[Papers],
+        make: Once(firewall),
     },
     Check {
         id: "net.conntrack",
         reads: "net.netfilter.nf_conntrack_count",
         when: "connections are tracked",
         why: "each packet is looked up in a table, and a full table drops",
-        evidence: &[Evidence::Practice],
-        make: conntrack,
+        evidence: &[Practice],
+        make: Once(conntrack),
     },
     Check {
         id: "net.qdisc",
         reads: "the queueing discipline of the devices",
         when: "it delays or shapes",
         why: "a shaper's timer, not the link, then sets the time of sending",
-        evidence: &[Evidence::Practice],
-        make: qdisc,
+        evidence: &[Practice],
+        make: EachNic(qdisc),
     },
     Check {
         id: "net.tcp",
         reads: "net.ipv4.tcp_autocorking, tcp_slow_start_after_idle",
         when: "TCP may hold back small messages",
         why: "Windhover sets TCP_NODELAY; other programs that do not will wait for acknowledgements",
-        evidence: &[Evidence::Practice],
-        make: tcp,
+        evidence: &[Practice],
+        make: Once(tcp),
     },
 ];
 
 fn firewall(s: &Subject<'_>) -> Answer {
     let mut found = Vec::new();
     if let Some(task) = s.running("firewalld") {
-        found.push(
-            warning("firewalld runs")
-                .read(format!("/proc/{}/comm", task.pid), "firewalld")
-                .tune("service.firewalld", "stopped"),
-        );
+        found.push(warning("firewalld runs").read_name(task).tune("service.firewalld", "stopped"));
     }
     for path in ["/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"] {
         if let Some(tables) = s.maybe(path).filter(|text| !text.is_empty()) {
@@ -71,10 +70,7 @@ fn firewall(s: &Subject<'_>) -> Answer {
     if found.is_empty() && s.tasks().is_empty() {
         return Err(Skip::not_here("/proc shows no processes, and no tables"));
     }
-    if found.is_empty() {
-        found.push(ok("no sign of packet filter rules"));
-    }
-    Ok(found)
+    found_or(found, || ok("no sign of packet filter rules"))
 }
 
 fn conntrack(s: &Subject<'_>) -> Answer {
@@ -83,44 +79,40 @@ fn conntrack(s: &Subject<'_>) -> Answer {
         return Ok(vec![ok("connections are not tracked").read(path, "absent")]);
     }
     let tracked = s.number(path)?;
-    Ok(vec![if tracked > 0 {
+    let answer = if tracked > 0 {
         warning(format!("{tracked} connections are tracked"))
-            .read(path, tracked)
             .advice("exempt the measured port with a rule in the raw table (notrack)")
     } else {
-        note("connection tracking is loaded and tracks nothing now").read(path, tracked)
-    }])
+        note("connection tracking is loaded and tracks nothing now")
+    };
+    Ok(vec![answer.read(path, tracked)])
 }
 
-fn qdisc(s: &Subject<'_>) -> Answer {
+fn qdisc(_: &Subject<'_>, nic: &NicFacts) -> Answer {
     /// These hold packets back on purpose.
     const SLOW: [&str; 6] = ["netem", "tbf", "htb", "hfsc", "cbs", "cake"];
-    let mut found: Vec<Observation> = Vec::new();
-    for nic in s.nics()? {
-        let Some(kind) = &nic.qdisc else { continue };
-        let path = format!("{} qdisc", nic.name);
-        found.push(if SLOW.contains(&kind.as_str()) {
-            warning(format!("{} sends through {kind}, which delays or shapes", nic.name))
-                .read(path, kind)
-                .command(format!("tc qdisc del dev {} root", nic.name))
-        } else {
-            ok(format!("{} sends through {kind}", nic.name)).read(path, kind)
-        });
-    }
-    if found.is_empty() { Err(Skip::not_here("no device tells its queueing discipline")) } else { Ok(found) }
+    let Some(kind) = &nic.qdisc else {
+        return Err(Skip::not_here("no device tells its queueing discipline"));
+    };
+    let answer = if SLOW.contains(&kind.as_str()) {
+        warning(format!("{} sends through {kind}, which delays or shapes", nic.name))
+            .command(format!("tc qdisc del dev {} root", nic.name))
+    } else {
+        ok(format!("{} sends through {kind}", nic.name))
+    };
+    Ok(vec![answer.read(format!("{} qdisc", nic.name), kind)])
 }
 
 fn tcp(s: &Subject<'_>) -> Answer {
     let (path, other) = ("/proc/sys/net/ipv4/tcp_autocorking", "/proc/sys/net/ipv4/tcp_slow_start_after_idle");
     let cork = s.number(path)?;
     let slow = s.number(other).unwrap_or(0);
-    Ok(vec![if cork == 0 && slow == 0 {
-        ok("TCP sends small messages at once").read(path, cork).read(other, slow)
+    let answer = if cork == 0 && slow == 0 {
+        ok("TCP sends small messages at once")
     } else {
         note("TCP may hold back small messages, or start slowly after a pause")
-            .read(path, cork)
-            .read(other, slow)
             .tune("sysctl.net.ipv4.tcp_autocorking", 0)
             .tune("sysctl.net.ipv4.tcp_slow_start_after_idle", 0)
-    }])
+    };
+    Ok(vec![answer.read(path, cork).read(other, slow)])
 }

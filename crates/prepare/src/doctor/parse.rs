@@ -3,13 +3,6 @@
 use model::CpuList;
 use std::collections::BTreeMap;
 
-/// Major and minor number of a release: `6.18.44-x` is (6, 18).
-pub(super) fn release(text: &str) -> Option<(u32, u32)> {
-    let (major, rest) = text.split_once('.')?;
-    let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    Some((major.trim().parse().ok()?, minor.parse().ok()?))
-}
-
 /// A line of /proc/interrupts or /proc/softirqs: counts per column, and what follows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Row {
@@ -40,11 +33,6 @@ pub(super) fn interrupts(text: &str) -> BTreeMap<String, Row> {
         .collect()
 }
 
-/// The value of a line `Name:\tvalue` (/proc/PID/status, /proc/meminfo).
-pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
-}
-
 /// The soft limit of a row of /proc/PID/limits; `u64::MAX` for unlimited.
 pub(super) fn soft_limit(text: &str, name: &str) -> Option<u64> {
     let row = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -52,27 +40,6 @@ pub(super) fn soft_limit(text: &str, name: &str) -> Option<u64> {
         "unlimited" => Some(u64::MAX),
         number => number.parse().ok(),
     }
-}
-
-/// One mount of /proc/mounts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mount {
-    pub(super) folder: String,
-    pub(super) kind: String,
-    pub(super) options: Vec<String>,
-}
-
-/// /proc/mounts.
-pub(super) fn mounts(text: &str) -> Vec<Mount> {
-    text.lines()
-        .filter_map(|line| {
-            let mut words = line.split_ascii_whitespace().skip(1);
-            let folder = words.next()?.replace("\\040", " ");
-            let kind = words.next()?.to_owned();
-            let options = words.next()?.split(',').map(str::to_owned).collect();
-            Some(Mount { folder, kind, options })
-        })
-        .collect()
 }
 
 /// The value of a word of the kernel's command line; the last one counts.
@@ -95,11 +62,6 @@ pub(super) fn isolcpus(value: &str) -> (Vec<String>, CpuList) {
         flags.push("domain".to_owned());
     }
     (flags, rest.parse().unwrap_or_default())
-}
-
-/// The word in brackets of a list of choices (`always [madvise] never`), else the whole text.
-pub(super) fn chosen(text: &str) -> &str {
-    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(word, _)| word).trim()
 }
 
 #[cfg(test)]
@@ -125,10 +87,6 @@ mod tests {
             isolcpus("managed_irq,domain,1,3"),
             (vec!["managed_irq".to_owned(), "domain".to_owned()], "1,3".parse().unwrap())
         );
-        assert_eq!(release("6.18.44-fc"), Some((6, 18)));
-        assert_eq!(release("4.18.0-372.el8"), Some((4, 18)));
-        assert_eq!(release("x"), None);
-        assert_eq!(chosen("always [madvise] never"), "madvise");
         let limits = "Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         8388608              8388608              bytes\nMax realtime priority     unlimited            0\n";
         assert_eq!(soft_limit(limits, "Max locked memory"), Some(8_388_608));
         assert_eq!(soft_limit(limits, "Max realtime priority"), Some(u64::MAX));

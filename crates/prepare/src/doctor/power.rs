@@ -1,6 +1,8 @@
 //! How fast a CPU runs, and how long it takes to wake.
 
-use super::check::{Answer, Check, Evidence, note, ok, warning};
+use super::check::Evidence::{Kernel, Measured, Papers, Practice, Tuned};
+use super::check::Make::Once;
+use super::check::{Answer, Check, found_or, note, ok, warning};
 use super::parse;
 use super::subject::{Skip, Subject};
 use model::CpuList;
@@ -12,40 +14,40 @@ pub(super) const CHECKS: &[Check] = &[
         reads: "cpufreq/scaling_governor, scaling_min_freq, scaling_max_freq",
         when: "the governor is not 'performance'",
         why: "a CPU that waits for messages looks idle and is clocked down",
-        evidence: &[Evidence::Papers, Evidence::Tuned],
-        make: frequency,
+        evidence: &[Papers, Tuned],
+        make: Once(frequency),
     },
     Check {
         id: "cpu.epp",
         reads: "cpufreq/energy_performance_preference, power/energy_perf_bias",
         when: "it prefers to save energy",
         why: "the hardware chooses its clock by this hint",
-        evidence: &[Evidence::Tuned],
-        make: energy_preference,
+        evidence: &[Tuned],
+        make: Once(energy_preference),
     },
     Check {
         id: "cpu.turbo",
         reads: "intel_pstate/no_turbo, cpufreq/boost",
         when: "always recorded",
         why: "with boost the clock depends on temperature and on the other cores: fix it either way and say so",
-        evidence: &[Evidence::Tuned, Evidence::Practice],
-        make: turbo,
+        evidence: &[Tuned, Practice],
+        make: Once(turbo),
     },
     Check {
         id: "cpu.cstate",
         reads: "cpuidle/state*/{name,latency,disable,usage}, /dev/cpu_dma_latency, pm_qos_resume_latency_us",
         when: "idle states with an exit latency over 10 µs are allowed",
         why: "a CPU in a deep idle state needs that long to begin with the interrupt that wakes it",
-        evidence: &[Evidence::Kernel("admin-guide/pm/cpuidle.rst"), Evidence::Tuned],
-        make: idle_states,
+        evidence: &[Kernel("admin-guide/pm/cpuidle.rst"), Tuned],
+        make: Once(idle_states),
     },
     Check {
         id: "cpu.idle-driver",
         reads: "cpuidle/current_driver",
         when: "there is none",
         why: "without a driver, holding /dev/cpu_dma_latency changes nothing: the hypervisor or the firmware decides how deep to sleep",
-        evidence: &[Evidence::Measured("no effect of PM QoS on a guest without driver")],
-        make: idle_driver,
+        evidence: &[Measured("no effect of PM QoS on a guest without driver")],
+        make: Once(idle_driver),
     },
 ];
 
@@ -74,22 +76,15 @@ fn frequency(s: &Subject<'_>) -> Answer {
         let first = cpus.iter().next().unwrap_or(0);
         let folder = format!("/sys/devices/system/cpu/cpu{first}/cpufreq");
         let driver = s.maybe(&format!("{folder}/scaling_driver")).unwrap_or_default();
-        let path = format!("{folder}/scaling_governor");
-        if governor == "performance" {
-            let (min, max) =
-                (s.maybe(&format!("{folder}/scaling_min_freq")), s.maybe(&format!("{folder}/scaling_max_freq")));
-            let mut answer = ok(format!("governor performance on CPU {cpus} ({driver})")).read(path, governor);
-            if let (Some(min), Some(max)) = (min, max) {
-                answer = answer.read(format!("{folder}/scaling_{{min,max}}_freq"), format!("{min} {max}"));
-            }
-            found.push(answer);
-        } else {
-            found.push(
-                warning(format!("governor {governor} on CPU {cpus} ({driver})"))
-                    .read(path, governor)
-                    .tune("cpufreq.governor", "performance"),
-            );
+        let text = format!("governor {governor} on CPU {cpus} ({driver})");
+        let is_good = governor == "performance";
+        let answer = if is_good { ok(text) } else { warning(text).tune("cpufreq.governor", "performance") };
+        let mut answer = answer.read(format!("{folder}/scaling_governor"), governor);
+        let limit = |which: &str| s.maybe(&format!("{folder}/scaling_{which}_freq"));
+        if let (true, Some(min), Some(max)) = (is_good, limit("min"), limit("max")) {
+            answer = answer.read(format!("{folder}/scaling_{{min,max}}_freq"), format!("{min} {max}"));
         }
+        found.push(answer);
     }
     Ok(found)
 }
@@ -124,26 +119,20 @@ fn energy_preference(s: &Subject<'_>) -> Answer {
             );
         }
     }
-    if found.is_empty() {
-        found.push(ok("energy bias is performance"));
-    }
-    Ok(found)
+    found_or(found, || ok("energy bias is performance"))
 }
 
 fn turbo(s: &Subject<'_>) -> Answer {
     let root = "/sys/devices/system/cpu";
-    let (path, on) = match s.text(&format!("{root}/intel_pstate/no_turbo")) {
-        Ok(value) => (format!("{root}/intel_pstate/no_turbo"), value == "0"),
-        Err(_) => (format!("{root}/cpufreq/boost"), s.text(&format!("{root}/cpufreq/boost"))? == "1"),
-    };
+    let intel = format!("{root}/intel_pstate/no_turbo");
+    let (path, value_on) = if s.exists(&intel) { (intel, "0") } else { (format!("{root}/cpufreq/boost"), "1") };
     let value = s.text(&path)?;
-    Ok(vec![if on {
-        note("boost is on: the clock depends on temperature and on the other cores")
-            .read(path, value)
-            .tune("cpufreq.boost", 0)
+    let answer = if value == value_on {
+        note("boost is on: the clock depends on temperature and on the other cores").tune("cpufreq.boost", 0)
     } else {
-        ok("boost is off: the clock is steady").read(path, value)
-    }])
+        ok("boost is off: the clock is steady")
+    };
+    Ok(vec![answer.read(path, value)])
 }
 
 fn idle_states(s: &Subject<'_>) -> Answer {
@@ -160,12 +149,7 @@ fn idle_states(s: &Subject<'_>) -> Answer {
         return Err(Skip::not_here(format!("no {folder} here: no idle driver")));
     }
     // Reading the device gives what all holders together ask for, in µs (pm_qos_interface.rst).
-    let held = s
-        .bytes("/dev/cpu_dma_latency", 4)
-        .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())
-        .map(i32::from_ne_bytes)
-        .map(i64::from);
-    let mut found = Vec::new();
+    let held = s.bytes("/dev/cpu_dma_latency").map(|bytes| i64::from(i32::from_ne_bytes(bytes)));
     let mut deep: BTreeMap<String, (i64, Vec<u32>, String)> = BTreeMap::new();
     for cpu in s.cpus_or_all().iter() {
         let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
@@ -186,29 +170,27 @@ fn idle_states(s: &Subject<'_>) -> Answer {
             }
         }
     }
-    let mut deep: Vec<_> = deep.into_iter().collect();
-    deep.sort_by_key(|(_, (latency, ..))| std::cmp::Reverse(*latency));
-    if let Some((name, (latency, cpus, path))) = deep.first() {
-        let cpus: CpuList = cpus.iter().copied().collect();
-        let others = if deep.len() > 1 { format!(" and {} shallower ones", deep.len() - 1) } else { String::new() };
-        found.push(
-            warning(format!("CPU {cpus} may sleep in {name}{others}, which takes {latency} µs to leave"))
-                .read(path.clone(), latency)
-                .tune("cpuidle.latency-us", 2)
-                .command("windhover run --cpu-dma-latency 0 -- COMMAND"),
-        );
-    } else {
-        found.push(ok("no idle state takes longer than 10 µs to leave"));
-    }
-    Ok(found)
+    let others = if deep.len() > 1 { format!(" and {} shallower ones", deep.len() - 1) } else { String::new() };
+    let deepest = deep.into_iter().max_by_key(|(_, (latency, ..))| *latency);
+    let Some((name, (latency, cpus, path))) = deepest else {
+        return Ok(vec![ok("no idle state takes longer than 10 µs to leave")]);
+    };
+    let cpus: CpuList = cpus.into_iter().collect();
+    Ok(vec![
+        warning(format!("CPU {cpus} may sleep in {name}{others}, which takes {latency} µs to leave"))
+            .read(path, latency)
+            .tune("cpuidle.latency-us", 2)
+            .command("windhover run --cpu-dma-latency 0 -- COMMAND"),
+    ])
 }
 
 fn idle_driver(s: &Subject<'_>) -> Answer {
     let path = "/sys/devices/system/cpu/cpuidle/current_driver";
     let driver = s.text(path)?;
-    Ok(vec![if driver == "none" || driver.is_empty() {
-        note("no idle driver: settings of C-states have no effect here").read(path, driver)
+    let answer = if driver == "none" || driver.is_empty() {
+        note("no idle driver: settings of C-states have no effect here")
     } else {
-        ok(format!("idle driver {driver}")).read(path, driver)
-    }])
+        ok(format!("idle driver {driver}"))
+    };
+    Ok(vec![answer.read(path, driver)])
 }

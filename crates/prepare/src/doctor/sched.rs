@@ -1,9 +1,13 @@
 //! What the scheduler does with real-time tasks, and whether they may be at all.
 
-use super::check::{Answer, Check, Evidence, Observation, bad, note, ok, warning};
+use super::check::Evidence::{Kernel, Measured, Practice, Tuned};
+use super::check::Make::Once;
+use super::check::{Answer, Check, Observation, bad, found_or, note, ok, warning};
 use super::cpu::may_stray;
+use super::document::SkipKind;
 use super::parse;
 use super::subject::{Skip, Subject};
+use host::tasks::parse_capabilities;
 
 /// CAP_SYS_NICE and CAP_IPC_LOCK of capability.h.
 const SYS_NICE: u32 = 23;
@@ -16,85 +20,82 @@ pub(super) const CHECKS: &[Check] = &[
         when: "real-time tasks are stopped after part of each second",
         why: "a pair of FIFO ends that keeps its CPU busy is stopped for 50 ms in every second: a maximum of 25 or 50 ms comes from here",
         evidence: &[
-            Evidence::Measured("25 to 27 ms RTT/2 at 950000, none with a shield and -1"),
-            Evidence::Kernel("scheduler/sched-rt-group.rst"),
+            Measured("25 to 27 ms RTT/2 at 950000, none with a shield and -1"),
+            Kernel("scheduler/sched-rt-group.rst"),
         ],
-        make: throttle,
+        make: Once(throttle),
     },
     Check {
         id: "sched.fair-server",
         reads: "sched/fair_server/cpu*/runtime in debugfs; Linux 6.12 and later",
         when: "ordinary tasks are given part of a CPU that a real-time task keeps busy",
         why: "since 6.12 the fair server takes 50 ms a second for starving ordinary tasks, also with sched_rt_runtime_us = -1",
-        evidence: &[Evidence::Measured("holes of 52 ms at sched_rt_runtime_us = -1 without a shield, none with it")],
-        make: fair_server,
+        evidence: &[Measured("stalls of 52 ms at sched_rt_runtime_us = -1 without a shield, none with it")],
+        make: Once(fair_server),
     },
     Check {
         id: "sched.rt-group",
         reads: "cpu.rt_runtime_us of the own control group",
         when: "it is 0",
         why: "SCHED_FIFO is then refused (EPERM), also to root",
-        evidence: &[
-            Evidence::Measured("chrt -f in a child group with 0: EPERM"),
-            Evidence::Kernel("scheduler/sched-rt-group.rst"),
-        ],
-        make: rt_group,
+        evidence: &[Measured("chrt -f in a child group with 0: EPERM"), Kernel("scheduler/sched-rt-group.rst")],
+        make: Once(rt_group),
     },
     Check {
         id: "sched.rtprio-limit",
         reads: "RLIMIT_RTPRIO, CAP_SYS_NICE",
         when: "real-time policies may not be used",
         why: "`--policy fifo` and `run -s fifo` fail without this right",
-        evidence: &[Evidence::Measured("with CAP_SYS_NICE alone, SCHED_FIFO works for any user")],
-        make: rtprio_limit,
+        evidence: &[Measured("with CAP_SYS_NICE alone, SCHED_FIFO works for any user")],
+        make: Once(rtprio_limit),
     },
     Check {
         id: "sched.preempt",
         reads: "uname version, sched/preempt in debugfs, /sys/kernel/realtime",
         when: "the kernel's own code is not preempted",
         why: "a woken task waits until the system call or softirq of another is over",
-        evidence: &[Evidence::Practice],
-        make: preemption,
+        evidence: &[Practice],
+        make: Once(preemption),
     },
     Check {
         id: "sched.autogroup",
         reads: "kernel.sched_autogroup_enabled",
         when: "1",
         why: "ordinary tasks are weighed by session, so nice values do not mean what they say",
-        evidence: &[Evidence::Tuned],
-        make: autogroup,
+        evidence: &[Tuned],
+        make: Once(autogroup),
     },
     Check {
         id: "sched.timer-migration",
         reads: "kernel.timer_migration",
         when: "1",
         why: "timers of idle CPUs move to busy ones, also to the measured one",
-        evidence: &[Evidence::Tuned],
-        make: timer_migration,
+        evidence: &[Tuned],
+        make: Once(timer_migration),
     },
     Check {
         id: "sched.numa-balancing",
         reads: "kernel.numa_balancing",
         when: "1 on a machine with several nodes",
         why: "pages are unmapped to see who uses them: page faults in the middle of a measurement",
-        evidence: &[Evidence::Tuned],
-        make: numa_balancing,
+        evidence: &[Tuned],
+        make: Once(numa_balancing),
     },
     Check {
         id: "sched.stalld",
         reads: "running processes: stalld, rtkit-daemon",
         when: "one runs",
         why: "stalld gives starving tasks real-time time against the measured one; rtkit demotes real-time tasks that run long",
-        evidence: &[Evidence::Practice],
-        make: stalld,
+        evidence: &[Practice],
+        make: Once(stalld),
     },
     Check {
         id: "sched.tuned",
         reads: "running processes: tuned, its active profile",
         when: "it runs",
         why: "it sets knobs again when its profile changes or its daemon restarts",
-        evidence: &[Evidence::Tuned],
-        make: tuned,
+        evidence: &[Tuned],
+        make: Once(tuned),
     },
 ];
 
@@ -126,9 +127,9 @@ fn throttle(s: &Subject<'_>) -> Answer {
     Ok(vec![if runtime == -1 || runtime >= period {
         ok("real-time tasks are not throttled").read(path, runtime)
     } else {
-        let hole = period.saturating_sub(runtime) as f64 / 1000.0;
+        let stall = period.saturating_sub(runtime) as f64 / 1000.0;
         let text = format!(
-            "a real-time task that keeps a CPU busy is stopped for {hole:.0} ms in every {:.0} ms",
+            "a real-time task that keeps a CPU busy is stopped for {stall:.0} ms in every {:.0} ms",
             period as f64 / 1000.0
         );
         unthrottle(s, warning(text).read(path, runtime))
@@ -146,16 +147,13 @@ fn unthrottle(s: &Subject<'_>, answer: Observation) -> Observation {
 }
 
 fn fair_server(s: &Subject<'_>) -> Answer {
-    match s.release() {
-        Some(release) if release < (6, 12) => {
-            return Err(Skip::not_here("the fair server came with Linux 6.12"));
-        }
-        _ => {}
+    if s.kernel_version().is_some_and(|version| version < (6, 12)) {
+        return Err(Skip::not_here("the fair server came with Linux 6.12"));
     }
     let cpu = s.cpus_or_all().iter().next().unwrap_or(0);
     let path = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
     let runtime = s.number(&path)?;
-    let user = || s.tasks().iter().filter(|task| !task.is_kernel());
+    let user = || s.tasks().iter().filter(|task| !task.kernel);
     let emptied = s.is_scoped() && user().next().is_some() && !user().any(|task| may_stray(task, &s.scope.cpus));
     Ok(vec![if runtime == 0 {
         ok(format!("the fair server is off on CPU {cpu}")).read(path, runtime)
@@ -185,9 +183,7 @@ fn rt_group(s: &Subject<'_>) -> Answer {
         .unwrap_or("/");
     let path = format!("{}{}/cpu.rt_runtime_us", mount.trim_end_matches('/'), own.trim_end_matches('/'));
     let runtime = s.number(&path).map_err(|skip| match skip.kind {
-        super::document::SkipKind::NotHere => {
-            Skip::not_here("built without CONFIG_RT_GROUP_SCHED: no group limits real-time tasks")
-        }
+        SkipKind::NotHere => Skip::not_here("built without CONFIG_RT_GROUP_SCHED: no group limits real-time tasks"),
         _ => skip,
     })?;
     Ok(vec![if runtime == 0 {
@@ -202,22 +198,18 @@ fn rt_group(s: &Subject<'_>) -> Answer {
 
 /// Whether the own process has a capability.
 fn has(s: &Subject<'_>, capability: u32) -> Result<bool, Skip> {
-    let path = "/proc/self/status";
-    let status = s.text(path)?;
-    let mask = parse::field(&status, "CapEff").and_then(|mask| u64::from_str_radix(mask, 16).ok());
-    mask.map(|mask| mask >> capability & 1 == 1).ok_or_else(|| Skip::not_here("/proc/self/status shows no CapEff"))
+    let status = s.text("/proc/self/status")?;
+    let mask = parse_capabilities(&status).ok_or_else(|| Skip::not_here("/proc/self/status shows no CapEff"))?;
+    Ok(mask >> capability & 1 == 1)
 }
 
 fn rtprio_limit(s: &Subject<'_>) -> Answer {
     let limits = s.text("/proc/self/limits")?;
     let limit = parse::soft_limit(&limits, "Max realtime priority").unwrap_or(0);
-    if has(s, SYS_NICE)? {
-        return Ok(vec![
-            ok("real-time policies may be used (CAP_SYS_NICE)").read("/proc/self/status CapEff", "CAP_SYS_NICE"),
-        ]);
-    }
     let path = "/proc/self/limits Max realtime priority";
-    Ok(vec![if limit == 0 {
+    Ok(vec![if has(s, SYS_NICE)? {
+        ok("real-time policies may be used (CAP_SYS_NICE)").read("/proc/self/status CapEff", "CAP_SYS_NICE")
+    } else if limit == 0 {
         warning("real-time policies may not be used: no CAP_SYS_NICE, and RLIMIT_RTPRIO is 0")
             .read(path, limit)
             .advice("run as root, or give the user 'rtprio 50' in /etc/security/limits.d and log in again")
@@ -255,70 +247,49 @@ fn preemption(s: &Subject<'_>) -> Answer {
 }
 
 fn autogroup(s: &Subject<'_>) -> Answer {
+    let other = note("ordinary tasks are weighed by session").tune("sysctl.kernel.sched_autogroup_enabled", 0);
     let path = "/proc/sys/kernel/sched_autogroup_enabled";
-    let value = s.number(path)?;
-    Ok(vec![if value == 0 {
-        ok("ordinary tasks are weighed one by one").read(path, value)
-    } else {
-        note("ordinary tasks are weighed by session").read(path, value).tune("sysctl.kernel.sched_autogroup_enabled", 0)
-    }])
+    s.judge(path, |value| value == 0, "ordinary tasks are weighed one by one", other)
 }
 
 fn timer_migration(s: &Subject<'_>) -> Answer {
-    let path = "/proc/sys/kernel/timer_migration";
-    let value = s.number(path)?;
-    Ok(vec![if value == 0 {
-        ok("timers stay on their CPU").read(path, value)
-    } else {
-        let text = "timers of idle CPUs move to busy ones";
-        let answer = if s.is_scoped() { warning(text) } else { note(text) };
-        answer.read(path, value).tune("sysctl.kernel.timer_migration", 0)
-    }])
+    let other = s.scoped("timers of idle CPUs move to busy ones").tune("sysctl.kernel.timer_migration", 0);
+    s.judge("/proc/sys/kernel/timer_migration", |value| value == 0, "timers stay on their CPU", other)
 }
 
 fn numa_balancing(s: &Subject<'_>) -> Answer {
     let path = "/proc/sys/kernel/numa_balancing";
     let value = s.number(path)?;
     let nodes = s.facts.numa_nodes.unwrap_or(1);
-    Ok(vec![if value == 0 {
-        ok("pages stay where they are").read(path, value)
+    let answer = if value == 0 {
+        ok("pages stay where they are")
     } else if nodes < 2 {
-        ok("automatic NUMA balancing is on, and there is one node only").read(path, value)
+        ok("automatic NUMA balancing is on, and there is one node only")
     } else {
-        warning(format!("pages move between {nodes} nodes by themselves"))
-            .read(path, value)
-            .tune("sysctl.kernel.numa_balancing", 0)
-    }])
+        warning(format!("the kernel moves pages between {nodes} nodes")).tune("sysctl.kernel.numa_balancing", 0)
+    };
+    Ok(vec![answer.read(path, value)])
 }
 
 fn stalld(s: &Subject<'_>) -> Answer {
-    if s.tasks().is_empty() {
-        return Err(Skip::not_here("/proc shows no processes"));
-    }
+    s.processes()?;
     let mut found = Vec::new();
     for (name, unit) in [("stalld", "service.stalld"), ("rtkit-daemon", "service.rtkit-daemon")] {
         if let Some(task) = s.running(name) {
-            found.push(
-                warning(format!("{name} runs")).read(format!("/proc/{}/comm", task.pid), name).tune(unit, "stopped"),
-            );
+            found.push(warning(format!("{name} runs")).read_name(task).tune(unit, "stopped"));
         }
     }
-    if found.is_empty() {
-        found.push(ok("neither stalld nor rtkit runs"));
-    }
-    Ok(found)
+    found_or(found, || ok("neither stalld nor rtkit runs"))
 }
 
 fn tuned(s: &Subject<'_>) -> Answer {
-    if s.tasks().is_empty() {
-        return Err(Skip::not_here("/proc shows no processes"));
-    }
+    s.processes()?;
     let profile = s.maybe("/etc/tuned/active_profile").unwrap_or_default();
     Ok(vec![match s.running("tuned") {
         None => ok("tuned does not run"),
         Some(task) => {
             let text = format!("tuned runs (profile {profile}) and may set what Windhover sets");
-            note(text).read(format!("/proc/{}/comm", task.pid), "tuned").read("/etc/tuned/active_profile", &profile)
+            note(text).read_name(task).read("/etc/tuned/active_profile", &profile)
         }
     }])
 }
@@ -327,11 +298,10 @@ pub(super) fn locks_memory(s: &Subject<'_>) -> Answer {
     let limits = s.text("/proc/self/limits")?;
     let limit = parse::soft_limit(&limits, "Max locked memory").unwrap_or(0);
     let path = "/proc/self/limits Max locked memory";
-    if has(s, IPC_LOCK)? {
-        return Ok(vec![ok("memory may be locked (CAP_IPC_LOCK)").read("/proc/self/status CapEff", "CAP_IPC_LOCK")]);
-    }
     const ENOUGH: u64 = 64 << 20;
-    Ok(vec![if limit < ENOUGH {
+    Ok(vec![if has(s, IPC_LOCK)? {
+        ok("memory may be locked (CAP_IPC_LOCK)").read("/proc/self/status CapEff", "CAP_IPC_LOCK")
+    } else if limit < ENOUGH {
         warning(format!("only {} KiB of memory may be locked", limit / 1024))
             .read(path, limit)
             .advice("run as root, or give the user 'memlock unlimited' in /etc/security/limits.d and log in again")

@@ -1,9 +1,10 @@
 //! What watches, audits or locks the kernel.
 
-use super::check::{Answer, Check, Evidence, Observation, note, ok, warning};
-use super::cpu::common;
-use super::subject::{Skip, Subject};
-use model::CpuList;
+use super::check::Evidence::{Measured, Tuned};
+use super::check::Make::Once;
+use super::check::{Answer, Check, Observation, note, ok, warning};
+use super::subject::Subject;
+use host::knob::Form;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -11,31 +12,31 @@ pub(super) const CHECKS: &[Check] = &[
         reads: "security/lockdown",
         when: "it is not 'none'",
         why: "debugfs and other ways to look into the kernel are closed: the checks skipped for it are listed",
-        evidence: &[Evidence::Measured("with integrity, every read in debugfs sched/ gives EPERM, also to root")],
-        make: lockdown,
+        evidence: &[Measured("with integrity, every read in debugfs sched/ gives EPERM, also to root")],
+        make: Once(lockdown),
     },
     Check {
         id: "sec.audit",
         reads: "running processes: auditd; audit= at boot",
         when: "system calls are audited",
         why: "each audited system call pays for it, the measured ones too",
-        evidence: &[Evidence::Tuned],
-        make: audit,
+        evidence: &[Tuned],
+        make: Once(audit),
     },
     Check {
         id: "sec.watchdogs",
         reads: "kernel.watchdog, nmi_watchdog, watchdog_cpumask",
         when: "a watchdog runs on the CPUs to measure on",
         why: "the watchdog's timer and its highest-priority thread interrupt the measured task every few seconds",
-        evidence: &[Evidence::Tuned],
-        make: watchdogs,
+        evidence: &[Tuned],
+        make: Once(watchdogs),
     },
 ];
 
 fn lockdown(s: &Subject<'_>) -> Answer {
     let path = "/sys/kernel/security/lockdown";
     let text = s.text(path)?;
-    let mode = super::parse::chosen(&text);
+    let mode = Form::Choice.value(&text);
     Ok(vec![if mode == "none" {
         ok("the kernel is not locked down").read(path, &text)
     } else {
@@ -47,14 +48,10 @@ fn audit(s: &Subject<'_>) -> Answer {
     if super::parse::boot_value(s.command_line(), "audit") == Some("0") {
         return Ok(vec![ok("nothing is audited").read("/proc/cmdline", "audit=0")]);
     }
-    if s.tasks().is_empty() {
-        return Err(Skip::not_here("/proc shows no processes"));
-    }
+    s.processes()?;
     Ok(vec![match s.running("auditd") {
         None => ok("auditd does not run"),
-        Some(task) => note("auditd runs: system calls may be audited")
-            .read(format!("/proc/{}/comm", task.pid), "auditd")
-            .boot("audit=0"),
+        Some(task) => note("auditd runs: system calls may be audited").read_name(task).boot("audit=0"),
     }])
 }
 
@@ -70,7 +67,7 @@ fn watchdogs(s: &Subject<'_>) -> Answer {
     }
     let path = format!("{root}/watchdog_cpumask");
     let mask = s.list(&path).unwrap_or_else(|_| s.online());
-    let inside = common(&mask, &s.scope.cpus);
+    let inside = mask.common(&s.scope.cpus);
     let read = |answer: Observation| {
         on.iter().fold(answer, |answer, name| answer.read(format!("{root}/{name}"), 1)).read(path.clone(), &mask)
     };
@@ -80,7 +77,7 @@ fn watchdogs(s: &Subject<'_>) -> Answer {
     } else if inside.is_empty() {
         read(ok(format!("no watchdog runs on CPU {}", s.scope.cpus)))
     } else {
-        let others: CpuList = mask.iter().filter(|cpu| !s.scope.cpus.contains(*cpu)).collect();
+        let others = mask.without(&s.scope.cpus);
         let answer = read(warning(format!("watchdogs run on CPU {inside}")));
         if others.is_empty() {
             answer.tune("sysctl.kernel.watchdog", 0)

@@ -2,11 +2,10 @@
 //! as `windhover-snapshot.json` in their root.
 
 use super::measure::Measured;
-use super::subject;
 use host::knob::{EthtoolPart, Knob, Machine, Settings as _};
+use host::nic::Napi;
 use model::HostFacts;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Where a tree of files keeps its snapshot.
 pub const SNAPSHOT_FILE: &str = "/windhover-snapshot.json";
@@ -39,38 +38,18 @@ pub struct Device {
     pub flow_rules: Option<Vec<String>>,
 }
 
-/// A NAPI instance (Documentation/networking/napi.rst).
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub struct Napi {
-    /// Its number.
-    pub id: u32,
-    /// Its interrupt, where the driver tells.
-    pub irq: Option<u32>,
-    /// The thread that polls it.
-    pub pid: Option<i32>,
-    /// Whether a thread polls it.
-    pub threaded: Option<bool>,
-    /// Empty polls before interrupts are enabled again.
-    pub defer_hard_irqs: Option<u64>,
-    /// How long a poll may be put off, in nanoseconds.
-    pub gro_flush_timeout_ns: Option<u64>,
-    /// How long interrupts stay off while an application polls, in nanoseconds.
-    pub irq_suspend_timeout_ns: Option<u64>,
-}
-
 impl Snapshot {
     /// Of the running system by system calls, of a tree of files from its file. A file that cannot be read leaves it
     /// empty.
     #[must_use]
     pub fn take(machine: &Machine) -> Self {
-        if machine.root() == Path::new("/") {
-            let host = host::facts::host(machine.root());
+        if machine.is_running() {
+            let host = host::facts::host(machine);
             let devices = host.nics.iter().map(|nic| (nic.name.clone(), device(machine, &nic.name))).collect();
             return Self { host, devices, measured: None };
         }
-        let stored = subject::text(machine, SNAPSHOT_FILE).ok().and_then(|text| serde_json::from_str(&text).ok());
-        stored.unwrap_or_else(|| Self { host: host::facts::host(machine.root()), ..Self::default() })
+        let stored = machine.text(SNAPSHOT_FILE).ok().and_then(|text| serde_json::from_str(&text).ok());
+        stored.unwrap_or_else(|| Self { host: host::facts::host(machine), ..Self::default() })
     }
 }
 
@@ -86,19 +65,7 @@ fn device(machine: &Machine, name: &str) -> Device {
     told.eee = ask(EthtoolPart::Eee, "enabled");
     if let Ok(map) = host::nic::NicMap::of(machine, name) {
         told.irqs = map.irqs.iter().map(|irq| irq.number).collect();
-        told.napi = map
-            .napis
-            .iter()
-            .map(|napi| Napi {
-                id: napi.id,
-                irq: napi.irq,
-                pid: napi.pid,
-                threaded: napi.threaded.map(|threaded| threaded != 0),
-                defer_hard_irqs: napi.defer_hard_irqs,
-                gro_flush_timeout_ns: napi.gro_flush_timeout_ns,
-                irq_suspend_timeout_ns: napi.irq_suspend_timeout_ns,
-            })
-            .collect();
+        told.napi = map.napis;
     }
     told
 }

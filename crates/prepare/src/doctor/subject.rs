@@ -1,20 +1,18 @@
 //! The machine under examination: its files, its tasks, its snapshot. Reads only, and never fails: what cannot be read
 //! is a reason to skip a check.
 
+use super::check::{Answer, Observation, note, ok, warning};
 use super::document::{Scope, ScopeOrigin, SkipKind};
-use super::parse::{self, Mount, Row};
+use super::parse;
 use super::snapshot::Snapshot;
-use host::knob::Machine;
-use host::tasks::{Stat, parse_stat};
+use host::knob::{Form, Machine};
+use host::tasks::{Mount, Task, parse_mounts};
 use host::undo::StateDir;
 use model::{CpuList, MachineFacts, NicFacts};
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
-/// The longest file that is read. /proc/interrupts of a large server has a few MiB.
-const MOST_BYTES: u64 = 32 << 20;
 /// Why a check is not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Skip {
@@ -38,50 +36,6 @@ impl Skip {
     }
 }
 
-/// A thread, as files show it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Task {
-    pub(super) pid: i32,
-    pub(super) tid: i32,
-    pub(super) stat: Stat,
-    /// Cpus_allowed_list.
-    pub(super) cpus: CpuList,
-    /// VmLck in kB; the process's.
-    pub(super) locked_kb: Option<u64>,
-}
-
-impl Task {
-    pub(super) fn name(&self) -> &str {
-        &self.stat.name
-    }
-
-    pub(super) fn is_kernel(&self) -> bool {
-        self.stat.is_kernel()
-    }
-
-    pub(super) fn is_fixed(&self) -> bool {
-        self.stat.is_fixed()
-    }
-
-    /// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
-    pub(super) fn is_real_time(&self) -> bool {
-        self.stat.is_real_time()
-    }
-
-    /// The policy in words.
-    pub(super) fn policy(&self) -> String {
-        match self.stat.policy {
-            0 => "other".to_owned(),
-            1 => format!("fifo:{}", self.stat.priority),
-            2 => format!("rr:{}", self.stat.priority),
-            3 => "batch".to_owned(),
-            5 => "idle".to_owned(),
-            6 => "deadline".to_owned(),
-            number => format!("policy {number}"),
-        }
-    }
-}
-
 /// An interrupt.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Irq {
@@ -92,15 +46,11 @@ pub(super) struct Irq {
     pub(super) effective: Option<CpuList>,
     /// Whether its affinity may be written at all.
     pub(super) managed: bool,
-    /// How often it came, by CPU.
-    pub(super) counts: BTreeMap<u32, u64>,
+    /// How often it came.
+    pub(super) total: u64,
 }
 
 impl Irq {
-    pub(super) fn total(&self) -> u64 {
-        self.counts.values().fold(0, |sum, count| sum.saturating_add(*count))
-    }
-
     /// The CPUs that it goes to.
     pub(super) fn cpus(&self) -> &CpuList {
         self.effective.as_ref().filter(|cpus| !cpus.is_empty()).unwrap_or(&self.asked)
@@ -144,12 +94,12 @@ impl<'a> Subject<'a> {
 
     /// A file's content, trimmed.
     pub(super) fn text(&self, path: &str) -> Result<String, Skip> {
-        text(self.machine, path).map_err(|error| self.unreadable(path, &error))
+        self.machine.trimmed(path).map_err(|error| self.unreadable(path, &error))
     }
 
     /// A file's content where it is there and readable.
     pub(super) fn maybe(&self, path: &str) -> Option<String> {
-        text(self.machine, path).ok()
+        self.machine.trimmed(path).ok()
     }
 
     pub(super) fn number(&self, path: &str) -> Result<i64, Skip> {
@@ -159,11 +109,7 @@ impl<'a> Subject<'a> {
 
     pub(super) fn list(&self, path: &str) -> Result<CpuList, Skip> {
         let text = self.text(path)?;
-        // The kernel prints this where a list was never made.
-        if text == "(null)" {
-            return Ok(CpuList::default());
-        }
-        text.parse().map_err(|_| Skip::not_understood(path, "CPU list", &text))
+        self.machine.cpu_list(path).ok_or_else(|| Skip::not_understood(path, "CPU list", &text))
     }
 
     pub(super) fn mask(&self, path: &str) -> Result<CpuList, Skip> {
@@ -171,25 +117,18 @@ impl<'a> Subject<'a> {
         CpuList::from_mask(&text).ok_or_else(|| Skip::not_understood(path, "CPU mask", &text))
     }
 
+    /// The first bytes of a device file.
+    pub(super) fn bytes<const N: usize>(&self, path: &str) -> Option<[u8; N]> {
+        std::fs::read(self.machine.path(Path::new(path))).ok()?.first_chunk().copied()
+    }
+
     pub(super) fn exists(&self, path: &str) -> bool {
-        self.machine.path(Path::new(path)).exists()
+        self.machine.exists(path)
     }
 
-    /// Names in a folder, sorted; those that are numbers by number.
+    /// Names in a folder; none where it cannot be read.
     pub(super) fn names(&self, path: &str) -> Vec<String> {
-        names(self.machine, path)
-    }
-
-    /// Whether nobody may write a file, not even its owner.
-    pub(super) fn is_read_only(&self, path: &str) -> bool {
-        std::fs::metadata(self.machine.path(Path::new(path))).is_ok_and(|meta| meta.permissions().readonly())
-    }
-
-    pub(super) fn bytes(&self, path: &str, most: u64) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(self.machine.path(Path::new(path))).ok()?;
-        file.take(most).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
+        self.machine.names(path).unwrap_or_default()
     }
 
     fn unreadable(&self, path: &str, error: &io::Error) -> Skip {
@@ -215,7 +154,7 @@ impl<'a> Subject<'a> {
 
     /// The lockdown in force: `none`, `integrity` or `confidentiality`.
     pub(super) fn lockdown(&self) -> Option<String> {
-        self.maybe("/sys/kernel/security/lockdown").map(|text| parse::chosen(&text).to_owned())
+        self.maybe("/sys/kernel/security/lockdown").map(|text| Form::Choice.value(&text))
     }
 
     /// The CPUs to measure on.
@@ -245,8 +184,8 @@ impl<'a> Subject<'a> {
         self.facts.virtualisation.as_deref().is_some_and(|name| name != "none")
     }
 
-    pub(super) fn release(&self) -> Option<(u32, u32)> {
-        parse::release(self.facts.kernel_release.as_deref()?)
+    pub(super) fn kernel_version(&self) -> Option<(u32, u32)> {
+        self.machine.kernel_version()
     }
 
     pub(super) fn command_line(&self) -> &str {
@@ -276,96 +215,77 @@ impl<'a> Subject<'a> {
 
     /// All threads but those of this process.
     pub(super) fn tasks(&self) -> &[Task] {
-        self.tasks.get_or_init(|| self.read_tasks())
+        self.tasks.get_or_init(|| {
+            let own = if self.machine.is_running() { i32::try_from(std::process::id()).ok() } else { None };
+            let mut tasks = host::tasks::list(self.machine);
+            tasks.retain(|task| Some(task.process) != own && !task.allowed.is_empty());
+            tasks
+        })
     }
 
-    /// The first thread with this name.
+    /// All threads, where there are some.
+    pub(super) fn processes(&self) -> Result<&[Task], Skip> {
+        if self.tasks().is_empty() { Err(Skip::not_here("/proc shows no processes")) } else { Ok(self.tasks()) }
+    }
+
+    /// The first thread of a process with this name.
     pub(super) fn running(&self, name: &str) -> Option<&Task> {
         // The kernel keeps 15 bytes of a name.
         let cut: String = name.chars().take(15).collect();
-        self.tasks().iter().find(|task| task.name() == cut && !task.is_kernel())
+        self.tasks().iter().find(|task| task.key.name == cut && !task.kernel)
     }
 
-    fn read_tasks(&self) -> Vec<Task> {
-        let own = if self.machine.root() == Path::new("/") { i32::try_from(std::process::id()).ok() } else { None };
-        let numbers =
-            |path: &str| -> Vec<i32> { self.names(path).iter().filter_map(|name| name.parse().ok()).collect() };
-        let mut found = Vec::new();
-        for pid in numbers("/proc").into_iter().filter(|pid| Some(*pid) != own) {
-            let mut threads = numbers(&format!("/proc/{pid}/task"));
-            if threads.is_empty() {
-                threads.push(pid);
-            }
-            for tid in threads {
-                let folder = format!("/proc/{pid}/task/{tid}");
-                let folder = if self.exists(&folder) { folder } else { format!("/proc/{pid}") };
-                // It may have ended meanwhile.
-                let Some(stat) = self.maybe(&format!("{folder}/stat")).and_then(|text| parse_stat(&text)) else {
-                    continue;
-                };
-                let Some(status) = self.maybe(&format!("{folder}/status")) else { continue };
-                let Some(cpus) = parse::field(&status, "Cpus_allowed_list").and_then(|list| list.parse().ok()) else {
-                    continue;
-                };
-                let locked = parse::field(&status, "VmLck").and_then(|text| text.split(' ').next()?.parse().ok());
-                found.push(Task { pid, tid, stat, cpus, locked_kb: locked });
-            }
-        }
-        found
+    /// A warning where CPUs to measure on are known, else a note.
+    pub(super) fn scoped(&self, text: impl Into<String>) -> Observation {
+        if self.is_scoped() { warning(text) } else { note(text) }
+    }
+
+    /// Whether a number in a file is as it should be: then `fine` is the answer, else `other`, both with what was read.
+    pub(super) fn judge(
+        &self,
+        path: &str,
+        is_good: impl Fn(i64) -> bool,
+        fine: impl Into<String>,
+        other: Observation,
+    ) -> Answer {
+        let value = self.number(path)?;
+        Ok(vec![if is_good(value) { ok(fine) } else { other }.read(path, value)])
     }
 
     /// Interrupts that have an affinity, with their counts.
     pub(super) fn irqs(&self) -> &[Irq] {
         self.irqs.get_or_init(|| {
-            let rows = self.interrupts();
-            let numbers: Vec<u32> = self.names("/proc/irq").iter().filter_map(|name| name.parse().ok()).collect();
-            let found = numbers.into_iter().filter_map(|number| {
-                let path = format!("/proc/irq/{number}/smp_affinity_list");
-                let asked = self.list(&path).ok()?;
-                let row = rows.get(&number.to_string()).cloned().unwrap_or_default();
-                let action = self
-                    .maybe(&format!("/sys/kernel/irq/{number}/actions"))
-                    .filter(|action| !action.is_empty())
-                    .unwrap_or_else(|| row.what.split(' ').next_back().unwrap_or_default().to_owned());
-                Some(Irq {
-                    number,
-                    action,
-                    asked,
-                    effective: self.list(&format!("/proc/irq/{number}/effective_affinity_list")).ok(),
-                    managed: self.is_read_only(&path),
-                    counts: row.counts,
-                })
-            });
-            found.collect()
+            let table = self.maybe("/proc/interrupts").map(|text| parse::interrupts(&text)).unwrap_or_default();
+            let irq = |irq: host::irqs::Irq| {
+                let row = table.get(&irq.number.to_string()).cloned().unwrap_or_default();
+                let last_word = || row.what.split(' ').next_back().unwrap_or_default().to_owned();
+                Irq {
+                    number: irq.number,
+                    action: if irq.actions.is_empty() { last_word() } else { irq.actions.join(",") },
+                    asked: irq.cpus.unwrap_or_default(),
+                    effective: irq.effective,
+                    managed: !irq.movable,
+                    total: row.counts.values().fold(0, |sum, count| sum.saturating_add(*count)),
+                }
+            };
+            host::irqs::list(self.machine).into_iter().map(irq).collect()
         })
     }
 
-    fn interrupts(&self) -> BTreeMap<String, Row> {
-        self.maybe("/proc/interrupts").map(|text| parse::interrupts(&text)).unwrap_or_default()
-    }
-
-    /// The interrupts of a device: its MSI vectors, those of the device it hangs on, and its old interrupt line.
+    /// The interrupts of a device.
     pub(super) fn irqs_of(&self, nic: &str) -> Vec<&Irq> {
-        let device = format!("/sys/class/net/{}/device", plain(nic));
-        let mut numbers: Vec<u32> = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
-            .iter()
-            .flat_map(|folder| self.names(folder))
-            .filter_map(|name| name.parse().ok())
-            .collect();
-        if numbers.is_empty() {
-            numbers.extend(self.maybe(&format!("{device}/irq")).and_then(|text| text.parse::<u32>().ok()));
-        }
+        let mut numbers = host::nic::irq_numbers(self.machine, plain(nic), &[]);
         numbers.extend(self.snapshot.devices.get(nic).map(|device| device.irqs.as_slice()).unwrap_or_default());
         self.irqs().iter().filter(|irq| numbers.contains(&irq.number)).collect()
     }
 
     pub(super) fn mounts(&self) -> &[Mount] {
-        self.mounts.get_or_init(|| self.maybe("/proc/mounts").map(|text| parse::mounts(&text)).unwrap_or_default())
+        self.mounts.get_or_init(|| parse_mounts(&self.maybe("/proc/mounts").unwrap_or_default()))
     }
 
     /// Where the unified control groups are mounted.
     pub(super) fn unified(&self) -> Option<&str> {
-        self.mounts().iter().find(|mount| mount.kind == "cgroup2").map(|mount| mount.folder.as_str())
+        unified(self.mounts())
     }
 
     /// Where a controller of version 1 is mounted.
@@ -374,7 +294,7 @@ impl<'a> Subject<'a> {
             (mount.kind == "cgroup" && mount.options.iter().any(|option| option == controller))
                 || (mount.kind == controller)
         };
-        self.mounts().iter().find(has).map(|mount| mount.folder.as_str())
+        self.mounts().iter().find(has)?.path.to_str()
     }
 
     /// Whether the cpuset controller is in the unified hierarchy.
@@ -401,8 +321,8 @@ pub(super) fn scope(machine: &Machine, asked: &CpuList) -> (CpuList, ScopeOrigin
     if !asked.is_empty() {
         return (asked.clone(), ScopeOrigin::Asked);
     }
-    let read = |path: &str| text(machine, path).ok();
-    let state = if machine.root() == Path::new("/") {
+    let read = |path: &str| machine.trimmed(path).ok();
+    let state = if machine.is_running() {
         StateDir::usual()
     } else {
         let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -412,31 +332,19 @@ pub(super) fn scope(machine: &Machine, asked: &CpuList) -> (CpuList, ScopeOrigin
     if let Some(cpus) = shield {
         return (cpus, ScopeOrigin::Shield);
     }
-    let list = |path: &str| read(path).and_then(|text| text.parse::<CpuList>().ok()).unwrap_or_default();
-    let unified = parse::mounts(&read("/proc/mounts").unwrap_or_default());
-    let unified = unified.iter().find(|mount| mount.kind == "cgroup2").map(|mount| mount.folder.as_str());
-    let partition = unified.map(|folder| list(&format!("{folder}/cpuset.cpus.isolated"))).unwrap_or_default();
+    let list = |path: &str| machine.cpu_list(path).unwrap_or_default();
+    let mounts = parse_mounts(&read("/proc/mounts").unwrap_or_default());
+    let partition = unified(&mounts).map(|folder| list(&format!("{folder}/cpuset.cpus.isolated"))).unwrap_or_default();
     let redhawk = read("/proc/shield/procs").and_then(|text| CpuList::from_mask(&text)).unwrap_or_default();
-    let isolated: CpuList =
-        list("/sys/devices/system/cpu/isolated").iter().chain(partition.iter()).chain(redhawk.iter()).collect();
+    let isolated = list("/sys/devices/system/cpu/isolated").union(&partition).union(&redhawk);
     if isolated.is_empty() { (isolated, ScopeOrigin::None) } else { (isolated, ScopeOrigin::Isolated) }
+}
+
+fn unified(mounts: &[Mount]) -> Option<&str> {
+    mounts.iter().find(|mount| mount.kind == "cgroup2")?.path.to_str()
 }
 
 /// A device's name as one step of a path.
 pub(super) fn plain(name: &str) -> &str {
     if name.is_empty() || name.contains('/') || name == "." || name == ".." { "lo" } else { name }
-}
-
-/// A file's content, trimmed. What is no text becomes replacement characters.
-pub(super) fn text(machine: &Machine, path: &str) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(machine.path(Path::new(path)))?.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
-}
-
-pub(super) fn names(machine: &Machine, path: &str) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(machine.path(Path::new(path))) else { return Vec::new() };
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
-    names
 }

@@ -24,7 +24,7 @@ fn is_container(s: &Subject<'_>) -> bool {
     const GROUPS: [&str; 6] = ["/docker", "/kubepods", "/lxc", "/containerd", "/libpod", "/machine.slice/"];
     // The first process namespace shows the kernel's threads. A machine may boot from a container's image, with its
     // marks; what systemd and engines say of the running one counts always.
-    let inside = !s.tasks().iter().any(|task| task.is_kernel());
+    let inside = !s.tasks().iter().any(|task| task.kernel);
     (inside && ["/.dockerenv", "/run/.containerenv"].iter().any(|path| s.exists(path)))
         || s.exists("/run/systemd/container")
         || s.maybe("/proc/1/environ")

@@ -3,9 +3,9 @@
 use super::error::undone;
 use super::layout::Layout;
 use super::plan::{ShieldPlan, plan};
-use super::steps::{SetStep, Step, SweepKind, SweepStep};
+use super::steps::{SetStep, ShieldStep, SweepKind, SweepStep};
 use super::view::View;
-use super::{ShieldError, WHAT, affinity, v1, v2};
+use super::{ShieldError, WHAT, affinity, task_of, v1, v2};
 use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{Knob, KnobError, Settings, TaskKey};
@@ -13,9 +13,10 @@ use host::shield::ShieldState;
 use host::undo::{Changes, Done, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport, fault_point};
 use model::{CpuList, ShieldBackend, ShieldReport};
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// capabilities(7)
+const SYS_NICE: u32 = 23;
 /// How long another windhover's change is waited for.
 const LOCK: Duration = Duration::from_secs(30);
 /// How long a busy knob is tried, and how long tasks are moved that are started faster.
@@ -84,7 +85,7 @@ fn make(
 ) -> Result<Shielded, ShieldError> {
     permitted(planned, kernel, state)?;
     // With plain affinity this process is the first to be swept, for as long as the shield is up.
-    let aside = (planned.backend != ShieldBackend::Affinity).then(|| step_aside(&planned.housekeeping));
+    let guard = (planned.backend != ShieldBackend::Affinity).then(|| leave_cpus(&planned.housekeeping));
     let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
     let mut fresh = plan(&planned.spec, kernel, state)?;
     not_anothers(&fresh, state, owner.as_ref(), command.is_none())?;
@@ -129,10 +130,10 @@ fn make(
         Ok(()) => {
             let report = report(&fresh, run.changed, run.notes);
             drop(lock);
-            drop(aside);
+            drop(guard);
             Ok(Shielded { report, set: Some(set), made, keeper })
         }
-        Err(failure) => {
+        Err(cause) => {
             let words = if !made {
                 "what was up before is still up".to_owned()
             } else if changes.is_empty() {
@@ -143,7 +144,7 @@ fn make(
             // The keeper needs the lock to see that nothing is left to do.
             drop(lock);
             drop(keeper);
-            Err(failure.told(words))
+            Err(ShieldError::Step { cause: Box::new(cause), undone: words })
         }
     }
 }
@@ -158,7 +159,7 @@ fn report(plan: &ShieldPlan, changed: u32, notes: Vec<String>) -> ShieldReport {
     }
 }
 
-fn announce(plan: &ShieldPlan, set: &SetId, kernel: &Kernel, state: &StateDir) -> Result<(), Failure> {
+fn announce(plan: &ShieldPlan, set: &SetId, kernel: &Kernel, state: &StateDir) -> Result<(), ShieldError> {
     if plan.extends.is_some() {
         return Ok(());
     }
@@ -215,59 +216,26 @@ struct Run<'a> {
     notes: Vec<String>,
 }
 
-/// Why a step failed.
-enum Failure {
-    Undo(UndoError),
-    Plan(ShieldError),
-    Restless { left: usize },
-    NotIsolated { path: PathBuf, found: String },
-}
-
-impl From<UndoError> for Failure {
-    fn from(error: UndoError) -> Self {
-        Self::Undo(error)
-    }
-}
-
-impl From<ShieldError> for Failure {
-    fn from(error: ShieldError) -> Self {
-        Self::Plan(error)
-    }
-}
-
-impl Failure {
-    fn told(self, undone: String) -> ShieldError {
-        match self {
-            Self::Undo(cause) => ShieldError::Step { cause, undone },
-            Self::Plan(error) => error,
-            Self::Restless { left } => ShieldError::Restless { left, seconds: PATIENCE.as_secs(), undone },
-            Self::NotIsolated { path, found } => {
-                let remedy = v2::remedy(&found);
-                ShieldError::NotIsolated { path, found, undone, remedy }
-            }
-        }
-    }
-}
-
 impl Run<'_> {
-    fn all(&mut self, changes: &mut Changes) -> Result<(), Failure> {
+    fn all(&mut self, changes: &mut Changes) -> Result<(), ShieldError> {
         for step in &self.plan.steps {
             match step {
-                Step::Set(step) => self.set(step, changes)?,
-                Step::Sweep(step) => self.sweep(step, changes)?,
+                ShieldStep::Set(step) => self.set(step, changes)?,
+                ShieldStep::Sweep(step) => self.sweep(step, changes)?,
             }
         }
         Ok(())
     }
 
-    fn set(&mut self, step: &SetStep, changes: &mut Changes) -> Result<(), Failure> {
+    fn set(&mut self, step: &SetStep, changes: &mut Changes) -> Result<(), ShieldError> {
         match changes.set(self.kernel, &step.change) {
             Ok(Done::Changed { .. }) => self.changed += 1,
             Ok(Done::Already) => {}
-            Err(UndoError::Knob(KnobError::Absent(knob))) if of_task(&knob) => {}
+            Err(UndoError::Knob(KnobError::Absent(knob))) if task_of(&knob).is_some() => {}
             Err(UndoError::ReadBack { knob, found, .. }) if v2::is_partition(&knob) => {
                 let Knob::File { path, .. } = *knob else { return Ok(()) };
-                return Err(Failure::NotIsolated { path, found });
+                let remedy = v2::remedy(&found);
+                return Err(ShieldError::NotIsolated { path, found, remedy });
             }
             Err(UndoError::Knob(error)) if step.tolerated => self.notes.push(format!("left as it is: {error}")),
             Err(error @ UndoError::ReadBack { .. }) if step.tolerated => {
@@ -278,14 +246,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn sweep(&mut self, step: &SweepStep, changes: &mut Changes) -> Result<(), Failure> {
+    fn sweep(&mut self, step: &SweepStep, changes: &mut Changes) -> Result<(), ShieldError> {
         let deadline = Instant::now() + PATIENCE;
         let mut view = View::read(self.kernel, self.state, &self.plan.spec)?;
         let mut stubborn: HashSet<TaskKey> = HashSet::new();
         loop {
             let mut moves = match (step.kind, &view.layout) {
-                (SweepKind::Cpuset, Layout { v1: Ok(v1), .. }) => v1::moves(&view, v1),
-                (SweepKind::Cpuset, _) => Vec::new(),
+                (SweepKind::Cpuset, Layout { v1, .. }) => v1.iter().flat_map(|v1| v1::moves(&view, v1)).collect(),
                 (SweepKind::Affinity, _) => affinity::moves(&view),
                 (SweepKind::Remember, _) => v2::remembered(&view),
             };
@@ -294,7 +261,7 @@ impl Run<'_> {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(Failure::Restless { left: moves.len() });
+                return Err(ShieldError::Restless { left: moves.len(), seconds: PATIENCE.as_secs() });
             }
             fault_point();
             for change in &moves {
@@ -318,17 +285,6 @@ impl Run<'_> {
             view.tasks = host::tasks::list(self.kernel.machine());
         }
     }
-}
-
-fn task_of(knob: &Knob) -> Option<&TaskKey> {
-    match knob {
-        Knob::Member { task, .. } | Knob::Affinity { task } | Knob::Scheduling { task } => Some(task),
-        _ => None,
-    }
-}
-
-fn of_task(knob: &Knob) -> bool {
-    task_of(knob).is_some()
 }
 
 /// Puts back every shield of this boot, the newest first. With `force` also where another changed a setting meanwhile,
@@ -362,9 +318,7 @@ pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoRepor
 /// Removes groups of ours that no log knows: their tasks go to the root.
 fn remove_left_over(kernel: &Kernel, whole: &mut UndoReport) {
     let layout = Layout::read(kernel.machine());
-    let v2 = layout.v2.iter().map(super::layout::V2::shield);
-    let v1 = layout.v1.iter().flat_map(|v1| [v1.shield(), v1.system()]);
-    for path in v2.chain(v1) {
+    for path in layout.v2.iter().chain(&layout.v1).flat_map(|cpusets| [cpusets.shield(), cpusets.system()]) {
         if !kernel.machine().is_directory(&path) {
             continue;
         }
@@ -381,21 +335,21 @@ fn remove_left_over(kernel: &Kernel, whole: &mut UndoReport) {
 
 /// Keeps the calling thread off shielded CPUs until it is dropped.
 #[derive(Debug)]
-pub struct Aside {
+pub struct AffinityGuard {
     before: Option<CpuList>,
 }
 
-/// Moves the calling thread to other CPUs: whoever makes a shield must not work on it.
+/// Moves the calling thread to other CPUs, until the guard is dropped: whoever makes a shield must not work on it.
 #[must_use]
-pub fn step_aside(housekeeping: &CpuList) -> Aside {
+pub fn leave_cpus(housekeeping: &CpuList) -> AffinityGuard {
     let before = task::allowed_cpus().ok();
     let mine = before.as_ref().map(|cpus| cpus.common(housekeeping)).filter(|cpus| !cpus.is_empty());
     // Where even that is not allowed, the sweep will do it.
     let moved = task::set_affinity(mine.as_ref().unwrap_or(housekeeping)).is_ok();
-    Aside { before: before.filter(|_| moved) }
+    AffinityGuard { before: before.filter(|_| moved) }
 }
 
-impl Drop for Aside {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // Behind a shield the kernel gives what is left of them.
@@ -410,50 +364,33 @@ fn permitted(plan: &ShieldPlan, kernel: &Kernel, state: &StateDir) -> Result<(),
     let mut tasks = false;
     for step in &plan.steps {
         let (knob, path) = match step {
-            Step::Sweep(_) => {
+            ShieldStep::Sweep(_) => {
                 tasks = true;
                 continue;
             }
-            Step::Set(step) => match &step.change.knob {
+            ShieldStep::Set(step) => match &step.change.knob {
                 Knob::File { path, .. } => (&step.change.knob, path.clone()),
                 Knob::Group { path } => (&step.change.knob, path.with_file_name("cgroup.procs")),
                 knob => {
-                    tasks |= of_task(knob);
+                    tasks |= task_of(knob).is_some();
                     continue;
                 }
             },
         };
-        let path = kernel.machine().path(&path);
-        // Opening for writing changes nothing: these are no regular files.
-        let opened = std::fs::OpenOptions::new().write(true).open(&path);
-        if opened.is_err_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied) {
+        if kernel.denies(&path) {
             denied.push(knob.to_string());
         }
     }
-    let tasks = tasks && kernel.machine().is_running() && !has_capability(kernel, SYS_NICE);
+    let tasks = tasks && kernel.machine().is_running() && !kernel.may(SYS_NICE);
     let Some(what) = denied.first().cloned().or_else(|| tasks.then(|| "other users' tasks".to_owned())) else {
         return Ok(());
     };
     let more = if denied.len() > 1 { format!(" (and {} more)", denied.len() - 1) } else { String::new() };
-    let mut capability = String::new();
-    if !denied.is_empty() {
-        capability.push_str("CAP_DAC_OVERRIDE (files of root)");
-    }
-    if tasks {
-        capability.push_str(if capability.is_empty() { "" } else { " and " });
-        capability.push_str("CAP_SYS_NICE (other users' tasks)");
-    }
-    capability.push_str(&format!(", and write access to {}", state.path().display()));
+    let files = (!denied.is_empty()).then_some("CAP_DAC_OVERRIDE (files of root)");
+    let tasks = tasks.then_some("CAP_SYS_NICE (other users' tasks)");
+    let needed = files.into_iter().chain(tasks).collect::<Vec<_>>().join(" and ");
+    let capability = format!("{needed}, and write access to {}", state.path().display());
     Err(ShieldError::NotPermitted { what, more, capability })
-}
-
-/// capabilities(7)
-const SYS_NICE: u32 = 23;
-
-fn has_capability(kernel: &Kernel, bit: u32) -> bool {
-    let status = kernel.machine().text("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> bit & 1 == 1)
 }
 
 fn not_permitted(error: UndoError, state: &StateDir) -> ShieldError {

@@ -118,14 +118,12 @@ pub enum ShieldError {
     #[error("--flow: {0}: write it as 'udp4 dst-port 7000'")]
     FlowRule(String),
     /// The kernel took the partition's CPUs, and then did not isolate them.
-    #[error("{path} reads back '{found}' and not 'isolated': {remedy}; {undone}")]
+    #[error("{path} reads back '{found}' and not 'isolated': {remedy}")]
     NotIsolated {
         /// Which file.
         path: PathBuf,
         /// What it says.
         found: String,
-        /// What became of the steps before.
-        undone: String,
         /// What to do.
         remedy: String,
     },
@@ -168,7 +166,7 @@ pub enum ShieldError {
     #[error("{cause}; {undone}")]
     Step {
         /// What failed.
-        cause: UndoError,
+        cause: Box<Self>,
         /// What became of the steps before.
         undone: String,
     },
@@ -181,14 +179,12 @@ pub enum ShieldError {
         why: String,
     },
     /// A sweep did not come to an end.
-    #[error("tasks are started faster than they can be moved ({left} were left after {seconds} s); {undone}")]
+    #[error("tasks are started faster than they can be moved ({left} were left after {seconds} s)")]
     Restless {
         /// How many.
         left: usize,
         /// How long it was tried.
         seconds: u64,
-        /// What became of the steps before.
-        undone: String,
     },
     /// The keeper, which undoes a shield when its owner vanishes, does not run.
     #[error(
@@ -209,8 +205,8 @@ impl ShieldError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::Step { cause, .. } => cause.exit_code(),
             Self::NotPermitted { .. }
-            | Self::Step { .. }
             | Self::Fact { .. }
             | Self::Restless { .. }
             | Self::Resists { .. }

@@ -3,10 +3,11 @@
 use super::ShieldError;
 use super::apply::repair;
 use super::plan::plan;
-use super::steps::{Step, SweepKind};
+use super::steps::{ShieldStep, SweepKind};
 use crate::Kernel;
 use host::undo::StateDir;
 use model::ShieldSpec;
+use std::collections::BTreeSet;
 
 /// Watches over the shield that is up.
 #[derive(Debug, Clone)]
@@ -72,21 +73,16 @@ impl Guard {
         let mut drifts = Vec::new();
         for step in &planned.steps {
             match step {
-                Step::Set(step) => drifts.push(Drift::Setting {
+                ShieldStep::Set(step) => drifts.push(Drift::Setting {
                     knob: step.change.knob.to_string(),
                     found: step.now.clone().unwrap_or_else(|| "gone".to_owned()),
                     ours: step.change.wanted.clone(),
                 }),
-                Step::Sweep(step) if step.kind == SweepKind::Remember => {}
-                Step::Sweep(step) => {
-                    let mut names: Vec<String> = step
-                        .moves
-                        .iter()
-                        .filter_map(|change| Some(super::task_name(&change.knob)?.to_owned()))
-                        .collect();
-                    names.sort();
-                    names.dedup();
-                    drifts.push(Drift::Tasks { names, count: step.moves.len() });
+                ShieldStep::Sweep(step) if step.kind == SweepKind::Remember => {}
+                ShieldStep::Sweep(step) => {
+                    let names = step.moves.iter().filter_map(|change| super::task_of(&change.knob));
+                    let names: BTreeSet<String> = names.map(|task| task.name.clone()).collect();
+                    drifts.push(Drift::Tasks { names: names.into_iter().collect(), count: step.moves.len() });
                 }
             }
         }

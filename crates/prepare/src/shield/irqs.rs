@@ -2,64 +2,14 @@
 
 use super::steps::Steps;
 use super::view::View;
+use host::irqs::Irq;
 use host::knob::{Form, Knob};
 use model::CpuList;
 use std::collections::BTreeSet;
-use std::path::Path;
 
-/// An interrupt of the machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Irq {
-    pub(super) number: u32,
-    /// Who handles it; empty when nobody does now.
-    pub(super) names: Vec<String>,
-    /// Whether its CPUs can be set: the kernel takes the write bits from those that it spread over all CPUs (managed).
-    pub(super) movable: bool,
-}
-
-impl Irq {
-    pub(super) fn knob(&self) -> Knob {
-        Knob::file(format!("/proc/irq/{}/smp_affinity_list", self.number), Form::CpuList)
-    }
-
-    pub(super) fn cpus(&self, view: &View<'_>) -> CpuList {
-        view.value(&self.knob()).and_then(|text| text.parse().ok()).unwrap_or_default()
-    }
-}
-
-impl std::fmt::Display for Irq {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.names.as_slice() {
-            [] => write!(f, "{}", self.number),
-            names => write!(f, "{} {}", self.number, names.join("+")),
-        }
-    }
-}
-
-/// All interrupts that have a mask.
-pub(super) fn list(machine: &host::knob::Machine) -> Vec<Irq> {
-    let mut irqs: Vec<Irq> = machine
-        .names("/proc/irq")
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|name| {
-            let number = name.parse().ok()?;
-            let folder = format!("/proc/irq/{name}");
-            let mask = std::fs::metadata(machine.path(Path::new(&format!("{folder}/smp_affinity_list")))).ok()?;
-            let movable = !mask.permissions().readonly();
-            let actions = machine.text(format!("/sys/kernel/irq/{name}/actions")).unwrap_or_default();
-            let mut names: Vec<String> =
-                actions.trim().split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-            if names.is_empty() {
-                // Its handlers have folders here.
-                names = machine.names(&folder).unwrap_or_default();
-                names.retain(|name| machine.is_directory(format!("{folder}/{name}")));
-            }
-            Some(Irq { number, names, movable })
-        })
-        .collect();
-    irqs.sort_by_key(|irq| irq.number);
-    irqs
+/// The CPUs that an interrupt may go to, as they will be when the plan begins.
+pub(super) fn cpus(view: &View<'_>, irq: &Irq) -> CpuList {
+    view.value(&irq.knob()).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 /// The steps; interrupts of devices that go onto the shield are left out.
@@ -70,8 +20,8 @@ pub(super) fn steps(out: &mut Steps<'_>, invited: &BTreeSet<u32>) {
         return;
     }
     let (mut managed, mut bound) = (Vec::new(), Vec::new());
-    for irq in list(view.machine()).iter().filter(|irq| !invited.contains(&irq.number)) {
-        let cpus = irq.cpus(view);
+    for irq in host::irqs::list(view.machine()).iter().filter(|irq| !invited.contains(&irq.number)) {
+        let cpus = cpus(view, irq);
         let left = cpus.without(closed);
         if !cpus.meets(closed) {
             continue;
@@ -81,7 +31,7 @@ pub(super) fn steps(out: &mut Steps<'_>, invited: &BTreeSet<u32>) {
         } else if left.is_empty() {
             bound.push(irq.to_string());
         } else {
-            let name = if irq.names.is_empty() { "nobody handles it now".to_owned() } else { irq.names.join(", ") };
+            let name = if irq.actions.is_empty() { "nobody handles it now".to_owned() } else { irq.actions.join(", ") };
             out.wish(irq.knob(), left.to_string(), &format!("device interrupt ({name}) leaves the shielded CPUs"));
         }
     }

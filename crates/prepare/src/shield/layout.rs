@@ -1,56 +1,42 @@
 //! Where the control groups of a machine are, which of the two versions has the cpuset controller, and who else has
 //! taken CPUs for himself.
 
-use super::topology::list_in;
 use host::knob::Machine;
 use host::tasks::{Mount, parse_mounts};
-use model::CpuList;
+use model::{CpuList, ShieldBackend};
 use std::path::{Path, PathBuf};
 
-/// The group of version 2 whose tasks may use the shielded CPUs.
-pub(super) const V2_SHIELD: &str = "windhover-shield";
-/// The same of version 1.
-pub(super) const V1_SHIELD: &str = "windhover-shield";
+/// The group whose tasks may use the shielded CPUs.
+pub(super) const SHIELD: &str = "windhover-shield";
 /// The group of version 1 for everything else.
-pub(super) const V1_SYSTEM: &str = "windhover-system";
+pub(super) const SYSTEM: &str = "windhover-system";
 
 /// How deep control groups are looked through.
 const DEPTH: u32 = 16;
 
-/// A hierarchy of version 2 with cpusets.
+/// A hierarchy with cpusets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct V2 {
+pub(super) struct Cpusets {
     /// Its mount.
     pub(super) root: PathBuf,
 }
 
-/// A hierarchy of version 1 with cpusets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct V1 {
-    /// Its mount.
-    pub(super) root: PathBuf,
-}
-
-/// What of both can be used, or why not.
+/// What of both versions can be used, or why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
-    pub(super) v2: Result<V2, String>,
-    pub(super) v1: Result<V1, String>,
+    pub(super) v2: Result<Cpusets, String>,
+    pub(super) v1: Result<Cpusets, String>,
 }
 
-impl V2 {
+impl Cpusets {
+    /// The group of what belongs on the shielded CPUs.
     pub(super) fn shield(&self) -> PathBuf {
-        self.root.join(V2_SHIELD)
-    }
-}
-
-impl V1 {
-    pub(super) fn shield(&self) -> PathBuf {
-        self.root.join(V1_SHIELD)
+        self.root.join(SHIELD)
     }
 
+    /// The group of everything else, of version 1 only.
     pub(super) fn system(&self) -> PathBuf {
-        self.root.join(V1_SYSTEM)
+        self.root.join(SYSTEM)
     }
 }
 
@@ -60,9 +46,18 @@ impl Layout {
         let mounts = parse_mounts(&table);
         Self { v2: v2(machine, &mounts), v1: v1(machine, &mounts) }
     }
+
+    /// The cpusets that a backend works with.
+    pub(super) fn of(&self, backend: ShieldBackend) -> Option<&Cpusets> {
+        match backend {
+            ShieldBackend::V2 => self.v2.as_ref().ok(),
+            ShieldBackend::V1 => self.v1.as_ref().ok(),
+            _ => None,
+        }
+    }
 }
 
-fn v2(machine: &Machine, mounts: &[Mount]) -> Result<V2, String> {
+fn v2(machine: &Machine, mounts: &[Mount]) -> Result<Cpusets, String> {
     let mount = mounts.iter().rfind(|mount| mount.kind == "cgroup2");
     let root = mount.map(|mount| mount.path.clone()).ok_or("no control groups of version 2 are mounted")?;
     let file = root.join("cgroup.controllers");
@@ -78,10 +73,10 @@ fn v2(machine: &Machine, mounts: &[Mount]) -> Result<V2, String> {
             root.display()
         ));
     }
-    Ok(V2 { root })
+    Ok(Cpusets { root })
 }
 
-fn v1(machine: &Machine, mounts: &[Mount]) -> Result<V1, String> {
+fn v1(machine: &Machine, mounts: &[Mount]) -> Result<Cpusets, String> {
     let mount = mounts
         .iter()
         .rfind(|mount| mount.kind == "cgroup" && mount.options.iter().any(|option| option == "cpuset"))
@@ -99,7 +94,7 @@ fn v1(machine: &Machine, mounts: &[Mount]) -> Result<V1, String> {
     if !machine.exists(root.join("cpuset.cpus")) {
         return Err(format!("{} has no cpuset.cpus (mounted with noprefix?)", root.display()));
     }
-    Ok(V1 { root })
+    Ok(Cpusets { root })
 }
 
 /// Controllers of version 1 that a mount may have beside cpuset.
@@ -144,14 +139,14 @@ fn walk(machine: &Machine, folder: &Path, depth: u32, found: &mut Vec<Foreign>) 
     }
     for name in machine.names(folder).unwrap_or_default() {
         let path = folder.join(&name);
-        let ours = depth == 1 && [V2_SHIELD, V1_SHIELD, V1_SYSTEM].contains(&name.as_str());
+        let ours = depth == 1 && [SHIELD, SYSTEM].contains(&name.as_str());
         if ours || !machine.is_directory(&path) {
             continue;
         }
-        let file = |name: &str| machine.text(path.join(name)).map(|text| text.trim().to_owned()).unwrap_or_default();
+        let file = |name: &str| machine.trimmed(path.join(name)).unwrap_or_default();
         let partition = file("cpuset.cpus.partition");
         let alone = !partition.is_empty() && partition != "member" || file("cpuset.cpu_exclusive") == "1";
-        let list = |name: &str| list_in(machine, &path.join(name).display().to_string()).unwrap_or_default();
+        let list = |name: &str| machine.cpu_list(path.join(name)).unwrap_or_default();
         let mut cpus = list("cpuset.cpus");
         if alone && cpus.is_empty() {
             cpus = list("cpuset.cpus.exclusive");

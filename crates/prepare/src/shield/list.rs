@@ -1,6 +1,6 @@
 //! Lists of CPUs as people write them: numbers and ranges, and words that mean CPUs of this machine.
 
-use super::topology::{Topology, list_in};
+use super::topology::Topology;
 use host::knob::Machine;
 use model::CpuList;
 
@@ -129,11 +129,10 @@ fn near(machine: &Machine, topology: &Topology, device: &str) -> Option<CpuList>
         return None;
     }
     let usable = |cpus: CpuList| Some(cpus.common(&topology.online)).filter(|cpus| !cpus.is_empty());
-    ["device/local_cpulist", "device/../local_cpulist"]
-        .iter()
-        .find_map(|file| usable(list_in(machine, &format!("{class}/{file}"))?))
+    host::nic::local_cpus(machine, device)
+        .and_then(usable)
         .or_else(|| {
-            let node: u32 = machine.text(format!("{class}/device/numa_node")).ok()?.trim().parse().ok()?;
+            let node: u32 = machine.trimmed(format!("{class}/device/numa_node")).ok()?.parse().ok()?;
             usable(topology.nodes.get(&node)?.clone())
         })
         .or_else(|| Some(topology.online.clone()))

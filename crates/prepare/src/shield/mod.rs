@@ -24,37 +24,24 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Aside, Shielded, apply, reset, step_aside};
+pub use apply::{AffinityGuard, Shielded, apply, leave_cpus, reset};
 pub use backend::Availability;
 pub use error::ShieldError;
 pub use guard::{Drift, Guard};
 pub use list::{CpuListError, cpus};
 pub use plan::{ShieldPlan, plan};
 pub use status::{CpuStatus, Status, attainable, status};
-pub use steps::{SetStep, Step, SweepKind, SweepStep};
+pub use steps::{SetStep, ShieldStep, SweepKind, SweepStep};
 
+use host::knob::{Knob, TaskKey};
 use host::tasks::Task;
 
 /// What a change set of a shield is called in its header.
 pub const WHAT: &str = "shield";
 
-/// Names of tasks for people: each once, with how many there are.
+/// Names of tasks for people.
 fn names(tasks: &[&Task]) -> String {
-    const MOST: usize = 12;
-    let mut counted: Vec<(String, usize)> = Vec::new();
-    for task in tasks {
-        match counted.iter_mut().find(|(name, _)| *name == task.key.name) {
-            Some((_, count)) => *count += 1,
-            None => counted.push((task.key.name.clone(), 1)),
-        }
-    }
-    let more = counted.len().saturating_sub(MOST);
-    let word = |(name, count): &(String, usize)| if *count == 1 { name.clone() } else { format!("{name} ({count})") };
-    let mut words: Vec<String> = counted.iter().take(MOST).map(word).collect();
-    if more > 0 {
-        words.push(format!("and {more} more"));
-    }
-    words.join(", ")
+    crate::doctor::names_of(tasks, 12)
 }
 
 /// Whether a task may be moved at all: not what belongs to a CPU, what follows an interrupt, and what makes the kernel's
@@ -64,11 +51,10 @@ fn is_movable(task: &Task) -> bool {
     !(task.fixed || task.handles_interrupt() || makes_threads)
 }
 
-/// The name of the task that a knob is a property of.
-fn task_name(knob: &host::knob::Knob) -> Option<&str> {
-    use host::knob::Knob::{Affinity, Member, Scheduling};
+/// The task that a knob is a property of.
+fn task_of(knob: &Knob) -> Option<&TaskKey> {
     match knob {
-        Member { task, .. } | Affinity { task } | Scheduling { task } => Some(&task.name),
+        Knob::Member { task, .. } | Knob::Affinity { task } => Some(task),
         _ => None,
     }
 }
@@ -78,8 +64,8 @@ fn say_stuck(out: &mut steps::Steps<'_>, fixed: &[&Task]) {
     let shielded = &out.view.spec.processes;
     let (handlers, others): (Vec<&Task>, Vec<&Task>) = fixed.iter().partition(|task| task.handles_interrupt());
     let (makers, bound): (Vec<&Task>, Vec<&Task>) = others.iter().partition(|task| !task.fixed);
-    let bound: Vec<&Task> =
-        bound.into_iter().filter(|task| task.allowed.as_ref().is_some_and(|cpus| cpus.is_within(shielded))).collect();
+    let is_inside = |task: &&Task| !task.allowed.is_empty() && task.allowed.is_within(shielded);
+    let bound: Vec<&Task> = bound.into_iter().filter(is_inside).collect();
     if !bound.is_empty() {
         out.note(format!("{} kernel threads are bound to these CPUs and stay: {}", bound.len(), names(&bound)));
     }

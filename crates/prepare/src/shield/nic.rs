@@ -1,8 +1,8 @@
 //! Network devices that go *onto* the shield: their interrupts, the threads that poll them, and what steers packets to
 //! CPUs.
 
+use super::ShieldError;
 use super::steps::Steps;
-use super::{ShieldError, layout};
 use crate::flows;
 use host::knob::{EthtoolPart, FlowRule, Knob, TaskKey, features_of};
 use host::nic::NicMap;
@@ -77,15 +77,11 @@ pub(super) fn steps(maps: &[NicMap], backend: ShieldBackend, out: &mut Steps<'_>
         }
         for tid in map.threads() {
             let Some(task) = TaskKey::of_at(view.machine(), tid) else { continue };
-            if let Some((hierarchy, group)) = shield_group(view, backend) {
-                let knob = Knob::Member { hierarchy, task: task.clone() };
-                out.wish(
-                    knob,
-                    group.display().to_string(),
-                    &format!("the thread that polls {device} goes onto the shield"),
-                );
-            }
             let why = format!("the thread that polls {device} goes onto the shield");
+            if let Some(cpusets) = view.layout.of(backend).filter(|_| !view.spec.processes.is_empty()) {
+                let knob = Knob::Member { hierarchy: cpusets.root.clone(), task: task.clone() };
+                out.wish(knob, cpusets.shield().display().to_string(), &why);
+            }
             out.wish(Knob::Affinity { task }, target.to_string(), &why);
         }
         for queue in &map.queues {
@@ -129,7 +125,7 @@ fn flows(map: &NicMap, target: &CpuList, out: &mut Steps<'_>) {
         // Both were looked at before any step was made.
         let Ok(rule) = with_queue(rule, queue) else { continue };
         let rule = rule.to_string();
-        match flows::place(view.kernel, device, &rule, &mut out.places) {
+        match flows::place(view.kernel, device, &rule, &mut out.locations) {
             Ok(knob) => {
                 for name in features_of("ntuple") {
                     let feature = Knob::Ethtool { device: device.clone(), part: EthtoolPart::Feature, name };
@@ -148,22 +144,6 @@ fn queue_of(actions: &[String]) -> Option<usize> {
     let digits: String = name.chars().rev().take_while(char::is_ascii_digit).collect();
     let digits: String = digits.chars().rev().collect();
     // The name of the device itself ends in a number too.
-    let is_queue = name.contains("rx")
-        || name.contains("tx")
-        || name.contains("Tx")
-        || name.contains("comp")
-        || name.contains("put");
+    let is_queue = ["rx", "tx", "Tx", "comp", "put"].iter().any(|part| name.contains(part));
     if is_queue { digits.parse().ok() } else { None }
-}
-
-fn shield_group(
-    view: &super::view::View<'_>,
-    backend: ShieldBackend,
-) -> Option<(std::path::PathBuf, std::path::PathBuf)> {
-    match (backend, &view.layout) {
-        _ if view.spec.processes.is_empty() => None,
-        (ShieldBackend::V1, layout::Layout { v1: Ok(v1), .. }) => Some((v1.root.clone(), v1.shield())),
-        (ShieldBackend::V2, layout::Layout { v2: Ok(v2), .. }) => Some((v2.root.clone(), v2.shield())),
-        _ => None,
-    }
 }

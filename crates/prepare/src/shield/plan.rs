@@ -1,7 +1,7 @@
 //! What would be changed, in order, or why a shield is refused. Pure over the system's files.
 
-use super::layout::Layout;
-use super::steps::{Step, Steps, SweepKind};
+use super::layout::Cpusets;
+use super::steps::{ShieldStep, Steps, SweepKind};
 use super::view::{View, taken};
 use super::{ShieldError, affinity, backend, irqs, nic, topology::Topology, v1, v2};
 use crate::Kernel;
@@ -27,7 +27,7 @@ pub struct ShieldPlan {
     /// Where everything else goes.
     pub housekeeping: CpuList,
     /// What is done, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ShieldStep>,
     /// What is worth knowing: one line each.
     pub notes: Vec<String>,
     /// What was asked for and cannot be had, with the remedy: one line each.
@@ -48,10 +48,10 @@ impl ShieldPlan {
     /// How many settings and tasks are changed.
     #[must_use]
     pub fn changes(&self) -> usize {
-        let of = |step: &Step| match step {
-            Step::Set(_) => 1,
-            Step::Sweep(sweep) if sweep.kind == SweepKind::Remember => 0,
-            Step::Sweep(sweep) => sweep.moves.len(),
+        let of = |step: &ShieldStep| match step {
+            ShieldStep::Set(_) => 1,
+            ShieldStep::Sweep(sweep) if sweep.kind == SweepKind::Remember => 0,
+            ShieldStep::Sweep(sweep) => sweep.moves.len(),
         };
         self.steps.iter().map(of).sum()
     }
@@ -83,20 +83,11 @@ pub fn plan(spec: &ShieldSpec, kernel: &Kernel, state: &StateDir) -> Result<Shie
     backend_rules(&view, backend)?;
     let maps = nic::maps(&view)?;
     let mut out = Steps::new(&view);
-    let mut group = None;
-    let mut by_thread = false;
+    let cpusets = view.layout.of(backend).filter(|_| !spec.processes.is_empty());
     if !spec.processes.is_empty() {
-        match (backend, &view.layout) {
-            (ShieldBackend::V2, Layout { v2: Ok(v2), .. }) => {
-                v2::steps(v2, &mut out);
-                group = Some(v2.shield());
-                by_thread = true;
-            }
-            (ShieldBackend::V1, Layout { v1: Ok(v1), .. }) => {
-                v1::steps(v1, &mut out);
-                group = Some(v1.shield());
-                by_thread = true;
-            }
+        match (backend, cpusets) {
+            (ShieldBackend::V2, Some(v2)) => v2::steps(v2, &mut out),
+            (ShieldBackend::V1, Some(v1)) => v1::steps(v1, &mut out),
             (ShieldBackend::Affinity, _) => affinity::steps(&mut out),
             _ => out.note("the CPUs were isolated at boot: only interrupts and workqueues are looked after"),
         }
@@ -118,8 +109,8 @@ pub fn plan(spec: &ShieldSpec, kernel: &Kernel, state: &StateDir) -> Result<Shie
         steps,
         notes,
         lacks,
-        group,
-        by_thread,
+        group: cpusets.map(Cpusets::shield),
+        by_thread: cpusets.is_some(),
     })
 }
 
@@ -204,12 +195,9 @@ fn backend_rules(view: &View<'_>, backend: ShieldBackend) -> Result<(), ShieldEr
     if backend == ShieldBackend::V2 && !spec.keep.is_empty() {
         return Err(ShieldError::CannotKeep(spec.keep.join(", ")));
     }
-    let (root, ours) = match (backend, &view.layout) {
-        (ShieldBackend::V2, Layout { v2: Ok(v2), .. }) => (&v2.root, vec![v2.shield()]),
-        (ShieldBackend::V1, Layout { v1: Ok(v1), .. }) => (&v1.root, vec![v1.shield(), v1.system()]),
-        _ => return Ok(()),
-    };
-    v2::check(view, root)?;
+    let Some(cpusets) = view.layout.of(backend) else { return Ok(()) };
+    v2::check(view, &cpusets.root)?;
+    let ours = [cpusets.shield(), cpusets.system()];
     if view.sets.is_empty()
         && let Some(path) = ours.into_iter().find(|path| view.machine().is_directory(path))
     {
@@ -292,17 +280,12 @@ fn real_time(out: &mut Steps<'_>) {
             "a real-time task that never sleeps is stopped after {limit} us of each period (kernel.sched_rt_runtime_us): --unlimited-rt takes that away"
         ));
     }
-    let mut runtimes = Vec::new();
     let folder = "/sys/kernel/debug/sched/fair_server";
-    for cpu in view.spec.processes.iter() {
-        match view.machine().text(format!("{folder}/cpu{cpu}/runtime")) {
-            Ok(text) => runtimes.push((cpu, text.trim().to_owned())),
-            Err(_) => continue,
-        }
-    }
-    let release = view.machine().text("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let runtime = |cpu| Some((cpu, view.machine().trimmed(format!("{folder}/cpu{cpu}/runtime")).ok()?));
+    let runtimes: Vec<(u32, String)> = view.spec.processes.iter().filter_map(runtime).collect();
     if runtimes.is_empty() {
-        if has_fair_server(&release) {
+        // It came with this version.
+        if view.machine().kernel_version() >= Some((6, 12)) {
             out.note(format!(
                 "whether the kernel reserves time for ordinary tasks under real-time ones (fair server) cannot be read ({folder}): it takes 50 ms a second where an ordinary task starves, and behind the shield none should"
             ));
@@ -314,10 +297,4 @@ fn real_time(out: &mut Steps<'_>) {
             words.join(", ")
         ));
     }
-}
-
-/// Kernels since 6.12 have it.
-fn has_fair_server(release: &str) -> bool {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok());
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
 }

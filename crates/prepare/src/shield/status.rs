@@ -1,8 +1,8 @@
 //! What is true at the moment, CPU by CPU: what the files say, not what was asked for.
 
 use super::backend::{Availability, all};
-use super::layout::{Layout, V1, V2};
-use super::topology::{Topology, list_in};
+use super::layout::{Cpusets, Layout};
+use super::topology::Topology;
 use super::view::View;
 use super::{irqs, v2};
 use crate::Kernel;
@@ -132,9 +132,9 @@ struct Held {
 fn held(view: &View<'_>, backend: Option<ShieldBackend>) -> Held {
     let spec = view.spec;
     let mut held = Held { cpus: CpuList::default(), nodes: CpuList::default(), word: None, group: None };
-    match (backend, &view.layout) {
-        (Some(ShieldBackend::V2), Layout { v2: Ok(v2), .. }) => hold_v2(view, v2, &mut held),
-        (Some(ShieldBackend::V1), Layout { v1: Ok(v1), .. }) => hold_v1(view, v1, &mut held),
+    match (backend, backend.and_then(|backend| view.layout.of(backend))) {
+        (Some(ShieldBackend::V2), Some(v2)) => hold_v2(view, v2, &mut held),
+        (Some(_), Some(v1)) => hold_v1(view, v1, &mut held),
         (Some(ShieldBackend::Affinity), _) => held.cpus = spec.processes.clone(),
         (Some(ShieldBackend::Isolcpus), _) => held.cpus = spec.processes.common(&view.topology.isolated),
         _ => {}
@@ -142,21 +142,19 @@ fn held(view: &View<'_>, backend: Option<ShieldBackend>) -> Held {
     held
 }
 
-fn hold_v2(view: &View<'_>, v2: &V2, held: &mut Held) {
+fn hold_v2(view: &View<'_>, v2: &Cpusets, held: &mut Held) {
     let word = view.kernel.read(&v2::partition_knob(v2)).unwrap_or_else(|_| "gone".to_owned());
     if word == v2::ISOLATED {
-        let effective = v2.shield().join("cpuset.cpus.effective");
-        held.cpus = list_in(view.machine(), &effective.display().to_string())
-            .filter(|cpus| !cpus.is_empty())
-            .unwrap_or_else(|| view.spec.processes.clone());
+        let effective = view.machine().cpu_list(v2.shield().join("cpuset.cpus.effective"));
+        held.cpus = effective.filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| view.spec.processes.clone());
     }
     held.word = Some(word);
     held.group = Some(v2.shield());
     held.nodes = view.topology.nodes_of(&view.spec.memory);
 }
 
-fn hold_v1(view: &View<'_>, v1: &V1, held: &mut Held) {
-    let list = |group: &Path, file: &str| list_in(view.machine(), &group.join(file).display().to_string());
+fn hold_v1(view: &View<'_>, v1: &Cpusets, held: &mut Held) {
+    let list = |group: &Path, file: &str| view.machine().cpu_list(group.join(file));
     let ours = list(&v1.shield(), "cpuset.cpus").unwrap_or_default();
     let system = list(&v1.system(), "cpuset.cpus");
     held.word = Some(if system.is_some() { "up".to_owned() } else { "gone".to_owned() });
@@ -185,8 +183,8 @@ fn row(view: &View<'_>, held: &Held, cpu: u32) -> CpuStatus {
     let mut leaking_irqs = Vec::new();
     let mut open = false;
     if online {
-        for irq in irqs::list(view.machine()) {
-            let cpus = irq.cpus(view);
+        for irq in host::irqs::list(view.machine()) {
+            let cpus = irqs::cpus(view, &irq);
             // Those that were given shielded CPUs only belong there: the NIC that was invited.
             let refused = !irq.movable || view.was_tried(&irq.knob());
             if !refused && cpus.contains(cpu) && !cpus.is_within(&view.spec.interrupts) {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
-pub enum Step {
+pub enum ShieldStep {
     /// A setting gets another value.
     Set(SetStep),
     /// Tasks are moved, again and again until no new one turns up.
@@ -53,16 +53,16 @@ pub enum SweepKind {
 /// Collects the steps of a plan and what is to be told.
 pub(super) struct Steps<'a> {
     pub(super) view: &'a View<'a>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ShieldStep>,
     pub(super) notes: Vec<String>,
     pub(super) lacks: Vec<String>,
-    /// Locations of tables of flow rules that were given out.
-    pub(super) places: Vec<u32>,
+    /// Locations in tables of flow rules that were given out.
+    pub(super) locations: Vec<u32>,
 }
 
 impl<'a> Steps<'a> {
     pub(super) fn new(view: &'a View<'a>) -> Self {
-        Self { view, steps: Vec::new(), notes: Vec::new(), lacks: Vec::new(), places: Vec::new() }
+        Self { view, steps: Vec::new(), notes: Vec::new(), lacks: Vec::new(), locations: Vec::new() }
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {
@@ -101,12 +101,12 @@ impl<'a> Steps<'a> {
             return;
         }
         let change = Change { knob, wanted, why: why.to_owned(), exact: true };
-        self.steps.push(Step::Set(SetStep { change, now, tolerated }));
+        self.steps.push(ShieldStep::Set(SetStep { change, now, tolerated }));
     }
 
     pub(super) fn sweep(&mut self, kind: SweepKind, moves: Vec<Change>) {
         if !moves.is_empty() {
-            self.steps.push(Step::Sweep(SweepStep { kind, moves }));
+            self.steps.push(ShieldStep::Sweep(SweepStep { kind, moves }));
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Topology {
 impl Topology {
     pub(super) fn read(machine: &Machine) -> Self {
         let cpu = "/sys/devices/system/cpu";
-        let list = |name: &str| list_in(machine, &format!("{cpu}/{name}")).unwrap_or_default();
+        let list = |name: &str| machine.cpu_list(format!("{cpu}/{name}")).unwrap_or_default();
         let mut online = list("online");
         if online.is_empty() {
             // A kernel for one CPU has no such file.
@@ -34,16 +34,14 @@ impl Topology {
         }
         let mut cores: Vec<CpuList> = online
             .iter()
-            .filter_map(|cpu_number| list_in(machine, &format!("{cpu}/cpu{cpu_number}/topology/thread_siblings_list")))
+            .filter_map(|cpu_number| machine.cpu_list(format!("{cpu}/cpu{cpu_number}/topology/thread_siblings_list")))
             .filter(|threads| threads.len() > 1)
             .collect();
         cores.sort();
         cores.dedup();
-        let nodes = machine.names("/sys/devices/system/node").unwrap_or_default();
-        let nodes = nodes.iter().filter_map(|name| {
-            let number = name.strip_prefix("node")?.parse().ok()?;
-            Some((number, list_in(machine, &format!("/sys/devices/system/node/{name}/cpulist"))?))
-        });
+        let nodes = machine.numbers("/sys/devices/system/node", "node").into_iter();
+        let nodes = nodes
+            .filter_map(|node| Some((node, machine.cpu_list(format!("/sys/devices/system/node/node{node}/cpulist"))?)));
         Self {
             present: list("present").union(&online),
             boot: 0,
@@ -64,14 +62,5 @@ impl Topology {
     /// The memory nodes of some CPUs.
     pub(super) fn nodes_of(&self, cpus: &CpuList) -> CpuList {
         self.nodes.iter().filter(|(_, members)| members.meets(cpus)).map(|(node, _)| *node).collect()
-    }
-}
-
-/// A list in a file; `None` when there is none. A kernel without an option prints `(null)`.
-pub(super) fn list_in(machine: &Machine, path: &str) -> Option<CpuList> {
-    let text = machine.text(path).ok()?;
-    match text.trim() {
-        "(null)" => Some(CpuList::default()),
-        text => text.parse().ok(),
     }
 }

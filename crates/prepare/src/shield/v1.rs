@@ -3,7 +3,7 @@
 //! The sweep moves every task of the root set that comes back from there as it was, PID 1 and our own ancestors too: what
 //! they start must stay away, and a cpuset rewrites no task's own CPUs.
 
-use super::layout::{Foreign, V1};
+use super::layout::{Cpusets, Foreign};
 use super::steps::{Steps, SweepKind};
 use super::view::View;
 use host::knob::{Form, Knob};
@@ -12,7 +12,7 @@ use host::undo::Change;
 use model::CpuList;
 
 /// The steps that keep processes away, before anything else is done.
-pub(super) fn steps(v1: &V1, out: &mut Steps<'_>) {
+pub(super) fn steps(v1: &Cpusets, out: &mut Steps<'_>) {
     let view = out.view;
     let shielded = &view.spec.processes;
     let (system, shield) = (v1.system(), v1.shield());
@@ -82,58 +82,59 @@ struct Mems {
     system: CpuList,
 }
 
-fn mems(view: &View<'_>, v1: &V1) -> Mems {
+fn mems(view: &View<'_>, v1: &Cpusets) -> Mems {
     let root = view.value(&file(&v1.root, "cpuset.mems")).and_then(|text| text.parse::<CpuList>().ok());
     let all = root.unwrap_or_else(|| [0].into_iter().collect());
     let system = all.without(&view.topology.nodes_of(&view.spec.memory));
     Mems { system: if system.is_empty() { all.clone() } else { system }, all }
 }
 
-fn foreign<'v>(view: &'v View<'_>, v1: &'v V1) -> impl Iterator<Item = &'v Foreign> {
+fn foreign<'v>(view: &'v View<'_>, v1: &'v Cpusets) -> impl Iterator<Item = &'v Foreign> {
     view.foreign.iter().filter(|group| group.path.starts_with(&v1.root))
 }
 
 /// Whether a task may run on shielded CPUs only, and can be moved: it stays there.
-fn belongs_there(view: &View<'_>, v1: &V1, task: &Task) -> bool {
+fn belongs_there(view: &View<'_>, v1: &Cpusets, task: &Task) -> bool {
     let allowed = view.allowed(task);
     !task.kernel
         && !allowed.is_empty()
         && allowed.is_within(&view.spec.processes)
         && i32::try_from(std::process::id()) != Ok(task.process)
-        && place(view, v1, task) != Place::Shield
+        && group_of(view, v1, task) != TaskGroup::Shield
         // Whoever was put into a set of its own by another keeps it.
         && !foreign(view, v1).any(|group| group.cpus.is_within(&view.spec.processes) && is_in(v1, task, &group.path))
 }
 
+/// In which cpuset a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TaskGroup {
     Root,
     System,
     Shield,
     Other,
 }
 
-fn place(view: &View<'_>, v1: &V1, task: &Task) -> Place {
+fn group_of(view: &View<'_>, v1: &Cpusets, task: &Task) -> TaskGroup {
     let path = match task.group("cpuset") {
-        Some("/") => return Place::Root,
+        Some("/") => return TaskGroup::Root,
         Some(path) => v1.root.join(path.trim_start_matches('/')),
-        None => return Place::Other,
+        None => return TaskGroup::Other,
     };
     // A group of ours that the replaced shield's end removes gives its tasks to the root.
     let ours = path == v1.shield() || path == v1.system();
     if ours && view.after.get(&Knob::Group { path: path.clone() }).is_some_and(|value| value == "absent") {
-        return Place::Root;
+        return TaskGroup::Root;
     }
     if path == v1.shield() {
-        Place::Shield
+        TaskGroup::Shield
     } else if path == v1.system() {
-        Place::System
+        TaskGroup::System
     } else {
-        Place::Other
+        TaskGroup::Other
     }
 }
 
-fn is_in(v1: &V1, task: &Task, group: &std::path::Path) -> bool {
+fn is_in(v1: &Cpusets, task: &Task, group: &std::path::Path) -> bool {
     task.group("cpuset").is_some_and(|path| v1.root.join(path.trim_start_matches('/')).starts_with(group))
 }
 
@@ -145,11 +146,11 @@ fn comes_back(view: &View<'_>, task: &Task) -> bool {
 }
 
 /// The tasks of the root set that go to the system's.
-pub(super) fn moves(view: &View<'_>, v1: &V1) -> Vec<Change> {
+pub(super) fn moves(view: &View<'_>, v1: &Cpusets) -> Vec<Change> {
     let system = v1.system().display().to_string();
     view.tasks
         .iter()
-        .filter(|task| place(view, v1, task) == Place::Root)
+        .filter(|task| group_of(view, v1, task) == TaskGroup::Root)
         .filter(|task| super::is_movable(task) && comes_back(view, task) && !view.is_kept(task))
         .filter(|task| !belongs_there(view, v1, task))
         .filter(|task| !task.kernel || !view.allowed(task).is_within(&view.spec.processes))
@@ -163,11 +164,11 @@ pub(super) fn moves(view: &View<'_>, v1: &V1) -> Vec<Change> {
 }
 
 /// Tasks that a cpuset would not give back as they were keep their set and lose the shielded CPUs by name.
-fn narrow(v1: &V1, out: &mut Steps<'_>) {
+fn narrow(v1: &Cpusets, out: &mut Steps<'_>) {
     let view = out.view;
     for task in &view.tasks {
         let allowed = view.allowed(task);
-        let stays = place(view, v1, task) == Place::Root && super::is_movable(task) && !comes_back(view, task);
+        let stays = group_of(view, v1, task) == TaskGroup::Root && super::is_movable(task) && !comes_back(view, task);
         let left = allowed.without(&view.spec.processes);
         if stays && allowed.meets(&view.spec.processes) && !left.is_empty() && !view.is_kept(task) {
             let knob = Knob::Affinity { task: task.key.clone() };
@@ -177,9 +178,10 @@ fn narrow(v1: &V1, out: &mut Steps<'_>) {
 }
 
 /// Names what stays on the shielded CPUs.
-fn stuck(v1: &V1, out: &mut Steps<'_>) {
+fn stuck(v1: &Cpusets, out: &mut Steps<'_>) {
     let view = out.view;
-    let on = |task: &&Task| place(view, v1, task) == Place::Root && view.allowed(task).meets(&view.spec.processes);
+    let on =
+        |task: &&Task| group_of(view, v1, task) == TaskGroup::Root && view.allowed(task).meets(&view.spec.processes);
     let fixed: Vec<&Task> = view.tasks.iter().filter(on).filter(|task| !super::is_movable(task)).collect();
     super::say_stuck(out, &fixed);
     let kept: Vec<&Task> = view.tasks.iter().filter(on).filter(|task| view.is_kept(task)).collect();

@@ -4,7 +4,7 @@
 //! process that lives in the root group at once, others when their process has moved there first. The kernel itself moves
 //! everything else away, kernel threads and unbound workqueues too.
 
-use super::layout::{Foreign, V2};
+use super::layout::{Cpusets, Foreign};
 use super::steps::{Steps, SweepKind};
 use super::view::View;
 use super::{ShieldError, names};
@@ -17,7 +17,7 @@ use std::path::Path;
 pub(super) const ISOLATED: &str = "isolated";
 
 /// The file that says whether a partition is one.
-pub(super) fn partition_knob(v2: &V2) -> Knob {
+pub(super) fn partition_knob(v2: &Cpusets) -> Knob {
     Knob::text(v2.shield().join("cpuset.cpus.partition"))
 }
 
@@ -53,7 +53,7 @@ pub(super) fn check(view: &View<'_>, root: &Path) -> Result<(), ShieldError> {
     }
 }
 
-pub(super) fn steps(v2: &V2, out: &mut Steps<'_>) {
+pub(super) fn steps(v2: &Cpusets, out: &mut Steps<'_>) {
     let view = out.view;
     let shielded = &view.spec.processes;
     let shield = v2.shield();
@@ -116,7 +116,7 @@ pub(super) fn remembered(view: &View<'_>) -> Vec<Change> {
 }
 
 /// Version 2 moves the memory in use too when a group's nodes change.
-fn memory(v2: &V2, out: &mut Steps<'_>) {
+fn memory(v2: &Cpusets, out: &mut Steps<'_>) {
     let view = out.view;
     let nodes = view.topology.nodes_of(&view.spec.memory);
     if nodes.is_empty() {
@@ -126,7 +126,7 @@ fn memory(v2: &V2, out: &mut Steps<'_>) {
     let left = all.without(&nodes);
     for name in view.machine().names(&v2.root).unwrap_or_default() {
         let group = v2.root.join(&name);
-        let ours = name == super::layout::V2_SHIELD;
+        let ours = name == super::layout::SHIELD;
         if !ours && view.machine().is_directory(&group) {
             let why = "the memory of shielded nodes is left to the shield";
             out.wish(Knob::file(group.join("cpuset.mems"), Form::CpuList), left.to_string(), why);
@@ -136,7 +136,7 @@ fn memory(v2: &V2, out: &mut Steps<'_>) {
 }
 
 /// Tasks that may run on shielded CPUs only, and stay: the partition would push them off.
-fn residents(v2: &V2, out: &mut Steps<'_>) {
+fn residents(v2: &Cpusets, out: &mut Steps<'_>) {
     let view = out.view;
     let shield = v2.shield();
     let own = i32::try_from(std::process::id()).unwrap_or(0);

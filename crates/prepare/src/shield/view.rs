@@ -42,8 +42,8 @@ impl<'a> View<'a> {
         let topology = Topology::read(machine);
         let layout = Layout::read(machine);
         let mut groups = Vec::new();
-        for root in [layout.v2.as_ref().ok().map(|v2| &v2.root), layout.v1.as_ref().ok().map(|v1| &v1.root)] {
-            groups.extend(root.map(|root| foreign(machine, root)).unwrap_or_default());
+        for cpusets in layout.v2.iter().chain(&layout.v1) {
+            groups.extend(foreign(machine, &cpusets.root));
         }
         let tasks = host::tasks::list(machine);
         let ancestors = ancestors(&tasks);
@@ -105,7 +105,7 @@ impl<'a> View<'a> {
         {
             return value.parse().unwrap_or_default();
         }
-        task.allowed.clone().unwrap_or_default()
+        task.allowed.clone()
     }
 
     /// Whether somebody asked that a task stays where it is: by process id, name (of the thread or of its process) or
@@ -129,9 +129,7 @@ impl<'a> View<'a> {
 
     /// Whether the kernel remembers the CPUs that a task asked for itself while a cpuset forbids them (since 6.2).
     pub(super) fn remembers_masks(&self) -> bool {
-        let release = self.machine().text("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok());
-        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 2)
+        self.machine().kernel_version() >= Some((6, 2))
     }
 }
 

@@ -4,11 +4,14 @@ use super::{Planned, Profile, Skipped, TuneError, TunePlan, plan_profile};
 use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
+use host::tasks::status_field;
 use host::undo::{Changes, Done, Held, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+/// capabilities(7)
+const NET_ADMIN: u32 = 12;
 /// How long another's change is waited for.
 const LOCK: Duration = Duration::from_secs(30);
 /// How long busy knobs are tried when they are put back.
@@ -215,21 +218,18 @@ fn require_permission(kernel: &Kernel, state: &StateDir, plan: &TunePlan) -> Res
         return Ok(());
     }
     let status = kernel.machine().text("/proc/thread-self/status").unwrap_or_default();
-    let line =
-        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
-    let effective = u64::from_str_radix(&line("CapEff:"), 16).unwrap_or(0);
-    let root = line("Uid:").split_ascii_whitespace().nth(1) == Some("0");
+    let user = status_field(&status, "Uid").and_then(|ids| ids.split_ascii_whitespace().nth(1));
     let mut missing: Vec<&str> = Vec::new();
     let mut first = None;
     for planned in &plan.changes {
         let knob = &planned.change.knob;
         let lacks = match knob {
             Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => {
-                (effective >> 12 & 1 == 0).then_some("CAP_NET_ADMIN")
+                (!kernel.may(NET_ADMIN)).then_some("CAP_NET_ADMIN")
             }
-            Knob::Service { .. } => (!root).then_some("root's rights over services"),
-            Knob::CpuLatency => denied(Path::new("/dev/cpu_dma_latency")).then_some("CAP_DAC_OVERRIDE"),
-            Knob::File { path, .. } if denied(path) => {
+            Knob::Service { .. } => (user != Some("0")).then_some("root's rights over services"),
+            Knob::CpuLatency => kernel.denies(Path::new("/dev/cpu_dma_latency")).then_some("CAP_DAC_OVERRIDE"),
+            Knob::File { path, .. } if kernel.denies(path) => {
                 Some(if path.starts_with("/proc/sys/net") { "CAP_NET_ADMIN" } else { "CAP_DAC_OVERRIDE" })
             }
             _ => None,
@@ -258,12 +258,6 @@ fn require_permission(kernel: &Kernel, state: &StateDir, plan: &TunePlan) -> Res
             _ => Ok(()),
         },
     }
-}
-
-/// Whether opening a file for writing is refused; opening alone changes nothing.
-fn denied(path: &Path) -> bool {
-    let opened = std::fs::OpenOptions::new().write(true).open(path);
-    opened.is_err_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// What is not as the profile has it: where it was applied, compared with what the undo log holds; what it leaves out,

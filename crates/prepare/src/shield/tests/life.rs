@@ -88,7 +88,7 @@ fn another_shield_replaces_the_first() {
         assert_eq!(planned.replaces, std::slice::from_ref(&first), "{backend}");
         // The plan is that of the machine after the first one is gone.
         let irq = planned.steps.iter().find_map(|step| match step {
-            super::super::Step::Set(set) if set.change.knob.to_string().contains("/irq/24/") => Some(set),
+            super::super::ShieldStep::Set(set) if set.change.knob.to_string().contains("/irq/24/") => Some(set),
             _ => None,
         });
         let irq = irq.unwrap();

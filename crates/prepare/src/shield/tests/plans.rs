@@ -1,17 +1,17 @@
 //! What plans say on machines of many kinds.
 
-use super::super::{ShieldPlan, Step, SweepKind, plan, status};
+use super::super::{ShieldPlan, ShieldStep, SweepKind, plan, status};
 use super::tree::{BASE, Tree, all};
 use host::knob::Knob;
 use model::{ShieldBackend, ShieldSpec};
 
 /// Steps as `knob now>wanted`.
 fn steps(plan: &ShieldPlan) -> Vec<String> {
-    let one = |step: &Step| match step {
-        Step::Set(set) => {
+    let one = |step: &ShieldStep| match step {
+        ShieldStep::Set(set) => {
             vec![format!("{} {}>{}", set.change.knob, set.now.as_deref().unwrap_or("-"), set.change.wanted)]
         }
-        Step::Sweep(sweep) => {
+        ShieldStep::Sweep(sweep) => {
             sweep.moves.iter().map(|change| format!("{:?} {} >{}", sweep.kind, change.knob, change.wanted)).collect()
         }
     };
@@ -153,7 +153,7 @@ fn affinity_spares_the_first_process_unless_told() {
     assert!(says(&plan.reasons, "not v2") && says(&plan.reasons, "not v1"), "{:?}", plan.reasons);
     let sweep = |plan: &ShieldPlan| {
         plan.steps.iter().find_map(|step| match step {
-            Step::Sweep(sweep) if sweep.kind == SweepKind::Affinity => Some(
+            ShieldStep::Sweep(sweep) if sweep.kind == SweepKind::Affinity => Some(
                 sweep
                     .moves
                     .iter()
@@ -223,10 +223,10 @@ fn a_device_comes_onto_the_shield() {
     let plan = planned(&tree, &ShieldSpec { flows, ..spec });
     let rule = |wanted: &str, location: u32| {
         plan.steps.iter().any(|step| match step {
-            Step::Set(set) => {
+            ShieldStep::Set(set) => {
                 set.change.wanted == wanted && set.change.knob == Knob::Flow { device: "eth0".to_owned(), location }
             }
-            Step::Sweep(_) => false,
+            ShieldStep::Sweep(_) => false,
         })
     };
     // The first gets a queue of the shield, the second keeps the one it names; neither takes the other's place.

@@ -227,7 +227,7 @@ fn info(picked: &[Task], machine: &Machine, json: bool) -> String {
                     "policy": attributes.map_or("not known".to_owned(), |attributes| policy(&attributes)),
                     "nice": attributes.map(|attributes| attributes.nice),
                     "reset_on_fork": attributes.map(|attributes| attributes.reset_on_fork),
-                    "cpus": task.allowed.as_ref().map(ToString::to_string),
+                    "cpus": (!task.allowed.is_empty()).then(|| task.allowed.to_string()),
                     "cpu": task.cpu,
                     "kernel_thread": task.kernel,
                 })
@@ -240,9 +240,9 @@ fn info(picked: &[Task], machine: &Machine, json: bool) -> String {
         format!("{:>8} {:>8}  {:<12} {:>4}  {:<12} {:>3}  NAME\n", "PID", "TID", "POLICY", "NICE", "BIAS", "CPU");
     for (task, attributes) in rows {
         let bias = match &task.allowed {
-            Some(cpus) if *cpus == online => "active".to_owned(),
-            Some(cpus) => cpus.to_string(),
-            None => "-".to_owned(),
+            cpus if cpus.is_empty() => "-".to_owned(),
+            cpus if *cpus == online => "active".to_owned(),
+            cpus => cpus.to_string(),
         };
         let nice = attributes
             .filter(|attributes| !attributes.is_real_time())

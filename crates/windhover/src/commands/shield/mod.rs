@@ -192,7 +192,7 @@ fn stay(
     let until = arguments.exit_after.map(|time| Instant::now() + time);
     let mut next = arguments.guard.map(|every| Instant::now() + every);
     let housekeeping = task::online_cpus()?.without(&spec.processes);
-    let _aside = shield::step_aside(&housekeeping);
+    let _guard = shield::leave_cpus(&housekeeping);
     let (mut drifted, mut gone) = (0_u64, false);
     while !stop.load(Ordering::Relaxed) && !gone && until.is_none_or(|until| Instant::now() < until) {
         std::thread::sleep(LOOK);
@@ -270,7 +270,7 @@ fn verify(spec: &ShieldSpec, time: Duration, as_json: bool, output: &Output) -> 
     let cpus = spec.processes.union(&spec.interrupts);
     output.note(format_args!("a thread spins on CPU {cpus} for {:.1} s", time.as_secs_f64()));
     let online = task::online_cpus()?;
-    let _aside = shield::step_aside(&online.without(&cpus));
+    let _guard = shield::leave_cpus(&online.without(&cpus));
     let evidence = prepare::verify::run(&cpus, time, Policy::Other)?;
     let mut leaks = evidence.leaks(spec);
     // What no shield can move was told when it was put up, and is no broken promise.

@@ -3,7 +3,7 @@
 use crate::output::{Failure, paragraph, table, width};
 use host::undo::{StateDir, UndoReport};
 use model::ShieldReport;
-use prepare::shield::{ShieldPlan, Shielded, Status, Step, SweepKind, SweepStep};
+use prepare::shield::{ShieldPlan, ShieldStep, Shielded, Status, SweepKind, SweepStep};
 use prepare::verify::{Evidence, Leak, Visitor, VisitorKind};
 use report::{Column, Grid};
 use std::fmt::Write as _;
@@ -63,12 +63,12 @@ pub(super) fn plan(plan: &ShieldPlan) -> String {
     let mut rows = Vec::new();
     for step in &plan.steps {
         match step {
-            Step::Set(set) => {
+            ShieldStep::Set(set) => {
                 let now = set.now.as_deref().map_or("(new)", |now| if now.is_empty() { "''" } else { now });
                 let change = &set.change;
                 rows.push(vec![change.knob.to_string(), now.to_owned(), change.wanted.clone(), change.why.clone()]);
             }
-            Step::Sweep(step) => sweep(step, &mut rows),
+            ShieldStep::Sweep(step) => sweep(step, &mut rows),
         }
     }
     text.push_str(&if rows.is_empty() {
