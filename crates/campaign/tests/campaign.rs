@@ -95,7 +95,8 @@ fn a_plan_becomes_a_run_directory() {
         assert_eq!(result.ends.reflector.as_ref().unwrap().host.as_deref(), Some("b"));
         let loaded = planned.cell.load.is_some();
         assert_eq!(result.load.is_some(), loaded);
-        let kinds: Vec<String> = run.events(step.index).unwrap().into_iter().map(|event| event.kind).collect();
+        let kinds: Vec<String> =
+            store::events(&run.path, step.index).unwrap().into_iter().map(|event| event.kind).collect();
         let expected: &[&str] = if loaded { &["load-started", "load-ready", "load-stopped"] } else { &[] };
         assert_eq!(kinds, expected);
     }
@@ -425,7 +426,7 @@ fn pace_goes_to_several_reflectors_under_the_plans_names() {
     assert_eq!(result.ends.reflector.as_ref().unwrap().host.as_deref(), Some("b"));
     let log = fs::read_to_string(summary.path.join(format!("cells/{:04}.hlog", step.index))).unwrap();
     assert!(log.contains("Tag=rtt@b,0.000") && log.contains("Tag=rtt@c,0.000") && !log.contains("198"), "{log}");
-    let outliers = run.outliers(step.index).unwrap();
+    let outliers = store::outliers(&run.path, step.index).unwrap();
     assert_eq!(outliers[0].host.as_deref(), Some("c"));
 }
 

@@ -178,8 +178,8 @@ fn the_policy_belongs_to_the_reflector_alone() {
     for entry in std::fs::read_dir("/proc/self/task").unwrap() {
         let thread = entry.unwrap().file_name().into_string().unwrap();
         let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
-        let scheduling = task::scheduling_of(thread.parse().unwrap());
-        if scheduling.is_ok_and(|found| found.policy == Some(Policy::Fifo(2))) {
+        let attributes = task::attributes(thread.parse().unwrap());
+        if attributes.is_ok_and(|found| found.is_some_and(|found| found.class == task::Class::Plain(Policy::Fifo(2)))) {
             let cpus = task::allowed_cpus_of(thread.parse().unwrap()).unwrap();
             real_time.push((name.trim().to_owned(), cpus.to_string()));
         }

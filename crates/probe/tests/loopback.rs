@@ -377,9 +377,9 @@ fn real_time_policy_is_used_or_refused_in_one_line() {
     let served = Served::start();
     let mut spec = spec(Probe::Pingpong, Protocol::Udp);
     spec.initiator.policy = model::Policy::Fifo(1);
-    let before = task::scheduling().unwrap();
+    let before = task::attributes(0).unwrap();
     let (all, outcome) = run(&task(spec, served.address));
-    assert_eq!(task::scheduling().unwrap(), before, "the calling thread keeps its policy");
+    assert_eq!(task::attributes(0).unwrap(), before, "the calling thread keeps its policy");
     match outcome {
         Ok(_) => check_sane(&all[0]),
         Err(error) => {

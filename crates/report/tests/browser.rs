@@ -364,7 +364,7 @@ fn a_worst_message_leads_to_its_place() {
     let Some(saw) = ask("worst", &sample().html, "", script) else {
         return skipped("a_worst_message_leads_to_its_place");
     };
-    let mut outliers = sample().run.outliers(1).unwrap();
+    let mut outliers = store::outliers(&sample().run.path, 1).unwrap();
     outliers.retain(|outlier| !outlier.lost);
     outliers.sort_by_key(|outlier| (std::cmp::Reverse(outlier.rtt_ns + outlier.lateness_ns), outlier.seq));
     let worst = &outliers[0];

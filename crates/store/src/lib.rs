@@ -43,7 +43,7 @@ pub use error::StoreError;
 pub use journal::read_journal;
 pub use json::json;
 pub use list::{RunState, RunSummary, list};
-pub use read::{Many, Run, load_many};
+pub use read::{Run, RunSet, load_many};
 pub use rundir::RunDir;
 pub use schema::schemas;
 pub use time::utc_text;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RunState {
     /// A living process writes it.
     Running,
@@ -20,6 +20,7 @@ pub enum RunState {
     /// Its process was killed; `resume` goes on.
     Killed,
     /// It cannot be read.
+    #[default]
     Damaged,
 }
 
@@ -37,7 +38,7 @@ impl fmt::Display for RunState {
 }
 
 /// One run of a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunSummary {
     /// The run directory.
     pub path: PathBuf,
@@ -108,45 +109,29 @@ pub fn list(parent: &Path) -> Result<Vec<RunSummary>, StoreError> {
 
 fn summary(path: PathBuf) -> RunSummary {
     let both = read::read_run(&path).and_then(|run| Ok((run, read::read_journal(&path)?)));
-    match both {
-        Ok((run, lines)) => {
-            let (done, failed) = read::counts(&lines);
-            let state = if journal::is_locked(&path.join("journal.jsonl")) {
-                RunState::Running
-            } else {
-                match run.outcome.as_deref() {
-                    Some("done") => RunState::Done,
-                    Some("interrupted") => RunState::Interrupted,
-                    Some(_) => RunState::Failed,
-                    None => RunState::Killed,
-                }
-            };
-            RunSummary {
-                path,
-                state,
-                name: run.name,
-                title: run.title,
-                started_ns: run.started_ns,
-                ended_ns: run.ended_ns,
-                substrate: Some(run.substrate),
-                done,
-                failed,
-                steps: run.order.len(),
-                problem: None,
-            }
-        }
-        Err(error) => RunSummary {
-            path,
-            state: RunState::Damaged,
-            name: String::new(),
-            title: None,
-            started_ns: 0,
-            ended_ns: None,
-            substrate: None,
-            done: 0,
-            failed: 0,
-            steps: 0,
-            problem: Some(error.to_string()),
-        },
+    let (run, lines) = match both {
+        Ok(both) => both,
+        Err(error) => return RunSummary { path, problem: Some(error.to_string()), ..RunSummary::default() },
+    };
+    let (done, failed) = read::counts(&lines);
+    let state = match run.outcome.as_deref() {
+        _ if journal::is_locked(&path.join("journal.jsonl")) => RunState::Running,
+        Some("done") => RunState::Done,
+        Some("interrupted") => RunState::Interrupted,
+        Some(_) => RunState::Failed,
+        None => RunState::Killed,
+    };
+    RunSummary {
+        path,
+        state,
+        name: run.name,
+        title: run.title,
+        started_ns: run.started_ns,
+        ended_ns: run.ended_ns,
+        substrate: Some(run.substrate),
+        done,
+        failed,
+        steps: run.order.len(),
+        problem: None,
     }
 }

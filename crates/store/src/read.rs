@@ -1,9 +1,8 @@
 //! Reading run directories.
 
 use crate::{CsvRow, StoreError, cell, journal};
-use model::result::Outlier;
 use model::run::RunStep;
-use model::{Event, JournalLine, ModelError, ResultDocument, RunDocument, Substrate};
+use model::{JournalLine, ModelError, ResultDocument, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -81,22 +80,6 @@ impl Run {
     /// The results as rows for [`crate::csv`], in execution order.
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
         self.results.iter().map(move |(step, result)| CsvRow { run: Some((self, step)), result })
-    }
-
-    /// The worst messages of a cell; none where the cell has no such file.
-    ///
-    /// # Errors
-    /// [`StoreError::DamagedLine`], [`StoreError::Read`].
-    pub fn outliers(&self, index: u32) -> Result<Vec<Outlier>, StoreError> {
-        cell::outliers(&self.path, index)
-    }
-
-    /// What happened while a cell was measured; none where the cell has no such file.
-    ///
-    /// # Errors
-    /// [`StoreError::DamagedLine`], [`StoreError::Read`].
-    pub fn events(&self, index: u32) -> Result<Vec<Event>, StoreError> {
-        cell::events(&self.path, index)
     }
 
     /// The raw samples of a cell, decompressed, as the worker wrote them; `None` where they were not asked for.
@@ -210,14 +193,14 @@ fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String
 
 /// Several runs side by side.
 #[derive(Debug, Clone)]
-pub struct Many {
+pub struct RunSet {
     /// The runs in the order asked for.
     pub runs: Vec<Run>,
     /// What their hosts are made of. More than one: tables have to say so.
     pub substrates: BTreeSet<Substrate>,
 }
 
-impl Many {
+impl RunSet {
     /// One line to print when the runs are of different substrates, with who is what.
     #[must_use]
     pub fn mixed(&self) -> Option<String> {
@@ -242,7 +225,7 @@ impl Many {
 ///
 /// # Errors
 /// As [`Run::load`], for the first run that cannot be read.
-pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<Many, StoreError> {
+pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<RunSet, StoreError> {
     let mut seen = BTreeSet::new();
     let mut runs = Vec::new();
     for path in paths {
@@ -253,5 +236,5 @@ pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<Many, StoreError> {
         }
     }
     let substrates = runs.iter().map(|run| run.run.substrate).collect();
-    Ok(Many { runs, substrates })
+    Ok(RunSet { runs, substrates })
 }

@@ -109,17 +109,6 @@ impl RunDir {
         atomic::write_synced(&self.path.join("run.json"), text.as_bytes())
     }
 
-    /// Writes a file of the run that is not part of the format, such as `report.html`.
-    ///
-    /// # Errors
-    /// [`StoreError::Name`] for a name with a folder in it; [`StoreError::DiskFull`], [`StoreError::Write`].
-    pub fn write_extra(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        if name.is_empty() || name.contains('/') || name.starts_with('.') {
-            return Err(StoreError::Name(name.to_owned()));
-        }
-        atomic::write_synced(&self.path.join(name), bytes)
-    }
-
     /// Appends a line to the journal and waits until it is on disk. `Done` lines are written by [`RunDir::write_cell`].
     ///
     /// # Errors

@@ -43,11 +43,11 @@ fn what_is_written_is_read() {
         run.results.iter().map(|(step, result)| (step.index, result.clone())).collect();
     assert_eq!(results, [(1, result(1)), (2, result(2))]);
     assert_eq!(run.missing().iter().map(|step| step.index).collect::<Vec<_>>(), [3]);
-    assert_eq!(run.outliers(1).unwrap(), measured(1).outliers);
+    assert_eq!(store::outliers(&run.path, 1).unwrap(), measured(1).outliers);
     assert_eq!(run.raw(1).unwrap(), Some(vec![1, 2, 3, 4]));
     let (_, log) = store::hlog::text(&path, 1).unwrap().unwrap();
     assert_eq!(store::hlog::Log::parse(&log).intervals[0].tag, "rtt");
-    let events = run.events(1).unwrap();
+    let events = store::events(&run.path, 1).unwrap();
     assert_eq!((events.len(), events[0].kind.as_str(), events[0].seq), (1, "loss", Some(9)));
     let series = fs::read_to_string(path.join("cells/0001.series.jsonl")).unwrap();
     assert_eq!(series.lines().count(), 2);
@@ -73,7 +73,7 @@ fn files_that_hold_nothing_are_not_made_and_old_ones_go() {
         detail: String::new(),
     };
     dir.write_cell(1, &CellFiles::of(&bare, std::slice::from_ref(&event)), 5).unwrap();
-    assert_eq!(Run::load(dir.path()).unwrap().events(1).unwrap(), [event]);
+    assert_eq!(store::events(dir.path(), 1).unwrap(), [event]);
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl Attributes {
 /// Sets a thread's attributes; 0 is the calling one.
 ///
 /// # Errors
-/// [`TaskError::Attributes`] with the kernel's answer: EPERM without CAP_SYS_NICE or with a real-time budget of 0 for
+/// [`TaskError::Refused`] with the kernel's answer: EPERM without CAP_SYS_NICE or with a real-time budget of 0 for
 /// the control group; EBUSY when SCHED_DEADLINE has no bandwidth left; ESRCH for no such thread.
 pub fn set_attributes(thread: i32, attributes: &Attributes) -> Result<(), TaskError> {
     let raw = attributes.raw();
@@ -148,14 +148,17 @@ pub fn set_attributes(thread: i32, attributes: &Attributes) -> Result<(), TaskEr
     if answer == 0 {
         Ok(())
     } else {
-        Err(TaskError::Attributes { thread, step: "set", cause: io::Error::last_os_error() })
+        Err(TaskError::scheduling(
+            format!("the scheduling of thread {thread} cannot be set"),
+            io::Error::last_os_error(),
+        ))
     }
 }
 
 /// A thread's attributes; 0 is the calling one. `None` for a policy that is not known here (SCHED_EXT).
 ///
 /// # Errors
-/// [`TaskError::Attributes`], for instance when there is no such thread.
+/// [`TaskError::Refused`], for instance when there is no such thread.
 pub fn attributes(thread: i32) -> Result<Option<Attributes>, TaskError> {
     let mut raw = Raw::default();
     let size = size_of::<Raw>();
@@ -164,15 +167,15 @@ pub fn attributes(thread: i32) -> Result<Option<Attributes>, TaskError> {
     if answer == 0 {
         Ok(Attributes::from_raw(&raw))
     } else {
-        Err(TaskError::Attributes { thread, step: "read", cause: io::Error::last_os_error() })
+        Err(TaskError::scheduling(
+            format!("the scheduling of thread {thread} cannot be read"),
+            io::Error::last_os_error(),
+        ))
     }
 }
 
 /// How late the kernel may let timers of the calling thread be, to save wake-ups (PR_SET_TIMERSLACK, prctl(2)); children
 /// and programs that it becomes inherit it. Real-time threads have none anyway.
-///
-/// # Errors
-/// [`TaskError::TimerSlack`].
 pub fn set_timer_slack(slack: Duration) -> Result<(), TaskError> {
     // 0 would mean the default; 1 ns is the least.
     let ns = libc::c_ulong::try_from(slack.as_nanos().max(1)).unwrap_or(libc::c_ulong::MAX);
@@ -180,7 +183,7 @@ pub fn set_timer_slack(slack: Duration) -> Result<(), TaskError> {
     if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) } == 0 {
         Ok(())
     } else {
-        Err(TaskError::TimerSlack(io::Error::last_os_error()))
+        Err(TaskError::refused("the timer slack cannot be set", io::Error::last_os_error()))
     }
 }
 

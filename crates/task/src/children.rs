@@ -58,14 +58,7 @@ pub fn children_usage() -> ChildrenUsage {
 }
 
 /// Sends a signal to a process that the caller started and has not waited for yet.
-///
-/// # Errors
-/// [`TaskError::Signal`].
 pub fn send_signal(pid: i32, signal: i32) -> Result<(), TaskError> {
     let sent = Signal::try_from(signal).and_then(|signal| kill(Pid::from_raw(pid), signal));
-    sent.map_err(|cause| TaskError::Signal {
-        program: "program".to_owned(),
-        pid: u32::try_from(pid).unwrap_or(0),
-        cause: cause.into(),
-    })
+    sent.map_err(|cause| TaskError::refused(format!("process {pid} cannot be signalled"), cause))
 }

@@ -54,9 +54,6 @@ fn mask_of(thread: i32) -> io::Result<Mask> {
 }
 
 /// The CPUs that the calling thread may run on now.
-///
-/// # Errors
-/// [`TaskError::Affinity`].
 pub fn allowed_cpus() -> Result<CpuList, TaskError> {
     allowed_cpus_of(0)
 }
@@ -64,16 +61,13 @@ pub fn allowed_cpus() -> Result<CpuList, TaskError> {
 /// The CPUs that a thread may run on now, by its kernel thread id; 0 is the calling one.
 ///
 /// # Errors
-/// [`TaskError::Affinity`], for instance when there is no such thread.
+/// [`TaskError::Refused`], for instance when there is no such thread.
 pub fn allowed_cpus_of(thread: i32) -> Result<CpuList, TaskError> {
-    let mask = mask_of(thread).map_err(|cause| TaskError::Affinity { what: "read".to_owned(), cause })?;
-    Ok(mask.list())
+    let failed = |cause| TaskError::refused("the CPUs of this thread cannot be read", cause);
+    Ok(mask_of(thread).map_err(failed)?.list())
 }
 
 /// The CPUs of the machine that are online; those allowed for this thread where the system does not say.
-///
-/// # Errors
-/// [`TaskError::Affinity`] where neither can be read.
 pub fn online_cpus() -> Result<CpuList, TaskError> {
     match std::fs::read_to_string("/sys/devices/system/cpu/online").ok().and_then(|text| text.parse().ok()) {
         Some(cpus) => Ok(cpus),
@@ -112,7 +106,7 @@ pub fn pin(cpu: u32) -> Result<(), TaskError> {
 /// would silently leave out a member.
 ///
 /// # Errors
-/// [`TaskError::NoSuchCpu`], [`TaskError::CpuNotAllowed`], [`TaskError::NoCpu`] or [`TaskError::Affinity`].
+/// [`TaskError::NoSuchCpu`], [`TaskError::CpuNotAllowed`] or [`TaskError::NoCpu`].
 pub fn set_affinity(cpus: &CpuList) -> Result<(), TaskError> {
     let _ = allowed_at_first();
     require_online(cpus)?;
@@ -128,7 +122,7 @@ pub fn set_affinity(cpus: &CpuList) -> Result<(), TaskError> {
 /// Checks that a list names at least one CPU and that all of them are online.
 ///
 /// # Errors
-/// [`TaskError::NoSuchCpu`] or [`TaskError::NoCpu`]; [`TaskError::Affinity`] where the CPUs cannot be read.
+/// [`TaskError::NoSuchCpu`] or [`TaskError::NoCpu`].
 pub fn require_online(cpus: &CpuList) -> Result<(), TaskError> {
     if cpus.is_empty() {
         return Err(TaskError::NoCpu);
@@ -146,7 +140,7 @@ pub(crate) fn refused(cpus: &CpuList, cause: io::Error) -> TaskError {
         Some(cpu) if cause.raw_os_error() == Some(libc::EINVAL) => {
             TaskError::CpuNotAllowed { cpu, available: housekeeping_cpus(None) }
         }
-        _ => TaskError::Affinity { what: format!("set to {cpus}"), cause },
+        _ => TaskError::refused(format!("the CPUs of this thread cannot be set to {cpus}"), cause),
     }
 }
 

@@ -4,10 +4,10 @@ use crate::{Child, Launch, Stream, TaskError};
 use std::io::Read as _;
 use std::time::Duration;
 
-/// How long the starter waits for its keeper when it asks for the outcome, and when it does not: then it may hold a lock
-/// that the keeper needs.
-const END_TIMEOUT: Duration = Duration::from_secs(60);
-const SHORT_FAREWELL: Duration = Duration::from_secs(2);
+/// How long the starter waits for its keeper when it asks for the outcome.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same when it does not: then it may hold a lock that the keeper needs.
+const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The starter's end of a keeper. Dropping it lets the keeper do what is left to do, also when that takes longer than
 /// this process lives.
@@ -49,11 +49,8 @@ impl Keeper {
 
     /// Lets the keeper do what is left, and waits for it: whether it ended with exit code 0. A lock that it needs must not
     /// be held meanwhile.
-    ///
-    /// # Errors
-    /// [`TaskError::Wait`].
     pub fn release(mut self) -> Result<bool, TaskError> {
-        self.end(END_TIMEOUT)
+        self.end(RELEASE_TIMEOUT)
     }
 
     fn end(&mut self, patience: Duration) -> Result<bool, TaskError> {
@@ -73,6 +70,6 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        let _ = self.end(SHORT_FAREWELL);
+        let _ = self.end(DROP_TIMEOUT);
     }
 }

@@ -7,13 +7,9 @@ use std::time::Duration;
 /// Limits the CPU time that a real-time thread of this process may use without once blocking (RLIMIT_RTTIME); beyond it
 /// SIGXCPU ends the process, so that a spinner gone wrong cannot hold a CPU for ever. `None` lifts the limit. The hard
 /// limit stays as it is.
-///
-/// # Errors
-/// [`TaskError::Limit`].
 pub fn set_rt_limit(most: Option<Duration>) -> Result<(), TaskError> {
     let wanted = most.map_or(libc::RLIM_INFINITY, |most| u64::try_from(most.as_micros()).unwrap_or(u64::MAX));
-    let failed =
-        |cause: nix::Error| TaskError::Limit { name: "RLIMIT_RTTIME", wanted, cause: cause.into(), remedy: "" };
+    let failed = |cause: nix::Error| TaskError::refused(format!("RLIMIT_RTTIME cannot be set to {wanted}"), cause);
     let (_, hard) = getrlimit(Resource::RLIMIT_RTTIME).map_err(failed)?;
     setrlimit(Resource::RLIMIT_RTTIME, wanted.min(hard), hard).map_err(failed)
 }
@@ -21,11 +17,10 @@ pub fn set_rt_limit(most: Option<Duration>) -> Result<(), TaskError> {
 /// Makes room for at least this many open files (RLIMIT_NOFILE), raising the hard limit too where that is allowed.
 ///
 /// # Errors
-/// [`TaskError::Limit`] when the hard limit is lower and may not be raised.
+/// [`TaskError::Refused`] when the hard limit is lower and may not be raised.
 pub fn raise_open_files(wanted: u64) -> Result<(), TaskError> {
-    let failed = |cause: nix::Error| TaskError::Limit {
-        name: "RLIMIT_NOFILE",
-        wanted,
+    let failed = |cause: nix::Error| TaskError::Refused {
+        what: format!("RLIMIT_NOFILE cannot be set to {wanted}"),
         cause: cause.into(),
         remedy: "; ask for fewer idle descriptors or raise the hard limit (limits.conf(5): nofile)",
     };

@@ -9,11 +9,11 @@ use std::path::Path;
 /// Brings the calling thread into a network namespace (/run/netns/NAME, /proc/PID/ns/net), and into a mount namespace of
 /// its own whose /sys shows that one's devices: /sys shows those of the namespace that mounted it. Control groups and
 /// debugfs are not below this /sys.
-///
-/// # Errors
-/// [`TaskError::EnterNetwork`].
 pub fn enter_network(file: &Path) -> Result<(), TaskError> {
-    let failed = |step: &'static str| move |cause| TaskError::EnterNetwork { file: file.to_owned(), step, cause };
+    let failed = |step| {
+        let what = format!("network namespace {} cannot be {step}", file.display());
+        move |cause| TaskError::scheduling(what, cause)
+    };
     let namespace = File::open(file).map_err(failed("opened"))?;
     setns(namespace, CloneFlags::CLONE_NEWNET).map_err(|errno| failed("entered")(errno.into()))?;
     let nothing = None::<&str>;

@@ -31,11 +31,8 @@ const LOOK: Duration = Duration::from_millis(500);
 
 impl LongWait {
     /// Takes the signals over.
-    ///
-    /// # Errors
-    /// [`TaskError::Handler`].
     pub fn new() -> Result<Self, TaskError> {
-        let failed = |errno: nix::errno::Errno| TaskError::Handler { signal: libc::SIGTERM, cause: errno.into() };
+        let failed = |errno: nix::errno::Errno| crate::signal::not_installed(libc::SIGTERM, errno.into());
         let asked = SigSet::from_iter([Signal::SIGTERM]);
         let shut_out = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT]);
         shut_out.thread_block().map_err(failed)?;
@@ -45,9 +42,6 @@ impl LongWait {
 
     /// Waits until a process is gone, standard input ends, or SIGTERM comes. `lives` tells whether the number still
     /// belongs to the process that is meant.
-    ///
-    /// # Errors
-    /// [`TaskError::Wait`].
     pub fn wait(&self, process: Option<i32>, lives: &dyn Fn() -> bool) -> Result<WaitEnd, TaskError> {
         let number = process.and_then(|process| u32::try_from(process).ok());
         let descriptor = number.and_then(process_descriptor);
@@ -67,7 +61,7 @@ impl LongWait {
                 if cause.kind() == io::ErrorKind::Interrupted {
                     continue;
                 }
-                return Err(TaskError::Wait { program: "owner".to_owned(), pid: number.unwrap_or(0), cause });
+                return Err(TaskError::refused("the owner cannot be waited for", cause));
             }
             let [process, signals, input] = entries.map(|entry| entry.revents != 0);
             if process {

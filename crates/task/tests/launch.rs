@@ -14,7 +14,7 @@ use model::{CpuList, Policy};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use windhover_task::{Launch, Scheduling, Stream, TaskError, allowed_cpus, allowed_cpus_of, scheduling_of};
+use windhover_task::{Class, Launch, Stream, TaskError, allowed_cpus, allowed_cpus_of, attributes};
 
 fn text(launch: Launch) -> String {
     let done = launch.finish(&[], SOON).unwrap();
@@ -156,11 +156,12 @@ fn a_fifo_child_does_not_pass_its_policy_on() {
     let marker = marker(2);
     let _broom = Broom(marker.clone());
     let mut child = sh(&format!("sleep {marker} & sleep {marker}; true")).policy(Policy::Fifo(3)).start().unwrap();
-    let of = |pid: u32| scheduling_of(i32::try_from(pid).unwrap()).unwrap();
-    assert_eq!(of(child.pid()), Scheduling { policy: Some(Policy::Fifo(3)), reset_on_fork: true });
+    let of = |pid: u32| attributes(i32::try_from(pid).unwrap()).unwrap().unwrap();
+    let now = of(child.pid());
+    assert_eq!((now.class, now.reset_on_fork), (Class::Plain(Policy::Fifo(3)), true));
     assert!(eventually(|| marked(&marker).len() == 2));
     for pid in marked(&marker) {
-        assert_eq!(of(pid).policy, Some(Policy::Other));
+        assert_eq!(of(pid).class, Class::Plain(Policy::Other));
     }
     child.kill().unwrap();
 }

@@ -16,9 +16,13 @@ use std::io::{BufRead, PipeReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 use windhover_task::{
-    Interrupter, Progress, Stopper, TaskError, Watchdog, allowed_cpus, allowed_cpus_of, apply_policy, current_cpu,
-    housekeeping_cpus, pin, prefault_stack, scheduling, thread_id,
+    Class, Interrupter, Progress, Stopper, TaskError, Watchdog, allowed_cpus, allowed_cpus_of, apply_policy,
+    attributes, current_cpu, housekeeping_cpus, pin, prefault_stack, thread_id,
 };
+
+fn class() -> Class {
+    attributes(0).unwrap().unwrap().class
+}
 
 /// Runs something that changes the calling thread on a thread of its own.
 fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
@@ -44,7 +48,7 @@ fn policies_are_set_and_left_again() {
     apart(|| {
         for policy in [Policy::Batch, Policy::Other] {
             apply_policy(policy).unwrap();
-            assert_eq!(scheduling().unwrap().policy, Some(policy));
+            assert_eq!(class(), Class::Plain(policy));
         }
     });
     if !is_root() {
@@ -52,11 +56,11 @@ fn policies_are_set_and_left_again() {
     }
     apart(|| {
         apply_policy(Policy::Fifo(2)).unwrap();
-        let now = scheduling().unwrap();
-        assert_eq!((now.policy, now.reset_on_fork), (Some(Policy::Fifo(2)), true));
-        assert_eq!(apart(|| scheduling().unwrap().policy), Some(Policy::Other), "a new thread is ordinary");
+        let now = attributes(0).unwrap().unwrap();
+        assert_eq!((now.class, now.reset_on_fork), (Class::Plain(Policy::Fifo(2)), true));
+        assert_eq!(apart(class), Class::Plain(Policy::Other), "a new thread is ordinary");
         apply_policy(Policy::Other).unwrap();
-        assert_eq!(scheduling().unwrap().policy, Some(Policy::Other));
+        assert_eq!(class(), Class::Plain(Policy::Other));
     });
 }
 
@@ -222,7 +226,7 @@ fn a_watchdog_is_ordinary_and_off_the_measuring_cpu() {
         let expected = housekeeping_cpus(Some(measuring));
         assert!(eventually(|| allowed_cpus_of(thread).is_ok_and(|now| now == expected)));
         assert_eq!(expected.contains(measuring), cpus.len() == 1);
-        assert_eq!(windhover_task::scheduling_of(thread).unwrap().policy, Some(Policy::Other));
+        assert_eq!(attributes(thread).unwrap().unwrap().class, Class::Plain(Policy::Other));
         watchdog.stop();
     });
 }

@@ -77,17 +77,11 @@ impl Child {
     }
 
     /// How it ended, if it has. When it has, what is left of its process group is killed.
-    ///
-    /// # Errors
-    /// [`TaskError::Wait`].
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, TaskError> {
         self.wait_timeout(Duration::ZERO)
     }
 
     /// Waits until it ends. Its stdin pipe, if not taken, is closed first.
-    ///
-    /// # Errors
-    /// [`TaskError::Wait`].
     pub fn wait(&mut self) -> Result<ExitStatus, TaskError> {
         drop(self.inner.stdin.take());
         loop {
@@ -98,9 +92,6 @@ impl Child {
     }
 
     /// Waits until it ends, at most `timeout`; `None` when it still runs.
-    ///
-    /// # Errors
-    /// [`TaskError::Wait`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<ExitStatus>, TaskError> {
         let start = Instant::now();
         loop {
@@ -125,9 +116,6 @@ impl Child {
     }
 
     /// Waits until it has ended and leaves it unreaped: /proc/PID still tells what it used, until [`Child::wait`].
-    ///
-    /// # Errors
-    /// [`TaskError::Wait`].
     pub fn wait_end(&mut self) -> Result<(), TaskError> {
         while self.status.is_none() && !self.has_ended()? {
             match &self.descriptor {
@@ -141,25 +129,17 @@ impl Child {
     }
 
     /// Sends a signal to the process, not to its group. Once it is known to have ended nothing happens.
-    ///
-    /// # Errors
-    /// [`TaskError::Signal`].
     pub fn signal(&mut self, signal: i32) -> Result<(), TaskError> {
         if self.status.is_some() {
             return Ok(());
         }
-        self.send(false, signal).map_err(|cause| TaskError::Signal {
-            program: self.program.clone(),
-            pid: self.pid(),
-            cause,
-        })
+        let failed =
+            |cause| TaskError::refused(format!("{} (process {}) cannot be signalled", self.program, self.pid()), cause);
+        self.send(false, signal).map_err(failed)
     }
 
     /// Kills it and its group (SIGKILL) and waits until all of them are gone; with a pid namespace, until all of its
     /// descendants are.
-    ///
-    /// # Errors
-    /// [`TaskError::Wait`].
     pub fn kill(&mut self) -> Result<ExitStatus, TaskError> {
         if let Some(status) = self.status {
             return Ok(status);
@@ -182,8 +162,8 @@ impl Child {
         let (mut printed, mut complained) = (Vec::new(), Vec::new());
         let program = self.program.clone();
         let failed = |stream| {
-            let program = program.clone();
-            move |cause| TaskError::Pipe { program, stream, cause }
+            let what = format!("{program}: its {stream} cannot be used");
+            move |cause: io::Error| TaskError::refused(what, cause)
         };
         for descriptor in [raw(&stdin), raw(&stdout), raw(&stderr)] {
             nonblocking(descriptor).map_err(failed("pipes"))?;
@@ -280,7 +260,7 @@ impl Child {
     }
 
     fn wait_failed(&self, cause: io::Error) -> TaskError {
-        TaskError::Wait { program: self.program.clone(), pid: self.inner.id(), cause }
+        TaskError::refused(format!("{} (process {}) cannot be waited for", self.program, self.inner.id()), cause)
     }
 
     fn send(&self, group: bool, signal: i32) -> io::Result<()> {

@@ -216,7 +216,7 @@ impl Launch {
     /// `timeout`.
     ///
     /// # Errors
-    /// As [`Launch::start`]; [`TaskError::TimedOut`]; [`TaskError::Pipe`].
+    /// As [`Launch::start`]; [`TaskError::TimedOut`].
     pub fn finish(self, input: &[u8], timeout: Duration) -> Result<Finished, TaskError> {
         let stdin = if input.is_empty() { Stream::Null } else { Stream::Pipe };
         self.stdin(stdin).stdout(Stream::Pipe).stderr(Stream::Pipe).start()?.collect(input, timeout)

@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Steps in their order, for the message when one fails.
+/// Stages of a start in their order, for the message when one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Step {
+pub(super) enum LaunchStage {
     Group = 1,
     Netns,
     Cpus,
@@ -55,29 +55,20 @@ impl Board {
         unsafe { &*self.words }
     }
 
-    fn at(&self, step: Step) {
-        self.words()[0].store(step as u32, Ordering::Release);
+    fn at(&self, stage: LaunchStage) {
+        self.words()[0].store(stage as u32, Ordering::Release);
     }
 
     fn contained(&self, how: u32) {
         self.words()[1].store(how, Ordering::Release);
     }
 
-    pub(super) fn step(&self) -> Option<Step> {
+    pub(super) fn stage(&self) -> Option<LaunchStage> {
         let number = self.words()[0].load(Ordering::Acquire);
-        [
-            Step::Group,
-            Step::Netns,
-            Step::Cpus,
-            Step::Policy,
-            Step::Descriptors,
-            Step::PidNamespace,
-            Step::ParentDeath,
-            Step::ParentGone,
-            Step::Exec,
-        ]
-        .into_iter()
-        .find(|step| *step as u32 == number)
+        use LaunchStage::{Cpus, Descriptors, Exec, Group, Netns, ParentDeath, ParentGone, PidNamespace, Policy};
+        [Group, Netns, Cpus, Policy, Descriptors, PidNamespace, ParentDeath, ParentGone, Exec]
+            .into_iter()
+            .find(|stage| *stage as u32 == number)
     }
 
     pub(super) fn containment(&self) -> Containment {
@@ -131,7 +122,7 @@ impl Plan {
     /// signal after it, because a change of credentials clears it; the policy after the last fork, because it does not
     /// survive one.
     pub(super) fn run(&self) -> io::Result<()> {
-        self.board.at(Step::Group);
+        self.board.at(LaunchStage::Group);
         // A starter that ignores SIGCHLD must not pass that on: the child could not wait for its own children.
         // SAFETY: takes numbers only.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -139,35 +130,35 @@ impl Plan {
             // SAFETY: takes numbers only.
             check(unsafe { libc::setpgid(0, 0) })?;
         }
-        self.board.at(Step::Netns);
+        self.board.at(LaunchStage::Netns);
         if let Some(netns) = self.netns {
             // SAFETY: takes a descriptor and a flag.
             check(unsafe { libc::setns(netns, libc::CLONE_NEWNET) })?;
         }
-        self.board.at(Step::Cpus);
+        self.board.at(LaunchStage::Cpus);
         if let Some(cpus) = &self.cpus {
             cpus.apply()?;
         }
-        self.board.at(Step::PidNamespace);
+        self.board.at(LaunchStage::PidNamespace);
         let by_user = self.namespace == Namespace::ByUser && self.user_namespaces_work();
         if by_user && !self.enter_namespaces() {
             return Err(io::Error::last_os_error());
         }
         if self.die_with_parent {
-            self.board.at(Step::ParentDeath);
+            self.board.at(LaunchStage::ParentDeath);
             die_with_parent()?;
-            self.board.at(Step::ParentGone);
+            self.board.at(LaunchStage::ParentGone);
             if self.parent.is_some_and(|parent| ready(parent, libc::POLLIN)) {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
         }
-        self.board.at(Step::Descriptors);
+        self.board.at(LaunchStage::Descriptors);
         close_at_exec();
         for &(parked, number) in &self.descriptors {
             // SAFETY: takes numbers only. `parked` lies above all wanted numbers, so none of them is overwritten.
             check(unsafe { libc::dup2(parked, number) })?;
         }
-        self.board.at(Step::PidNamespace);
+        self.board.at(LaunchStage::PidNamespace);
         if by_user {
             become_init()?;
             self.board.contained(USER_AND_PID);
@@ -178,11 +169,11 @@ impl Plan {
             // SAFETY: takes numbers only.
             unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
         }
-        self.board.at(Step::Policy);
+        self.board.at(LaunchStage::Policy);
         if let Some((number, priority)) = self.policy {
             policy::set_raw(number, priority)?;
         }
-        self.board.at(Step::Exec);
+        self.board.at(LaunchStage::Exec);
         Ok(())
     }
 

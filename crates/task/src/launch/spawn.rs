@@ -1,7 +1,7 @@
 //! The starter's half: checks and opens what the child will need, forks, and turns failures into words.
 
 use super::child::Child;
-use super::prepare::{Board, Namespace, Plan, Step};
+use super::prepare::{Board, LaunchStage, Namespace, Plan};
 use super::{Launch, Stream};
 use crate::{TaskError, cpu, policy};
 use std::fs::File;
@@ -17,17 +17,15 @@ const OWN_PID_NAMESPACE: &str = "/proc/thread-self/ns/pid";
 
 pub(super) fn spawn(launch: Launch) -> Result<Child, TaskError> {
     let program = launch.program.to_string_lossy().into_owned();
-    let failed = |step: &str, cause: io::Error| TaskError::Prepare {
-        program: program.clone(),
-        step: step.to_owned(),
-        cause,
-        remedy: "",
-    };
+    let failed = |stage: &str, cause| TaskError::refused(format!("{program} cannot be started: {stage}"), cause);
     if let Some(cpus) = &launch.cpus {
         cpu::require_online(cpus)?;
     }
     let netns = match &launch.netns {
-        Some(path) => Some(File::open(path).map_err(|cause| TaskError::Namespace { path: path.clone(), cause })?),
+        Some(path) => Some(
+            File::open(path)
+                .map_err(|cause| TaskError::refused(format!("network namespace {}", path.display()), cause))?,
+        ),
         None => None,
     };
     let parent = if launch.die_with_parent { process_descriptor(std::process::id()) } else { None };
@@ -61,7 +59,7 @@ pub(super) fn spawn(launch: Launch) -> Result<Child, TaskError> {
     let inner = started.map_err(|cause| {
         let asked =
             Asked { policy: launch.policy, cpus: launch.cpus, netns: launch.netns, directory: launch.directory };
-        explain(&program, plan.board.step(), asked, cause)
+        explain(&program, plan.board.stage(), asked, cause)
     })?;
     let child = Child::new(inner, program.clone(), launch.own_group, plan.board.containment());
     // Dropping the child kills it: a thread that cannot come back must not go on starting children in there.
@@ -185,17 +183,16 @@ struct Asked {
     directory: Option<PathBuf>,
 }
 
-fn explain(program: &str, step: Option<Step>, asked: Asked, cause: io::Error) -> TaskError {
+fn explain(program: &str, stage: Option<LaunchStage>, asked: Asked, cause: io::Error) -> TaskError {
     let number = cause.raw_os_error();
-    let prepare = |step: String, cause: io::Error, remedy: &'static str| TaskError::Prepare {
-        program: program.to_owned(),
-        step,
+    let prepare = |stage: &str, cause: io::Error, remedy: &'static str| TaskError::Refused {
+        what: format!("{program} cannot be started: {stage}"),
         cause,
         remedy,
     };
     let path = |path: &Option<PathBuf>| path.as_deref().unwrap_or(Path::new("?")).display().to_string();
-    match (step, asked) {
-        (Some(Step::Exec), _) => TaskError::Start {
+    match (stage, asked) {
+        (Some(LaunchStage::Exec), _) => TaskError::Start {
             program: program.to_owned(),
             remedy: match number {
                 Some(libc::ENOENT) => "; install it or give its path",
@@ -204,30 +201,31 @@ fn explain(program: &str, step: Option<Step>, asked: Asked, cause: io::Error) ->
             },
             cause,
         },
-        (Some(Step::Policy), Asked { policy: Some(policy), .. }) if number == Some(libc::EPERM) => {
+        (Some(LaunchStage::Policy), Asked { policy: Some(policy), .. }) if number == Some(libc::EPERM) => {
             TaskError::PolicyNotPermitted(policy)
         }
-        (Some(Step::Policy), Asked { policy: Some(policy), .. }) => TaskError::Policy { policy, cause },
-        (Some(Step::Cpus), Asked { cpus: Some(cpus), .. }) => cpu::refused(&cpus, cause),
-        (Some(Step::Netns), asked) => prepare(
-            format!("entering network namespace {}", path(&asked.netns)),
+        (Some(LaunchStage::Policy), Asked { policy: Some(policy), .. }) => {
+            TaskError::refused(format!("policy {policy} cannot be set"), cause)
+        }
+        (Some(LaunchStage::Cpus), Asked { cpus: Some(cpus), .. }) => cpu::refused(&cpus, cause),
+        (Some(LaunchStage::Netns), asked) => prepare(
+            &format!("entering network namespace {}", path(&asked.netns)),
             cause,
             if number == Some(libc::EPERM) { "; that needs root (CAP_SYS_ADMIN)" } else { "" },
         ),
-        (Some(Step::ParentGone), _) => prepare("its starter has ended".to_owned(), cause, ""),
+        (Some(LaunchStage::ParentGone), _) => prepare("its starter has ended", cause, ""),
         (None, asked) if asked.directory.is_some() && number == Some(libc::ENOENT) => {
-            prepare(format!("folder {}", path(&asked.directory)), cause, "")
+            prepare(&format!("folder {}", path(&asked.directory)), cause, "")
         }
         (None, _) => TaskError::Start { program: program.to_owned(), cause, remedy: "" },
-        (Some(step), _) => prepare(
-            match step {
-                Step::Group => "process group",
-                Step::PidNamespace => "pid namespace",
-                Step::ParentDeath => "parent-death signal",
-                Step::Descriptors => "inherited descriptors",
+        (Some(stage), _) => prepare(
+            match stage {
+                LaunchStage::Group => "process group",
+                LaunchStage::PidNamespace => "pid namespace",
+                LaunchStage::ParentDeath => "parent-death signal",
+                LaunchStage::Descriptors => "inherited descriptors",
                 _ => "preparation",
-            }
-            .to_owned(),
+            },
             cause,
             "",
         ),

@@ -1,6 +1,6 @@
 //! A signal that does nothing but end the blocked call of one thread with EINTR.
 
-use super::install;
+use super::{install, not_installed};
 use crate::{TaskError, thread_id};
 
 /// The signal used: SIGRTMIN+3. The C library takes the first two real-time signals for itself, and profilers like the next.
@@ -13,9 +13,6 @@ extern "C" fn nothing(_: libc::c_int) {}
 
 /// Installs the handler that does nothing, for the whole process, and lets the signal through in the calling thread
 /// (a parent may have blocked it). Without it the signal would end the process, so [`Interrupter::for_current_thread`] calls it too.
-///
-/// # Errors
-/// [`TaskError::Handler`].
 pub fn install_interrupt_handler() -> Result<(), TaskError> {
     let signal = interrupt_signal();
     install(signal, nothing)?;
@@ -26,11 +23,7 @@ pub fn install_interrupt_handler() -> Result<(), TaskError> {
         libc::sigaddset(&raw mut set, signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut())
     };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(TaskError::Handler { signal, cause: std::io::Error::from_raw_os_error(status) })
-    }
+    if status == 0 { Ok(()) } else { Err(not_installed(signal, std::io::Error::from_raw_os_error(status))) }
 }
 
 /// Can interrupt one thread of this process.
@@ -45,9 +38,6 @@ pub struct Interrupter {
 
 impl Interrupter {
     /// For the calling thread; installs the handler first.
-    ///
-    /// # Errors
-    /// [`TaskError::Handler`].
     pub fn for_current_thread() -> Result<Self, TaskError> {
         install_interrupt_handler()?;
         // SAFETY: takes nothing and cannot fail.

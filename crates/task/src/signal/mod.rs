@@ -15,9 +15,13 @@ pub(crate) fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) 
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
     // SAFETY: the structure is valid for the call, and the handlers passed here only touch atomics.
     if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } == -1 {
-        return Err(TaskError::Handler { signal, cause: io::Error::last_os_error() });
+        return Err(not_installed(signal, io::Error::last_os_error()));
     }
     Ok(())
+}
+
+pub(crate) fn not_installed(signal: i32, cause: io::Error) -> TaskError {
+    TaskError::refused(format!("the handler of signal {signal} cannot be installed"), cause)
 }
 
 /// Whether the process ignores a signal, as nohup(1) makes its programs do with SIGHUP.

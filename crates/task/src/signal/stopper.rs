@@ -33,9 +33,6 @@ impl Stopper {
     }
 
     /// Names the calling thread as the one to wake.
-    ///
-    /// # Errors
-    /// [`TaskError::Handler`].
     pub fn attach(&self) -> Result<(), TaskError> {
         install_interrupt_handler()?;
         self.state.thread.store(thread_id(), Ordering::Release);

@@ -76,9 +76,6 @@ impl Watchdog {
     /// then each millisecond until it moves. The time-out is kept to a quarter of itself or 100 ms, whichever is less.
     ///
     /// The watchdog runs as SCHED_OTHER, off the CPU `measuring` when the process has another one.
-    ///
-    /// # Errors
-    /// [`TaskError::Thread`].
     pub fn start(
         progress: Progress,
         target: Interrupter,
