@@ -105,27 +105,28 @@ impl LabHosts {
     }
 
     fn client(&mut self, host: &str) -> Result<&mut Client, HostError> {
-        self.clients.get_mut(host).ok_or_else(|| HostError::Failed {
-            host: host.to_owned(),
-            why: "it is not part of the lab: name a host of the plan".to_owned(),
-        })
+        self.clients.get_mut(host).ok_or_else(|| unknown(host))
     }
 }
 
+fn unknown(host: &str) -> HostError {
+    HostError::Failed { host: host.to_owned(), why: "it is not part of the lab: name a host of the plan".to_owned() }
+}
+
 fn failed(error: PipeError) -> HostError {
-    match error {
-        PipeError::Lost { host, why } => HostError::Lost { host, why },
+    let (host, why) = match error {
+        PipeError::Failed { host, message, .. } => return HostError::Failed { host, why: message },
+        PipeError::Lost { host, why } => (host, why),
         PipeError::Silent { host, step, seconds } => {
-            HostError::Lost { host, why: format!("no answer within {seconds} s when asked to {step}") }
+            (host, format!("no answer within {seconds} s when asked to {step}"))
         }
-        PipeError::OutOfTurn { host, step } => HostError::Lost {
-            host,
-            why: format!("an answer out of turn when asked to {step}: use the same windhover at both ends"),
-        },
-        PipeError::Failed { host, message, .. } => HostError::Failed { host, why: message },
-        PipeError::Start { host, why } => HostError::Lost { host, why: why.to_string() },
-        PipeError::Build(mismatch) => HostError::Lost { host: mismatch.host.clone(), why: mismatch.to_string() },
-    }
+        PipeError::OutOfTurn { host, step } => {
+            (host, format!("an answer out of turn when asked to {step}: use the same windhover at both ends"))
+        }
+        PipeError::Start { host, why } => (host, why.to_string()),
+        PipeError::Build(mismatch) => (mismatch.host.clone(), mismatch.to_string()),
+    };
+    HostError::Lost { host, why }
 }
 
 /// How a worker of a stack is started.
@@ -209,10 +210,7 @@ impl Hosts for LabHosts {
             match answers.iter().find(|(name, _)| name == host) {
                 Some((_, Ok(id))) => started.push((host.clone(), WorkerId(*id))),
                 Some((_, Err(error))) => failure = failure.or_else(|| Some(error.clone())),
-                None => {
-                    let why = "it is not part of the lab: name a host of the plan".to_owned();
-                    failure = failure.or_else(|| Some(HostError::Failed { host: host.clone(), why }));
-                }
+                None => failure = failure.or_else(|| Some(unknown(host))),
             }
         }
         failure.map_or(Ok(()), Err)

@@ -83,21 +83,7 @@ pub fn run_on(
         let _ = dir.discard();
         return Err(error.into());
     }
-    let total = steps.len();
-    Runner {
-        dir,
-        document,
-        hosts,
-        options,
-        observer,
-        cast,
-        total,
-        done: 0,
-        failed: 0,
-        untrusted: 0,
-        preparer: Preparer::default(),
-    }
-    .all(&steps)
+    Runner::new(dir, document, hosts, options, observer, cast).all(&steps)
 }
 
 /// Goes on with a run that was interrupted, killed, or had failed cells: measures the cells that have no result yet, in
@@ -106,15 +92,12 @@ pub fn run_on(
 /// # Errors
 /// [`CampaignError`]: the run cannot be read or is being written; its plan no longer fits; its hosts are others.
 pub fn resume(path: &Path, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
-    let (dir, run) = RunDir::open_for_resume(path)?;
-    if run.missing().is_empty() {
-        return nothing_missing(dir, &run);
-    }
-    let plan = plan_of(&run)?;
-    let mut hosts = LabHosts::open(&plan, options)?;
-    let ended = go_on(dir, &run, &plan, &mut hosts, options, observer);
-    close(hosts, observer);
-    ended
+    resume_with(path, |dir, run, plan| {
+        let mut hosts = LabHosts::open(plan, options)?;
+        let ended = go_on(dir, run, plan, &mut hosts, options, observer);
+        close(hosts, observer);
+        ended
+    })
 }
 
 /// As [`resume`], on hosts that are open already.
@@ -127,12 +110,19 @@ pub fn resume_on(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Summary, CampaignError> {
+    resume_with(path, |dir, run, plan| go_on(dir, run, plan, hosts, options, observer))
+}
+
+fn resume_with(
+    path: &Path,
+    go_on: impl FnOnce(RunDir, &store::Run, &Plan) -> Result<Summary, CampaignError>,
+) -> Result<Summary, CampaignError> {
     let (dir, run) = RunDir::open_for_resume(path)?;
     if run.missing().is_empty() {
         return nothing_missing(dir, &run);
     }
     let plan = plan_of(&run)?;
-    go_on(dir, &run, &plan, hosts, options, observer)
+    go_on(dir, &run, &plan)
 }
 
 /// The plan of a run, on the lab that the run began on: the command line may have overridden the plan's.
@@ -210,22 +200,9 @@ fn go_on(
     let mut dir = dir;
     dir.write_run(&document)?;
     dir.journal(&JournalLine::Begin { at_ns: now_ns(), tool_version: options.tool_version.clone() })?;
-    let untrusted = untrusted(run);
-    let (total, done) = (run.run.order.len(), run.results.len());
-    Runner {
-        dir,
-        document,
-        hosts,
-        options,
-        observer,
-        cast,
-        total,
-        done,
-        failed: 0,
-        untrusted,
-        preparer: Preparer::default(),
-    }
-    .all(&steps)
+    let mut runner = Runner::new(dir, document, hosts, options, observer, cast);
+    (runner.done, runner.untrusted) = (run.results.len(), untrusted(run));
+    runner.all(&steps)
 }
 
 /// Who takes part, checked before anything is written.
@@ -317,7 +294,19 @@ struct Runner<'a> {
     preparer: Preparer,
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    fn new(
+        dir: RunDir,
+        document: RunDocument,
+        hosts: &'a mut dyn Hosts,
+        options: &'a Options,
+        observer: &'a mut dyn Observer,
+        cast: Cast,
+    ) -> Self {
+        let (total, preparer) = (document.order.len(), Preparer::default());
+        Self { dir, document, hosts, options, observer, cast, total, done: 0, failed: 0, untrusted: 0, preparer }
+    }
+
     fn all(mut self, steps: &[Step]) -> Result<Summary, CampaignError> {
         let ended = self.steps(steps);
         let told = self.restore_all();
@@ -395,19 +384,15 @@ impl Runner<'_> {
                     self.fail(step, &cause.to_string())?;
                     return Err(CampaignError::AgentLost { run: self.dir.path().to_owned(), cause });
                 }
-                // Only the cells that want the same fail alike, and at once; the others are measured.
-                Err(Failure::Prepare(cause)) => {
+                Err(failure @ (Failure::Prepare(_) | Failure::Host(_))) => {
+                    // Only the cells that want the same preparation fail alike, and at once; the others are measured.
+                    let counts = matches!(failure, Failure::Host(_));
+                    let (Failure::Prepare(cause) | Failure::Host(cause)) = failure else { continue };
                     let why = cause.to_string();
                     self.fail(step, &why)?;
                     let eta_ns = estimate.steps(&steps[place + 1..]);
                     self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
-                }
-                Err(Failure::Host(cause)) => {
-                    let why = cause.to_string();
-                    self.fail(step, &why)?;
-                    let eta_ns = estimate.steps(&steps[place + 1..]);
-                    self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
-                    let times = alike.again(&why);
+                    let times = if counts { alike.again(&why) } else { 0 };
                     if times >= SAME_FAILURES {
                         return Err(CampaignError::SameFailure { run: self.dir.path().to_owned(), times, why });
                     }

@@ -49,17 +49,20 @@ impl Client {
         let transport = Transport::start(host, command, on_stderr)?;
         let mut client = Self { host: host.to_owned(), identity: Identity::default(), transport };
         let greeting = Request::Hello { build: build.to_owned(), protocol: PROTOCOL };
-        let answer = client.ask("say who it is", &greeting, GREETING).map_err(|error| match error {
+        let answer = client.ask("say who it is", &greeting, GREETING, |reply| match reply {
+            Reply::Hello { build, protocol, boot_id, hostname, uid, pid } => {
+                Some((Identity { build, boot_id, hostname, uid, pid }, protocol))
+            }
+            _ => None,
+        });
+        let (identity, protocol) = answer.map_err(|error| match error {
             PipeError::Lost { host, why } => {
                 PipeError::Start { host, why: LabError::Start { program: command.argv.join(" "), why } }
             }
             other => other,
         })?;
-        let Reply::Hello { build: theirs, protocol, boot_id, hostname, uid, pid } = answer else {
-            return Err(client.out_of_turn("say who it is"));
-        };
-        check_build(host, build, &theirs, protocol)?;
-        client.identity = Identity { build: theirs, boot_id, hostname, uid, pid };
+        check_build(host, build, &identity.build, protocol)?;
+        client.identity = identity;
         Ok(client)
     }
 
@@ -77,10 +80,10 @@ impl Client {
 
     /// What its machine and host are.
     pub fn facts(&mut self) -> Result<(MachineFacts, HostFacts), PipeError> {
-        match self.ask("tell its facts", &Request::Facts, PROMPT)? {
-            Reply::Facts { machine, host } => Ok((*machine, *host)),
-            _ => Err(self.out_of_turn("tell its facts")),
-        }
+        self.ask("tell its facts", &Request::Facts, PROMPT, |reply| match reply {
+            Reply::Facts { machine, host } => Some((*machine, *host)),
+            _ => None,
+        })
     }
 
     /// Makes its machine and host as asked for; what an earlier call changed and this one does not ask for is put back.
@@ -93,37 +96,36 @@ impl Client {
         device: Option<&str>,
         shielded: bool,
     ) -> Result<Prepared, PipeError> {
-        let step = "change settings";
         let request = Request::Prepare {
             shield: shield.cloned(),
             settings: settings.to_vec(),
             device: device.map(str::to_owned),
             shielded,
         };
-        match self.ask(step, &request, SETTINGS)? {
+        let host = self.host.clone();
+        self.ask("change settings", &request, SETTINGS, |reply| match reply {
             Reply::Prepared { shield, changed, notes } => {
-                Ok(Prepared { host: self.host.clone(), shield, settings: settings.to_vec(), changed, notes })
+                Some(Prepared { host, shield, settings: settings.to_vec(), changed, notes })
             }
-            _ => Err(self.out_of_turn(step)),
-        }
+            _ => None,
+        })
     }
 
     /// Puts back what [`Self::prepare`] changed; gives back what could not be, one line each.
     pub fn restore(&mut self) -> Result<Vec<String>, PipeError> {
-        let step = "put settings back";
-        match self.ask(step, &Request::Restore, SETTINGS)? {
-            Reply::Restored { problems } => Ok(problems),
-            _ => Err(self.out_of_turn(step)),
-        }
+        self.ask("put settings back", &Request::Restore, SETTINGS, |reply| match reply {
+            Reply::Restored { problems } => Some(problems),
+            _ => None,
+        })
     }
 
     /// Starts an endpoint and waits until it listens.
     pub fn start_endpoint(&mut self, task: &EndpointTask, launch: &LaunchSpec) -> Result<StartedEndpoint, PipeError> {
         let request = Request::StartEndpoint { task: task.clone(), launch: launch.clone() };
-        match self.ask("start an endpoint", &request, PROMPT)? {
-            Reply::EndpointReady { id, address } => Ok(StartedEndpoint { id, address }),
-            _ => Err(self.out_of_turn("start an endpoint")),
-        }
+        self.ask("start an endpoint", &request, PROMPT, |reply| match reply {
+            Reply::EndpointReady { id, address } => Some(StartedEndpoint { id, address }),
+            _ => None,
+        })
     }
 
     /// Stops an endpoint and waits until it is gone.
@@ -131,10 +133,10 @@ impl Client {
     /// # Errors
     /// [`PipeError`]; [`PipeError::Failed`] also when the endpoint had ended by itself before.
     pub fn stop_endpoint(&mut self, id: u32) -> Result<(), PipeError> {
-        match self.ask("stop an endpoint", &Request::StopEndpoint { id }, PROMPT)? {
-            Reply::EndpointStopped { id: stopped } if stopped == id => Ok(()),
-            _ => Err(self.out_of_turn("stop an endpoint")),
-        }
+        self.ask("stop an endpoint", &Request::StopEndpoint { id }, PROMPT, |reply| match reply {
+            Reply::EndpointStopped { id: stopped } if stopped == id => Some(()),
+            _ => None,
+        })
     }
 
     /// Runs a probe to its end and gives each size's measurement to `sink`, once the probe is over; its intervals go to
@@ -213,25 +215,30 @@ impl Client {
 
     /// Stops a load and takes its report.
     pub fn stop_load(&mut self, id: u32) -> Result<LoadReport, PipeError> {
-        match self.ask("stop a load", &Request::StopLoad { id }, PROMPT)? {
-            Reply::LoadReport { id: stopped, report } if stopped == id => Ok(*report),
-            _ => Err(self.out_of_turn("stop a load")),
-        }
+        self.ask("stop a load", &Request::StopLoad { id }, PROMPT, |reply| match reply {
+            Reply::LoadReport { id: stopped, report } if stopped == id => Some(*report),
+            _ => None,
+        })
     }
 
     /// Says good-bye and waits until the agent has stopped its workers and ended.
     pub fn bye(mut self) -> Result<(), PipeError> {
-        match self.ask("end", &Request::Bye, PROMPT)? {
-            Reply::Bye => self.transport.close(),
-            _ => Err(self.out_of_turn("end")),
-        }
+        self.ask("end", &Request::Bye, PROMPT, |reply| matches!(reply, Reply::Bye).then_some(()))?;
+        self.transport.close()
     }
 
-    fn ask(&mut self, step: &'static str, request: &Request, limit: Duration) -> Result<Reply, PipeError> {
+    /// Asks for something; `answer` takes it from the reply, and gives nothing for another one.
+    fn ask<T>(
+        &mut self,
+        step: &'static str,
+        request: &Request,
+        limit: Duration,
+        answer: impl FnOnce(Reply) -> Option<T>,
+    ) -> Result<T, PipeError> {
         self.transport.send(request)?;
         match self.transport.receive(limit)? {
             Some(Reply::Failed { code, message }) => Err(self.failed(code, message)),
-            Some(reply) => Ok(reply),
+            Some(reply) => answer(reply).ok_or_else(|| self.out_of_turn(step)),
             None => Err(self.silent(step, limit)),
         }
     }
