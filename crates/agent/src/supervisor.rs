@@ -7,6 +7,7 @@ use crate::{AgentError, Context};
 use model::{HostFacts, MachineFacts, WorkerEvent, WorkerSpec};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use wire::agent::{PROTOCOL, forward};
@@ -33,12 +34,6 @@ pub(crate) struct Supervisor<'a, W> {
     preparation: Preparation,
 }
 
-/// Whether the loop goes on.
-enum Step {
-    On,
-    End,
-}
-
 impl<'a, W: Write> Supervisor<'a, W> {
     pub(crate) fn new(context: &'a Context, output: W, sender: Sender<Event>) -> Self {
         let preparation = Preparation::new(context.lines.clone());
@@ -60,8 +55,8 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 None => self.lose_patience(),
             };
             match step {
-                Ok(Step::On) => {}
-                Ok(Step::End) => {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => {
                     self.stop_all(events);
                     self.put_back();
                     return self.reply(&Reply::Bye);
@@ -109,12 +104,12 @@ impl<'a, W: Write> Supervisor<'a, W> {
         self.output.write_all(&frame).and_then(|()| self.output.flush()).map_err(AgentError::Reply)
     }
 
-    fn fail(&mut self, code: u8, message: impl Into<String>) -> Result<Step, AgentError> {
+    fn fail(&mut self, code: u8, message: impl Into<String>) -> Result<ControlFlow<()>, AgentError> {
         let message = message.into().replace(['\n', '\r'], " ");
-        self.reply(&Reply::Failed { code, message }).map(|()| Step::On)
+        self.reply(&Reply::Failed { code, message }).map(|()| ControlFlow::Continue(()))
     }
 
-    fn request(&mut self, request: Request) -> Result<Step, AgentError> {
+    fn request(&mut self, request: Request) -> Result<ControlFlow<()>, AgentError> {
         match request {
             Request::Hello { .. } => {
                 let (machine, host) = self.facts();
@@ -167,9 +162,9 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 let problems = self.preparation.restore();
                 self.reply(&Reply::Restored { problems })?;
             }
-            Request::Bye => return Ok(Step::End),
+            Request::Bye => return Ok(ControlFlow::Break(())),
         }
-        Ok(Step::On)
+        Ok(ControlFlow::Continue(()))
     }
 
     fn facts(&mut self) -> &(MachineFacts, HostFacts) {
@@ -182,32 +177,37 @@ impl<'a, W: Write> Supervisor<'a, W> {
         })
     }
 
-    fn start(&mut self, spec: &WorkerSpec, launch: &LaunchSpec, limit: Option<Duration>) -> Result<Step, AgentError> {
+    fn start(
+        &mut self,
+        spec: &WorkerSpec,
+        launch: &LaunchSpec,
+        limit: Option<Duration>,
+    ) -> Result<ControlFlow<()>, AgentError> {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
         match Worker::start(id, spec, launch, self.context, &self.sender) {
             Ok(mut worker) => {
                 worker.deadline = limit.map(|limit| worker.started + limit);
                 self.workers.insert(id, worker);
-                Ok(Step::On)
+                Ok(ControlFlow::Continue(()))
             }
             Err(message) => self.fail(2, message),
         }
     }
 
-    fn stop(&mut self, id: u32, role: Role, patience: Duration) -> Result<Step, AgentError> {
+    fn stop(&mut self, id: u32, role: Role, patience: Duration) -> Result<ControlFlow<()>, AgentError> {
         match self.workers.get_mut(&id) {
             Some(worker) if worker.role == role && worker.phase == Phase::Ended => self.finish(id),
             Some(worker) if worker.role == role => {
                 worker.stop(patience);
-                Ok(Step::On)
+                Ok(ControlFlow::Continue(()))
             }
             _ => self.fail(1, format!("there is no {} {id} on this host", role.word())),
         }
     }
 
-    fn news(&mut self, id: u32, news: News) -> Result<Step, AgentError> {
-        let Some(worker) = self.workers.get_mut(&id) else { return Ok(Step::On) };
+    fn news(&mut self, id: u32, news: News) -> Result<ControlFlow<()>, AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(ControlFlow::Continue(())) };
         match news {
             // Reported only when the task asks for them.
             News::Interval(line) => {
@@ -232,42 +232,42 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 return self.closed(id);
             }
         }
-        Ok(Step::On)
+        Ok(ControlFlow::Continue(()))
     }
 
-    fn ready(&mut self, id: u32, address: Option<String>) -> Result<Step, AgentError> {
-        let Some(worker) = self.workers.get_mut(&id) else { return Ok(Step::On) };
+    fn ready(&mut self, id: u32, address: Option<String>) -> Result<ControlFlow<()>, AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(ControlFlow::Continue(())) };
         // A load that was given up on, or a word said twice.
         if worker.phase != Phase::Starting {
-            return Ok(Step::On);
+            return Ok(ControlFlow::Continue(()));
         }
         worker.phase = Phase::Working;
         worker.deadline = None;
         let reply = match worker.role {
             Role::Endpoint => Reply::EndpointReady { id, address: address.unwrap_or_default() },
             Role::Load => Reply::LoadSteady { id, steady: true, steady_after_ns: nanoseconds(worker.started) },
-            Role::Probe => return Ok(Step::On),
+            Role::Probe => return Ok(ControlFlow::Continue(())),
         };
-        self.reply(&reply).map(|()| Step::On)
+        self.reply(&reply).map(|()| ControlFlow::Continue(()))
     }
 
     /// A worker is gone. Whoever waits for it is answered; nobody waits for one that was working.
-    fn closed(&mut self, id: u32) -> Result<Step, AgentError> {
-        let Some(worker) = self.workers.get_mut(&id) else { return Ok(Step::On) };
+    fn closed(&mut self, id: u32) -> Result<ControlFlow<()>, AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(ControlFlow::Continue(())) };
         match (worker.role, worker.phase) {
             (Role::Endpoint | Role::Load, Phase::Working) => {
                 worker.phase = Phase::Ended;
                 let end = worker.end.clone().unwrap_or_default();
                 (self.context.lines)(&format!("{end}, and nobody had asked it to"));
-                Ok(Step::On)
+                Ok(ControlFlow::Continue(()))
             }
             _ => self.finish(id),
         }
     }
 
     /// Answers for a worker that has ended, and forgets it.
-    fn finish(&mut self, id: u32) -> Result<Step, AgentError> {
-        let Some(mut worker) = self.workers.remove(&id) else { return Ok(Step::On) };
+    fn finish(&mut self, id: u32) -> Result<ControlFlow<()>, AgentError> {
+        let Some(mut worker) = self.workers.remove(&id) else { return Ok(ControlFlow::Continue(())) };
         match (worker.role, worker.phase) {
             (Role::Endpoint, Phase::Stopping) => self.reply(&Reply::EndpointStopped { id })?,
             (Role::Load, _) if worker.cancelled => return self.fail(INTERRUPTED, "the load was cancelled"),
@@ -296,11 +296,11 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 return self.fail(code, message);
             }
         }
-        Ok(Step::On)
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Deals with the workers whose time is over.
-    fn lose_patience(&mut self) -> Result<Step, AgentError> {
+    fn lose_patience(&mut self) -> Result<ControlFlow<()>, AgentError> {
         let now = Instant::now();
         let late: Vec<u32> = self
             .workers
@@ -332,7 +332,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 _ => worker.kill(),
             }
         }
-        Ok(Step::On)
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Stops all workers and waits until they are gone; those that take too long are killed.

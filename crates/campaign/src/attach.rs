@@ -1,6 +1,6 @@
 //! What a campaign knows about a result beyond what its worker measured.
 
-use crate::Step;
+use crate::PlannedCell;
 use crate::cell::{Cast, CellLoads};
 use model::worker::Measured;
 use model::{Finding, FindingId, ResultDocument};
@@ -10,7 +10,7 @@ use model::{Finding, FindingId, ResultDocument};
 const UNEVEN: f64 = 0.5;
 
 /// Adds cell, repetition, factors, host names and load to a result, and what the load says about it.
-pub(crate) fn attach(measured: &mut Measured, step: &Step, cast: &Cast, loads: &CellLoads) {
+pub(crate) fn attach(measured: &mut Measured, step: &PlannedCell, cast: &Cast, loads: &CellLoads) {
     let result = &mut measured.result;
     result.cell = Some(step.cell.key.clone());
     result.repetition = Some(step.repetition);

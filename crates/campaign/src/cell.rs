@@ -1,7 +1,7 @@
 //! Measuring one cell: loads, endpoint, probe, and all of them ended again.
 
 use crate::hosts::{HostError, Hosts, WorkerId};
-use crate::{CampaignError, Step, attach, key, prepare};
+use crate::{CampaignError, PlannedCell, attach, key, prepare};
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{CpuList, Event, Limits, LiveInterval, LoadReport, LoadSpec, Prepared, Probe};
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ pub(crate) type Live<'a> = Option<&'a mut dyn FnMut(LiveInterval)>;
 pub(crate) fn measure(
     hosts: &mut dyn Hosts,
     cast: &Cast,
-    step: &Step,
+    step: &PlannedCell,
     prepared: Vec<Prepared>,
     stop: &AtomicBool,
     live: Live<'_>,
@@ -104,7 +104,7 @@ pub(crate) fn measure(
 fn start_loads(
     hosts: &mut dyn Hosts,
     cast: &Cast,
-    step: &Step,
+    step: &PlannedCell,
     stop: &AtomicBool,
     started: &mut Vec<(String, WorkerId)>,
     events: &mut Vec<Event>,
@@ -174,7 +174,7 @@ pub(crate) fn now_ns() -> u64 {
 fn start_endpoints(
     hosts: &mut dyn Hosts,
     cast: &Cast,
-    step: &Step,
+    step: &PlannedCell,
     stop: &AtomicBool,
     endpoints: &mut Vec<(String, WorkerId)>,
 ) -> Result<Vec<Target>, Failure> {
@@ -227,7 +227,7 @@ fn both<A, B>(measured: Result<A, Failure>, ended: Result<B, HostError>) -> Resu
 }
 
 /// The endpoint serves this one cell, so its limits are what the cell needs.
-fn limits(step: &Step) -> Limits {
+fn limits(step: &PlannedCell) -> Limits {
     let defaults = Limits::trusted();
     let cell_s = u32::try_from(crate::cell_ns(&step.cell) / 1_000_000_000).unwrap_or(u32::MAX);
     let counted = step.cell.spec.stop.max_ms == u32::MAX;
@@ -242,7 +242,7 @@ const WARM_UP_LOSSES: u32 = 10;
 
 /// How long a probe may take before it counts as hung: a warm-up in which every message is lost stays below it. A cell
 /// that ends by count alone may take any time.
-fn limit(step: &Step) -> Option<Duration> {
+fn limit(step: &PlannedCell) -> Option<Duration> {
     let spec = &step.cell.spec;
     if spec.stop.max_ms == u32::MAX {
         return None;
@@ -257,7 +257,7 @@ fn limit(step: &Step) -> Option<Duration> {
 fn probe(
     hosts: &mut dyn Hosts,
     cast: &Cast,
-    step: &Step,
+    step: &PlannedCell,
     targets: Vec<Target>,
     stop: &AtomicBool,
     live: Live<'_>,

@@ -1,6 +1,6 @@
 //! How long cells take: what their specs say, and what measuring them really cost so far.
 
-use crate::{Step, prepare};
+use crate::{PlannedCell, prepare};
 use model::{Cell, ModelError, Plan};
 
 /// Start and end of the workers of a cell, in ns, until it has been measured.
@@ -101,7 +101,7 @@ impl Estimate {
         cell_ns(cell).saturating_add(overhead)
     }
 
-    pub(crate) fn steps(&self, steps: &[Step]) -> u64 {
+    pub(crate) fn steps(&self, steps: &[PlannedCell]) -> u64 {
         let changes = steps.windows(2).filter(|pair| prepare::differs(&pair[0].cell, &pair[1].cell)).count();
         let changing = self.prepare.mean(PREPARE_NS).saturating_mul(changes as u64);
         steps.iter().map(|step| self.cell(&step.cell)).fold(changing, u64::saturating_add)

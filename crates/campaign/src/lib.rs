@@ -26,7 +26,7 @@ pub use estimate::{cell_ns, plan_ns, too_few_repetitions};
 pub use hosts::{HostError, Hosts, WorkerId};
 pub use observer::{Observer, Progress, Silent};
 pub use options::Options;
-pub use order::{Step, plan_order};
+pub use order::{PlannedCell, plan_order};
 pub use prepare::Preparation;
 pub use runner::{resume, resume_on, run, run_on};
 pub use summary::{Outcome, Summary};

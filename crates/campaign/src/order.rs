@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// One repetition of one cell in execution order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct PlannedCell {
     /// Place in execution order, from 1.
     pub index: u32,
     /// The cell.
@@ -25,7 +25,7 @@ pub struct Step {
     pub repetition: u32,
 }
 
-impl Step {
+impl PlannedCell {
     /// The step as `run.json` has it.
     #[must_use]
     pub fn record(&self) -> RunStep {
@@ -42,7 +42,7 @@ impl Step {
 ///
 /// # Errors
 /// As [`Plan::cells`]; [`ModelError::OutOfRange`] for more steps than a run can number.
-pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<Step>, ModelError> {
+pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<PlannedCell>, ModelError> {
     let cells = plan.cells()?;
     let steps = (cells.len() as u64).saturating_mul(u64::from(plan.repetitions));
     if steps > MAX_STEPS {
@@ -54,7 +54,9 @@ pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<Step>, ModelError> {
     }
     let order = arrange(&cells, plan.repetitions, seed);
     let numbered = (1u32..).zip(order);
-    Ok(numbered.map(|(index, (place, repetition))| Step { index, cell: cells[place].clone(), repetition }).collect())
+    Ok(numbered
+        .map(|(index, (place, repetition))| PlannedCell { index, cell: cells[place].clone(), repetition })
+        .collect())
 }
 
 /// The most steps of one run: what can be measured in eleven days at one second each.

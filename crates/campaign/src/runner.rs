@@ -5,7 +5,9 @@ use crate::estimate::Estimate;
 use crate::facts::{self, Gathered};
 use crate::prepare::Preparer;
 use crate::real::LabHosts;
-use crate::{CampaignError, HostError, Hosts, Observer, Options, Outcome, Progress, Step, Summary, cell, key, order};
+use crate::{
+    CampaignError, HostError, Hosts, Observer, Options, Outcome, PlannedCell, Progress, Summary, cell, key, order,
+};
 use model::{CpuList, JournalLine, Plan, Prepared, RunDocument};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -64,7 +66,7 @@ pub fn run_on(
         tool_version: options.tool_version.clone(),
         build: options.build.clone(),
         seed,
-        order: steps.iter().map(Step::record).collect(),
+        order: steps.iter().map(PlannedCell::record).collect(),
         machines: gathered.machines,
         hosts: gathered.hosts,
         substrate: gathered.substrate,
@@ -177,7 +179,7 @@ fn go_on(
         let Some(cell) = cells.get_mut(&step.cell) else {
             return Err(CampaignError::PlanChanged { plan: run.path.join("plan.toml"), cell: step.cell });
         };
-        steps.push(Step { index: step.index, cell: cell.clone(), repetition: step.repetition });
+        steps.push(PlannedCell { index: step.index, cell: cell.clone(), repetition: step.repetition });
     }
     let gathered = facts::gather(plan, hosts)?;
     for warning in facts::compare(&run.run, &gathered)? {
@@ -206,7 +208,7 @@ fn go_on(
 }
 
 /// Who takes part, checked before anything is written.
-fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[Step]) -> Result<Cast, CampaignError> {
+fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[PlannedCell]) -> Result<Cast, CampaignError> {
     let known = |name: &String| {
         if gathered.hosts.contains_key(name) {
             return Ok(());
@@ -307,7 +309,7 @@ impl<'a> Runner<'a> {
         Self { dir, document, hosts, options, observer, cast, total, done: 0, failed: 0, untrusted: 0, preparer }
     }
 
-    fn all(mut self, steps: &[Step]) -> Result<Summary, CampaignError> {
+    fn all(mut self, steps: &[PlannedCell]) -> Result<Summary, CampaignError> {
         let ended = self.steps(steps);
         let told = self.restore_all();
         let outcome = match &ended {
@@ -330,7 +332,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    fn steps(&mut self, steps: &[Step]) -> Result<Outcome, CampaignError> {
+    fn steps(&mut self, steps: &[PlannedCell]) -> Result<Outcome, CampaignError> {
         let mut estimate = Estimate::default();
         self.observer.observe(&Progress::RunOpened {
             path: self.dir.path(),
@@ -405,7 +407,7 @@ impl<'a> Runner<'a> {
     /// Makes what the cell wants the only thing in force. The outer error ends the run.
     fn prepare(
         &mut self,
-        step: &Step,
+        step: &PlannedCell,
         estimate: &mut Estimate,
     ) -> Result<Result<Vec<Prepared>, Failure>, CampaignError> {
         let began = Instant::now();
@@ -425,7 +427,7 @@ impl<'a> Runner<'a> {
         Ok(lines.iter().try_for_each(|line| self.dir.journal(line))?)
     }
 
-    fn fail(&mut self, step: &Step, why: &str) -> Result<(), CampaignError> {
+    fn fail(&mut self, step: &PlannedCell, why: &str) -> Result<(), CampaignError> {
         self.failed += 1;
         let why = why.replace('\n', " ");
         Ok(self.dir.journal(&JournalLine::Failed { index: step.index, at_ns: now_ns(), why })?)

@@ -85,7 +85,7 @@ fn a_plan_becomes_a_run_directory() {
     assert_eq!((run.run.labels["nic"].as_str(), run.run.labels["os"].as_str()), ("veth", "test"));
     assert_eq!(run.run.seed, 3);
     let order = plan_order(&plan(PLAN), 3).unwrap();
-    assert_eq!(run.run.order, order.iter().map(windhover_campaign::Step::record).collect::<Vec<_>>());
+    assert_eq!(run.run.order, order.iter().map(windhover_campaign::PlannedCell::record).collect::<Vec<_>>());
     assert_eq!(run.run.hosts["b"].role, "reflector");
     assert_eq!(run.run.hosts["b"].address.as_deref(), Some("198.18.0.2"));
     for ((step, result), planned) in run.results.iter().zip(&order) {
@@ -371,7 +371,7 @@ fn the_command_line_overrides_the_plan() {
     let summary = run_on(&plan(&text), &mut Fake::new(), &fresh, &mut Silent).unwrap();
     let run = Run::load(&summary.path).unwrap();
     let again = plan_order(&plan(&text), run.run.seed).unwrap();
-    assert_eq!(run.run.order, again.iter().map(windhover_campaign::Step::record).collect::<Vec<_>>());
+    assert_eq!(run.run.order, again.iter().map(windhover_campaign::PlannedCell::record).collect::<Vec<_>>());
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl Ethtool {
 
     /// Whether one feature is on; `None` where the device can never have it on.
     pub(crate) fn feature(&self, device: &str, name: &str) -> io::Result<Option<bool>> {
-        // So that a device that is not there is told apart from one without the feature.
+        // A device that is not there is another error than one without the feature.
         self.feature_names(device)?;
         Ok(self.features(device).and_then(|features| features.get(name).copied()))
     }

@@ -12,12 +12,12 @@ pub struct TraceEvent {
     /// Name of the task that ran then, as far as the kernel remembers it.
     pub task: String,
     /// What happened.
-    pub kind: Kind,
+    pub kind: EventKind,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventKind {
     /// Another task was switched in (sched:sched_switch).
     Switch {
         /// Its id; 0 for idle.
@@ -92,34 +92,34 @@ fn parse_at(task: &str, rest: &str) -> Option<TraceEvent> {
     })
 }
 
-fn kind(event: &str, fields: &str) -> Kind {
+fn kind(event: &str, fields: &str) -> EventKind {
     let parsed = match event {
         "sched_switch" => switch(fields),
         "irq_handler_entry" => interrupt(fields),
         "softirq_entry" => {
             let name = fields.split_once("action=").and_then(|(_, rest)| rest.strip_suffix(']'));
-            name.map(|name| Kind::Softirq { name: name.to_owned() })
+            name.map(|name| EventKind::Softirq { name: name.to_owned() })
         }
         _ => event
             .strip_suffix("_entry")
             .filter(|_| fields.starts_with("vector="))
-            .map(|name| Kind::Vector { name: name.to_owned() }),
+            .map(|name| EventKind::Vector { name: name.to_owned() }),
     };
-    parsed.unwrap_or_else(|| Kind::Other { name: event.to_owned(), rest: fields.to_owned() })
+    parsed.unwrap_or_else(|| EventKind::Other { name: event.to_owned(), rest: fields.to_owned() })
 }
 
 /// `… ==> next_comm=NAME next_pid=N next_prio=N`; a name may hold spaces and equal signs.
-fn switch(fields: &str) -> Option<Kind> {
+fn switch(fields: &str) -> Option<EventKind> {
     let next = fields.rsplit_once("==> next_comm=")?.1;
     let (next, priority) = next.rsplit_once(" next_prio=")?;
     let (next, tid) = next.rsplit_once(" next_pid=")?;
     let next_priority = priority.split_ascii_whitespace().next()?.parse().ok()?;
-    Some(Kind::Switch { next_tid: tid.parse().ok()?, next: next.to_owned(), next_priority })
+    Some(EventKind::Switch { next_tid: tid.parse().ok()?, next: next.to_owned(), next_priority })
 }
 
-fn interrupt(fields: &str) -> Option<Kind> {
+fn interrupt(fields: &str) -> Option<EventKind> {
     let (irq, name) = fields.strip_prefix("irq=")?.split_once(" name=")?;
-    Some(Kind::Interrupt { irq: irq.parse().ok()?, name: name.to_owned() })
+    Some(EventKind::Interrupt { irq: irq.parse().ok()?, name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -138,15 +138,15 @@ mod tests {
         );
         assert_eq!((switch.cpu, switch.at_ns, switch.tid), (1, 11_855_197_716_000, 22695));
         assert_eq!(switch.task, "kworker/1:2");
-        assert_eq!(switch.kind, Kind::Switch { next_tid: 22752, next: "bash".to_owned(), next_priority: 120 });
+        assert_eq!(switch.kind, EventKind::Switch { next_tid: 22752, next: "bash".to_owned(), next_priority: 120 });
         let irq = event("  <idle>-0   [000] d.h.. 11855.315822: irq_handler_entry: irq=42 name=virtio3-tx");
-        assert_eq!(irq.kind, Kind::Interrupt { irq: 42, name: "virtio3-tx".to_owned() });
+        assert_eq!(irq.kind, EventKind::Interrupt { irq: 42, name: "virtio3-tx".to_owned() });
         let timer = event(" x-1  [000] d.h.. 11855.209703: local_timer_entry: vector=236");
-        assert_eq!(timer.kind, Kind::Vector { name: "local_timer".to_owned() });
+        assert_eq!(timer.kind, EventKind::Vector { name: "local_timer".to_owned() });
         let softirq = event(" x-1 [001] ..s.. 1.209711: softirq_entry: vec=9 [action=RCU]");
-        assert_eq!(softirq.kind, Kind::Softirq { name: "RCU".to_owned() });
+        assert_eq!(softirq.kind, EventKind::Softirq { name: "RCU".to_owned() });
         let other = event(" x-1 [001] ..... 1.209711: workqueue_execute_start: work struct 0: function x");
-        assert!(matches!(other.kind, Kind::Other { name, .. } if name == "workqueue_execute_start"));
+        assert!(matches!(other.kind, EventKind::Other { name, .. } if name == "workqueue_execute_start"));
         assert!(parse_line("# tracer: nop").is_none());
         assert!(parse_line("CPU:1 [LOST 17 EVENTS]").is_none());
         assert!(parse_line("").is_none());
@@ -159,7 +159,7 @@ mod tests {
              prev_state=S ==> next_comm=b next_pid=3 next_pid=9 next_prio=49",
         );
         assert_eq!((odd.cpu, odd.tid), (1, 7));
-        assert_eq!(odd.kind, Kind::Switch { next_tid: 9, next: "b next_pid=3".to_owned(), next_priority: 49 });
+        assert_eq!(odd.kind, EventKind::Switch { next_tid: 9, next: "b next_pid=3".to_owned(), next_priority: 49 });
         let with_process = event(" worker-77  (   70) [003] d.h1. 5.000010: local_timer_entry: vector=236");
         assert_eq!((with_process.tid, with_process.task.as_str()), (77, "worker"));
     }

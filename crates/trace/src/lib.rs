@@ -11,5 +11,5 @@ mod instance;
 mod tracefs;
 
 pub use error::TraceError;
-pub use event::{Kind, TraceEvent, parse_line};
+pub use event::{EventKind, TraceEvent, parse_line};
 pub use instance::{Instance, Options};

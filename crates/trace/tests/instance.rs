@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-use windhover_trace::{Instance, Kind, Options, TraceError};
+use windhover_trace::{EventKind, Instance, Options, TraceError};
 
 /// The CPU that this thread is pinned to for the test.
 fn pinned() -> u32 {
@@ -35,8 +35,10 @@ fn an_instance_sees_the_tasks_that_run_on_its_cpu() {
     assert_eq!(lost, 0);
     assert!(events.iter().all(|event| event.cpu == cpu));
     assert!(events.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
-    let switched_in =
-        events.iter().filter(|event| matches!(&event.kind, Kind::Switch { next_tid, .. } if *next_tid == tid)).count();
+    let switched_in = events
+        .iter()
+        .filter(|event| matches!(&event.kind, EventKind::Switch { next_tid, .. } if *next_tid == tid))
+        .count();
     assert!(switched_in >= 10, "{switched_in} switches to the own thread in {} events", events.len());
     let first = events.first().unwrap().at_ns;
     let last = events.last().unwrap().at_ns;

@@ -5,7 +5,7 @@
 mod support;
 
 use host::knob::{Knob, Settings as _};
-use host::undo::{Change, Done, KILL_AT, SetHeader, StateDir};
+use host::undo::{Change, ChangeOutcome, KILL_AT, SetHeader, StateDir};
 use prepare::Kernel;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -302,7 +302,7 @@ fn a_hold_lives_until_it_is_undone() {
     assert_eq!(kernel.read(&Knob::CpuLatency).unwrap(), "none");
 
     let mut changes = begin();
-    assert!(matches!(changes.set(&kernel, &holds()).unwrap(), Done::Changed { .. }));
+    assert!(matches!(changes.set(&kernel, &holds()).unwrap(), ChangeOutcome::Changed { .. }));
     let holders = host::holders::find(kernel.machine());
     assert_eq!(holders.len(), 1);
     let open = std::fs::read_dir(format!("/proc/{}/fd", holders[0].task.tid)).unwrap();

@@ -1,7 +1,7 @@
 //! One change set while it is being made.
 
 use super::fault::fault_point;
-use super::log::{Beside, Line, Writer};
+use super::log::{Beside, LogRecord, Writer};
 use super::{SetHeader, SetId, UndoError};
 use crate::knob::{Knob, KnobError, Settings};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn yes() -> bool {
 
 /// What became of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Done {
+pub enum ChangeOutcome {
     /// It had the wanted value already: nothing was logged or written.
     Already,
     /// It was changed.
@@ -78,17 +78,17 @@ impl Changes {
     ///
     /// # Errors
     /// [`UndoError`]. After an error the log holds what an undo needs.
-    pub fn set(&mut self, settings: &dyn Settings, change: &Change) -> Result<Done, UndoError> {
+    pub fn set(&mut self, settings: &dyn Settings, change: &Change) -> Result<ChangeOutcome, UndoError> {
         let knob = &change.knob;
         if !knob.is_possible() {
             return Err(KnobError::unsupported(knob, "it is no setting of the kernel").into());
         }
         let before = settings.read(knob)?;
         if knob.same(&before, &change.wanted) {
-            return Ok(Done::Already);
+            return Ok(ChangeOutcome::Already);
         }
         if !change.exact && self.was_rounded(change, &before) {
-            return Ok(Done::Already);
+            return Ok(ChangeOutcome::Already);
         }
         fault_point();
         let log = match &mut self.log {
@@ -119,7 +119,7 @@ impl Changes {
         }
         fault_point();
         if let Ok(after) = &found {
-            log.append(&Line::After { seq, after: after.clone(), beside })?;
+            log.append(&LogRecord::After { seq, after: after.clone(), beside })?;
             if knob.same(after, &before) {
                 // Refused, or rounded to what it was: the knob is not ours, whoever changes it later.
                 log.mark_undone(&entry)?;
@@ -133,7 +133,7 @@ impl Changes {
             let knob = Box::new(knob.clone());
             return Err(UndoError::ReadBack { knob, wanted: change.wanted.clone(), found: after });
         }
-        Ok(Done::Changed { before, after })
+        Ok(ChangeOutcome::Changed { before, after })
     }
 
     /// Whether a change set that is in force asked for this very value and got the one that is there, because the kernel

@@ -40,7 +40,7 @@ impl Beside {
 /// One line after the header.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
-pub(super) enum Line {
+pub(super) enum LogRecord {
     /// Written before the knob is.
     Before {
         /// Number of the change in this set, from 1.
@@ -204,15 +204,15 @@ impl Log {
 
     fn read_line(&mut self, line: &[u8], at: usize) -> Result<(), String> {
         let (object, tail) = unseal(line)?;
-        let line: Line = serde_json::from_slice(&object).map_err(|error| error.to_string())?;
+        let line: LogRecord = serde_json::from_slice(&object).map_err(|error| error.to_string())?;
         let seq = match &line {
-            Line::Before { seq, .. }
-            | Line::After { seq, .. }
-            | Line::Rebase { seq, .. }
-            | Line::RebaseBeside { seq, .. }
-            | Line::Undone { seq } => *seq,
+            LogRecord::Before { seq, .. }
+            | LogRecord::After { seq, .. }
+            | LogRecord::Rebase { seq, .. }
+            | LogRecord::RebaseBeside { seq, .. }
+            | LogRecord::Undone { seq } => *seq,
         };
-        if let Line::Before { change, before, beside, .. } = line {
+        if let LogRecord::Before { change, before, beside, .. } = line {
             if seq == 0 || self.entries.last().is_some_and(|last| last.seq >= seq) {
                 return Err(format!("step {seq} comes out of order"));
             }
@@ -229,17 +229,17 @@ impl Log {
         let entry = self.entries.iter_mut().rfind(|entry| entry.seq == seq);
         let entry = entry.ok_or_else(|| format!("step {seq} was not announced"))?;
         match line {
-            Line::After { after, beside, .. } => {
+            LogRecord::After { after, beside, .. } => {
                 entry.after = Some(after);
                 entry.beside = beside;
             }
-            Line::Rebase { before, .. } => entry.before = before,
-            Line::RebaseBeside { now, .. } => {
+            LogRecord::Rebase { before, .. } => entry.before = before,
+            LogRecord::RebaseBeside { now, .. } => {
                 entry.beside.iter_mut().filter(|beside| beside.knob == now.knob).for_each(|beside| {
                     beside.clone_from(&now);
                 });
             }
-            Line::Undone { .. } | Line::Before { .. } => entry.undone = true,
+            LogRecord::Undone { .. } | LogRecord::Before { .. } => entry.undone = true,
         }
         Ok(())
     }
@@ -354,7 +354,7 @@ impl Writer {
             mark: None,
         };
         let Entry { change, before, beside, .. } = entry.clone();
-        self.put(&Line::Before { seq, change, before, beside }, &format!(",\"state\":\"{HELD}\""))?;
+        self.put(&LogRecord::Before { seq, change, before, beside }, &format!(",\"state\":\"{HELD}\""))?;
         if let Some(at) = self.count {
             let counted = self.file.write_all_at(format!("{seq:0DIGITS$}").as_bytes(), at);
             counted.map_err(|cause| self.failed("write", cause))?;
@@ -365,7 +365,7 @@ impl Writer {
     }
 
     /// Appends a line with one write and syncs it.
-    pub(super) fn append(&mut self, line: &Line) -> Result<(), UndoError> {
+    pub(super) fn append(&mut self, line: &LogRecord) -> Result<(), UndoError> {
         self.put(line, "")?;
         self.sync()
     }
@@ -377,11 +377,11 @@ impl Writer {
                 self.file.write_all_at(UNDONE.as_bytes(), at).map_err(|cause| self.failed("write", cause))?;
                 self.sync()
             }
-            None => self.append(&Line::Undone { seq: entry.seq }),
+            None => self.append(&LogRecord::Undone { seq: entry.seq }),
         }
     }
 
-    fn put(&mut self, line: &Line, tail: &str) -> Result<(), UndoError> {
+    fn put(&mut self, line: &LogRecord, tail: &str) -> Result<(), UndoError> {
         let line = seal(line, tail).map_err(|cause| self.failed("write", cause))?;
         match self.file.write(&line) {
             Ok(taken) if taken == line.len() => {}

@@ -38,7 +38,7 @@ mod state;
 
 pub use error::UndoError;
 pub use fault::{KILL_AT, fault_point};
-pub use journal::{Change, Changes, Done};
+pub use journal::{Change, ChangeOutcome, Changes};
 pub use lock::Lock;
 #[doc(hidden)]
 pub use log::exercise_log;

@@ -1,7 +1,7 @@
 //! Undoing a change set: from its last change to its first.
 
 use super::fault::fault_point;
-use super::log::{Beside, Entry, Line, Log, Writer};
+use super::log::{Beside, Entry, Log, LogRecord, Writer};
 use super::{Conflict, SetNamespace, UndoError, UndoReport};
 use crate::knob::{Knob, KnobError, Settings};
 use std::path::Path;
@@ -143,7 +143,7 @@ fn inherit(
                 // Done before a death, or the value went there and back.
                 let done = knob.same(&held.before, before);
                 if !done && ours(&held.before) {
-                    told(writer.append(&Line::Rebase { seq, before: before.to_owned() }))?;
+                    told(writer.append(&LogRecord::Rebase { seq, before: before.to_owned() }))?;
                     before.clone_into(&mut held.before);
                     return Ok(true);
                 }
@@ -159,7 +159,7 @@ fn inherit(
             }
             if ours(&beside.before) {
                 let now = Beside { before: before.to_owned(), ..beside.clone() };
-                told(writer.append(&Line::RebaseBeside { seq, now: now.clone() }))?;
+                told(writer.append(&LogRecord::RebaseBeside { seq, now: now.clone() }))?;
                 *beside = now;
                 return Ok(true);
             }
@@ -181,7 +181,7 @@ fn take_along(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<(), String> 
             for beside in held.beside.iter_mut().filter(found) {
                 let (before, after) = (entry.before.clone(), Some(entry.before.clone()));
                 let now = Beside { knob: knob.clone(), before, after };
-                let told = writer.append(&Line::RebaseBeside { seq, now: now.clone() });
+                let told = writer.append(&LogRecord::RebaseBeside { seq, now: now.clone() });
                 told.map_err(|error| untold(knob, &error))?;
                 *beside = now;
             }

@@ -2,7 +2,7 @@
 
 use super::tree::{PATIENCE, apply, change, changes, header, machine, picture, plant, state, task};
 use host::knob::{Knob, KnobError, Settings, TaskKey};
-use host::undo::{Change, Done, UndoError};
+use host::undo::{Change, ChangeOutcome, UndoError};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn a_second_call_writes_nothing() {
     let lock = state.lock(PATIENCE).unwrap();
     let mut set = state.begin(&lock, &header()).unwrap();
     for change in &once {
-        assert_eq!(set.set(&ReadOnly(&machine), change).unwrap(), Done::Already);
+        assert_eq!(set.set(&ReadOnly(&machine), change).unwrap(), ChangeOutcome::Already);
     }
     assert!(set.is_empty());
     drop(set);
@@ -250,7 +250,7 @@ fn what_the_kernel_rounds_is_asked_for_once() {
     assert_eq!(*ring.0.borrow(), 104);
     let lock = state.lock(PATIENCE).unwrap();
     let mut again = state.begin(&lock, &header()).unwrap();
-    assert_eq!(again.set(&ReadOnly(&ring), &wanted).unwrap(), Done::Already);
+    assert_eq!(again.set(&ReadOnly(&ring), &wanted).unwrap(), ChangeOutcome::Already);
     drop(again);
     assert_eq!(state.undo(&lock, &ring, &id, false, PATIENCE).unwrap().restored, 1);
     assert_eq!(*ring.0.borrow(), 256);

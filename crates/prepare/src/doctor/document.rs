@@ -111,7 +111,7 @@ pub enum Severity {
     Note,
     /// Costs microseconds, or makes figures vary.
     Warning,
-    /// Spoils a measurement: holes of milliseconds, wrong figures, or a setting that is not what it seems.
+    /// Spoils a measurement: stalls of milliseconds, wrong figures, or a setting that is not what it seems.
     Bad,
 }
 

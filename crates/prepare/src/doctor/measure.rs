@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Longest spin in ordinary policy.
 const LONGEST: Duration = Duration::from_secs(5);
-/// How long the throttle probe spins: more than one period of a second, so that its hole falls into it.
+/// How long the throttle probe spins: more than one period of a second, so that its stall falls into it.
 const PROBE: Duration = Duration::from_millis(1_500);
 
 /// What was seen while one thread spun on one CPU.
@@ -76,8 +76,8 @@ impl Throttle {
         self.duration_ns as f64 / 1e9
     }
 
-    /// Whether the hole is one of throttling or of the fair server: 50 ms a second with the kernel's defaults. A
-    /// hypervisor's holes are shorter, mostly.
+    /// Whether the stall is one of throttling or of the fair server: 50 ms a second with the kernel's defaults. A
+    /// hypervisor's stalls are shorter, mostly.
     #[must_use]
     pub fn is_throttled(&self) -> bool {
         self.longest_ns > 20_000_000

@@ -10,7 +10,7 @@ use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{Knob, KnobError, Settings, TaskKey};
 use host::shield::ShieldState;
-use host::undo::{Changes, Done, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport, fault_point};
+use host::undo::{ChangeOutcome, Changes, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport, fault_point};
 use model::{CpuList, ShieldBackend, ShieldReport};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -229,8 +229,8 @@ impl Run<'_> {
 
     fn set(&mut self, step: &SetStep, changes: &mut Changes) -> Result<(), ShieldError> {
         match changes.set(self.kernel, &step.change) {
-            Ok(Done::Changed { .. }) => self.changed += 1,
-            Ok(Done::Already) => {}
+            Ok(ChangeOutcome::Changed { .. }) => self.changed += 1,
+            Ok(ChangeOutcome::Already) => {}
             Err(UndoError::Knob(KnobError::Absent(knob))) if task_of(&knob).is_some() => {}
             Err(UndoError::ReadBack { knob, found, .. }) if v2::is_partition(&knob) => {
                 let Knob::File { path, .. } = *knob else { return Ok(()) };

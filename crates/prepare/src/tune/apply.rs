@@ -5,7 +5,7 @@ use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
 use host::tasks::status_field;
-use host::undo::{Changes, Done, Held, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
+use host::undo::{ChangeOutcome, Changes, Held, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -187,8 +187,8 @@ fn make_changes(
     let mut reshaped = false;
     for planned in &plan.changes {
         match changes.set(kernel, &planned.change) {
-            Ok(Done::Already) => {}
-            Ok(Done::Changed { before, after }) => {
+            Ok(ChangeOutcome::Already) => {}
+            Ok(ChangeOutcome::Changed { before, after }) => {
                 reshaped |= reshapes(&planned.change.knob);
                 let planned = Planned { now: before, ..planned.clone() };
                 made.push(Changed { planned, after });

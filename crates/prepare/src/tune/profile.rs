@@ -119,28 +119,28 @@ impl Profile {
     /// # Errors
     /// [`TuneError::UnknownKey`] and [`TuneError::Value`].
     pub fn with(mut self, settings: &[Setting]) -> Result<Self, TuneError> {
-        let mut all: BTreeMap<Place, Reasoned> = BTreeMap::new();
+        let mut all: BTreeMap<SettingOrder, Reasoned> = BTreeMap::new();
         for reasoned in self.settings {
             let key: Key = reasoned.setting.key.parse()?;
-            all.insert(place(&key, &reasoned.setting), reasoned);
+            all.insert(order_of(&key, &reasoned.setting), reasoned);
         }
         for setting in settings {
             let (key, setting) = Key::normal(setting)?;
             let why = "asked for with --set".to_owned();
-            all.insert(place(&key, &setting), Reasoned { setting, why, layer: "--set".to_owned() });
+            all.insert(order_of(&key, &setting), Reasoned { setting, why, layer: "--set".to_owned() });
         }
         self.settings = all.into_values().collect();
         Ok(self)
     }
 }
 
-/// A rank, the key, and what tells rules of flows apart, which do not replace each other.
-type Place = (u8, Key, String);
+/// A rank, the key, and the rule of a flow: rules do not replace each other.
+type SettingOrder = (u8, Key, String);
 
 /// Where a setting stands among others: daemons that would interfere are stopped first; the preference of a CPU is set
 /// before the governor that takes it away, so that undoing gives the governor back first; what re-makes a device's queues
 /// comes before what is set of them.
-fn place(key: &Key, setting: &Setting) -> Place {
+fn order_of(key: &Key, setting: &Setting) -> SettingOrder {
     let rank = match key {
         Key::Service(_) => 0,
         Key::Epp => 1,
@@ -161,7 +161,7 @@ fn place(key: &Key, setting: &Setting) -> Place {
 #[derive(Default)]
 struct Building {
     profile: Profile,
-    settings: BTreeMap<Place, Reasoned>,
+    settings: BTreeMap<SettingOrder, Reasoned>,
     open: Vec<String>,
     built_in_only: bool,
 }
@@ -256,7 +256,7 @@ impl Building {
             };
             let (key, setting) = Key::normal(&Setting { key: key.to_owned(), value })?;
             let why = if why.is_empty() { format!("profile {layer}") } else { why.clone() };
-            self.settings.insert(place(&key, &setting), Reasoned { setting, why, layer: layer.to_owned() });
+            self.settings.insert(order_of(&key, &setting), Reasoned { setting, why, layer: layer.to_owned() });
         }
         Ok(())
     }

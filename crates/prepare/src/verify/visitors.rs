@@ -3,7 +3,7 @@
 use super::{CpuEvidence, Gap};
 use model::ShieldSpec;
 use std::collections::BTreeMap;
-use trace::{Kind, TraceEvent};
+use trace::{EventKind, TraceEvent};
 
 /// What kind of visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -75,16 +75,16 @@ pub fn visitors(
     let mut counts: BTreeMap<(VisitorKind, String), u64> = BTreeMap::new();
     for event in events {
         let key = match &event.kind {
-            Kind::Switch { next_tid, .. } if *next_tid == 0 || own.contains(next_tid) => continue,
-            Kind::Switch { next_tid, next, .. } => {
+            EventKind::Switch { next_tid, .. } if *next_tid == 0 || own.contains(next_tid) => continue,
+            EventKind::Switch { next_tid, next, .. } => {
                 let kind = *kinds.entry(*next_tid).or_insert_with(|| kind_of(*next_tid, next));
                 (kind, family(next))
             }
-            Kind::Interrupt { irq, name } => (VisitorKind::Interrupt, format!("{irq} {name}")),
-            Kind::Vector { name } if name == "local_timer" => (VisitorKind::Timer, "local timer".to_owned()),
-            Kind::Vector { name } => (VisitorKind::CrossCall, name.replace('_', " ")),
-            Kind::Softirq { name } => (VisitorKind::Softirq, name.clone()),
-            Kind::Other { .. } => continue,
+            EventKind::Interrupt { irq, name } => (VisitorKind::Interrupt, format!("{irq} {name}")),
+            EventKind::Vector { name } if name == "local_timer" => (VisitorKind::Timer, "local timer".to_owned()),
+            EventKind::Vector { name } => (VisitorKind::CrossCall, name.replace('_', " ")),
+            EventKind::Softirq { name } => (VisitorKind::Softirq, name.clone()),
+            EventKind::Other { .. } => continue,
         };
         *counts.entry(key).or_default() += 1;
     }
@@ -115,13 +115,13 @@ pub(super) fn within(events: &[TraceEvent], own: &[i32], gap: Gap) -> Vec<String
     let mut seen: Vec<String> = Vec::new();
     for event in events.iter().filter(|event| window.contains(&event.at_ns)) {
         let name = match &event.kind {
-            Kind::Switch { next_tid, .. } if own.contains(next_tid) => continue,
-            Kind::Switch { next_tid: 0, .. } => "idle".to_owned(),
-            Kind::Switch { next, .. } => family(next),
-            Kind::Interrupt { irq, name } => format!("interrupt {irq} {name}"),
-            Kind::Vector { name } => name.replace('_', " "),
-            Kind::Softirq { name } => format!("softirq {name}"),
-            Kind::Other { .. } => continue,
+            EventKind::Switch { next_tid, .. } if own.contains(next_tid) => continue,
+            EventKind::Switch { next_tid: 0, .. } => "idle".to_owned(),
+            EventKind::Switch { next, .. } => family(next),
+            EventKind::Interrupt { irq, name } => format!("interrupt {irq} {name}"),
+            EventKind::Vector { name } => name.replace('_', " "),
+            EventKind::Softirq { name } => format!("softirq {name}"),
+            EventKind::Other { .. } => continue,
         };
         if !seen.contains(&name) {
             seen.push(name);
@@ -166,12 +166,12 @@ fn of_kernel(name: &str) -> VisitorKind {
 mod tests {
     use super::*;
 
-    fn event(at_us: u64, kind: Kind) -> TraceEvent {
+    fn event(at_us: u64, kind: EventKind) -> TraceEvent {
         TraceEvent { cpu: 1, at_ns: at_us * 1000, tid: 7, task: "spin-1".to_owned(), kind }
     }
 
     fn switch(at_us: u64, next_tid: i32, next: &str) -> TraceEvent {
-        event(at_us, Kind::Switch { next_tid, next: next.to_owned(), next_priority: 120 })
+        event(at_us, EventKind::Switch { next_tid, next: next.to_owned(), next_priority: 120 })
     }
 
     fn kind_of(tid: i32, name: &str) -> VisitorKind {
@@ -187,10 +187,10 @@ mod tests {
             switch(40, 20, "kworker/1:2"),
             switch(50, 21, "kworker/u4:1-events"),
             switch(51, 22, "kworker/u4:3"),
-            event(60, Kind::Interrupt { irq: 24, name: "eth0-rx".to_owned() }),
-            event(70, Kind::Vector { name: "local_timer".to_owned() }),
-            event(80, Kind::Vector { name: "call_function".to_owned() }),
-            event(90, Kind::Softirq { name: "RCU".to_owned() }),
+            event(60, EventKind::Interrupt { irq: 24, name: "eth0-rx".to_owned() }),
+            event(70, EventKind::Vector { name: "local_timer".to_owned() }),
+            event(80, EventKind::Vector { name: "call_function".to_owned() }),
+            event(90, EventKind::Softirq { name: "RCU".to_owned() }),
         ];
         CpuEvidence {
             cpu: 1,
