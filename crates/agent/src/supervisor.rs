@@ -313,7 +313,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
             worker.deadline = None;
             if worker.exited {
                 worker.reap();
-                self.closed(id)?;
+                let _ = self.closed(id)?;
                 continue;
             }
             match (worker.role, worker.phase) {
